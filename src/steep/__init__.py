@@ -1,0 +1,1 @@
+"""steep: put the training effort where the function is steep."""

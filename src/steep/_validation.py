@@ -1,0 +1,217 @@
+"""Checks on what callers pass in: shapes, finiteness, counts, labels.
+
+Each check returns the value in the one form the rest of the library works with, or raises an error
+that says what was got, what is needed and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from steep.exceptions import FunctionError, InputError, InputTypeError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
+Function = Callable[[Any], Any]
+Seed = int | np.random.Generator | np.random.RandomState | None
+
+
+def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> FloatArray:
+    """Return ``X`` as a finite 2-D float array; float32 and float64 are kept without a copy."""
+    points = _numeric_array(X, name)
+    if points.ndim != 2:
+        raise InputError(
+            f"{name} has shape {points.shape}; need 2 dimensions (n_samples, n_features); "
+            f"{_reshape_hint(points.ndim, name)}"
+        )
+    if n_features is not None and points.shape[1] != n_features:
+        raise InputError(
+            f"{name} has {points.shape[1]} columns, need {n_features}; pass the same inputs in the "
+            "same order"
+        )
+    if points.shape[0] == 0:
+        raise InputError(f"{name} has 0 samples (shape {points.shape}); need at least 1")
+    if points.shape[1] == 0:
+        raise InputError(f"{name} has 0 feature(s) (shape {points.shape}); need at least 1")
+    _check_finite(points, name)
+    return points
+
+
+def check_vector(values: Any, *, name: str, n_samples: int, minimum: float | None = None) -> FloatArray:
+    """Return ``values`` as a finite float64 array of shape ``(n_samples,)``."""
+    vector = _numeric_array(values, name).astype(np.float64, copy=False)
+    if vector.shape != (n_samples,):
+        raise InputError(f"{name} has shape {vector.shape}; need ({n_samples},), one value per sample")
+    _check_finite(vector, name)
+    if minimum is not None and vector.min() < minimum:
+        at = int(vector.argmin())
+        raise InputError(f"{name}[{at}] is {vector[at]:g}; need values ≥ {minimum:g}")
+    return vector
+
+
+def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
+    """Return ``value`` as an int that is at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}; need a whole number ≥ {minimum}")
+    if value < minimum:
+        raise InputError(f"{name}={value} is too small; need a whole number ≥ {minimum}")
+    return int(value)
+
+
+def check_real(
+    value: Any, *, name: str, above: float = -np.inf, minimum: float = -np.inf, maximum: float = np.inf
+) -> float:
+    """Return ``value`` as a finite float within ``(above, ∞) ∩ [minimum, maximum]``."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}; need a number")
+    number = float(value)
+    if not (np.isfinite(number) and number > above and minimum <= number <= maximum):
+        limits = [f"> {above:g}"] * np.isfinite(above) + [f"≥ {minimum:g}"] * np.isfinite(minimum)
+        limits += [f"≤ {maximum:g}"] * np.isfinite(maximum)
+        raise InputError(f"{name}={value!r} is out of range; need a finite number {' and '.join(limits)}".rstrip())
+    return number
+
+
+def check_choice(value: Any, *, name: str, choices: tuple[Any, ...]) -> Any:
+    """Return ``value`` when it is one of ``choices``."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        raise InputError(f"{name}={value!r} is unknown; need one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
+    """Return ε as a vector of ``n_features`` variances; a scalar holds for every axis."""
+    vector = _numeric_array(epsilon, "epsilon").astype(np.float64, copy=False)
+    if vector.ndim > 1 or vector.size not in (1, n_features):
+        raise InputError(
+            f"epsilon has shape {vector.shape}; need a number or one value for each of the {n_features} inputs"
+        )
+    if not (np.isfinite(vector).all() and (vector > 0).all()):
+        raise InputError(
+            f"epsilon={epsilon!r} is out of range; need variances > 0; use the squared size of the "
+            "neighbourhood that matters"
+        )
+    return np.broadcast_to(vector, (n_features,)).copy()
+
+
+def check_generator(random_state: Seed) -> np.random.Generator:
+    """Return one ``Generator`` for this call; a given ``Generator`` is used as it is."""
+    if random_state is None or isinstance(random_state, int | np.integer | np.random.Generator):
+        if isinstance(random_state, int | np.integer) and random_state < 0:
+            raise InputError(f"random_state={random_state} is negative; need a whole number ≥ 0, or None")
+        return np.random.default_rng(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    raise InputTypeError(
+        f"random_state={random_state!r} is a {type(random_state).__name__}; need None, a whole number, "
+        "or a numpy Generator or RandomState"
+    )
+
+
+def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> FloatArray:
+    """Call ``function`` on the rows of ``X`` and return its values as ``(n_samples, n_outputs)``.
+
+    A vectorized function is called once with the ``(n_samples, n_features)`` array and may return
+    ``(n_samples,)`` or ``(n_samples, n_outputs)``; otherwise it is called once for each row and may
+    return a number or a vector.
+    """
+    if not callable(function):
+        raise InputTypeError(f"function is a {type(function).__name__}; need a callable of X")
+    if vectorized:
+        values = _function_values(function(X))
+        if values.ndim not in (1, 2) or values.shape[0] != len(X):
+            raise FunctionError(
+                f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
+                f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
+            )
+    else:
+        values = _stack_rows([_function_values(function(x)) for x in X])
+    values = values.reshape(len(X), -1)
+    _check_function_finite(values, X)
+    return values
+
+
+def _stack_rows(rows: list[FloatArray]) -> FloatArray:
+    shapes = {row.reshape(-1).shape for row in rows}
+    if len(shapes) != 1:
+        raise FunctionError(
+            f"function returned different sizes for different points: {sorted(s[0] for s in shapes)}; "
+            "need the same number of outputs everywhere"
+        )
+    return np.stack([row.reshape(-1) for row in rows])
+
+
+def _function_values(raw: Any) -> FloatArray:
+    try:
+        return np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise FunctionError(
+            f"function returned a {type(raw).__name__} that is not an array of numbers ({error}); "
+            "need real numbers"
+        ) from error
+
+
+def _check_function_finite(values: FloatArray, X: FloatArray) -> None:
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if bad.size:
+        shown = ", ".join(_format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
+        raise FunctionError(
+            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {shown}; need finite "
+            "values; shrink the bounds or mend the function there"
+        )
+
+
+def _format_point(x: FloatArray) -> str:
+    return "(" + ", ".join(f"{value:.6g}" for value in x) + ")"
+
+
+def _numeric_array(values: Any, name: str) -> FloatArray:
+    if hasattr(values, "toarray") and hasattr(values, "nnz"):
+        raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory")
+    try:
+        array = np.asarray(values)
+        if array.dtype == object or array.dtype.kind in "USmM":
+            array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise _non_numeric(name, error) from error
+    if np.iscomplexobj(array):
+        raise InputError(f"{name} is complex. Complex data not supported: need real numbers; pass its real part")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
+
+
+def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
+    message = f"{name} is not numeric ({error}); need real numbers; encode text and categories first"
+    # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
+    return InputTypeError(message) if isinstance(error, TypeError) else InputError(message)
+
+
+def _check_finite(array: FloatArray, name: str) -> None:
+    # One pass without a temporary: a sum is finite exactly when no entry is NaN or infinite, unless
+    # it overflows, which the second, exact pass sorts out.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return
+    finite = np.isfinite(array)
+    if finite.all():
+        return
+    at = tuple(int(i) for i in np.argwhere(~finite)[0])
+    kind = "NaN" if np.isnan(array[at]) else "infinity (inf)"
+    raise InputError(
+        f"{name} contains {kind}, first at {list(at)} ({int((~finite).sum())} entries in all); need "
+        "finite numbers; impute or drop those rows"
+    )
+
+
+def _reshape_hint(ndim: int, name: str) -> str:
+    if ndim == 1:
+        return f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+    return "flatten each sample to one row"
+
+
+LabelKind = Literal["auto", "classification", "regression"]

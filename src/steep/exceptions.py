@@ -1,0 +1,58 @@
+"""The errors of steep.
+
+Every error is a :class:`SteepError` and also the builtin error a caller would expect, so both
+``except steep.SteepError`` and ``except ValueError`` work. Every message says what was got, what is
+needed and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SteepError(Exception):
+    """Base of every error raised by steep."""
+
+
+class InputError(SteepError, ValueError):
+    """A value is out of its range, or an array has the wrong shape or is not finite."""
+
+
+class InputTypeError(SteepError, TypeError):
+    """An argument is of a type that cannot be used."""
+
+
+class FunctionError(SteepError, ValueError):
+    """A function given by the caller returned the wrong shape or values that are not finite."""
+
+
+class UnsupportedEstimatorError(SteepError, TypeError):
+    """An estimator cannot be trained with ``sample_weight``."""
+
+
+class AcceptanceError(SteepError, RuntimeError):
+    """Too few of the points drawn fell inside the domain.
+
+    Attributes
+    ----------
+    acceptance_rate : float
+        Share of the drawn points that were inside.
+    """
+
+    def __init__(self, message: str, *, acceptance_rate: float) -> None:
+        super().__init__(message)
+        self.acceptance_rate = acceptance_rate
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_acceptance_error, (str(self), self.acceptance_rate)
+
+
+def _rebuild_acceptance_error(message: str, acceptance_rate: float) -> AcceptanceError:
+    """Let the error cross process boundaries: executors send errors by pickling them."""
+    return AcceptanceError(message, acceptance_rate=acceptance_rate)
+
+
+class MissingExtraError(SteepError, ImportError):
+    """A feature needs an optional dependency that is not installed."""
+
+
+class SteepWarning(UserWarning):
+    """A result is usable but probably not what was wanted."""

@@ -1,1 +1,39 @@
-"""steep: put the training effort where the function is steep."""
+"""steep: put the training effort where the function is steep.
+
+Three jobs, one idea. A *measure* says how much a function varies around each point; a *use* turns
+that into new points (``design``), sample weights (``sample_weights``, ``VarianceWeighted``) or a
+better head of a trained network (``steep.nn``).
+"""
+
+from importlib.metadata import version as _version
+
+from steep.bound import generalization_bound
+from steep.domain import Box
+from steep.exceptions import SteepError, SteepWarning
+from steep.local_variance import neighbor_variance, perturbation_variance
+from steep.mixture import WeightedGaussianMixture
+from steep.neighbors import neighbor_graph
+from steep.rescaling import rescale
+from steep.sampling import Design, VariationSampler, design
+from steep.taylor import taylor_variation
+from steep.weighting import VarianceWeighted, sample_weights
+
+__version__ = _version("steep")
+
+__all__ = [
+    "Box",
+    "Design",
+    "SteepError",
+    "SteepWarning",
+    "VarianceWeighted",
+    "VariationSampler",
+    "WeightedGaussianMixture",
+    "design",
+    "generalization_bound",
+    "neighbor_graph",
+    "neighbor_variance",
+    "perturbation_variance",
+    "rescale",
+    "sample_weights",
+    "taylor_variation",
+]

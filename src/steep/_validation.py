@@ -7,7 +7,7 @@ that says what was got, what is needed and what to do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,7 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
         )
     if n_features is not None and points.shape[1] != n_features:
         raise InputError(
-            f"{name} has {points.shape[1]} columns, need {n_features}; pass the same inputs in the "
-            "same order"
+            f"{name} has {points.shape[1]} columns, need {n_features}; pass the same inputs in the same order"
         )
     if points.shape[0] == 0:
         raise InputError(f"{name} has 0 samples (shape {points.shape}); need at least 1")
@@ -72,7 +71,9 @@ def check_real(
     if not (np.isfinite(number) and number > above and minimum <= number <= maximum):
         limits = [f"> {above:g}"] * np.isfinite(above) + [f"≥ {minimum:g}"] * np.isfinite(minimum)
         limits += [f"≤ {maximum:g}"] * np.isfinite(maximum)
-        raise InputError(f"{name}={value!r} is out of range; need a finite number {' and '.join(limits)}".rstrip())
+        raise InputError(
+            f"{name}={value!r} is out of range; need a finite number {' and '.join(limits)}".rstrip()
+        )
     return number
 
 
@@ -171,7 +172,9 @@ def _format_point(x: FloatArray) -> str:
 
 def _numeric_array(values: Any, name: str) -> FloatArray:
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory")
+        raise InputTypeError(
+            f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory"
+        )
     try:
         array = np.asarray(values)
         if array.dtype == object or array.dtype.kind in "USmM":
@@ -179,7 +182,9 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise _non_numeric(name, error) from error
     if np.iscomplexobj(array):
-        raise InputError(f"{name} is complex. Complex data not supported: need real numbers; pass its real part")
+        raise InputError(
+            f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
+        )
     if array.dtype in (np.float32, np.float64):
         return array
     return array.astype(np.float64)
@@ -210,8 +215,7 @@ def _check_finite(array: FloatArray, name: str) -> None:
 
 def _reshape_hint(ndim: int, name: str) -> str:
     if ndim == 1:
-        return f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+        return (
+            f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+        )
     return "flatten each sample to one row"
-
-
-LabelKind = Literal["auto", "classification", "regression"]

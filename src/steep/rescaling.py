@@ -1,0 +1,74 @@
+"""Variation → weights, the last line of Algorithm 2.
+
+    w = 1 + (m − 1) v,    v = (Df̂² − min)/(max − min)   or   Df̂²/max
+
+m is ``weight_ratio``: the steepest sample weighs m times the flattest. For m < 1 the flat regions are
+favoured by the mirror image, w_m = 1/w_{1/m}, which stays within [m, 1]. The paper divides by the sum;
+under a loss that is averaged this divides every step by N, so the default is mean one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from steep._validation import FloatArray, check_choice, check_real, check_vector
+
+Method = Literal["minmax", "max"]
+Normalize = Literal["mean", "sum"] | None
+
+
+def rescale(
+    variation: Any,
+    *,
+    weight_ratio: float = 40.0,
+    method: Method = "minmax",
+    normalize: Normalize = "mean",
+) -> FloatArray:
+    """Turn variation into sample weights.
+
+    Parameters
+    ----------
+    variation : array-like of shape (n_samples,)
+        Values ≥ 0 of any measure.
+    weight_ratio : float, default 40
+        m > 0, the largest weight over the smallest. 1 gives exactly equal weights, values below 1
+        favour flat regions.
+    method : {"minmax", "max"}, default "minmax"
+        Divide by the range (the paper) or by the maximum alone (the authors' code).
+    normalize : {"mean", "sum", None}, default "mean"
+        Make the weights average one, add up to one (the paper), or leave them between 1 and m.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> rescale([0.0, 1.0, 2.0], weight_ratio=3, normalize=None)
+    array([1., 2., 3.])
+    >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
+    array([0.5, 1. , 1.5])
+    """
+    n_samples = np.size(variation)
+    values = check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
+    weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
+    check_choice(method, name="method", choices=("minmax", "max"))
+    check_choice(normalize, name="normalize", choices=("mean", "sum", None))
+    share = _unit_range(values, method)
+    weights = (
+        1 + (weight_ratio - 1) * share if weight_ratio >= 1 else 1 / (1 + (1 / weight_ratio - 1) * share)
+    )
+    if normalize is None:
+        return weights
+    if weights.min() == weights.max():  # equal weights are exactly equal, not equal up to rounding
+        return np.full(n_samples, 1.0 if normalize == "mean" else 1.0 / n_samples)
+    scaled: FloatArray = weights / (weights.mean() if normalize == "mean" else weights.sum())
+    return scaled
+
+
+def _unit_range(values: FloatArray, method: Method) -> FloatArray:
+    low = values.min() if method == "minmax" else 0.0
+    spread = values.max() - low
+    return (values - low) / spread if spread > 0 else np.zeros_like(values)

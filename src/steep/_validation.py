@@ -33,9 +33,11 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
             f"{name} has {points.shape[1]} columns, need {n_features}; pass the same inputs in the same order"
         )
     if points.shape[0] == 0:
-        raise InputError(f"{name} has 0 samples (shape {points.shape}); need at least 1")
+        raise InputError(f"{name} has 0 samples (shape={points.shape}); need at least 1; pass some data")
     if points.shape[1] == 0:
-        raise InputError(f"{name} has 0 feature(s) (shape {points.shape}); need at least 1")
+        raise InputError(
+            f"{name} has 0 feature(s) (shape={points.shape}) while a minimum of 1 is required.; pass some columns"
+        )
     _check_finite(points, name)
     return points
 
@@ -50,6 +52,18 @@ def check_vector(values: Any, *, name: str, n_samples: int, minimum: float | Non
         at = int(vector.argmin())
         raise InputError(f"{name}[{at}] is {vector[at]:g}; need values ≥ {minimum:g}")
     return vector
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
+    """Return a caller's weights, ≥ 0 and not all zero; ones when there are none."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights = check_vector(sample_weight, name="sample_weight", n_samples=n_samples, minimum=0.0)
+    if not weights.any():
+        raise InputError(
+            "sample_weight is zero everywhere; need at least one positive weight; check its source"
+        )
+    return weights
 
 
 def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
@@ -69,8 +83,9 @@ def check_real(
         raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}; need a number")
     number = float(value)
     if not (np.isfinite(number) and number > above and minimum <= number <= maximum):
-        limits = [f"> {above:g}"] * np.isfinite(above) + [f"≥ {minimum:g}"] * np.isfinite(minimum)
-        limits += [f"≤ {maximum:g}"] * np.isfinite(maximum)
+        limits = [
+            f"{sign} {x:g}" for sign, x in ((">", above), ("≥", minimum), ("≤", maximum)) if np.isfinite(x)
+        ]
         raise InputError(
             f"{name}={value!r} is out of range; need a finite number {' and '.join(limits)}".rstrip()
         )

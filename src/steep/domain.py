@@ -74,7 +74,7 @@ class Box:
     def contains(self, X: Any) -> npt.NDArray[np.bool_]:
         """Tell for each point whether it lies in the box, edges included."""
         points = check_points(X, n_features=self.n_features)
-        inside: npt.NDArray[np.bool_] = ((points >= self.lower) & (points <= self.upper)).all(axis=1)
+        inside: npt.NDArray[np.bool_] = np.all((points >= self.lower) & (points <= self.upper), axis=1)
         return inside
 
     def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:

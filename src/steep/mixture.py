@@ -27,7 +27,7 @@ from steep._validation import (
     check_generator,
     check_points,
     check_real,
-    check_vector,
+    check_sample_weight,
 )
 from steep.exceptions import InputError
 
@@ -140,16 +140,14 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         generator = check_generator(self.random_state if random_state is None else random_state)
         component = generator.choice(len(self.weights_), size=n_samples, p=self.weights_)
         noise = generator.standard_normal((n_samples, self.means_.shape[1]))
-        return self.means_[component] + np.einsum("nij,nj->ni", self._fitted.choleskys[component], noise)
+        spread = np.einsum("nij,nj->ni", self._fitted.choleskys[component], noise)
+        drawn: FloatArray = self.means_[component] + spread
+        return drawn
 
     def _check_data(self, X: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray]:
         points = check_points(X).astype(np.float64, copy=False)
         validate_data(self, X, skip_check_array=True)  # only records n_features_in_ and the names
-        weights = (
-            np.ones(len(points))
-            if sample_weight is None
-            else check_vector(sample_weight, name="sample_weight", n_samples=len(points), minimum=0.0)
-        )
+        weights = check_sample_weight(sample_weight, len(points))
         n_components = check_count(self.n_components, name="n_components")
         n_used = int(np.count_nonzero(weights))
         if n_used < n_components:

@@ -140,7 +140,7 @@ class VariationSampler:
         if self.mixture_ is not None:
             n_uniform = int(self._generator.binomial(n_samples, self.floor))
         uniform = self._generator.random((n_uniform, self.box.n_features))
-        drawn = [uniform]
+        drawn: list[FloatArray] = [uniform]
         if self.mixture_ is not None:
             drawn.append(self._truncated(self.mixture_, n_samples - n_uniform))
         unit = np.vstack(drawn)

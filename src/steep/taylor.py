@@ -78,7 +78,7 @@ def taylor_variation(
 
 def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:
     partials = np.asarray(raw, dtype=np.float64)
-    if partials.ndim == 2:
+    if partials.shape == (n_indices, n_samples):
         partials = partials[:, :, None]
     if partials.ndim != 3 or partials.shape[:2] != (n_indices, n_samples):
         raise FunctionError(

@@ -12,15 +12,16 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from steep._labels import Task
-from steep._validation import FloatArray, check_points, check_vector
-from steep.exceptions import InputTypeError, UnsupportedEstimatorError
+from steep._validation import FloatArray, check_points, check_sample_weight
+from steep.exceptions import InputError, InputTypeError, UnsupportedEstimatorError
 from steep.local_variance import neighbor_variance
 from steep.rescaling import Method, Normalize, rescale
 
@@ -199,15 +200,15 @@ class VarianceWeighted(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _weights(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
-        n_samples = len(X) if hasattr(X, "__len__") else np.shape(X)[0]
-        given = np.ones(n_samples)
-        if sample_weight is not None:
-            given = check_vector(sample_weight, name="sample_weight", n_samples=n_samples, minimum=0.0)
+        n_samples = _num_samples(X)
+        if n_samples == 1:
+            raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
+        given = check_sample_weight(sample_weight, n_samples)
         used = np.flatnonzero(given)
         variance_weights = np.zeros(n_samples)
         variance_weights[used] = sample_weights(
-            _take(X, used) if len(used) < n_samples else X,
-            _take(y, used) if len(used) < n_samples else y,
+            X if used.size == n_samples else _safe_indexing(X, used),
+            y if used.size == n_samples else _safe_indexing(y, used),
             n_neighbors=self.n_neighbors,
             weight_ratio=self.weight_ratio,
             method=self.method,
@@ -280,8 +281,6 @@ class VarianceWeighted(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import get_tags
-
         inner, tags = get_tags(self.estimator), super().__sklearn_tags__()
         for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
             setattr(tags, name, getattr(inner, name))
@@ -313,32 +312,35 @@ def _accepts_sample_weight(estimator: Any) -> bool:
 
 def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: dict[str, Any]) -> Any:
     """Fit with weights; a pipeline hands them to its last step."""
-    if not hasattr(estimator, "steps"):
-        return estimator.fit(X, y, sample_weight=weights, **params)
-    if _routing_enabled():
+    name = "sample_weight"
+    if get_config()["enable_metadata_routing"]:
         _request_for_last_step(estimator)
-        return estimator.fit(X, y, sample_weight=weights, **params)
-    return estimator.fit(X, y, **{f"{estimator.steps[-1][0]}__sample_weight": weights}, **params)
+    else:
+        name = _last_step_prefix(estimator) + name
+    return estimator.fit(X, y, **{name: weights}, **params)
 
 
-def _routing_enabled() -> bool:
-    from sklearn import get_config
+def _last_step_prefix(estimator: Any) -> str:
+    """``"ridge__"`` of a pipeline that ends in a step named ridge; empty for anything else."""
+    if not hasattr(estimator, "steps"):
+        return ""
+    name, last = estimator.steps[-1]
+    return f"{name}__{_last_step_prefix(last)}"
 
-    return bool(get_config()["enable_metadata_routing"])
 
-
-def _request_for_last_step(pipeline: Any) -> None:
-    for _, step in pipeline.steps[:-1]:
+def _request_for_last_step(estimator: Any) -> None:
+    """Ask for the weights in the last step of a (nested) pipeline, and nowhere else."""
+    if not hasattr(estimator, "steps"):
+        if hasattr(estimator, "set_fit_request"):
+            estimator.set_fit_request(sample_weight=True)
+        return
+    for _, step in estimator.steps[:-1]:
         if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
             step.set_fit_request(sample_weight=False)
-    pipeline.steps[-1][1].set_fit_request(sample_weight=True)
+    _request_for_last_step(estimator.steps[-1][1])
 
 
 def _task_of(estimator: Any) -> Task:
     if is_classifier(estimator):
         return "classification"
     return "regression" if is_regressor(estimator) else "auto"
-
-
-def _take(data: Any, rows: Any) -> Any:
-    return data.iloc[rows] if hasattr(data, "iloc") else np.asarray(data)[rows]

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from steep import rescale
+from steep.exceptions import InputError, InputTypeError
+
+variations = hnp.arrays(float, st.integers(1, 30), elements=st.floats(0, 1e6))
+ratios = st.floats(1e-3, 1e3)
+methods = st.sampled_from(["minmax", "max"])
+
+
+@given(v=variations, m=ratios, method=methods)
+def test_weights_stay_between_one_and_the_ratio(v, m, method):
+    w = rescale(v, weight_ratio=m, method=method, normalize=None)
+    assert (w >= min(1, m) * (1 - 1e-12)).all()
+    assert (w <= max(1, m) * (1 + 1e-12)).all()
+
+
+@given(v=variations, m=ratios, method=methods)
+def test_a_ratio_and_its_inverse_mirror_each_other(v, m, method):
+    w, mirrored = (rescale(v, weight_ratio=r, method=method, normalize=None) for r in (m, 1 / m))
+    np.testing.assert_allclose(w * mirrored, 1, rtol=1e-9)
+
+
+@given(v=variations, m=ratios, method=methods)
+def test_weights_follow_the_order_of_variation(v, m, method):
+    w = rescale(v, weight_ratio=m, method=method)
+    steps = np.diff(w[np.argsort(v)])
+    assert (steps >= -1e-12).all() if m >= 1 else (steps <= 1e-12).all()
+
+
+@given(v=variations, m=ratios)
+def test_normalisation_sets_the_mean_or_the_sum(v, m):
+    assert rescale(v, weight_ratio=m).mean() == pytest.approx(1)
+    assert rescale(v, weight_ratio=m, normalize="sum").sum() == pytest.approx(1)
+
+
+@given(v=variations, scale=st.floats(1e-3, 1e3))
+def test_weights_ignore_the_unit_of_variation(v, scale):
+    np.testing.assert_allclose(rescale(v * scale), rescale(v), rtol=1e-6)
+
+
+@given(v=variations)
+def test_ratio_one_is_exactly_equal_weights(v):
+    assert (rescale(v, weight_ratio=1) == 1.0).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 3.7])
+@pytest.mark.parametrize("method", ["minmax", "max"])
+def test_constant_variation_is_exactly_equal_weights(value, method):
+    assert (rescale(np.full(7, value), method=method) == 1.0).all()
+
+
+def test_the_largest_weight_is_the_ratio_times_the_smallest():
+    w = rescale([0.2, 0.5, 0.9], weight_ratio=40)
+    assert w.max() / w.min() == pytest.approx(40)
+
+
+def test_dividing_by_the_maximum_alone_keeps_the_smallest_above_one():
+    assert rescale([1.0, 2.0], weight_ratio=3, method="max", normalize=None).tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("v", "kwargs", "error", "message"),
+    [
+        ([0.0, -1.0], {}, InputError, r"variation\[1\] is -1; need values ≥ 0"),
+        ([0.0, np.nan], {}, InputError, "variation contains NaN"),
+        ([[0.0], [1.0]], {}, InputError, r"variation has shape \(2, 1\); need \(2,\)"),
+        (
+            [0.0, 1.0],
+            {"weight_ratio": 0},
+            InputError,
+            "weight_ratio=0 is out of range; need a finite number > 0",
+        ),
+        ([0.0, 1.0], {"weight_ratio": np.inf}, InputError, "weight_ratio=inf"),
+        ([0.0, 1.0], {"weight_ratio": "40"}, InputTypeError, "weight_ratio='40' is a str"),
+        ([0.0, 1.0], {"method": "rank"}, InputError, "method='rank' is unknown; need one of 'minmax', 'max'"),
+        ([0.0, 1.0], {"normalize": "max"}, InputError, "normalize='max' is unknown"),
+    ],
+)
+def test_bad_input_is_refused(v, kwargs, error, message):
+    with pytest.raises(error, match=message):
+        rescale(v, **kwargs)

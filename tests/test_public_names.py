@@ -9,7 +9,7 @@ import pytest
 import steep
 
 NAMES = {
-    "Box", "Design", "SteepError", "SteepWarning", "VarianceWeighted", "VariationSampler",
+    "Box", "Design", "SteepError", "SteepWarning", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
     "WeightedGaussianMixture", "design", "generalization_bound", "neighbor_graph", "neighbor_variance",
     "perturbation_variance", "rescale", "sample_weights", "taylor_variation",
 }  # fmt: skip
@@ -22,6 +22,7 @@ LEADING = {
     "sample_weights": ["X", "y"],
     "rescale": ["variation"],
     "VarianceWeighted": ["estimator"],
+    "VarianceWeightedCV": ["estimator"],
     "VariationSampler": ["bounds"],
     "design": ["function", "bounds"],
     "generalization_bound": ["derivative", "cell_sizes", "lipschitz"],

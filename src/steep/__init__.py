@@ -16,7 +16,7 @@ from steep.neighbors import neighbor_graph
 from steep.rescaling import rescale
 from steep.sampling import Design, VariationSampler, design
 from steep.taylor import taylor_variation
-from steep.weighting import VarianceWeighted, sample_weights
+from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights
 
 __version__ = _version("steep")
 
@@ -26,6 +26,7 @@ __all__ = [
     "SteepError",
     "SteepWarning",
     "VarianceWeighted",
+    "VarianceWeightedCV",
     "VariationSampler",
     "WeightedGaussianMixture",
     "design",

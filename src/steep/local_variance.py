@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._labels import Labels, Task, check_labels
+from steep._labels import Labels, Task
+from steep._neighborhood import Neighborhood
 from steep._validation import (
     FloatArray,
     Function,
@@ -29,8 +30,6 @@ from steep._validation import (
     check_points,
     evaluate,
 )
-from steep.exceptions import InputError, InputTypeError
-from steep.neighbors import neighbor_graph
 
 # Rows worked on at once: small enough that a block of neighbour labels stays in cache.
 _BLOCK = 8192
@@ -128,13 +127,16 @@ def neighbor_variance(
     >>> neighbor_variance([[0.0], [1.0], [2.0], [9.0]], [0.0, 0.0, 4.0, 4.0], n_neighbors=2)
     array([0., 0., 8., 0.])
     """
-    points = check_points(X)
-    n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2)
-    labels = check_labels(y, n_samples=len(points), task=task)
-    if neighbors is None:
-        neighbors = neighbor_graph(points, n_neighbors=n_neighbors, include_self=include_self, n_jobs=n_jobs)
-    indices = _check_graph(neighbors, len(points), n_neighbors)
-    variation: FloatArray = prefix_variances(labels, indices, [n_neighbors])[0]
+    around = Neighborhood.of(
+        X,
+        y,
+        n_neighbors=n_neighbors,
+        include_self=include_self,
+        neighbors=neighbors,
+        task=task,
+        n_jobs=n_jobs,
+    )
+    variation: FloatArray = prefix_variances(around.labels, around.indices, [n_neighbors])[0]
     return variation
 
 
@@ -187,22 +189,3 @@ def _value_prefixes(values: FloatArray) -> Any:
         mean = mean + delta / k
         squares = squares + delta * (newest - mean)
         yield squares.sum(axis=1) / max(k - 1, 1)
-
-
-def _check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> npt.NDArray[np.integer[Any]]:
-    indices = np.asarray(neighbors[1] if isinstance(neighbors, tuple) else neighbors)
-    if indices.dtype.kind not in "iu":
-        raise InputTypeError(
-            f"neighbors has dtype {indices.dtype}; need the integer indices that neighbor_graph returns second"
-        )
-    if indices.ndim != 2 or len(indices) != n_samples or indices.shape[1] < n_neighbors:
-        raise InputError(
-            f"neighbors has shape {indices.shape}; need ({n_samples}, at least {n_neighbors}); build it with "
-            f"neighbor_graph(X, n_neighbors={n_neighbors})"
-        )
-    if indices.min() < 0 or indices.max() >= n_samples:
-        raise InputError(
-            f"neighbors points at sample {int(indices.max() if indices.max() >= n_samples else indices.min())} "
-            f"of {n_samples}; need indices from 0 to {n_samples - 1}; build it from the same X"
-        )
-    return indices

@@ -63,6 +63,12 @@ def linf_error(y_true: Any, y_pred: Any) -> float:
     return float(np.abs(_difference(y_true, y_pred)).max())
 
 
+def worst_decile_error(y_true: Any, y_pred: Any) -> float:
+    """Mean absolute error of the tenth of the samples that are predicted worst."""
+    errors = np.sort(np.abs(_difference(y_true, y_pred)).max(axis=1))
+    return float(errors[-max(1, round(len(errors) / 10)) :].mean())
+
+
 def average_error_gain(error_baseline: Any, error_new: Any) -> float:
     """AEG: the average of what the new model gains, counting the places where it gains."""
     return float(np.maximum(_paired_differences(error_baseline, error_new), 0).mean())

@@ -25,6 +25,7 @@ def rescale(
     weight_ratio: float = 40.0,
     method: Method = "minmax",
     normalize: Normalize = "mean",
+    clip: float | None = None,
 ) -> FloatArray:
     """Turn variation into sample weights.
 
@@ -39,6 +40,9 @@ def rescale(
         Divide by the range (the paper) or by the maximum alone (the authors' code).
     normalize : {"mean", "sum", None}, default "mean"
         Make the weights average one, add up to one (the paper), or leave them between 1 and m.
+    clip : float, optional
+        Quantile above which variation is cut off, so that a few extreme samples do not leave all
+        others at the lightest weight; None (the paper) cuts nothing.
 
     Returns
     -------
@@ -56,6 +60,11 @@ def rescale(
     weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
+    if clip is not None:
+        clip = check_real(clip, name="clip", above=0.0, maximum=1.0)
+        # Where more than this share is flat the quantile is zero, and nothing would be left to see.
+        ceiling = np.quantile(values, clip) or values.max()
+        values = np.minimum(values, ceiling)
     share = _unit_range(values, method)
     weights = (
         1 + (weight_ratio - 1) * share if weight_ratio >= 1 else 1 / (1 + (1 / weight_ratio - 1) * share)

@@ -1,0 +1,7 @@
+"""Variance Based Samples Weighting: Algorithm 2."""
+
+from steep.weighting.estimator import VarianceWeighted
+from steep.weighting.search import VarianceWeightedCV
+from steep.weighting.weights import sample_weights
+
+__all__ = ["VarianceWeighted", "VarianceWeightedCV", "sample_weights"]

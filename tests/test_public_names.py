@@ -11,7 +11,7 @@ import steep
 NAMES = {
     "Box", "Design", "SteepError", "SteepWarning", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
     "WeightedGaussianMixture", "design", "generalization_bound", "neighbor_graph", "neighbor_variance",
-    "perturbation_variance", "rescale", "sample_weights", "taylor_variation",
+    "perturbation_variance", "rescale", "sample_weights", "taylor_variation", "weighting_report",
 }  # fmt: skip
 
 LEADING = {

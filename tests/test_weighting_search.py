@@ -21,7 +21,14 @@ from steep.weighting.evidence import weigh_evidence
 
 MOONS = make_moons(200, noise=0.2, random_state=0)
 DIABETES = load_diabetes(return_X_y=True)
-SMALL = {"n_neighbors": (5, 15), "weight_ratio": (0.2, 1, 5), "cv": 3, "n_repeats": 2, "random_state": 0}
+SMALL = {
+    "measure": "variance",
+    "n_neighbors": (5, 15),
+    "weight_ratio": (0.2, 1, 5),
+    "cv": 3,
+    "n_repeats": 2,
+    "random_state": 0,
+}
 
 
 def noisy_far_away(n=600, seed=0):
@@ -78,9 +85,11 @@ def test_ratio_one_alone_keeps_equal_weights():
 def test_useless_weights_are_refused():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=200)
-    model = VarianceWeightedCV(Ridge(), scoring="neg_mean_squared_error", random_state=0).fit(X, y)
+    model = VarianceWeightedCV(
+        Ridge(), scoring="neg_mean_squared_error", confidence=0.98, random_state=0
+    ).fit(X, y)
     assert model.best_params_["weight_ratio"] == 1
-    assert model.verdict_.startswith("equal weights were kept: the best of 18 candidates")
+    assert model.verdict_.startswith("equal weights were kept: the best of 36 candidates")
 
 
 def test_weights_that_help_are_chosen_and_help_on_fresh_data():

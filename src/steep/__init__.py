@@ -16,7 +16,7 @@ from steep.neighbors import neighbor_graph
 from steep.rescaling import rescale
 from steep.sampling import Design, VariationSampler, design
 from steep.taylor import taylor_variation
-from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights
+from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
 
 __version__ = _version("steep")
 
@@ -37,4 +37,5 @@ __all__ = [
     "rescale",
     "sample_weights",
     "taylor_variation",
+    "weighting_report",
 ]

@@ -1,7 +1,8 @@
 """Variance Based Samples Weighting: Algorithm 2."""
 
 from steep.weighting.estimator import VarianceWeighted
+from steep.weighting.report import WeightingReport, weighting_report
 from steep.weighting.search import VarianceWeightedCV
 from steep.weighting.weights import sample_weights
 
-__all__ = ["VarianceWeighted", "VarianceWeightedCV", "sample_weights"]
+__all__ = ["VarianceWeighted", "VarianceWeightedCV", "WeightingReport", "sample_weights", "weighting_report"]

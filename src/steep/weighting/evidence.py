@@ -2,13 +2,17 @@
 
 Candidates c and the equal-weight control are scored on the same folds j = 1…J; d_cj is the difference.
 
-    t_c = mean_j d_cj / se_c,    se_c² = (1/J + n_test/n_train) var_j d_cj
+    t_c = mean_j d_cj / (sd_j d_cj / √J)
 
-The second term of se² is Nadeau and Bengio's correction: folds share most of their training data, so
-their scores are not independent. Having tried many candidates raises the largest t even if none is any
-better; how far is found by flipping the signs of whole folds at random, which keeps the correlation
-between candidates: under "no difference" each sign is as likely as the other. The threshold is a
-quantile of that largest t. At one candidate the quantile Φ(1) = 0.84 is the one-standard-error rule.
+Having tried many candidates raises the largest t even if none is any better. How far is found by
+flipping the signs of whole folds at random, which keeps the correlation between candidates: under "no
+difference" each sign is as likely as the other. A candidate counts when its t exceeds a quantile of
+that largest t (``confidence``); of those that count the largest mean gain is chosen.
+
+Folds share most of their training data, so the interval reported uses Nadeau and Bengio's wider error
+and the 95 % quantile of the largest |t|, which holds for all candidates at once:
+
+    gain ± q · sd_j d_cj · √(1/J + n_test/n_train)
 """
 
 from __future__ import annotations
@@ -20,9 +24,6 @@ import numpy as np
 from steep._validation import FloatArray
 from steep.metrics import Interval
 
-# Share of sign flips whose largest t stays below a threshold: 1 and 2 standard errors, one-sided.
-ONE_STANDARD_ERROR = 0.8413
-
 _N_FLIPS = 2000
 
 
@@ -32,20 +33,15 @@ class Evidence:
 
     gains: FloatArray
     standard_errors: FloatArray
-    threshold: float
     critical: float
     n_folds: int
     chosen: int | None
+    nearest: int
 
     def interval(self, candidate: int) -> Interval:
         """Interval at 95 % that holds for all candidates at once, so also for a chosen one."""
         gain, half = self.gains[candidate], self.critical * self.standard_errors[candidate]
         return Interval(float(gain), float(gain - half), float(gain + half), self.n_folds)
-
-    @property
-    def best(self) -> int:
-        """The chosen candidate, or the one that came closest to being chosen."""
-        return int(np.argmax(self.gains - self.threshold * self.standard_errors))
 
 
 def weigh_evidence(
@@ -58,20 +54,30 @@ def weigh_evidence(
     differences : ndarray of shape (n_candidates, n_folds)
         Score of each candidate minus that of the control, fold by fold; larger is better.
     test_ratio : float
-        n_test/n_train of the folds.
+        n_test/n_train of the folds, for the interval.
     confidence : float
-        Probability that no candidate is chosen when none differs from the control.
+        Probability that no candidate counts when none differs from the control and folds are
+        independent.
+
+    Returns
+    -------
+    Evidence
+        ``nearest`` is the chosen candidate or, when there is none, the one with the largest t.
     """
     n_folds = differences.shape[1]
-    gains = differences.mean(axis=1)
-    spread = differences.std(axis=1, ddof=1)
-    standard_errors = spread * np.sqrt(1 / n_folds + test_ratio)
+    gains, spread = differences.mean(axis=1), differences.std(axis=1, ddof=1)
+    t = np.divide(gains * np.sqrt(n_folds), spread, out=np.zeros_like(gains), where=spread > 0)
     largest = _largest_flipped_t(differences, generator)
-    threshold = float(np.quantile(largest[:, 0], confidence))
-    critical = float(np.quantile(largest[:, 1], 0.95))
-    margins = gains - threshold * standard_errors
-    chosen = int(np.argmax(margins)) if margins.size and margins.max() > 0 else None
-    return Evidence(gains, standard_errors, threshold, critical, n_folds, chosen)
+    counts = (t > max(float(np.quantile(largest[:, 0], confidence)), 0.0)) & (gains > 0)
+    chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
+    return Evidence(
+        gains=gains,
+        standard_errors=spread * np.sqrt(1 / n_folds + test_ratio),
+        critical=float(np.quantile(largest[:, 1], 0.95)),
+        n_folds=n_folds,
+        chosen=chosen,
+        nearest=int(np.argmax(t)) if chosen is None else chosen,
+    )
 
 
 def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator) -> FloatArray:

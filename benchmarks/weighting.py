@@ -41,6 +41,7 @@ from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"
 N_NEIGHBORS = (20,)
+STRICT = 0.84  # one standard error, corrected for the number of candidates
 PAPER = ("variance", 20, 40.0)
 SCORES = {
     "classification": ("accuracy",),
@@ -111,6 +112,8 @@ def run_split(table, model_name, seed, options):
             for arm, menu_of_arm in arms_of(menu).items():
                 chosen = choose(results, score, menu_of_arm, options.confidence, seed)
                 line["arms"][f"{arm}|{score}"] = [chosen, tester.gain(chosen, score)]
+            strict = choose(results, score, DEFAULT, STRICT, seed)
+            line["arms"][f"cv:strict|{score}"] = [strict, tester.gain(strict, score)]
             line["arms"][f"paper|{score}"] = [PAPER, tester.gain(PAPER, score)]
             line["arms"][f"equal|{score}"] = [None, tester.score(None, score)]
     if options.keep_candidates:

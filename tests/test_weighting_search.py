@@ -101,7 +101,7 @@ def test_weights_that_help_are_chosen_and_help_on_fresh_data():
     assert model.gain_interval_.low < model.gain_ < model.gain_interval_.high
     assert "raises accuracy by" in model.verdict_
     assert "points (95 % interval" in model.verdict_
-    assert "20 paired fits); equal weights were not chosen" in model.verdict_
+    assert "10 paired fits); equal weights were not chosen" in model.verdict_
     assert model.score(*fresh) > LogisticRegression().fit(X, y).score(*fresh)
     expected = sample_weights(
         X, y, clip=0.98, **{k: model.best_params_[k] for k in ("n_neighbors", "weight_ratio")}

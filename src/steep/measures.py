@@ -70,11 +70,19 @@ def slope(around: Neighborhood) -> FloatArray:
 def _leading_directions(neighbors: FloatArray, n_directions: int) -> FloatArray:
     """Orthonormal coordinates (rows, k, r) of the neighbours along their leading directions."""
     centred = neighbors - neighbors.mean(axis=1, keepdims=True)
-    values, vectors = np.linalg.eigh(centred @ np.swapaxes(centred, 1, 2))
-    leading: FloatArray = vectors[:, :, -n_directions:]
+    turned = np.swapaxes(centred, 1, 2)
+    # The spread of k points in d dimensions has the same leading values seen from either side.
+    if neighbors.shape[2] < neighbors.shape[1]:
+        values, axes = np.linalg.eigh(turned @ centred)
+        leading = centred @ axes[:, :, -n_directions:]
+    else:
+        values, axes = np.linalg.eigh(centred @ turned)
+        leading = axes[:, :, -n_directions:]
     # A direction without extent (duplicates, flat subspaces) is no direction.
-    keep = values[:, -n_directions:] > 1e-10 * values[:, -1:]
-    return leading * keep[:, None, :]
+    extent = values[:, -n_directions:]
+    keep = extent > 1e-10 * values[:, -1:]
+    length = np.sqrt(np.where(keep, extent, 1.0)) if neighbors.shape[2] < neighbors.shape[1] else 1.0
+    return np.asarray(leading * (keep / length)[:, None, :])
 
 
 def noise(around: Neighborhood) -> FloatArray:

@@ -76,7 +76,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         first decides. Default the estimator's own ``score``.
     cv : int or splitter, default 5
         Folds, stratified for classifiers, shuffled.
-    n_repeats : int, default 4
+    n_repeats : int, default 2
         How often the folds are drawn anew, when ``cv`` is a number.
     confidence : float, default 0.5
         How sure to be before leaving equal weights: the best candidate must beat them by more than
@@ -132,7 +132,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         scoring: Any = None,
         cv: Any = 5,
-        n_repeats: int = 4,
+        n_repeats: int = 2,
         confidence: float = 0.5,
         search: Literal["grid", "optuna"] = "grid",
         n_trials: int = 40,
@@ -312,7 +312,12 @@ class VarianceWeightedCV(DelegatingEstimator):
         best = ", ".join(f"{key}={value}" for key, value in _params_of(candidates[rivals[nearest]]).items())
         if evidence.chosen is None:
             return f"equal weights were kept: the best of {len(rivals)} candidates, {best}, {words}"
-        return f"{best} {words}; equal weights were not chosen"
+        doubt = (
+            ""
+            if evidence.interval(nearest).low > 0
+            else " (a bet, not a proof: the interval reaches below zero)"
+        )
+        return f"{best} {words}; equal weights were not chosen{doubt}"
 
     def _table(
         self, candidates: list[Candidate], scores: FloatArray, control: int, test_ratio: float

@@ -1,0 +1,262 @@
+"""The k-nearest-neighbour graph of a data set with itself: choose an engine and run it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from steep._validation import (
+    FloatArray,
+    IntArray,
+    Seed,
+    check_choice,
+    check_count,
+    check_generator,
+    check_points,
+    check_real,
+)
+from steep.exceptions import InputError, InputTypeError
+from steep.neighbors.brute import join_brute
+from steep.neighbors.info import GraphInfo, Stopwatch
+from steep.neighbors.points import unit_rows
+
+SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
+FEW_FEATURES = 10  # up to here a tree prunes
+MEDIUM = 20_000  # up to here exact search by tiles is quick
+
+Algorithm = Literal["auto", "exact", "tree", "partitioned"]
+Metric = Literal["euclidean", "cosine"]
+
+
+def neighbor_graph(
+    X: Any,
+    *,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    recall: float = 0.95,
+    algorithm: Algorithm = "auto",
+    metric: Metric = "euclidean",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+    return_info: bool = False,
+) -> Any:
+    """Find the nearest neighbours of every point among the points themselves.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points, of any real dtype and memory layout.
+    n_neighbors : int, default=20
+        Neighbours per point, the point itself among them when ``include_self``.
+    include_self : bool, default=True
+        Whether each point is its own first neighbour, at distance 0, equal points or not. If False a
+        point is never among its own neighbours.
+    recall : float in (0, 1], default=0.95
+        Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
+        out approximate search unless it is asked for.
+    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
+        "auto" is exact search up to 20,000 points, a KD-tree up to 10 features, and else partitioned
+        search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" is 1 − cos of the angle and refuses rows of zeros.
+    n_jobs : int or None, default=None
+        Threads; None is 1, −1 all processors. The result does not depend on it.
+    random_state : int, Generator or None, default=None
+        Seed of partitioned search; the others draw nothing.
+    return_info : bool, default=False
+        Whether to return also what was done.
+
+    Returns
+    -------
+    distances : ndarray of float32, shape (n_samples, n_neighbors)
+        Sorted along each row; equal distances are sorted by index.
+    indices : ndarray of int32, shape (n_samples, n_neighbors)
+        Rows of ``X``; int32, half the memory of the default integer.
+    info : GraphInfo
+        The engine, the recall estimated, the time of each stage; only if ``return_info``.
+
+    Notes
+    -----
+    "exact" and "tree" return the neighbours by float64 distance of the data as given; distances that
+    round to the same float32 count as ties. "partitioned" computes in float32 about the mean, so that
+    its distances are good to about 10⁻⁷ of the data's extent. Its recall is estimated by exact search of
+    sampled points and chosen two standard errors above the promise.
+
+    Examples
+    --------
+    >>> from steep.neighbors import neighbor_graph
+    >>> distances, indices = neighbor_graph([[0.0], [1.0], [3.0]], n_neighbors=2)
+    >>> indices
+    array([[0, 1],
+           [1, 0],
+           [2, 1]], dtype=int32)
+    >>> distances
+    array([[0., 1.],
+           [0., 1.],
+           [0., 2.]], dtype=float32)
+    """
+    distances, indices, info = _search(
+        X, None, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state
+    )
+    return (distances, indices, info) if return_info else (distances, indices)
+
+
+def refined_graph(
+    X: Any,
+    labels: Any,
+    *,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    recall: float = 0.95,
+    algorithm: Algorithm = "auto",
+    metric: Metric = "euclidean",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+    return_info: bool = False,
+) -> Any:
+    """Find the neighbours as :func:`neighbor_graph` does, and search on where the labels vary.
+
+    Approximate search misses neighbours mostly of the points between classes or on steep slopes, the
+    very points whose local variance is wanted. Those that carry nearly all of the squared local variance
+    are searched on until nothing near them is missed; exact engines have nothing to add.
+
+    Parameters
+    ----------
+    X, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state, return_info
+        As in :func:`neighbor_graph`; ``recall`` holds for all points, before searching on.
+    labels : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        One-dimensional integers or booleans are class codes, of which only equality counts; anything
+        else is a matrix of real outputs.
+
+    Returns
+    -------
+    distances, indices, info
+        As in :func:`neighbor_graph`.
+
+    Examples
+    --------
+    >>> from steep.neighbors import refined_graph
+    >>> distances, indices = refined_graph([[0.0], [1.0], [3.0]], [0, 1, 1], n_neighbors=2)
+    >>> indices[:, 1]
+    array([1, 0, 1], dtype=int32)
+    """
+    distances, indices, info = _search(
+        X, labels, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state
+    )
+    return (distances, indices, info) if return_info else (distances, indices)
+
+
+def _search(
+    X: Any,
+    labels: Any,
+    n_neighbors: int,
+    include_self: bool,
+    recall: float,
+    algorithm: str,
+    metric: str,
+    n_jobs: int | None,
+    random_state: Seed,
+) -> tuple[FloatArray, IntArray, GraphInfo]:
+    points = np.asarray(check_points(X))
+    n_others = _check_neighbors(n_neighbors, include_self, len(points))
+    check_real(recall, name="recall", above=0.0, maximum=1.0)
+    check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
+    check_choice(metric, name="metric", choices=("euclidean", "cosine"))
+    _check_jobs(n_jobs)
+    if labels is not None:
+        labels = _check_labels(labels, len(points))
+    if metric == "cosine":
+        points = unit_rows(points)
+    if n_others == 0:
+        alone = np.arange(len(points), dtype=np.int32)[:, None]
+        return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
+    used = _choose(algorithm, *points.shape, recall)
+    distances, indices, done = _run(
+        used, points, n_others, include_self, recall, n_jobs, check_generator(random_state), labels
+    )
+    if metric == "cosine":
+        distances *= distances * np.float32(0.5)
+    return distances, indices, GraphInfo(used, **done)
+
+
+def _run(
+    used: str,
+    points: FloatArray,
+    n_others: int,
+    include_self: bool,
+    recall: float,
+    n_jobs: int | None,
+    rng: np.random.Generator,
+    labels: Any,
+) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Run one engine; the compiled ones are imported only here."""
+    if used == "brute":
+        watch = Stopwatch()
+        distances, indices = join_brute(points, n_others)
+        if include_self:
+            distances, indices = _with_self(distances, indices)
+        watch.lap("search")
+        return distances, indices, {"seconds": watch.seconds}
+    from steep.neighbors.exact import join_exact
+    from steep.neighbors.parallel import workers
+    from steep.neighbors.partitioned import join_partitioned
+    from steep.neighbors.tree import join_tree
+
+    with workers(n_jobs) as team:
+        if used == "tree":
+            return join_tree(points, n_others, spare_column=include_self, team=team)
+        if used == "exact":
+            return join_exact(points, n_others, spare_column=include_self, team=team)
+        return join_partitioned(
+            points, n_others, recall=recall, spare_column=include_self, rng=rng, team=team, labels=labels
+        )
+
+
+def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> str:
+    if n_points <= SMALL:
+        return "brute"
+    if algorithm != "auto":
+        return algorithm
+    if n_features <= FEW_FEATURES:
+        return "tree"
+    return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
+
+
+def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
+    own = np.arange(len(indices), dtype=indices.dtype)[:, None]
+    return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])
+
+
+def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> int:
+    """Return how many others each point needs."""
+    n_neighbors = check_count(n_neighbors, name="n_neighbors")
+    check_choice(include_self, name="include_self", choices=(True, False))
+    needed = n_neighbors if include_self else n_neighbors + 1
+    if n_samples < needed:
+        raise InputError(
+            f"n_neighbors={n_neighbors} needs at least {needed} samples, got {n_samples}; "
+            "lower n_neighbors or pass more data"
+        )
+    return needed - 1
+
+
+def _check_jobs(n_jobs: Any) -> None:
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+        raise InputTypeError(f"n_jobs={n_jobs!r} is a {type(n_jobs).__name__}; need None or a whole number")
+    if n_jobs == 0:
+        raise InputError("n_jobs=0 is no thread at all; need None, a number ≥ 1, or −1 for all processors")
+
+
+def _check_labels(labels: Any, n_samples: int) -> Any:
+    """Return class codes as int64 (n,) or outputs as float64 (n, n_outputs)."""
+    given = np.asarray(labels)
+    if given.ndim not in (1, 2) or len(given) != n_samples:
+        raise InputError(
+            f"labels has shape {given.shape}; need ({n_samples},) or ({n_samples}, n_outputs), one per sample"
+        )
+    if given.ndim == 1 and given.dtype.kind in "iub":
+        return given.astype(np.int64)
+    return check_points(given[:, None] if given.ndim == 1 else given, name="labels").astype(np.float64)

@@ -1,0 +1,244 @@
+"""The compiled loops of the neighbour engines; imported only when data are large enough to need them.
+
+Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
+point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y in a max-heap whose root is
+the worst. ``top`` repeats the roots side by side, so that a scan reads them as vectors. Every product
+x·y serves both points. Ties go to the lower index, so the result is the same for every order of work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+STRIP = 64  # rows per product: a strip of products stays in the cache until it is scanned
+BLOCK = 32  # products compared at once with the thresholds
+
+
+@njit(cache=True, nogil=True)
+def push(score, index, q, new_score, new_index):
+    """Replace the worst of point ``q``'s neighbours when (new_score, new_index) comes before it."""
+    scores, indices = score[q], index[q]
+    if new_score == scores[0] and new_index > indices[0]:
+        return
+    width = scores.shape[0]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= width:
+            break
+        right = child + 1
+        if right < width and (
+            scores[right] > scores[child]
+            or (scores[right] == scores[child] and indices[right] > indices[child])
+        ):
+            child = right
+        if scores[child] < new_score or (scores[child] == new_score and indices[child] < new_index):
+            break
+        scores[at], indices[at] = scores[child], indices[child]
+        at = child
+    scores[at], indices[at] = new_score, new_index
+
+
+@njit(cache=True, nogil=True)
+def scan(products, rows, cols, half, top, score, index, col_half, col_top, diagonal):
+    """Offer every pair of a strip of products to both its points.
+
+    A block of 32 is compared with both thresholds first, without a branch; hits are rare and are
+    looked at one by one. In a ``diagonal`` strip a pair counts once and no point meets itself.
+    """
+    n_cols = cols.shape[0]
+    for j in range(n_cols):
+        col_half[j] = half[cols[j]]
+        col_top[j] = top[cols[j]]
+    for i in range(rows.shape[0]):
+        q = rows[i]
+        line = products[i]
+        for begin in range(i + 1 if diagonal else 0, n_cols, BLOCK):
+            end = min(begin + BLOCK, n_cols)
+            row_half, row_top = half[q], top[q]
+            hits = 0
+            for j in range(begin, end):
+                hits += (row_half + col_half[j]) - line[j] <= max(row_top, col_top[j])
+            if hits == 0:
+                continue
+            for j in range(begin, end):
+                found = max((row_half + col_half[j]) - line[j], np.float32(0.0))
+                if found <= top[q]:
+                    push(score, index, q, found, cols[j])
+                    top[q] = score[q, 0]
+                if found <= col_top[j]:
+                    m = cols[j]
+                    push(score, index, m, found, q)
+                    top[m] = score[m, 0]
+                    col_top[j] = top[m]
+
+
+@njit(cache=True, nogil=True)
+def join_within(X, half, start, cells, score, index, top, stop):
+    """Offer every pair of points of one cell, for each of ``cells``."""
+    longest = np.max(start[1:] - start[:-1])
+    room = np.empty(STRIP * longest, np.float32)
+    col_half, col_top = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    for cell in cells:
+        if stop[0]:
+            return
+        last = start[cell + 1]
+        for first in range(start[cell], last, STRIP):
+            n_rows, n_cols = min(STRIP, last - first), last - first
+            products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
+            np.dot(X[first : first + n_rows], X[first:last].T, products)
+            cols = np.arange(first, last)
+            scan(products, cols[:n_rows], cols, half, top, score, index, col_half, col_top, True)
+
+
+@njit(cache=True, nogil=True)
+def join_across(X, half, start, pairs, score, index, top, stop):
+    """Offer every pair of points of two different cells, for each of the ``pairs`` of cells."""
+    longest = np.max(start[1:] - start[:-1])
+    room = np.empty(STRIP * longest, np.float32)
+    col_half, col_top = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    for p in range(pairs.shape[0]):
+        if stop[0]:
+            return
+        a, b = pairs[p]
+        n_cols = start[b + 1] - start[b]
+        other = X[start[b] : start[b + 1]].T
+        cols = np.arange(start[b], start[b + 1])
+        for first in range(start[a], start[a + 1], STRIP):
+            n_rows = min(STRIP, start[a + 1] - first)
+            products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
+            np.dot(X[first : first + n_rows], other, products)
+            rows = np.arange(first, first + n_rows)
+            scan(products, rows, cols, half, top, score, index, col_half, col_top, False)
+
+
+@njit(cache=True, nogil=True)
+def knows(indices, m):
+    """Return whether ``m`` is already among a point's neighbours."""
+    for j in range(indices.shape[0]):
+        if indices[j] == m:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def scan_rows(products, rows, slots, row_half, cols, half, score, index, top):
+    """Offer every column to the rows only; ``rows[i]`` keeps its neighbours in ``slots[i]``.
+
+    Rows may meet themselves and points they already know: both are passed over.
+    """
+    n_cols = cols.shape[0]
+    col_half = half[cols]
+    for i in range(rows.shape[0]):
+        slot, line, my_half = slots[i], products[i], row_half[i]
+        for begin in range(0, n_cols, BLOCK):
+            end = min(begin + BLOCK, n_cols)
+            worst = top[slot]
+            hits = 0
+            for j in range(begin, end):
+                hits += (my_half + col_half[j]) - line[j] <= worst
+            if hits == 0:
+                continue
+            for j in range(begin, end):
+                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
+                if found <= top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
+                    push(score, index, slot, found, cols[j])
+                    top[slot] = score[slot, 0]
+
+
+@njit(cache=True, nogil=True)
+def search(X, half, rows, first, last, score, index, top):
+    """Find the nearest of the points ``first`` … ``last`` for the sampled ``rows``."""
+    queries, slots = X[rows], np.arange(rows.shape[0])
+    for begin in range(first, last, 1024):
+        end = min(begin + 1024, last)
+        products = np.dot(queries, X[begin:end].T)
+        scan_rows(products, rows, slots, half[rows], np.arange(begin, end), half, score, index, top)
+
+
+@njit(cache=True, nogil=True)
+def sort_pairs(values, indices):
+    """Sort one row by (value, index), in place: Shell's sort, short for short rows."""
+    gap = values.shape[0] // 2
+    while gap > 0:
+        for i in range(gap, values.shape[0]):
+            value, index, at = values[i], indices[i], i
+            while at >= gap and (
+                values[at - gap] > value or (values[at - gap] == value and indices[at - gap] > index)
+            ):
+                values[at], indices[at] = values[at - gap], indices[at - gap]
+                at -= gap
+            values[at], indices[at] = value, index
+        gap //= 2
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def finish(X, order, score, index, first, last):
+    """Turn scores into distances, taken from differences, positions into rows of the data; sort."""
+    for q in range(first, last):
+        for j in range(score.shape[1]):
+            m = index[q, j]
+            total = np.float32(0.0)
+            for f in range(X.shape[1]):
+                step = X[q, f] - X[m, f]
+                total += step * step
+            score[q, j] = np.sqrt(total)
+            index[q, j] = order[m]
+        sort_pairs(score[q], index[q])
+
+
+@njit(cache=True, nogil=True)
+def color(pairs, n_cells):
+    """Give each pair of cells a round, so that no cell appears twice in one round (greedy)."""
+    degree = np.zeros(n_cells, np.int64)
+    for p in range(pairs.shape[0]):
+        degree[pairs[p, 0]] += 1
+        degree[pairs[p, 1]] += 1
+    taken = np.zeros((n_cells, 2 * max(degree.max(), 1)), np.bool_)
+    rounds = np.empty(pairs.shape[0], np.int64)
+    for p in range(pairs.shape[0]):
+        a, b = pairs[p]
+        free = 0
+        while taken[a, free] or taken[b, free]:
+            free += 1
+        taken[a, free] = taken[b, free] = True
+        rounds[p] = free
+    return rounds
+
+
+@njit(cache=True, nogil=True)
+def prove(X, score, index, certain, best, best_index, unsure, rows):
+    """Take the shortlisted distances anew in float64, keep the best, and say where that proves nothing."""
+    width, wanted = score.shape[1], best.shape[1]
+    for q in rows:
+        for j in range(width):
+            score[q, j] = distance(X, q, index[q, j])
+        sort_pairs(score[q], index[q])
+        best[q], best_index[q] = score[q, :wanted], index[q, :wanted]
+        reached = np.float64(best[q, wanted - 1])
+        unsure[q] = not 0.5 * reached * reached * (1 + 1e-6) < certain[q]
+
+
+@njit(cache=True, nogil=True)
+def distance(X, q, m):
+    """Distance of two rows, computed in float64, rounded to float32."""
+    total = 0.0
+    for f in range(X.shape[1]):
+        step = np.float64(X[q, f]) - np.float64(X[m, f])
+        total += step * step
+    return np.float32(np.sqrt(total))
+
+
+@njit(cache=True, nogil=True)
+def compare_all(X, rows, score, index, stop):
+    """Find the neighbours of ``rows`` by comparing with every point in float64."""
+    for q in rows:
+        if stop[0]:
+            return
+        score[q], index[q] = np.inf, X.shape[0]
+        for m in range(X.shape[0]):
+            found = distance(X, q, m)
+            if found <= score[q, 0] and m != q:
+                push(score, index, q, found, m)
+        sort_pairs(score[q], index[q])

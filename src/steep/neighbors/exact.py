@@ -39,7 +39,7 @@ def nearest(points: Float32Array, width: int, team: Workers) -> Lists:
 
 
 def join_exact(
-    X: FloatArray, n_others: int, *, spare_column: bool, team: Workers
+    X: FloatArray, n_others: int, *, include_self: bool, team: Workers
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Return distances and indices of the ``n_others`` nearest others of each point, exactly."""
     from steep.neighbors.kernels import compare_all, prove
@@ -52,7 +52,7 @@ def join_exact(
     certain = _certain_scores(points, lists)
     del points
     X = np.ascontiguousarray(X)
-    out = empty_lists(n_points, n_others, spare_column=spare_column)
+    out = empty_lists(n_points, n_others)
     unsure = np.zeros(n_points, dtype=np.bool_)
     team.each(
         lambda rows: prove(X, lists.score, lists.index, certain, out.score, out.index, unsure, rows),
@@ -63,7 +63,7 @@ def join_exact(
         _batches(np.flatnonzero(unsure), 500),
     )
     watch.lap("proof")
-    distances, indices = out.in_rows_of(np.arange(n_points, dtype=np.int32), spare_column)
+    distances, indices = out.in_rows_of(np.arange(n_points, dtype=np.int32), include_self)
     return distances, indices, {"seconds": watch.seconds}
 
 

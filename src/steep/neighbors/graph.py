@@ -205,11 +205,11 @@ def _run(
 
     with workers(n_jobs) as team:
         if used == "tree":
-            return join_tree(points, n_others, spare_column=include_self, team=team)
+            return join_tree(points, n_others, include_self=include_self, team=team)
         if used == "exact":
-            return join_exact(points, n_others, spare_column=include_self, team=team)
+            return join_exact(points, n_others, include_self=include_self, team=team)
         return join_partitioned(
-            points, n_others, recall=recall, spare_column=include_self, rng=rng, team=team, labels=labels
+            points, n_others, recall=recall, include_self=include_self, rng=rng, team=team, labels=labels
         )
 
 

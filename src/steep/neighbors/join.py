@@ -24,31 +24,33 @@ class Lists:
     top: Float32Array
 
     def in_rows_of(
-        self, order: npt.NDArray[np.int32], spare_column: bool
+        self, order: npt.NDArray[np.int32], include_self: bool
     ) -> tuple[Float32Array, npt.NDArray[np.int32]]:
         """Return finished lists in the caller's order, ``order[position]`` being the row.
 
-        The spare column becomes the point itself. Each array is let go once it is copied.
+        Each array is let go once it is copied, so that never more than one is there twice.
         """
         score, index = self.score, self.index
-        if spare_column:
+        if include_self:
             score, index = score.base, index.base  # type: ignore[assignment]
             score[:, 0], index[:, 0] = 0.0, order
-        self.score, self.index = score[:0], index[:0]
-        distances = np.empty_like(score)
+        self.score, self.index = score[:0].copy(), index[:0].copy()
+        distances = np.empty(score.shape, np.float32)
         distances[order] = score
         del score
-        indices = np.empty_like(index)
+        indices = np.empty(index.shape, np.int32)
         indices[order] = index
         return distances, indices
 
 
-def empty_lists(n_points: int, width: int, *, spare_column: bool = False) -> Lists:
-    """Return lists of ``width``; a spare first column leaves room for the point itself."""
-    full = width + spare_column
-    score = np.full((n_points, full), np.inf, dtype=np.float32)
-    index = np.full((n_points, full), NOBODY, dtype=np.int32)
-    return Lists(score[:, full - width :], index[:, full - width :], np.full(n_points, np.inf, np.float32))
+def empty_lists(n_points: int, width: int) -> Lists:
+    """Return lists of ``width``, with a spare column before them for the point itself.
+
+    They have it always, so that kernels meet one memory layout and are compiled once.
+    """
+    score = np.full((n_points, width + 1), np.inf, dtype=np.float32)
+    index = np.full((n_points, width + 1), NOBODY, dtype=np.int32)
+    return Lists(score[:, 1:], index[:, 1:], np.full(n_points, np.inf, np.float32))
 
 
 class Rounds:

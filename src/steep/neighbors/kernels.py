@@ -13,6 +13,8 @@ from numba import njit
 
 STRIP = 64  # rows per product: a strip of products stays in the cache until it is scanned
 BLOCK = 32  # products compared at once with the thresholds
+LANES = 64
+HALVINGS = 6
 
 
 @njit(cache=True, nogil=True)
@@ -41,11 +43,11 @@ def push(score, index, q, new_score, new_index):
 
 
 @njit(cache=True, nogil=True)
-def scan(products, rows, cols, half, top, score, index, col_half, col_top, diagonal):
+def scan(products, rows, cols, half, top, score, index, col_half, col_top):
     """Offer every pair of a strip of products to both its points.
 
     A block of 32 is compared with both thresholds first, without a branch; hits are rare and are
-    looked at one by one. In a ``diagonal`` strip a pair counts once and no point meets itself.
+    looked at one by one.
     """
     n_cols = cols.shape[0]
     for j in range(n_cols):
@@ -54,7 +56,7 @@ def scan(products, rows, cols, half, top, score, index, col_half, col_top, diago
     for i in range(rows.shape[0]):
         q = rows[i]
         line = products[i]
-        for begin in range(i + 1 if diagonal else 0, n_cols, BLOCK):
+        for begin in range(0, n_cols, BLOCK):
             end = min(begin + BLOCK, n_cols)
             row_half, row_top = half[q], top[q]
             hits = 0
@@ -75,21 +77,83 @@ def scan(products, rows, cols, half, top, score, index, col_half, col_top, diago
 
 
 @njit(cache=True, nogil=True)
+def sort_pairs(values, indices):
+    """Sort one row by (value, index), in place: Shell's sort, short for short rows."""
+    gap = values.shape[0] // 2
+    while gap > 0:
+        for i in range(gap, values.shape[0]):
+            value, index, at = values[i], indices[i], i
+            while at >= gap and (
+                values[at - gap] > value or (values[at - gap] == value and indices[at - gap] > index)
+            ):
+                values[at], indices[at] = values[at - gap], indices[at - gap]
+                at -= gap
+            values[at], indices[at] = value, index
+        gap //= 2
+
+
+@njit(cache=True, nogil=True)
+def bound_of_best(line, width, lanes):
+    """Return a value that at least ``width`` entries of ``line`` do not exceed, and not many more.
+
+    The line is dealt out to 64 lanes; the ``width`` lowest of the lanes' minima are such entries. A few
+    halvings find their bound closely enough, without sorting.
+    """
+    if width > LANES:
+        return np.float32(np.inf)
+    lanes[:] = np.inf
+    for begin in range(0, line.shape[0], LANES):
+        for j in range(min(LANES, line.shape[0] - begin)):
+            lanes[j] = min(lanes[j], line[begin + j])
+    low, high = lanes.min(), lanes.max()
+    for _ in range(HALVINGS if high < np.inf else 0):
+        middle = np.float32(0.5) * (low + high)
+        n_below = 0
+        for j in range(LANES):
+            n_below += lanes[j] <= middle
+        if n_below >= width:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@njit(cache=True, nogil=True)
+def choose(line, first, q, score, index, top, lanes, picked, picked_index):
+    """Start the list of point ``q`` with the best of ``line``, the scores of points from ``first`` on."""
+    width = score.shape[1]
+    line[q - first] = np.inf
+    bound = bound_of_best(line, width, lanes)
+    n_picked = 0
+    for j in range(line.shape[0]):
+        if line[j] <= bound and j != q - first:
+            picked[n_picked], picked_index[n_picked] = line[j], first + j
+            n_picked += 1
+    sort_pairs(picked[:n_picked], picked_index[:n_picked])
+    for j in range(min(n_picked, width)):  # the worst first: a sorted list is a heap
+        score[q, width - 1 - j], index[q, width - 1 - j] = picked[j], picked_index[j]
+    top[q] = score[q, 0]
+
+
+@njit(cache=True, nogil=True)
 def join_within(X, half, start, cells, score, index, top, stop):
-    """Offer every pair of points of one cell, for each of ``cells``."""
+    """Start every point's list with the best of its own cell, for each of ``cells``."""
     longest = np.max(start[1:] - start[:-1])
-    room = np.empty(STRIP * longest, np.float32)
-    col_half, col_top = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    room, lanes = np.empty(STRIP * longest, np.float32), np.empty(LANES, np.float32)
+    picked, picked_index = np.empty(longest, np.float32), np.empty(longest, np.int32)
     for cell in cells:
         if stop[0]:
             return
-        last = start[cell + 1]
-        for first in range(start[cell], last, STRIP):
-            n_rows, n_cols = min(STRIP, last - first), last - first
+        begin, end = start[cell], start[cell + 1]
+        for first in range(begin, end, STRIP):
+            n_rows, n_cols = min(STRIP, end - first), end - begin
             products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
-            np.dot(X[first : first + n_rows], X[first:last].T, products)
-            cols = np.arange(first, last)
-            scan(products, cols[:n_rows], cols, half, top, score, index, col_half, col_top, True)
+            np.dot(X[first : first + n_rows], X[begin:end].T, products)
+            for i in range(n_rows):
+                line, my_half = products[i], half[first + i]
+                for j in range(n_cols):
+                    line[j] = max((my_half + half[begin + j]) - line[j], np.float32(0.0))
+                choose(line, begin, first + i, score, index, top, lanes, picked, picked_index)
 
 
 @njit(cache=True, nogil=True)
@@ -110,7 +174,7 @@ def join_across(X, half, start, pairs, score, index, top, stop):
             products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
             np.dot(X[first : first + n_rows], other, products)
             rows = np.arange(first, first + n_rows)
-            scan(products, rows, cols, half, top, score, index, col_half, col_top, False)
+            scan(products, rows, cols, half, top, score, index, col_half, col_top)
 
 
 @njit(cache=True, nogil=True)
@@ -155,22 +219,6 @@ def search(X, half, rows, first, last, score, index, top):
         end = min(begin + 1024, last)
         products = np.dot(queries, X[begin:end].T)
         scan_rows(products, rows, slots, half[rows], np.arange(begin, end), half, score, index, top)
-
-
-@njit(cache=True, nogil=True)
-def sort_pairs(values, indices):
-    """Sort one row by (value, index), in place: Shell's sort, short for short rows."""
-    gap = values.shape[0] // 2
-    while gap > 0:
-        for i in range(gap, values.shape[0]):
-            value, index, at = values[i], indices[i], i
-            while at >= gap and (
-                values[at - gap] > value or (values[at - gap] == value and indices[at - gap] > index)
-            ):
-                values[at], indices[at] = values[at - gap], indices[at - gap]
-                at -= gap
-            values[at], indices[at] = value, index
-        gap //= 2
 
 
 @njit(cache=True, nogil=True, fastmath=True)

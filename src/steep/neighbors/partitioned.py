@@ -29,6 +29,7 @@ from steep.neighbors.refine import contested
 CELL = 250  # points per cell: fewer make more pairs of cells, more make longer joins within
 NEAR = 64  # cells looked at around a cell; four times as many when the recall asks for it
 NEAR_MOST = 1024
+DEEP = 0.8  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 
 
 @dataclass
@@ -54,7 +55,7 @@ def join_partitioned(
     n_others: int,
     *,
     recall: float,
-    spare_column: bool,
+    include_self: bool,
     rng: np.random.Generator,
     team: Workers,
     labels: Any = None,
@@ -64,7 +65,7 @@ def join_partitioned(
     cells = partition(X, center_of(X), max(CELL, 4 * n_others), rng, team)
     half = half_norms(cells.points)
     watch.lap("partition")
-    lists = empty_lists(len(X), n_others, spare_column=spare_column)
+    lists = empty_lists(len(X), n_others)
     _join_within(cells, half, lists, team)
     radius = _radius(cells, lists)
     watch.lap("within cells")
@@ -83,7 +84,7 @@ def join_partitioned(
     if labels is not None:
         _refine(cells, half, near, contested(lists.index, labels[cells.order]), lists, team)
         watch.lap("where labels vary")
-    distances, indices = _finish(cells, lists, spare_column, team)
+    distances, indices = _finish(cells, lists, include_self, team)
     watch.lap("sort")
     done = {
         "n_probes": 1 + 2 * n_pairs / len(cells),
@@ -172,14 +173,15 @@ def _refine(
 
     def task(some: IntArray) -> None:
         deepen(
-            cells.points, half, cells.start, cells.centers, near.start, near.cell, near.behind, chosen, some,
+            cells.points, half, cells.start, cells.centers, near.start, near.cell, near.behind, chosen,
+            np.float32(DEEP), some,
             lists.score, lists.index, lists.top, team.stop,
         )  # fmt: skip
 
     team.each(task, _batches(len(cells), 50))
 
 
-def _finish(cells: Cells, lists: Lists, spare_column: bool, team: Workers) -> tuple[FloatArray, IntArray]:
+def _finish(cells: Cells, lists: Lists, include_self: bool, team: Workers) -> tuple[FloatArray, IntArray]:
     """Sort each list and bring the lists back into the caller's order."""
     from steep.neighbors.kernels import finish
 
@@ -189,7 +191,7 @@ def _finish(cells: Cells, lists: Lists, spare_column: bool, team: Workers) -> tu
 
     team.each(task, range(0, len(lists.top), 20_000))
     cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies
-    return lists.in_rows_of(cells.order, spare_column)
+    return lists.in_rows_of(cells.order, include_self)
 
 
 def _batches(n: int, size: int) -> list[IntArray]:

@@ -68,7 +68,16 @@ def sweep_across(X, half, start, centers, pairs, reach, score, index, top, stop)
             n_near = np.searchsorted(col_levels[:n_cols], reach[p] - row_levels[first], side="right")
             products = room[: (last - first) * n_near].reshape(last - first, n_near)
             np.dot(near_a[first:last], near_b[:n_near].T, products)
-            scan(products, rows[first:last], cols[:n_near], half, top, score, index, col_half, col_top, False)
+            scan(products, rows[first:last], cols[:n_near], half, top, score, index, col_half, col_top)
+
+
+@njit(cache=True, nogil=True)
+def directions(centers, a, others):
+    """Return the unit vectors from the centre of cell ``a`` to those of ``others``."""
+    u = np.empty((others.shape[0], centers.shape[1]), np.float32)
+    for p in range(others.shape[0]):
+        u[p] = direction(centers, a, others[p])
+    return u
 
 
 @njit(cache=True, nogil=True)
@@ -76,17 +85,14 @@ def extents(X, start, centers, near_start, near, cells, extent):
     """Find how far each cell reaches towards each cell near it: max of x·u over the cell's points."""
     for a in cells:
         first, last = near_start[a], near_start[a + 1]
-        u = np.empty((last - first, X.shape[1]), np.float32)
-        for p in range(first, last):
-            u[p - first] = direction(centers, a, near[p])
-        along = np.dot(u, X[start[a] : start[a + 1]].T)
+        along = np.dot(directions(centers, a, near[first:last]), X[start[a] : start[a + 1]].T)
         for p in range(first, last):
             extent[p] = np.max(along[p - first])
 
 
 @njit(cache=True, nogil=True)
-def deepen(X, half, start, centers, near_start, near, behind, chosen, cells, score, index, top, stop):
-    """Search on for the ``chosen`` points of some cells: every point within their k-th distance along u.
+def deepen(X, half, start, centers, near_start, near, behind, chosen, reach, cells, score, index, top, stop):
+    """Search on for the ``chosen`` points of some cells, to ``reach`` times their own k-th distance along u.
 
     ``behind[p]`` is the least x·u of the cell ``near[p]``. Only the chosen points' own lists change.
     """
@@ -96,14 +102,15 @@ def deepen(X, half, start, centers, near_start, near, behind, chosen, cells, sco
         mine = start[a] + np.flatnonzero(chosen[start[a] : start[a + 1]])
         if mine.shape[0] == 0:
             continue
-        for p in range(near_start[a], near_start[a + 1]):
-            b = near[p]
-            u = direction(centers, a, b)
-            limit = np.dot(X[mine], u) + np.sqrt(2 * top[mine])
-            rows = mine[limit >= behind[p]]
-            if rows.shape[0] == 0:
+        others = near[near_start[a] : near_start[a + 1]]
+        u, queries = directions(centers, a, others), X[mine]
+        along = np.dot(u, queries.T)
+        for p in range(others.shape[0]):
+            first, last = start[others[p]], start[others[p] + 1]
+            limit = along[p] + reach * np.sqrt(2 * top[mine])
+            wanting = np.flatnonzero(limit >= behind[near_start[a] + p])
+            if wanting.shape[0] == 0:
                 continue
-            along = np.dot(X[start[b] : start[b + 1]], u)
-            cols = start[b] + np.flatnonzero(along <= limit.max())
-            products = np.dot(X[rows], X[cols].T)
-            scan_rows(products, rows, rows, half[rows], cols, half, score, index, top)
+            cols = first + np.flatnonzero(np.dot(X[first:last], u[p]) <= limit.max())
+            rows = mine[wanting]
+            scan_rows(np.dot(queries[wanting], X[cols].T), rows, rows, half[rows], cols, half, score, index, top)

@@ -16,7 +16,7 @@ LEAF = 16  # points per leaf, at most
 
 
 def join_tree(
-    X: FloatArray, n_others: int, *, spare_column: bool, team: Workers
+    X: FloatArray, n_others: int, *, include_self: bool, team: Workers
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Return distances and indices of the ``n_others`` nearest others of each point, exactly."""
     from steep.neighbors.tree_kernels import build, finish_tree, search_leaves
@@ -25,16 +25,17 @@ def join_tree(
     n_points, n_features = X.shape
     depth = max(0, int(np.ceil(np.log2(n_points / LEAF))))
     n_nodes, n_leaves = 2 ** (depth + 1) - 1, 2**depth
-    columns = np.ascontiguousarray((X - center_of(X)).T, dtype=np.float64)
+    points = np.ascontiguousarray(X - center_of(X), dtype=np.float64)
     order = np.arange(n_points, dtype=np.int32)
     start = np.empty((n_nodes, 2), dtype=np.int64)
     start[0] = 0, n_points
     lower, upper = np.empty((n_nodes, n_features)), np.empty((n_nodes, n_features))
     lowest = np.empty(n_nodes, dtype=np.int32)
-    build(columns, order, start, lower, upper, lowest)
-    columns = np.ascontiguousarray(columns[:, order])
+    build(points, order, start, lower, upper, lowest)
+    columns = np.ascontiguousarray(points.T)
+    del points
     watch.lap("build")
-    lists = empty_lists(n_points, n_others, spare_column=spare_column)
+    lists = empty_lists(n_points, n_others)
     leaves = np.arange(n_nodes - n_leaves, n_nodes)
 
     def look(some: IntArray) -> None:
@@ -52,6 +53,6 @@ def join_tree(
         ),
         range(0, n_points, 50_000),
     )
-    distances, indices = lists.in_rows_of(order, spare_column)
+    distances, indices = lists.in_rows_of(order, include_self)
     watch.lap("sort")
     return distances, indices, {"seconds": watch.seconds}

@@ -15,18 +15,20 @@ from steep.neighbors.kernels import push, sort_pairs
 
 
 @njit(cache=True, nogil=True)
-def split_at(keys, order, first, last, middle):
-    """Move the rows of ``order[first:last]`` so that none before ``middle`` has a larger key (quickselect)."""
+def split_at(points, order, f, first, last, middle):
+    """Swap points ``first`` … ``last`` so that none before ``middle`` has a larger feature f (quickselect)."""
     while last - first > 1:
-        pivot = keys[order[(first + last) // 2]]
+        pivot = points[(first + last) // 2, f]
         i, j = first, last - 1
         while i <= j:
-            while keys[order[i]] < pivot:
+            while points[i, f] < pivot:
                 i += 1
-            while keys[order[j]] > pivot:
+            while points[j, f] > pivot:
                 j -= 1
             if i <= j:
                 order[i], order[j] = order[j], order[i]
+                for g in range(points.shape[1]):
+                    points[i, g], points[j, g] = points[j, g], points[i, g]
                 i += 1
                 j -= 1
         if middle <= j:
@@ -38,23 +40,40 @@ def split_at(keys, order, first, last, middle):
 
 
 @njit(cache=True, nogil=True)
-def build(columns, order, start, lower, upper, lowest):
-    """Order the rows leaf by leaf; fill in each node's first place, bounding box and lowest row."""
+def widest(points, first, last):
+    """Return the feature that spreads most over the points ``first`` … ``last``, judged by some of them."""
+    step = max(1, (last - first) // 256)
+    best, best_spread = 0, -1.0
+    for f in range(points.shape[1]):
+        some = points[first:last:step, f]
+        spread = some.max() - some.min()
+        if spread > best_spread:
+            best, best_spread = f, spread
+    return best
+
+
+@njit(cache=True, nogil=True)
+def build(points, order, start, lower, upper, lowest):
+    """Sort the points leaf by leaf, in place; fill in each node's place, bounding box and lowest row."""
     n_nodes = lowest.shape[0]
     n_inner = n_nodes // 2
-    for v in range(n_nodes):
-        first, last = start[v, 0], start[v, 1]
-        lowest[v] = order[first:last].min()
-        for f in range(columns.shape[0]):
-            lower[v, f], upper[v, f] = np.inf, -np.inf
-            for p in range(first, last):
-                lower[v, f] = min(lower[v, f], columns[f, order[p]])
-                upper[v, f] = max(upper[v, f], columns[f, order[p]])
+    for v in range(n_inner):
+        first, last = start[v]
+        middle = (first + last) // 2
+        split_at(points, order, widest(points, first, last), first, last, middle)
+        start[2 * v + 1, 0], start[2 * v + 1, 1] = first, middle
+        start[2 * v + 2, 0], start[2 * v + 2, 1] = middle, last
+    for v in range(n_nodes - 1, -1, -1):
         if v < n_inner:
-            middle = (first + last) // 2
-            split_at(columns[np.argmax(upper[v] - lower[v])], order, first, last, middle)
-            start[2 * v + 1, 0], start[2 * v + 1, 1] = first, middle
-            start[2 * v + 2, 0], start[2 * v + 2, 1] = middle, last
+            near, far = 2 * v + 1, 2 * v + 2
+            lowest[v] = min(lowest[near], lowest[far])
+            lower[v] = np.minimum(lower[near], lower[far])
+            upper[v] = np.maximum(upper[near], upper[far])
+        else:
+            lowest[v] = order[start[v, 0] : start[v, 1]].min()
+            for f in range(points.shape[1]):
+                lower[v, f] = points[start[v, 0] : start[v, 1], f].min()
+                upper[v, f] = points[start[v, 0] : start[v, 1], f].max()
 
 
 @njit(cache=True, nogil=True)
@@ -68,21 +87,44 @@ def box_gap(lower, upper, v, w):
 
 
 @njit(cache=True, nogil=True)
-def meet_leaf(columns, order, first, last, begin, end, near, score, index, squares):
-    """Offer the points ``begin`` … ``end`` to the points ``first`` … ``last`` of another leaf or the same."""
-    for q in range(first, last):
-        if near > score[q, 0]:
-            continue
-        squares[: end - begin] = 0.0
-        for f in range(columns.shape[0]):
-            here = columns[f, q]
-            for p in range(begin, end):
-                step = columns[f, p] - here
-                squares[p - begin] += step * step
+def point_gap(columns, q, lower, upper, v):
+    """Squared distance of a point to a box."""
+    total = 0.0
+    for f in range(lower.shape[1]):
+        step = max(lower[v, f] - columns[f, q], columns[f, q] - upper[v, f], 0.0)
+        total += step * step
+    return np.float32(total)
+
+
+@njit(cache=True, nogil=True)
+def meet_leaf(columns, order, q, begin, end, score, index, squares):
+    """Offer the points ``begin`` … ``end`` to point ``q``."""
+    squares[: end - begin] = 0.0
+    for f in range(columns.shape[0]):
+        here = columns[f, q]
         for p in range(begin, end):
-            found = np.float32(squares[p - begin])
-            if found <= score[q, 0] and p != q:
-                push(score, index, q, found, order[p])
+            step = columns[f, p] - here
+            squares[p - begin] += step * step
+    worst = np.float64(score[q, 0]) * (1 + 1e-6)  # a little more, for what rounds down to it
+    hits = 0
+    for p in range(end - begin):
+        hits += squares[p] <= worst
+    if hits == 0:
+        return
+    for p in range(begin, end):
+        found = np.float32(squares[p - begin])
+        if found <= score[q, 0] and p != q:
+            push(score, index, q, found, order[p])
+
+
+@njit(cache=True, nogil=True)
+def wants(v, gap, first, last, lowest, score, index):
+    """Return whether a node ``gap`` away may hold a better neighbour of one of the points."""
+    for q in range(first, last):
+        worst = score[q, 0]
+        if gap < worst or (gap == worst and lowest[v] < index[q, 0]):
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -98,15 +140,14 @@ def search_leaves(columns, order, start, lower, upper, lowest, leaves, score, in
         todo[0], gaps[0], waiting = 0, 0.0, 1
         while waiting > 0:
             waiting -= 1
-            v, gap = todo[waiting], gaps[waiting]
-            wanted = False
-            for q in range(first, last):
-                worst = score[q, 0]
-                wanted |= gap < worst or (gap == worst and lowest[v] < index[q, 0])
-            if not wanted:
+            v = todo[waiting]
+            if not wants(v, gaps[waiting], first, last, lowest, score, index):
                 continue
             if v >= n_inner:
-                meet_leaf(columns, order, first, last, start[v, 0], start[v, 1], gap, score, index, squares)
+                begin, end = start[v]
+                for q in range(first, last):
+                    if wants(v, point_gap(columns, q, lower, upper, v), q, q + 1, lowest, score, index):
+                        meet_leaf(columns, order, q, begin, end, score, index, squares)
                 continue
             near, far = 2 * v + 1, 2 * v + 2
             near_gap, far_gap = box_gap(lower, upper, leaf, near), box_gap(lower, upper, leaf, far)

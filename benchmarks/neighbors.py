@@ -107,14 +107,22 @@ def steep_graph(X, y, **options):
     from steep.neighbors import neighbor_graph
 
     *_, indices, info = neighbor_graph(X, n_neighbors=K, random_state=0, return_info=True, **options)
-    return indices, {"estimated_recall": info.estimated_recall, "stages": info.seconds, "used": info.algorithm}
+    return indices, {
+        "estimated_recall": info.estimated_recall,
+        "stages": info.seconds,
+        "used": info.algorithm,
+    }
 
 
 def steep_refined(X, y, **options):
     from steep.neighbors import refined_graph
 
     *_, indices, info = refined_graph(X, y, n_neighbors=K, random_state=0, return_info=True, **options)
-    return indices, {"estimated_recall": info.estimated_recall, "stages": info.seconds, "used": info.algorithm}
+    return indices, {
+        "estimated_recall": info.estimated_recall,
+        "stages": info.seconds,
+        "used": info.algorithm,
+    }
 
 
 def plain_numpy(X, y):
@@ -271,12 +279,14 @@ def measure(workload, method, options):
     X, y, rows, truth = load(workload, options)
     function, arguments = METHODS[method]
     small = feature_like(5_000)[0] if X.shape[1] > 10 else cube(5_000)[0]
-    if method.startswith(("steep", "pynn")) and workload != "table-506":  # compile, or load the compiled kernels
+    if (
+        method.startswith(("steep", "pynn")) and workload != "table-506"
+    ):  # compile, or load the compiled kernels
         labels = np.arange(5_000) % 2
         warm = {"algorithm": "partitioned"} if "steep" in method and X.shape[1] > 10 else {}
         function(small, labels, **{**arguments, **warm})
         function(small, labels, **arguments)
-    runs = 7 if workload == "table-506" else 3 if method.startswith("steep") or len(X) < 20_000 else 1
+    runs = 7 if len(X) < 5_000 else 3 if method.startswith("steep") and len(X) < 500_000 else 1
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     cpu, wall = [], []
     for _ in range(runs):
@@ -310,12 +320,27 @@ def machine():
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), cpu)
     versions = {"python": platform.python_version()}
-    for name in ("numpy", "scipy", "scikit-learn", "numba", "faiss-cpu", "hnswlib", "nmslib-metabrainz", "pynndescent"):
+    for name in (
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "numba",
+        "faiss-cpu",
+        "hnswlib",
+        "nmslib-metabrainz",
+        "pynndescent",
+    ):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = None
-    return {"cpu": cpu, "cores": os.cpu_count(), "system": platform.system(), "threads": 1, "versions": versions}
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "threads": 1,
+        "versions": versions,
+    }
 
 
 def run(workload, method, options):
@@ -325,7 +350,9 @@ def run(workload, method, options):
         return {"skipped": f"{package} is not installed; run `make bench` to install the peers"}
     command = [sys.executable, __file__, "--measure", workload, method]
     command += ["--quick"] * options.quick + (["--data", options.data] if options.data else [])
-    child = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ONE_THREAD}, check=False)
+    child = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **ONE_THREAD}, check=False
+    )
     if child.returncode:
         return {"failed": child.stderr.strip().splitlines()[-1] if child.stderr.strip() else "no message"}
     return json.loads(child.stdout.strip().splitlines()[-1])
@@ -372,12 +399,26 @@ def goals(table):
             at_least("correlation", row("features-1m", "hnswlib ef=50").get("correlation", 2)))  # fmt: skip
     against("1M×64 at recall ≥ .985 against pynndescent", 2.5, "features-1m", "pynndescent",
             at_least("recall", 0.985))  # fmt: skip
-    out.append(("1M×3 against scikit-learn's KDTree", "≥ 5×", ratio(table, "cube-1m", "sklearn KDTree", "steep"), "steep"))
+    out.append(
+        (
+            "1M×3 against scikit-learn's KDTree",
+            "≥ 5×",
+            ratio(table, "cube-1m", "sklearn KDTree", "steep"),
+            "steep",
+        )
+    )
     slower = ratio(table, "table-506", "steep", "plain NumPy")
     out.append(("506×13 against plain NumPy", "≤ 1.5×", slower, "steep"))
     out.append(("growth from 10k to 1M points, exponent", "≤ 1.15", growth(table), "steep"))
     peak = row("features-1m", "steep .95 + labels").get("peak_mib")
-    out.append(("peak memory at 1M×64 over the float32 data", "≤ 3×", peak and peak / (64e6 * 4 / 2**20), "whole process"))
+    out.append(
+        (
+            "peak memory at 1M×64 over the float32 data",
+            "≤ 3×",
+            peak and peak / (64e6 * 4 / 2**20),
+            "whole process",
+        )
+    )
     return out
 
 
@@ -392,7 +433,9 @@ def growth(table):
 
 
 def show(table):
-    print(f"\n{'workload':16}{'method':22}{'cpu s':>9}{'wall s':>9}{'recall':>8}{'mixed':>8}{'corr':>8}{'MiB':>7}")
+    print(
+        f"\n{'workload':16}{'method':22}{'cpu s':>9}{'wall s':>9}{'recall':>8}{'mixed':>8}{'corr':>8}{'MiB':>7}"
+    )
     number = lambda x, form: "–" if x is None else format(x, form)  # noqa: E731
     for workload, rows in table.items():
         for method, r in rows.items():
@@ -417,8 +460,12 @@ def store(kept):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=list(WORKLOADS), action="append", help="run this workload (repeatable)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", choices=list(WORKLOADS), action="append", help="run this workload (repeatable)"
+    )
     parser.add_argument("--methods", help="run only methods whose name starts with this")
     parser.add_argument("--again", action="store_true", help="measure again what is already kept")
     parser.add_argument("--quick", action="store_true", help="small sizes; nothing is kept")

@@ -70,7 +70,9 @@ def test_a_point_is_its_own_first_neighbour_or_none(algorithm, shape):
     distances, indices = neighbor_graph(X, n_neighbors=5, algorithm=algorithm, random_state=0)
     np.testing.assert_array_equal(indices[:, 0], np.arange(N))
     assert (distances[:, 0] == 0).all()
-    others, other_indices = neighbor_graph(X, n_neighbors=4, include_self=False, algorithm=algorithm, random_state=0)
+    others, other_indices = neighbor_graph(
+        X, n_neighbors=4, include_self=False, algorithm=algorithm, random_state=0
+    )
     assert (other_indices != np.arange(N)[:, None]).all()
     np.testing.assert_array_equal(other_indices, indices[:, 1:])
     np.testing.assert_array_equal(others, distances[:, 1:])
@@ -102,7 +104,9 @@ def test_equal_points_are_at_distance_zero(algorithm):
 def test_every_other_point_can_be_asked_for(algorithm, n):
     X = gaussian(n, 3)
     _, indices = neighbor_graph(X, n_neighbors=n - 1, include_self=False, algorithm=algorithm, random_state=0)
-    np.testing.assert_array_equal(np.sort(indices, axis=1)[::50], [np.delete(np.arange(n), q) for q in range(0, n, 50)])
+    np.testing.assert_array_equal(
+        np.sort(indices, axis=1)[::50], [np.delete(np.arange(n), q) for q in range(0, n, 50)]
+    )
 
 
 def test_two_thousand_features_equal_brute_force():
@@ -144,7 +148,14 @@ def test_layout_and_container_do_not_matter(algorithm, n, tmp_path):
     mapped[:] = X
     mapped.flush()
     mapped = np.memmap(tmp_path / "points", dtype=np.float64, mode="r", shape=X.shape)
-    kinds = [X.astype(np.float32), np.asfortranarray(X, dtype=np.float64), wide[::2, ::2], mapped, pd.DataFrame(X), X.tolist()]
+    kinds = [
+        X.astype(np.float32),
+        np.asfortranarray(X, dtype=np.float64),
+        wide[::2, ::2],
+        mapped,
+        pd.DataFrame(X),
+        X.tolist(),
+    ]
     wanted = neighbor_graph(X, n_neighbors=5, algorithm=algorithm, random_state=0)
     for given_X in kinds:
         distances, indices = neighbor_graph(given_X, n_neighbors=5, algorithm=algorithm, random_state=0)
@@ -197,7 +208,9 @@ def test_nan_is_refused():
 
 @pytest.mark.parametrize(("include_self", "needed"), [(True, 50), (False, 51)])
 def test_too_few_samples_are_refused(include_self, needed):
-    with pytest.raises(InputError, match=f"^n_neighbors=50 needs at least {needed} samples, got 40; lower n_neighbors"):
+    with pytest.raises(
+        InputError, match=f"^n_neighbors=50 needs at least {needed} samples, got 40; lower n_neighbors"
+    ):
         neighbor_graph(gaussian(40), n_neighbors=50, include_self=include_self)
 
 
@@ -231,7 +244,12 @@ def test_a_point_alone_is_its_only_neighbour():
 
 @pytest.mark.parametrize(
     ("n", "d", "recall", "used"),
-    [(1_000, 64, 0.95, "brute"), (1_001, 10, 0.95, "tree"), (1_001, 11, 0.95, "exact"), (20_001, 11, 0.9, "partitioned")],
+    [
+        (1_000, 64, 0.95, "brute"),
+        (1_001, 10, 0.95, "tree"),
+        (1_001, 11, 0.95, "exact"),
+        (20_001, 11, 0.9, "partitioned"),
+    ],
 )
 def test_the_engine_follows_the_size(n, d, recall, used):
     info = neighbor_graph(gaussian(n, d), n_neighbors=3, recall=recall, random_state=0, return_info=True)[2]
@@ -296,7 +314,9 @@ def test_a_read_only_install_still_works(tmp_path):
     # NumPy's permission bits do not bind the superuser: an unwritable place is simulated by a file.
     import shutil
 
-    shutil.copytree(Path(__file__).parents[1] / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(__file__).parents[1] / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (tmp_path / "src/steep/neighbors/__pycache__").write_text("")
     code = (
         "import numpy as np\n"

@@ -44,7 +44,13 @@ def found_share(distances, true_distances):
 def test_the_recall_promised_is_kept(shape, promised):
     X = shapes()[shape]
     distances, _, info = neighbor_graph(
-        X, n_neighbors=10, include_self=False, algorithm="partitioned", recall=promised, random_state=0, return_info=True
+        X,
+        n_neighbors=10,
+        include_self=False,
+        algorithm="partitioned",
+        recall=promised,
+        random_state=0,
+        return_info=True,
     )
     exact, _ = neighbor_graph(X, n_neighbors=10, include_self=False, algorithm="exact")
     assert info.estimated_recall >= promised
@@ -69,7 +75,9 @@ def test_the_whole_reach_misses_nothing():
 
 def test_the_seed_decides():
     X = features()[0]
-    graph = [neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)]
+    graph = [
+        neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)
+    ]
     np.testing.assert_array_equal(graph[0], graph[1])
     assert (graph[0] != graph[2]).any()
 
@@ -77,7 +85,9 @@ def test_the_seed_decides():
 @pytest.mark.parametrize("kind", ["classes", "outputs"])
 def test_searching_on_mends_the_variance(kind):
     X, y = features()
-    labels = y if kind == "classes" else np.column_stack([np.tanh(3 * X[:, 0]), X[:, 1] ** 2]).astype(np.float64)
+    labels = (
+        y if kind == "classes" else np.column_stack([np.tanh(3 * X[:, 0]), X[:, 1] ** 2]).astype(np.float64)
+    )
     exact = local_spread(neighbor_graph(X, algorithm="exact")[1][:, 1:], labels)
     options = {"algorithm": "partitioned", "recall": 0.7, "random_state": 0}
     plain = local_spread(neighbor_graph(X, **options)[1][:, 1:], labels)
@@ -89,7 +99,9 @@ def test_searching_on_mends_the_variance(kind):
 def test_labels_that_agree_change_nothing():
     X = features()[0]
     options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0}
-    np.testing.assert_array_equal(refined_graph(X, np.zeros(N, int), **options)[1], neighbor_graph(X, **options)[1])
+    np.testing.assert_array_equal(
+        refined_graph(X, np.zeros(N, int), **options)[1], neighbor_graph(X, **options)[1]
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "tree"])
@@ -120,7 +132,9 @@ def test_contested_points_are_those_that_vary_most():
 
 
 def test_the_reach_is_the_least_that_keeps_the_promise():
-    needed = np.tile(np.linspace(0.005, 0.995, 100), (50, 1))  # recall(reach) = reach, the same for every point
+    needed = np.tile(
+        np.linspace(0.005, 0.995, 100), (50, 1)
+    )  # recall(reach) = reach, the same for every point
     reach, estimate, kept = choose_reach(needed, 0.9)
     assert (reach, kept) == (0.9, True)
     assert estimate == pytest.approx(0.9)

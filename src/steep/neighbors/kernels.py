@@ -1,3 +1,5 @@
+# ruff: noqa: ANN
+# mypy: allow-untyped-defs
 """The compiled loops of the neighbour engines; imported only when data are large enough to need them.
 
 Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
@@ -43,7 +45,7 @@ def push(score, index, q, new_score, new_index):
 
 
 @njit(cache=True, nogil=True)
-def scan(products, rows, cols, half, top, score, index, col_half, col_top):
+def scan(products, rows, cols, row_half, col_half, score, index, top, col_top):
     """Offer every pair of a strip of products to both its points.
 
     A block of 32 is compared with both thresholds first, without a branch; hits are rare and are
@@ -51,21 +53,19 @@ def scan(products, rows, cols, half, top, score, index, col_half, col_top):
     """
     n_cols = cols.shape[0]
     for j in range(n_cols):
-        col_half[j] = half[cols[j]]
         col_top[j] = top[cols[j]]
     for i in range(rows.shape[0]):
-        q = rows[i]
-        line = products[i]
+        q, line, my_half = rows[i], products[i], row_half[i]
         for begin in range(0, n_cols, BLOCK):
             end = min(begin + BLOCK, n_cols)
-            row_half, row_top = half[q], top[q]
+            my_top = top[q]
             hits = 0
             for j in range(begin, end):
-                hits += (row_half + col_half[j]) - line[j] <= max(row_top, col_top[j])
+                hits += (my_half + col_half[j]) - line[j] <= max(my_top, col_top[j])
             if hits == 0:
                 continue
             for j in range(begin, end):
-                found = max((row_half + col_half[j]) - line[j], np.float32(0.0))
+                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
                 if found <= top[q]:
                     push(score, index, q, found, cols[j])
                     top[q] = score[q, 0]
@@ -158,82 +158,21 @@ def join_within(X, half, start, cells, score, index, top, stop):
 
 @njit(cache=True, nogil=True)
 def join_across(X, half, start, pairs, score, index, top, stop):
-    """Offer every pair of points of two different cells, for each of the ``pairs`` of cells."""
+    """Offer every pair of points of two different tiles, for each of the ``pairs`` of tiles."""
     longest = np.max(start[1:] - start[:-1])
-    room = np.empty(STRIP * longest, np.float32)
-    col_half, col_top = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    room, col_top = np.empty(STRIP * longest, np.float32), np.empty(longest, np.float32)
     for p in range(pairs.shape[0]):
         if stop[0]:
             return
         a, b = pairs[p]
-        n_cols = start[b + 1] - start[b]
-        other = X[start[b] : start[b + 1]].T
-        cols = np.arange(start[b], start[b + 1])
+        begin, end = start[b], start[b + 1]
+        cols = np.arange(begin, end)
         for first in range(start[a], start[a + 1], STRIP):
-            n_rows = min(STRIP, start[a + 1] - first)
-            products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
-            np.dot(X[first : first + n_rows], other, products)
-            rows = np.arange(first, first + n_rows)
-            scan(products, rows, cols, half, top, score, index, col_half, col_top)
-
-
-@njit(cache=True, nogil=True)
-def knows(indices, m):
-    """Return whether ``m`` is already among a point's neighbours."""
-    for j in range(indices.shape[0]):
-        if indices[j] == m:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def scan_rows(products, rows, slots, row_half, cols, half, score, index, top):
-    """Offer every column to the rows only; ``rows[i]`` keeps its neighbours in ``slots[i]``.
-
-    Rows may meet themselves and points they already know: both are passed over.
-    """
-    n_cols = cols.shape[0]
-    col_half = half[cols]
-    for i in range(rows.shape[0]):
-        slot, line, my_half = slots[i], products[i], row_half[i]
-        for begin in range(0, n_cols, BLOCK):
-            end = min(begin + BLOCK, n_cols)
-            worst = top[slot]
-            hits = 0
-            for j in range(begin, end):
-                hits += (my_half + col_half[j]) - line[j] <= worst
-            if hits == 0:
-                continue
-            for j in range(begin, end):
-                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
-                if found <= top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
-                    push(score, index, slot, found, cols[j])
-                    top[slot] = score[slot, 0]
-
-
-@njit(cache=True, nogil=True)
-def search(X, half, rows, first, last, score, index, top):
-    """Find the nearest of the points ``first`` … ``last`` for the sampled ``rows``."""
-    queries, slots = X[rows], np.arange(rows.shape[0])
-    for begin in range(first, last, 1024):
-        end = min(begin + 1024, last)
-        products = np.dot(queries, X[begin:end].T)
-        scan_rows(products, rows, slots, half[rows], np.arange(begin, end), half, score, index, top)
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def finish(X, order, score, index, first, last):
-    """Turn scores into distances, taken from differences, positions into rows of the data; sort."""
-    for q in range(first, last):
-        for j in range(score.shape[1]):
-            m = index[q, j]
-            total = np.float32(0.0)
-            for f in range(X.shape[1]):
-                step = X[q, f] - X[m, f]
-                total += step * step
-            score[q, j] = np.sqrt(total)
-            index[q, j] = order[m]
-        sort_pairs(score[q], index[q])
+            last = min(first + STRIP, start[a + 1])
+            products = room[: (last - first) * (end - begin)].reshape(last - first, end - begin)
+            np.dot(X[first:last], X[begin:end].T, products)
+            rows = np.arange(first, last)
+            scan(products, rows, cols, half[first:last], half[begin:end], score, index, top, col_top)
 
 
 @njit(cache=True, nogil=True)

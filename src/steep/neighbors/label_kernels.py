@@ -1,3 +1,5 @@
+# ruff: noqa: ANN
+# mypy: allow-untyped-defs
 """The compiled loops over labels of neighbours; unfilled places of a list (index ≥ n) are passed over."""
 
 from __future__ import annotations

@@ -25,15 +25,20 @@ LARGEST = 4  # a cell of more than this many times the wanted size (many equal p
 
 @dataclass
 class Cells:
-    """Points stored cell by cell: cell c holds ``points[start[c]:start[c + 1]]``."""
+    """Points stored cell by cell, less its centre: cell c holds ``points[start[c]:start[c + 1]]``."""
 
     points: Float32Array
     order: npt.NDArray[np.int32]  # order[position] = row in the caller's array
     start: npt.NDArray[np.int64]
-    centers: Float32Array
+    centers: FloatArray  # float64
 
     def __len__(self) -> int:
         return len(self.centers)
+
+    @property
+    def home(self) -> npt.NDArray[np.int32]:
+        """The cell of each point."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.start))
 
 
 def nearest_center(points: Float32Array, centers: Float32Array) -> IntArray:
@@ -78,18 +83,18 @@ def partition(
     order = np.argsort(coarse, kind="stable").astype(np.int32)
     bounds = np.append(0, np.cumsum(np.bincount(coarse, minlength=n_coarse)))
     del coarse
-    points = centered(X, center, order)
-    sizes: list[IntArray] = [np.empty(0, np.int64)] * n_coarse
+    points = np.empty(X.shape, dtype=np.float32)
+    cut: list[tuple[IntArray, FloatArray]] = [(np.empty(0, np.int64), np.empty((0, X.shape[1])))] * n_coarse
     seeds = rng.spawn(n_coarse)
 
-    def cut(group: int) -> None:
+    def cut_group(group: int) -> None:
         part = slice(bounds[group], bounds[group + 1])
-        sizes[group] = _cut_group(points[part], order[part], cell_size, seeds[group])
+        if part.start < part.stop:
+            cut[group] = _cut_group(X, points[part], order[part], cell_size, seeds[group])
 
-    team.each(cut, range(n_coarse))
-    start = np.append(0, np.cumsum(np.concatenate(sizes)))
-    centers = np.add.reduceat(points, start[:-1], axis=0) / np.diff(start)[:, None]
-    return Cells(points, order, start, centers.astype(np.float32))
+    team.each(cut_group, range(n_coarse))
+    start = np.append(0, np.cumsum(np.concatenate([sizes for sizes, _ in cut])))
+    return Cells(points, order, start, np.concatenate([centers for _, centers in cut]))
 
 
 def _coarse_labels(
@@ -110,16 +115,26 @@ def _coarse_labels(
 
 
 def _cut_group(
-    points: Float32Array, order: npt.NDArray[np.int32], cell_size: int, rng: np.random.Generator
-) -> IntArray:
-    """Sort one coarse cell's points, in place, into cells; return the sizes of the cells."""
+    X: FloatArray,
+    points: Float32Array,
+    order: npt.NDArray[np.int32],
+    cell_size: int,
+    rng: np.random.Generator,
+) -> tuple[IntArray, FloatArray]:
+    """Sort one coarse cell, in place, into cells of points less their centres; return sizes and centres."""
+    given = X[order].astype(np.float64, copy=False)
+    middle = given.mean(axis=0)
+    given = given - middle
+    points[:] = given
     n_cells = max(1, round(len(points) / cell_size))
     labels = nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
     by_cell = np.argsort(labels, kind="stable")
-    points[:] = points[by_cell]
-    order[:] = order[by_cell]
     pieces = [list(_pieces(int(size), LARGEST * cell_size)) for size in np.bincount(labels) if size]
-    return np.array(sum(pieces, []), dtype=np.int64)
+    sizes = np.array(sum(pieces, []), dtype=np.int64)
+    given, order[:] = given[by_cell], order[by_cell]
+    centers = np.add.reduceat(given, np.append(0, np.cumsum(sizes[:-1])), axis=0) / sizes[:, None]
+    points[:] = given - np.repeat(centers, sizes, axis=0)
+    return sizes, centers + middle
 
 
 def _pieces(size: int, largest: int) -> Iterator[int]:

@@ -17,13 +17,13 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.exceptions import SteepWarning
-from steep.neighbors.exact import nearest
+from steep.neighbors.exact import join_exact
 from steep.neighbors.info import Stopwatch
 from steep.neighbors.join import Lists, Rounds, empty_lists
 from steep.neighbors.parallel import Workers
 from steep.neighbors.partition import Cells, partition
 from steep.neighbors.points import Float32Array, center_of, half_norms
-from steep.neighbors.recall import choose_reach, exact_sample, needed_reach
+from steep.neighbors.recall import choose_reach, exact_rows, exact_sample, needed_reach
 from steep.neighbors.refine import contested
 
 CELL = 250  # points per cell: fewer make more pairs of cells, more make longer joins within
@@ -38,7 +38,7 @@ class Near:
 
     start: IntArray
     cell: IntArray
-    behind: Float32Array  # least x·u of that cell, u from c to it
+    behind: Float32Array  # least x·u of that cell, x from the centre of c, u from c to it
     gap: Float32Array  # least distance of the two cells along u
 
     @property
@@ -79,7 +79,8 @@ def join_partitioned(
             SteepWarning,
             stacklevel=4,
         )
-    n_pairs = _sweep(cells, half, near, reach * radius, lists, team)
+    n_pairs = _sweep(cells, near, reach, radius, lists, team)
+    _fill(cells, half, lists, team)
     watch.lap("across cells")
     if labels is not None:
         _refine(cells, half, near, contested(lists.index, labels[cells.order]), lists, team)
@@ -128,7 +129,7 @@ def _near_cells(cells: Cells, n_near: int, team: Workers) -> Near:
     from steep.neighbors.sweep import extents
 
     n_cells = len(cells)
-    one_way = nearest(cells.centers, n_near, team).index.astype(np.int64)
+    one_way = join_exact(cells.centers, n_near, include_self=False, team=team)[1].astype(np.int64)
     owner = np.repeat(np.arange(n_cells), n_near)
     keys = np.unique(np.concatenate([owner * n_cells + one_way.ravel(), one_way.ravel() * n_cells + owner]))
     owner, cell = keys // n_cells, keys % n_cells
@@ -139,18 +140,29 @@ def _near_cells(cells: Cells, n_near: int, team: Workers) -> Near:
         _batches(n_cells, 200),
     )
     back = np.searchsorted(keys, cell * n_cells + owner)
-    behind = -extent[back]  # the other cell sees u turned round
+    between = cells.centers[cell] - cells.centers[owner]
+    behind = np.sqrt(np.einsum("ij,ij->i", between, between)).astype(np.float32) - extent[back]
     return Near(start, cell, behind, behind - extent)
 
 
+def _fill(cells: Cells, half: Float32Array, lists: Lists, team: Workers) -> None:
+    """Search exactly the points that met too few others to fill their list (tiny, lonely cells)."""
+    rows = np.flatnonzero(np.isinf(lists.top))
+    if rows.size:
+        exact = exact_rows(cells, half, rows, lists.score.shape[1], team)
+        lists.score[rows], lists.index[rows], lists.top[rows] = exact.score, exact.index, exact.top
+
+
 def _sweep(
-    cells: Cells, half: Float32Array, near: Near, length: FloatArray, lists: Lists, team: Workers
+    cells: Cells, near: Near, reach_in_radii: float, radius: FloatArray, lists: Lists, team: Workers
 ) -> int:
+    """Join nearby cells; return how many pairs of cells met."""
     from steep.neighbors.sweep import sweep_across
 
     owner, cell = near.owner, near.cell
-    with np.errstate(invalid="ignore"):
-        reach = np.nan_to_num(np.maximum(length[owner], length[cell]), nan=0.0, posinf=np.inf)
+    larger = np.maximum(radius[owner], radius[cell])
+    with np.errstate(invalid="ignore"):  # 0 × ∞: a cell without a radius is swept whole, a radius of 0 never
+        reach = np.where(np.isinf(larger), np.inf, np.where(larger == 0, 0.0, reach_in_radii * larger))
     keep = (owner < cell) & (near.gap <= reach) & (reach > 0)
     reach = reach[keep].astype(np.float32)
     rounds = Rounds(np.column_stack([owner[keep], cell[keep]]), len(cells))
@@ -158,7 +170,7 @@ def _sweep(
 
     def task(some: slice) -> None:
         sweep_across(
-            cells.points, half, cells.start, cells.centers, rounds.pairs[some], reach[some],
+            cells.points, cells.start, cells.centers, rounds.pairs[some], reach[some],
             lists.score, lists.index, lists.top, team.stop,
         )  # fmt: skip
 
@@ -166,9 +178,7 @@ def _sweep(
     return len(rounds.pairs)
 
 
-def _refine(
-    cells: Cells, half: Float32Array, near: Near, chosen: Any, lists: Lists, team: Workers
-) -> None:
+def _refine(cells: Cells, half: Float32Array, near: Near, chosen: Any, lists: Lists, team: Workers) -> None:
     from steep.neighbors.sweep import deepen
 
     def task(some: IntArray) -> None:
@@ -183,11 +193,13 @@ def _refine(
 
 def _finish(cells: Cells, lists: Lists, include_self: bool, team: Workers) -> tuple[FloatArray, IntArray]:
     """Sort each list and bring the lists back into the caller's order."""
-    from steep.neighbors.kernels import finish
+    from steep.neighbors.sweep import finish
+
+    home = cells.home
 
     def task(first: int) -> None:
         last = min(first + 20_000, len(lists.top))
-        finish(cells.points, cells.order, lists.score, lists.index, first, last)
+        finish(cells.points, cells.centers, home, cells.order, lists.score, lists.index, first, last)
 
     team.each(task, range(0, len(lists.top), 20_000))
     cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies

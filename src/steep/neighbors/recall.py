@@ -31,42 +31,56 @@ class Truth:
     score: Float32Array
 
 
-def exact_sample(cells: Cells, half: Float32Array, width: int, rng: np.random.Generator, team: Workers) -> Truth:
-    """Search a sample of points exactly."""
-    from steep.neighbors.kernels import search
+def exact_rows(cells: Cells, half: Float32Array, rows: IntArray, width: int, team: Workers) -> Lists:
+    """Search some points exactly, by their positions."""
+    from steep.neighbors.sweep import search
 
-    n_points = len(cells.points)
-    rows = np.sort(rng.choice(n_points, min(SAMPLE, n_points), replace=False))
-    lists = empty_lists(len(rows), width)
-    parts = np.array_split(np.arange(len(rows)), min(len(rows), 4))
+    lists, home = empty_lists(len(rows), width), cells.home[rows]
 
     def look(part: IntArray) -> None:
-        piece = slice(part[0], part[-1] + 1)
-        for first in range(0, n_points, 200_000):
-            last = min(first + 200_000, n_points)
-            search(cells.points, half, rows[piece], first, last, lists.score[piece], lists.index[piece], lists.top[piece])
+        some = slice(part[0], part[-1] + 1)
+        for first in range(0, len(cells), 500):
+            last = min(first + 500, len(cells))
+            search(
+                cells.points, half, cells.start, cells.centers, rows[some], home[some], first, last,
+                lists.score[some], lists.index[some], lists.top[some],
+            )  # fmt: skip
 
-    team.each(look, parts)
+    team.each(look, np.array_split(np.arange(len(rows)), max(min(len(rows), 4), -(-len(rows) // 500))))
+    return lists
+
+
+def exact_sample(
+    cells: Cells, half: Float32Array, width: int, rng: np.random.Generator, team: Workers
+) -> Truth:
+    """Search a sample of points exactly."""
+    n_points = len(cells.points)
+    rows = np.sort(rng.choice(n_points, min(SAMPLE, n_points), replace=False))
+    lists = exact_rows(cells, half, rows, width, team)
     return Truth(rows, lists.index.astype(np.int64), lists.score)
 
 
-def needed_reach(cells: Cells, lists: Lists, radius: FloatArray, near_keys: IntArray, truth: Truth) -> FloatArray:
+def needed_reach(
+    cells: Cells, lists: Lists, radius: FloatArray, near_keys: IntArray, truth: Truth
+) -> FloatArray:
     """Return the reach from which each true neighbour is found, shape (n_sampled, width)."""
-    home = np.repeat(np.arange(len(cells)), np.diff(cells.start))
+    home = cells.home
     a, b = np.broadcast_arrays(home[truth.rows][:, None], home[truth.index])
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
     i, j = np.nonzero((a != b) & (truth.score < lists.top[truth.rows][:, None]))
-    a, b = a[i, j], b[i, j]
-    u = (cells.centers[b] - cells.centers[a]).astype(np.float64)
-    u /= np.maximum(np.sqrt(np.einsum("ij,ij->i", u, u)), 1e-300)[:, None]
-    step = cells.points[truth.index[i, j]].astype(np.float64) - cells.points[truth.rows[i]]
-    gap = np.einsum("ij,ij->i", step, u)
+    a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
+    between = cells.centers[b] - cells.centers[a]
+    step = between + cells.points[truth.index[i, j]] - cells.points[truth.rows[i]]
+    length = np.sqrt(np.einsum("ij,ij->i", between, between))
+    gap = np.einsum("ij,ij->i", step, between) / np.maximum(length, 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(gap <= 0, -np.inf, gap / np.maximum(radius[a], radius[b]))
     key = a * len(cells) + b
     listed = near_keys[np.minimum(np.searchsorted(near_keys, key), len(near_keys) - 1)] == key
-    needed[i, j] = np.where(listed, ratio, np.nan)  # NaN: in a cell that is not looked at, however far we reach
+    needed[i, j] = np.where(
+        listed, ratio, np.nan
+    )  # NaN: in a cell that is not looked at, however far we reach
     return needed
 
 
@@ -74,6 +88,6 @@ def choose_reach(needed: FloatArray, recall: float) -> tuple[float, float, bool]
     """Return the least reach that keeps ``recall``, its estimated recall, and whether the promise holds."""
     found = (needed[:, :, None] <= REACHES).mean(axis=1)
     mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
-    kept = np.minimum(mean - CAUTION * error, 1.0) >= recall
+    kept = np.minimum(mean - CAUTION * error, 1.0) >= recall - 1e-9  # sums of rounded shares
     at = int(np.argmax(kept)) if kept.any() else len(REACHES) - 1
     return float(REACHES[at]), float(mean[at]), bool(kept.any())

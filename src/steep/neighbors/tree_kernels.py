@@ -1,3 +1,5 @@
+# ruff: noqa: ANN
+# mypy: allow-untyped-defs
 """The compiled loops of the KD-tree: build by medians, then search leaf by leaf.
 
 All points of a leaf are searched together, so that the way through the tree is paid once for them, in an

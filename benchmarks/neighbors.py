@@ -223,8 +223,8 @@ WORKLOADS = {
     ),
     "features-1m": (
         lambda o: feature_like(20_000 if o.quick else 1_000_000),
-        ["steep", "steep .985", "steep .90 + labels", "steep .95 + labels", "hnswlib ef=50", "faiss IVF nprobe=5",
-         "pynndescent"],
+        ["steep", "steep .985", "steep .90 + labels", "steep .95 + labels", "hnswlib ef=50",
+         "faiss IVF nprobe=5", "pynndescent"],
     ),
     "cube-1m": (lambda o: cube(20_000 if o.quick else 1_000_000), ["steep", "sklearn KDTree"]),
     "table-506": (lambda o: boston_like(506), ["steep", "plain NumPy"]),
@@ -392,7 +392,8 @@ def goals(table):
            if m.startswith("hnswlib") and (r.get("correlation") or 0) >= 0.9965]  # fmt: skip
     peer = min(fit, key=lambda m: row("features-50k", m)["cpu_s"], default="hnswlib ef=50")
     against(f"50k×64 against {peer} at equal weight correlation", 20, "features-50k", peer,
-            at_least("correlation", min(0.9965, row("features-50k", peer).get("correlation", 2))))  # fmt: skip
+            at_least("correlation", min(0.9965, row("features-50k", peer).get("correlation", 2)))
+            )  # fmt: skip
     out.append(("50k×64 exact against faiss Flat", "≥ 3×",
                 ratio(table, "features-50k", "faiss Flat", "steep exact"), "steep exact"))  # fmt: skip
     against("1M×64 against hnswlib at ≥ its weight correlation", 20, "features-1m", "hnswlib ef=50",
@@ -433,17 +434,14 @@ def growth(table):
 
 
 def show(table):
-    print(
-        f"\n{'workload':16}{'method':22}{'cpu s':>9}{'wall s':>9}{'recall':>8}{'mixed':>8}{'corr':>8}{'MiB':>7}"
-    )
     number = lambda x, form: "–" if x is None else format(x, form)  # noqa: E731
+    columns = {"cpu_s": ".3f", "wall_s": ".3f", "recall": ".4f", "recall_mixed": ".4f", "correlation": ".4f"}
+    columns["peak_mib"] = ".0f"
+    print(f"\n{'workload':16}{'method':22}" + "".join(f"{name:>13}" for name in columns))
     for workload, rows in table.items():
         for method, r in rows.items():
-            if "cpu_s" not in r:
-                print(f"{workload:16}{method:22} {r.get('skipped') or r.get('failed')}")
-                continue
-            print(f"{workload:16}{method:22}{r['cpu_s']:9.3f}{r['wall_s']:9.3f}{number(r['recall'], '8.4f'):>8}"
-                  f"{number(r['recall_mixed'], '8.4f'):>8}{number(r['correlation'], '8.4f'):>8}{r['peak_mib']:7.0f}")  # fmt: skip
+            values = "".join(f"{number(r.get(name), form):>13}" for name, form in columns.items())
+            print(f"{workload:16}{method:22}" + (values if "cpu_s" in r else str(*r.values())))
     print(f"\n{'goal (CPU seconds, one thread each)':62}{'wanted':>9}{'reached':>9}  with")
     for text, wanted, reached, method in goals(table):
         print(f"{text:62}{wanted:>9}{number(reached, '.2f'):>9}  {method}")

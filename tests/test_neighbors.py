@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from neighbors_oracle import brute_force
 from threadpoolctl import threadpool_info
 
+from neighbors_oracle import brute_force
 from steep.exceptions import InputError, InputTypeError
 from steep.neighbors import GraphInfo, neighbor_graph, refined_graph
 
@@ -280,10 +280,17 @@ def test_an_interrupt_ends_every_thread():
     from steep.neighbors.parallel import workers
 
     running = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), workers(2) as team:
-        team.each(lambda piece: None, range(4))
-        raise KeyboardInterrupt
-    assert team.stop[0]
+    teams = []
+
+    def interrupted():
+        with workers(2) as team:
+            teams.append(team)
+            team.each(lambda piece: None, range(4))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert teams[0].stop[0]
     assert threading.active_count() == running
 
 
@@ -311,7 +318,7 @@ def test_importing_and_small_data_touch_no_compiler():
 
 @pytest.mark.slow
 def test_a_read_only_install_still_works(tmp_path):
-    # NumPy's permission bits do not bind the superuser: an unwritable place is simulated by a file.
+    # Permission bits do not bind the superuser: an unwritable place is simulated by a file.
     import shutil
 
     shutil.copytree(

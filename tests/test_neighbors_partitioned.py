@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from neighbors_oracle import brute_force, recall
 
+from neighbors_oracle import brute_force, recall
 from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, refined_graph
 from steep.neighbors.recall import choose_reach

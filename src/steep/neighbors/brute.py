@@ -32,7 +32,7 @@ def join_brute(X: FloatArray, n_others: int) -> tuple[FloatArray, IntArray]:
 
 def _distances(points: FloatArray, rows: IntArray, others: IntArray) -> FloatArray:
     steps = points[others] - points[rows][:, None, :]
-    return np.sqrt(np.einsum("ijk,ijk->ij", steps, steps)).astype(np.float32)
+    return np.asarray(np.sqrt(np.einsum("ijk,ijk->ij", steps, steps)), dtype=np.float32)
 
 
 def _settle_ties(

@@ -11,12 +11,11 @@ from steep._validation import (
     IntArray,
     Seed,
     check_choice,
-    check_count,
     check_generator,
     check_points,
     check_real,
 )
-from steep.exceptions import InputError, InputTypeError
+from steep.neighbors.arguments import check_jobs, check_labels, check_neighbors
 from steep.neighbors.brute import join_brute
 from steep.neighbors.info import GraphInfo, Stopwatch
 from steep.neighbors.points import unit_rows
@@ -159,19 +158,19 @@ def _search(
     random_state: Seed,
 ) -> tuple[FloatArray, IntArray, GraphInfo]:
     points = np.asarray(check_points(X))
-    n_others = _check_neighbors(n_neighbors, include_self, len(points))
+    n_others = check_neighbors(n_neighbors, include_self, len(points))
     check_real(recall, name="recall", above=0.0, maximum=1.0)
     check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
     check_choice(metric, name="metric", choices=("euclidean", "cosine"))
-    _check_jobs(n_jobs)
+    check_jobs(n_jobs)
     if labels is not None:
-        labels = _check_labels(labels, len(points))
+        labels = check_labels(labels, len(points))
     if metric == "cosine":
         points = unit_rows(points)
     if n_others == 0:
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
-    used = _choose(algorithm, *points.shape, recall)
+    used = _choose(algorithm, points.shape[0], points.shape[1], recall)
     distances, indices, done = _run(
         used, points, n_others, include_self, recall, n_jobs, check_generator(random_state), labels
     )
@@ -226,37 +225,3 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
 def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
     own = np.arange(len(indices), dtype=indices.dtype)[:, None]
     return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])
-
-
-def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> int:
-    """Return how many others each point needs."""
-    n_neighbors = check_count(n_neighbors, name="n_neighbors")
-    check_choice(include_self, name="include_self", choices=(True, False))
-    needed = n_neighbors if include_self else n_neighbors + 1
-    if n_samples < needed:
-        raise InputError(
-            f"n_neighbors={n_neighbors} needs at least {needed} samples, got {n_samples}; "
-            "lower n_neighbors or pass more data"
-        )
-    return needed - 1
-
-
-def _check_jobs(n_jobs: Any) -> None:
-    if n_jobs is None:
-        return
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
-        raise InputTypeError(f"n_jobs={n_jobs!r} is a {type(n_jobs).__name__}; need None or a whole number")
-    if n_jobs == 0:
-        raise InputError("n_jobs=0 is no thread at all; need None, a number ≥ 1, or −1 for all processors")
-
-
-def _check_labels(labels: Any, n_samples: int) -> Any:
-    """Return class codes as int64 (n,) or outputs as float64 (n, n_outputs)."""
-    given = np.asarray(labels)
-    if given.ndim not in (1, 2) or len(given) != n_samples:
-        raise InputError(
-            f"labels has shape {given.shape}; need ({n_samples},) or ({n_samples}, n_outputs), one per sample"
-        )
-    if given.ndim == 1 and given.dtype.kind in "iub":
-        return given.astype(np.int64)
-    return check_points(given[:, None] if given.ndim == 1 else given, name="labels").astype(np.float64)

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN
+# ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
 """The compiled loops of the neighbour engines; imported only when data are large enough to need them.
 

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN
+# ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
 """The compiled loops over labels of neighbours; unfilled places of a list (index ≥ n) are passed over."""
 

@@ -81,7 +81,7 @@ def announced_compilation() -> Iterator[None]:
     """Say once, before the wait, that kernels are being compiled; those read from the cache are silent."""
     from numba.core import event
 
-    class Announcer(event.Listener):  # type: ignore[misc]
+    class Announcer(event.Listener):
         def on_start(self, event: Any) -> None:
             if not _said.is_set():
                 _said.set()

@@ -127,10 +127,12 @@ def _cut_group(
     given = given - middle
     points[:] = given
     n_cells = max(1, round(len(points) / cell_size))
-    labels = nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
+    labels = (
+        nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
+    )
     by_cell = np.argsort(labels, kind="stable")
     pieces = [list(_pieces(int(size), LARGEST * cell_size)) for size in np.bincount(labels) if size]
-    sizes = np.array(sum(pieces, []), dtype=np.int64)
+    sizes = np.array([size for piece in pieces for size in piece], dtype=np.int64)
     given, order[:] = given[by_cell], order[by_cell]
     centers = np.add.reduceat(given, np.append(0, np.cumsum(sizes[:-1])), axis=0) / sizes[:, None]
     points[:] = given - np.repeat(centers, sizes, axis=0)

@@ -43,10 +43,12 @@ class Near:
 
     @property
     def owner(self) -> IntArray:
+        """The cell c of each entry."""
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
     @property
     def keys(self) -> IntArray:
+        """One number for each entry's two cells, ascending."""
         return self.owner * (len(self.start) - 1) + self.cell
 
 

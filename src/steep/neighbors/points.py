@@ -23,7 +23,7 @@ def unit_rows(X: FloatArray) -> FloatArray:
             f"X has {at.size} row(s) of zeros, first at {at[0]}; need a direction for the cosine metric; "
             "drop those rows or use metric='euclidean'"
         )
-    unit = X / scale[:, None]
+    unit: FloatArray = X / scale[:, None]
     unit /= np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
     return unit
 

@@ -1,4 +1,4 @@
-# ruff: noqa: ANN
+# ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
 """The compiled sweep between neighbouring cells.
 
@@ -59,7 +59,7 @@ def gather(X, positions, n_wanted, shift, out, out_half):
 
 @njit(cache=True, nogil=True)
 def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
-    """Offer the pairs of points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
+    """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
     longest, n_features = np.max(start[1:] - start[:-1]), X.shape[1]
     room, col_top = np.empty(ROWS * longest, np.float32), np.empty(longest, np.float32)
     near_a, near_b = np.empty((longest, n_features), np.float32), np.empty((longest, n_features), np.float32)
@@ -84,7 +84,17 @@ def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
             n_near = np.searchsorted(col_levels[:n_cols], left - row_levels[first], side="right")
             products = room[: (last - first) * n_near].reshape(last - first, n_near)
             np.dot(near_a[first:last], near_b[:n_near].T, products)
-            scan(products, rows[first:last], cols[:n_near], half_a[first:last], half_b, score, index, top, col_top)
+            scan(
+                products,
+                rows[first:last],
+                cols[:n_near],
+                half_a[first:last],
+                half_b,
+                score,
+                index,
+                top,
+                col_top,
+            )
 
 
 @njit(cache=True, nogil=True)
@@ -109,7 +119,7 @@ def extents(X, start, centers, near_start, near, cells, extent):
 @njit(cache=True, nogil=True)
 def knows(indices, m):
     """Return whether ``m`` is already among a point's neighbours."""
-    for j in range(indices.shape[0]):
+    for j in range(indices.shape[0]):  # noqa: SIM110  a loop compiles to less than a generator
         if indices[j] == m:
             return True
     return False
@@ -150,7 +160,9 @@ def search(X, half, start, centers, rows, home, first, last, score, index, top):
             gather(X, rows[i : i + 1], 1, shift, queries[i : i + 1], query_half[i : i + 1])
         begin, end = start[b], start[b + 1]
         products = np.dot(queries, X[begin:end].T)
-        scan_rows(products, rows, slots, query_half, np.arange(begin, end), half[begin:end], score, index, top)
+        scan_rows(
+            products, rows, slots, query_half, np.arange(begin, end), half[begin:end], score, index, top
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -176,7 +188,10 @@ def deepen(X, half, start, centers, near_start, near, behind, chosen, reach, cel
             u, length = direction(centers, a, b)
             first, last = start[b], start[b + 1]
             cols = first + np.flatnonzero(np.dot(X[first:last], u) <= limit.max() - length)
-            queries, query_half = np.empty((rows.shape[0], X.shape[1]), np.float32), np.empty(rows.shape[0], np.float32)
+            queries, query_half = (
+                np.empty((rows.shape[0], X.shape[1]), np.float32),
+                np.empty(rows.shape[0], np.float32),
+            )
             gather(X, rows, rows.shape[0], (centers[a] - centers[b]).astype(np.float32), queries, query_half)
             products = np.dot(queries, X[cols].T)
             scan_rows(products, rows, rows, query_half, cols, half[cols], score, index, top)

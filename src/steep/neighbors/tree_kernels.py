@@ -1,4 +1,4 @@
-# ruff: noqa: ANN
+# ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
 """The compiled loops of the KD-tree: build by medians, then search leaf by leaf.
 
@@ -18,7 +18,7 @@ from steep.neighbors.kernels import push, sort_pairs
 
 @njit(cache=True, nogil=True)
 def split_at(points, order, f, first, last, middle):
-    """Swap points ``first`` … ``last`` so that none before ``middle`` has a larger feature f (quickselect)."""
+    """Swap points ``first`` … ``last`` until none before ``middle`` has a larger feature f (quickselect)."""
     while last - first > 1:
         pivot = points[(first + last) // 2, f]
         i, j = first, last - 1

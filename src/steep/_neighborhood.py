@@ -11,7 +11,6 @@ import numpy.typing as npt
 from steep._labels import Labels, Task, check_labels
 from steep._validation import FloatArray, check_count, check_points
 from steep.exceptions import InputError, InputTypeError
-from steep.neighbors import neighbor_graph
 
 
 @dataclass(frozen=True)
@@ -34,13 +33,22 @@ class Neighborhood:
         task: Task = "auto",
         n_jobs: int | None = None,
     ) -> Self:
-        """Check the input and find the neighbours, unless a graph is given."""
+        """Check the input and find the neighbours, unless a graph is given.
+
+        Large data are searched approximately, and on where labels vary; the seed is fixed, so that
+        the same data always weigh the same.
+        """
         points = check_points(X)
         n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2)
         labels = check_labels(y, n_samples=len(points), task=task)
         if neighbors is None:
-            neighbors = neighbor_graph(
-                points, n_neighbors=n_neighbors, include_self=include_self, n_jobs=n_jobs
+            neighbors = refined_graph(
+                points,
+                labels.array,
+                n_neighbors=n_neighbors,
+                include_self=include_self,
+                n_jobs=n_jobs,
+                random_state=0,
             )
         return cls(points, labels, check_graph(neighbors, len(points), n_neighbors)[:, :n_neighbors])
 

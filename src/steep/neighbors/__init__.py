@@ -1,5 +1,6 @@
-"""The k-nearest-neighbour graph of a data set with itself."""
+"""The k-nearest-neighbour graph of a data set with itself; importing it compiles and loads nothing."""
 
-from steep.neighbors.graph import neighbor_graph
+from steep.neighbors.graph import neighbor_graph, refined_graph
+from steep.neighbors.info import GraphInfo
 
-__all__ = ["neighbor_graph"]
+__all__ = ["GraphInfo", "neighbor_graph", "refined_graph"]

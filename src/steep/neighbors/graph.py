@@ -1,67 +1,227 @@
-"""The set S_k(x_i) of Eq. Dhat2: the k nearest neighbours of every point among the data themselves."""
+"""The k-nearest-neighbour graph of a data set with itself: choose an engine and run it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.neighbors import NearestNeighbors
 
-from steep._validation import FloatArray, check_count, check_points
-from steep.exceptions import InputError
+from steep._validation import (
+    FloatArray,
+    IntArray,
+    Seed,
+    check_choice,
+    check_generator,
+    check_points,
+    check_real,
+)
+from steep.neighbors.arguments import check_jobs, check_labels, check_neighbors
+from steep.neighbors.brute import join_brute
+from steep.neighbors.info import GraphInfo, Stopwatch
+from steep.neighbors.points import unit_rows
+
+SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
+FEW_FEATURES = 10  # up to here a tree prunes
+MEDIUM = 20_000  # up to here exact search by tiles is quick
+
+Algorithm = Literal["auto", "exact", "tree", "partitioned"]
+Metric = Literal["euclidean", "cosine"]
 
 
 def neighbor_graph(
-    X: Any, *, n_neighbors: int = 20, include_self: bool = True, n_jobs: int | None = None
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Find the ``n_neighbors`` nearest neighbours of every point of ``X`` within ``X``.
+    X: Any,
+    *,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    recall: float = 0.95,
+    algorithm: Algorithm = "auto",
+    metric: Metric = "euclidean",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+    return_info: bool = False,
+) -> Any:
+    """Find the nearest neighbours of every point among the points themselves.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The points.
-    n_neighbors : int, default 20
-        k, the point itself counted when ``include_self``.
-    include_self : bool, default True
-        Whether a point is its own first neighbour, as in the paper. Duplicates never take its place.
-    n_jobs : int, optional
-        Processes or threads for the search; None means 1.
+        The points, of any real dtype and memory layout.
+    n_neighbors : int, default=20
+        Neighbours per point, the point itself among them when ``include_self``.
+    include_self : bool, default=True
+        Whether each point is its own first neighbour, at distance 0, equal points or not. If False a
+        point is never among its own neighbours.
+    recall : float in (0, 1], default=0.95
+        Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
+        out approximate search unless it is asked for.
+    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
+        "auto" is exact search up to 20,000 points, a KD-tree up to 10 features, and else partitioned
+        search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" is 1 − cos of the angle and refuses rows of zeros.
+    n_jobs : int or None, default=None
+        Threads; None is 1, −1 all processors. The result does not depend on it.
+    random_state : int, Generator or None, default=None
+        Seed of partitioned search; the others draw nothing.
+    return_info : bool, default=False
+        Whether to return also what was done.
 
     Returns
     -------
-    distances, indices : ndarray of shape (n_samples, n_neighbors)
-        Sorted by distance in each row.
+    distances : ndarray of float32, shape (n_samples, n_neighbors)
+        Sorted along each row; equal distances are sorted by index.
+    indices : ndarray of int32, shape (n_samples, n_neighbors)
+        Rows of ``X``; int32, half the memory of the default integer.
+    info : GraphInfo
+        The engine, the recall estimated, the time of each stage; only if ``return_info``.
+
+    Notes
+    -----
+    "exact" and "tree" return the neighbours by float64 distance of the data as given; distances that
+    round to the same float32 count as ties. "partitioned" computes in float32 about the mean, so that
+    its distances are good to about 10⁻⁷ of the data's extent. Its recall is estimated by exact search of
+    sampled points and chosen two standard errors above the promise.
 
     Examples
     --------
+    >>> from steep.neighbors import neighbor_graph
     >>> distances, indices = neighbor_graph([[0.0], [1.0], [3.0]], n_neighbors=2)
-    >>> indices.tolist()
-    [[0, 1], [1, 0], [2, 1]]
+    >>> indices
+    array([[0, 1],
+           [1, 0],
+           [2, 1]], dtype=int32)
+    >>> distances
+    array([[0., 1.],
+           [0., 1.],
+           [0., 2.]], dtype=float32)
     """
-    points = check_points(X)
-    n_neighbors = check_count(n_neighbors, name="n_neighbors")
-    n_samples, n_others = len(points), n_neighbors - include_self
-    if n_others > n_samples - 1:
-        raise InputError(
-            f"n_neighbors={n_neighbors} needs at least {n_others + 1} samples, got {n_samples}; lower "
-            "n_neighbors or pass more data"
+    distances, indices, info = _search(
+        X, None, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state
+    )
+    return (distances, indices, info) if return_info else (distances, indices)
+
+
+def refined_graph(
+    X: Any,
+    labels: Any,
+    *,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    recall: float = 0.95,
+    algorithm: Algorithm = "auto",
+    metric: Metric = "euclidean",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+    return_info: bool = False,
+) -> Any:
+    """Find the neighbours as :func:`neighbor_graph` does, and search on where the labels vary.
+
+    Approximate search misses neighbours mostly of the points between classes or on steep slopes, the
+    very points whose local variance is wanted. Those that carry nearly all of the squared local variance
+    are searched on until nothing near them is missed; exact engines have nothing to add.
+
+    Parameters
+    ----------
+    X, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state, return_info
+        As in :func:`neighbor_graph`; ``recall`` holds for all points, before searching on.
+    labels : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        One-dimensional integers or booleans are class codes, of which only equality counts; anything
+        else is a matrix of real outputs.
+
+    Returns
+    -------
+    distances, indices, info
+        As in :func:`neighbor_graph`.
+
+    Examples
+    --------
+    >>> from steep.neighbors import refined_graph
+    >>> distances, indices = refined_graph([[0.0], [1.0], [3.0]], [0, 1, 1], n_neighbors=2)
+    >>> indices[:, 1]
+    array([1, 0, 1], dtype=int32)
+    """
+    distances, indices, info = _search(
+        X, labels, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state
+    )
+    return (distances, indices, info) if return_info else (distances, indices)
+
+
+def _search(
+    X: Any,
+    labels: Any,
+    n_neighbors: int,
+    include_self: bool,
+    recall: float,
+    algorithm: str,
+    metric: str,
+    n_jobs: int | None,
+    random_state: Seed,
+) -> tuple[FloatArray, IntArray, GraphInfo]:
+    points = np.asarray(check_points(X))
+    n_others = check_neighbors(n_neighbors, include_self, len(points))
+    check_real(recall, name="recall", above=0.0, maximum=1.0)
+    check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
+    check_choice(metric, name="metric", choices=("euclidean", "cosine"))
+    check_jobs(n_jobs)
+    if labels is not None:
+        labels = check_labels(labels, len(points))
+    if metric == "cosine":
+        points = unit_rows(points)
+    if n_others == 0:
+        alone = np.arange(len(points), dtype=np.int32)[:, None]
+        return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
+    used = _choose(algorithm, points.shape[0], points.shape[1], recall)
+    distances, indices, done = _run(
+        used, points, n_others, include_self, recall, n_jobs, check_generator(random_state), labels
+    )
+    if metric == "cosine":
+        distances *= distances * np.float32(0.5)
+    return distances, indices, GraphInfo(used, **done)
+
+
+def _run(
+    used: str,
+    points: FloatArray,
+    n_others: int,
+    include_self: bool,
+    recall: float,
+    n_jobs: int | None,
+    rng: np.random.Generator,
+    labels: Any,
+) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Run one engine; the compiled ones are imported only here."""
+    if used == "brute":
+        watch = Stopwatch()
+        distances, indices = join_brute(points, n_others)
+        if include_self:
+            distances, indices = _with_self(distances, indices)
+        watch.lap("search")
+        return distances, indices, {"seconds": watch.seconds}
+    from steep.neighbors.exact import join_exact
+    from steep.neighbors.parallel import workers
+    from steep.neighbors.partitioned import join_partitioned
+    from steep.neighbors.tree import join_tree
+
+    with workers(n_jobs) as team:
+        if used == "tree":
+            return join_tree(points, n_others, include_self=include_self, team=team)
+        if used == "exact":
+            return join_exact(points, n_others, include_self=include_self, team=team)
+        return join_partitioned(
+            points, n_others, recall=recall, include_self=include_self, rng=rng, team=team, labels=labels
         )
-    search = NearestNeighbors(n_neighbors=n_others + 1, n_jobs=n_jobs).fit(points)
-    distances, indices = _drop_self(*search.kneighbors(points))
-    if include_self:
-        distances = np.hstack([np.zeros((n_samples, 1), distances.dtype), distances])
-        indices = np.hstack([np.arange(n_samples)[:, None], indices])
-    return distances, indices
 
 
-def _drop_self(
-    distances: FloatArray, indices: npt.NDArray[np.intp]
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Remove each point from its own row; where duplicates crowded it out, remove the farthest."""
-    n_samples, width = indices.shape
-    drop = indices == np.arange(n_samples)[:, None]
-    drop[~drop.any(axis=1), -1] = True
-    keep = ~drop
-    shape = (n_samples, width - 1)
-    return distances[keep].reshape(shape), indices[keep].reshape(shape)
+def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> str:
+    if n_points <= SMALL:
+        return "brute"
+    if algorithm != "auto":
+        return algorithm
+    if n_features <= FEW_FEATURES:
+        return "tree"
+    return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
+
+
+def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
+    own = np.arange(len(indices), dtype=indices.dtype)[:, None]
+    return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])

@@ -12,11 +12,9 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from steep._labels import check_labels
 from steep._neighborhood import Neighborhood
 from steep._validation import FloatArray
 from steep.measures import variations
-from steep.neighbors import neighbor_graph
 from steep.rescaling import rescale
 from steep.weighting.routing import fit_weighted, task_of
 from steep.weighting.scoring import Scorer
@@ -91,9 +89,7 @@ def prepare_fold(
 
 def neighborhood(X: Any, y: Any, estimator: Any, n_neighbors: int, embedding: Any) -> Neighborhood:
     """Embedded samples with their neighbours, labels read as the estimator reads them."""
-    points = embed(X, embedding)
-    labels = check_labels(y, n_samples=len(points), task=task_of(estimator))
-    return Neighborhood(points, labels, neighbor_graph(points, n_neighbors=n_neighbors)[1])
+    return Neighborhood.of(embed(X, embedding), y, n_neighbors=n_neighbors, task=task_of(estimator))
 
 
 def score_fold(

@@ -1,0 +1,213 @@
+# ruff: noqa: ANN001, ANN201
+# mypy: allow-untyped-defs
+"""The compiled sweep between neighbouring cells.
+
+Let u be the unit vector from the centre of cell A to that of cell B, and t = x·u. Two points q in A
+and m in B are at least t_m − t_q apart, whatever the cells look like. So of all |A|·|B| pairs only
+those with t_m − t_q ≤ reach are looked at, and each product serves both points. With ``reach`` the
+distance of the k-th neighbour nothing is lost; neighbours in high dimension differ little along any
+one direction, so that a fraction of it keeps nearly all.
+
+Points are stored in float32 less the float64 centre of their cell, and two cells meet in coordinates
+about a point between them: digits are lost to the size of the cells, not to that of the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from steep.neighbors.kernels import BLOCK, push, scan, sort_pairs
+
+ROWS = 32  # rows per product: fewer follow the staircase t_m − t_q ≤ reach more closely
+
+
+@njit(cache=True, nogil=True)
+def direction(centers, a, b):
+    """Return the unit vector from the centre of cell ``a`` to that of ``b``, and their distance."""
+    u = centers[b] - centers[a]
+    length = np.sqrt(np.sum(u * u))
+    return (u / max(length, 1e-300)).astype(np.float32), np.float32(length)
+
+
+@njit(cache=True, nogil=True)
+def nearest_first(along, limit, first, positions, levels):
+    """List the points of a cell with ``along`` ≤ ``limit``, sorted; return how many."""
+    kept = 0
+    for i in range(along.shape[0]):
+        if along[i] <= limit:
+            levels[kept] = along[i]
+            positions[kept] = i
+            kept += 1
+    order = np.argsort(levels[:kept])
+    levels[:kept] = levels[:kept][order]
+    positions[:kept] = positions[:kept][order] + first
+    return kept
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def gather(X, positions, n_wanted, shift, out, out_half):
+    """Copy the points at ``positions``, moved by ``shift``, with half their squared length."""
+    for i in range(n_wanted):
+        total = np.float32(0.0)
+        for f in range(X.shape[1]):
+            moved = X[positions[i], f] + shift[f]
+            out[i, f] = moved
+            total += moved * moved
+        out_half[i] = np.float32(0.5) * total
+
+
+@njit(cache=True, nogil=True)
+def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
+    """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
+    longest, n_features = np.max(start[1:] - start[:-1]), X.shape[1]
+    room, col_top = np.empty(ROWS * longest, np.float32), np.empty(longest, np.float32)
+    near_a, near_b = np.empty((longest, n_features), np.float32), np.empty((longest, n_features), np.float32)
+    half_a, half_b = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    rows, cols = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    row_levels, col_levels = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    for p in range(pairs.shape[0]):
+        if stop[0]:
+            return
+        a, b = pairs[p]
+        u, length = direction(centers, a, b)
+        left = reach[p] - length
+        along_a = -np.dot(X[start[a] : start[a + 1]], u)
+        along_b = np.dot(X[start[b] : start[b + 1]], u)
+        n_rows = nearest_first(along_a, left - along_b.min(), start[a], rows, row_levels)
+        n_cols = nearest_first(along_b, left - along_a.min(), start[b], cols, col_levels)
+        middle = (0.5 * (centers[b] - centers[a])).astype(np.float32)
+        gather(X, rows, n_rows, -middle, near_a, half_a)
+        gather(X, cols, n_cols, middle, near_b, half_b)
+        for first in range(0, n_rows, ROWS):
+            last = min(first + ROWS, n_rows)
+            n_near = np.searchsorted(col_levels[:n_cols], left - row_levels[first], side="right")
+            products = room[: (last - first) * n_near].reshape(last - first, n_near)
+            np.dot(near_a[first:last], near_b[:n_near].T, products)
+            scan(
+                products,
+                rows[first:last],
+                cols[:n_near],
+                half_a[first:last],
+                half_b,
+                score,
+                index,
+                top,
+                col_top,
+            )
+
+
+@njit(cache=True, nogil=True)
+def directions(centers, a, others):
+    """Return the unit vectors from the centre of cell ``a`` to those of ``others``."""
+    u = np.empty((others.shape[0], centers.shape[1]), np.float32)
+    for p in range(others.shape[0]):
+        u[p] = direction(centers, a, others[p])[0]
+    return u
+
+
+@njit(cache=True, nogil=True)
+def extents(X, start, centers, near_start, near, cells, extent):
+    """Find how far each cell reaches from its centre towards each cell near it: max of x·u."""
+    for a in cells:
+        first, last = near_start[a], near_start[a + 1]
+        along = np.dot(directions(centers, a, near[first:last]), X[start[a] : start[a + 1]].T)
+        for p in range(first, last):
+            extent[p] = np.max(along[p - first])
+
+
+@njit(cache=True, nogil=True)
+def knows(indices, m):
+    """Return whether ``m`` is already among a point's neighbours."""
+    for j in range(indices.shape[0]):  # noqa: SIM110  a loop compiles to less than a generator
+        if indices[j] == m:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def scan_rows(products, rows, slots, row_half, cols, col_half, score, index, top):
+    """Offer every column to the rows only; ``rows[i]`` keeps its neighbours in ``slots[i]``.
+
+    Rows may meet themselves and points they already know: both are passed over.
+    """
+    n_cols = cols.shape[0]
+    for i in range(rows.shape[0]):
+        slot, line, my_half = slots[i], products[i], row_half[i]
+        for begin in range(0, n_cols, BLOCK):
+            end = min(begin + BLOCK, n_cols)
+            worst = top[slot]
+            hits = 0
+            for j in range(begin, end):
+                hits += (my_half + col_half[j]) - line[j] <= worst
+            if hits == 0:
+                continue
+            for j in range(begin, end):
+                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
+                if found <= top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
+                    push(score, index, slot, found, cols[j])
+                    top[slot] = score[slot, 0]
+
+
+@njit(cache=True, nogil=True)
+def search(X, half, start, centers, rows, home, first, last, score, index, top):
+    """Find the nearest points of the cells ``first`` … ``last`` for sampled ``rows``, of cells ``home``."""
+    queries, slots = np.empty((rows.shape[0], X.shape[1]), np.float32), np.arange(rows.shape[0])
+    query_half = np.empty(rows.shape[0], np.float32)
+    for b in range(first, last):
+        for i in range(rows.shape[0]):
+            shift = (centers[home[i]] - centers[b]).astype(np.float32)
+            gather(X, rows[i : i + 1], 1, shift, queries[i : i + 1], query_half[i : i + 1])
+        begin, end = start[b], start[b + 1]
+        products = np.dot(queries, X[begin:end].T)
+        scan_rows(
+            products, rows, slots, query_half, np.arange(begin, end), half[begin:end], score, index, top
+        )
+
+
+@njit(cache=True, nogil=True)
+def deepen(X, half, start, centers, near_start, near, behind, chosen, reach, cells, score, index, top, stop):
+    """Search on for the ``chosen`` points of some cells, to ``reach`` times their own k-th distance along u.
+
+    ``behind[p]`` is the least x·u of the cell ``near[p]``. Only the chosen points' own lists change.
+    """
+    for a in cells:
+        if stop[0]:
+            return
+        mine = start[a] + np.flatnonzero(chosen[start[a] : start[a + 1]])
+        if mine.shape[0] == 0:
+            continue
+        others = near[near_start[a] : near_start[a + 1]]
+        along = np.dot(directions(centers, a, others), X[mine].T)
+        for p in range(others.shape[0]):
+            b = others[p]
+            limit = along[p] + reach * np.sqrt(2 * top[mine])
+            rows = mine[limit >= behind[near_start[a] + p]]
+            if rows.shape[0] == 0:
+                continue
+            u, length = direction(centers, a, b)
+            first, last = start[b], start[b + 1]
+            cols = first + np.flatnonzero(np.dot(X[first:last], u) <= limit.max() - length)
+            queries, query_half = (
+                np.empty((rows.shape[0], X.shape[1]), np.float32),
+                np.empty(rows.shape[0], np.float32),
+            )
+            gather(X, rows, rows.shape[0], (centers[a] - centers[b]).astype(np.float32), queries, query_half)
+            products = np.dot(queries, X[cols].T)
+            scan_rows(products, rows, rows, query_half, cols, half[cols], score, index, top)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def finish(X, centers, home, order, score, index, first, last):
+    """Turn scores into distances, taken from differences, positions into rows of the data; sort."""
+    for q in range(first, last):
+        for j in range(score.shape[1]):
+            m = index[q, j]
+            total = np.float32(0.0)
+            for f in range(X.shape[1]):
+                between = np.float32(centers[home[q], f] - centers[home[m], f])
+                step = (X[q, f] - X[m, f]) + between
+                total += step * step
+            score[q, j] = np.sqrt(total)
+            index[q, j] = order[m]
+        sort_pairs(score[q], index[q])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from steep._labels import Labels, Task, check_labels
 from steep._validation import FloatArray, check_count, check_points
 from steep.exceptions import InputError, InputTypeError
+from steep.neighbors import refined_graph
 
 
 @dataclass(frozen=True)

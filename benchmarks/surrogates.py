@@ -31,7 +31,7 @@ def _forward(parameters, x):
     return torch.baddbmm(parameters[-1], x, parameters[-2])
 
 
-def predictions(X, y, X_test, *, n_steps=1200, lr=2e-2, seed=0):
+def predictions(X, y, X_test, *, n_steps=800, lr=2e-2, seed=0):
     """Train one network per design ``X[r], y[r]`` and predict ``X_test`` with each.
 
     ``X`` is (R, n, d) in the unit cube, ``y`` (R, n, outputs), ``X_test`` (m, d); the answer is

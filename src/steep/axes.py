@@ -52,6 +52,10 @@ class Axis:
         """The value a function should get for the number ``x``."""
         return float(x)
 
+    def code(self, name: str, value: Any) -> float:
+        """The number that stands for ``value``."""
+        return float(value)
+
     def check(self, name: str) -> None:
         """Refuse ends that make no axis."""
         check_ends(name, self.low, self.high)
@@ -161,6 +165,12 @@ class Category(Integer):
     def value(self, x: float) -> Any:
         """The value itself."""
         return self.values[round(x)]
+
+    def code(self, name: str, value: Any) -> float:
+        """Place of the value in the list."""
+        if value not in self.values:
+            raise InputError(f"{value!r} is no value of {name!r}; need one of {', '.join(map(repr, self.values))}")
+        return float(self.values.index(value))
 
     def check(self, name: str) -> None:
         """Refuse fewer than two values, or the same one twice."""

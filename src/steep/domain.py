@@ -145,6 +145,12 @@ class Box:
         named = list(zip(self.names, self.axes, strict=True))
         return [{name: axis.value(x) for (name, axis), x in zip(named, row, strict=True)} for row in points]
 
+    def encode(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+        """Undo :meth:`decode`: named inputs as numbers, categories as their codes."""
+        pairs = list(zip(self.names, self.axes, strict=True))
+        coded = [[axis.code(name, row[name]) for name, axis in pairs] for row in rows]
+        return np.array(coded, dtype=np.float64).reshape(len(rows), self.n_features)
+
     def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw points from U(S)."""
         n_samples = check_count(n_samples, name="n_samples")

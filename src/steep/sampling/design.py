@@ -37,9 +37,9 @@ class Plan:
     measure: Any = "auto"
     density: Density = "pool"
     draw: Draw = "fill"
-    temper: float = 0.5
-    floor: float = 0.25
-    rounds: int = 8
+    temper: float = 0.6
+    floor: float = 0.15
+    rounds: int = 12
     initial: str = "sobol"
 
 
@@ -124,11 +124,11 @@ def design(
     density, draw : str, optional
         See :class:`VariationSampler`; default "pool" and "fill".
     rounds : int, optional
-        How often the variation is measured anew; default 8, or 1 where finite differences are spent.
+        How often the variation is measured anew; default 12, or 1 where finite differences are spent.
     n_components : int, default 3
         Gaussians of the mixture.
     temper, floor : float, optional
-        See :class:`VariationSampler`; default ½ and ¼.
+        See :class:`VariationSampler`; default 0.6 and 0.15.
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
     fixed : array-like of shape (n_fixed, n_features), optional

@@ -12,9 +12,9 @@ from steep.nearest import nearest
 _CANDIDATES = 4096
 _CANDIDATES_PER_SAMPLE = 8
 # Share of the candidates moved to the boundary, where surrogates extrapolate and err most.
-_EDGE = 0.4
+_EDGE = 0.3
 # Measured points a candidate's variation is averaged over.
-_AROUND = 4
+_AROUND = 8
 
 
 def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> FloatArray:
@@ -43,7 +43,7 @@ def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> 
 def interpolate(points: FloatArray, variation: FloatArray, pool: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variation of each candidate, and its distance to the nearest measured point.
 
-    The variation is the mean of the four nearest measured points, weighted by 1/distance².
+    The variation is the mean of the nearest measured points, weighted by 1/distance².
     """
     distances, indices = nearest(points, pool, min(_AROUND, len(points)))
     closeness = 1 / (distances + 1e-9) ** 2

@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from problems import PROBLEMS
 from scipy.stats import qmc
 
+from problems import PROBLEMS
 from steep import design
 from steep.derivatives import FiniteDifferences
 
@@ -81,10 +81,8 @@ def adaptive_design(problem, seed):
         value = problem.function(np.atleast_2d(np.asarray(x, dtype=float)))[0]
         return float(value) if np.ndim(value) == 0 else np.asarray(value, dtype=float)
 
-    if problem.n_features == 1:
-        learner = adaptive.Learner1D(one, bounds[0])
-    else:
-        learner = adaptive.LearnerND(one, bounds)
+    one_dimensional = problem.n_features == 1
+    learner = adaptive.Learner1D(one, bounds[0]) if one_dimensional else adaptive.LearnerND(one, bounds)
     told = []
     while len(told) < problem.n_runs:
         points, _ = learner.ask(1)
@@ -137,6 +135,7 @@ def load():
 
 def run(names, designs):
     import torch
+
     from surrogates import predictions
 
     torch.set_num_threads(1)
@@ -187,7 +186,10 @@ def summary():
     table = []
     for name, problem in PROBLEMS.items():
         cells = [
-            (ratio(there, name, d, against[problem.group], "linf"), ratio(there, name, d, against[problem.group], "mse"))
+            (
+                ratio(there, name, d, against[problem.group], "linf"),
+                ratio(there, name, d, against[problem.group], "mse"),
+            )
             for d in DESIGNS
         ]
         table.append((name, problem, cells))
@@ -195,7 +197,9 @@ def summary():
     print("|---|---|---|---|" + "---|" * len(DESIGNS))
     for name, problem, cells in table:
         shown = ["–" if a is None else f"{a:.2f} / {b:.2f}" for a, b in cells]
-        print(f"| {name} | {problem.n_features} | {problem.n_runs} | {against[problem.group]} | {' | '.join(shown)} |")
+        print(
+            f"| {name} | {problem.n_features} | {problem.n_runs} | {against[problem.group]} | {' | '.join(shown)} |"
+        )
     for group, goal in against.items():
         rows = [cells for _, problem, cells in table if problem.group == group]
         means = [
@@ -229,7 +233,9 @@ def ask_times():
         began = time.perf_counter()
         assert len(campaign.ask(100)) == 100
         times.append(time.perf_counter() - began)
-    print(f"steep: ask(100) with 2,000 told, d = 10: median {np.median(times):.2f} s, worst {max(times):.2f} s")
+    print(
+        f"steep: ask(100) with 2,000 told, d = 10: median {np.median(times):.2f} s, worst {max(times):.2f} s"
+    )
 
 
 def ask_adaptive(n_told=40, n_asked=1):

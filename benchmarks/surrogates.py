@@ -5,6 +5,8 @@ Network r of the batch starts from the seed r whatever the design, so designs ar
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -14,7 +16,7 @@ _WIDTH = 64
 def _parameters(n_networks, sizes, seed):
     """Uniform starts of fan-in scale, one seed per network."""
     layers = []
-    for fan_in, fan_out in zip(sizes, sizes[1:], strict=False):
+    for fan_in, fan_out in pairwise(sizes):
         weight, bias = np.empty((n_networks, fan_in, fan_out)), np.empty((n_networks, 1, fan_out))
         for r in range(n_networks):
             rng = np.random.default_rng([seed, r, len(layers)])
@@ -52,5 +54,7 @@ def predictions(X, y, X_test, *, n_steps=800, lr=2e-2, seed=0):
         optimizer.step()
     test = torch.tensor(4 * X_test - 2, dtype=torch.float32).expand(len(X), -1, -1)
     with torch.no_grad():
-        predicted = torch.cat([_forward(parameters, test[:, i : i + 2048]) for i in range(0, len(X_test), 2048)], 1)
+        predicted = torch.cat(
+            [_forward(parameters, test[:, i : i + 2048]) for i in range(0, len(X_test), 2048)], 1
+        )
     return predicted.numpy() * deviation + mean

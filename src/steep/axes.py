@@ -169,7 +169,9 @@ class Category(Integer):
     def code(self, name: str, value: Any) -> float:
         """Place of the value in the list."""
         if value not in self.values:
-            raise InputError(f"{value!r} is no value of {name!r}; need one of {', '.join(map(repr, self.values))}")
+            raise InputError(
+                f"{value!r} is no value of {name!r}; need one of {', '.join(map(repr, self.values))}"
+            )
         return float(self.values.index(value))
 
     def check(self, name: str) -> None:
@@ -205,7 +207,7 @@ def make_axis(name: str, entry: Any) -> Axis:
 
 def axis_from_key(key: Sequence[Any]) -> Axis:
     """Rebuild an axis from :meth:`Axis.key`, as read back from a storage."""
-    kinds = {"linear": Axis, "log": Log, "integer": Integer, "category": Category}
+    kinds: dict[str, type[Axis]] = {"linear": Axis, "log": Log, "integer": Integer, "category": Category}
     return kinds[key[0]](*key[1:])
 
 

@@ -69,7 +69,7 @@ class Box:
             )
         self.names: tuple[str, ...] = names
         self.axes: tuple[Axis, ...] = axes
-        self.constraint = constraint
+        self.constraint: Constraint | None = constraint
         self.lower: npt.NDArray[np.float64] = np.array([axis.low for axis in axes])
         self.upper: npt.NDArray[np.float64] = np.array([axis.high for axis in axes])
         self.width: npt.NDArray[np.float64] = self.upper - self.lower
@@ -112,7 +112,7 @@ class Box:
 
     def _allowed(self, points: FloatArray) -> npt.NDArray[np.bool_]:
         """What the constraint says about points of the box."""
-        assert self.constraint is not None  # noqa: S101 - for the type checker
+        assert self.constraint is not None
         allowed = np.asarray(self.constraint(points))
         if allowed.shape != (len(points),) or allowed.dtype != bool:
             raise InputError(
@@ -155,9 +155,7 @@ class Box:
         """Draw points from U(S)."""
         n_samples = check_count(n_samples, name="n_samples")
         generator = check_generator(random_state)
-        return self.from_unit(
-            self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples)
-        )
+        return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))
 
     def grid(self, n_samples: int) -> FloatArray:
         """Lay a regular grid, edges included, with the same number of points on every axis."""

@@ -117,7 +117,8 @@ def _without_self(around: IntArray, wanted: IntArray) -> IntArray:
     """Drop each point from its own neighbours; with duplicates it need not be the first, or there at all."""
     is_self = around == wanted[:, None]
     is_self[~is_self.any(axis=1), -1] = True
-    return around[~is_self].reshape(len(around), -1)
+    others: IntArray = around[~is_self].reshape(len(around), -1)
+    return others
 
 
 def _regular(values: FloatArray) -> FloatArray:

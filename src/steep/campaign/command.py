@@ -24,7 +24,7 @@ _KEPT = 4000
 
 
 class command_simulator:  # noqa: N801 - used as a function; a class so that executors can send it
-    """Make a function of a command line, to be run once for each point.
+    r"""Make a function of a command line, to be run once for each point.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
     Examples
     --------
     >>> import sys
-    >>> double = command_simulator([sys.executable, "-c", "print(2 * {u0})"], outputs=r"(\\S+)")
+    >>> double = command_simulator([sys.executable, "-c", "print(2 * {u0})"], outputs=r"(\S+)")
     >>> double(u0=1.5)
     [3.0]
     """
@@ -72,9 +72,8 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         parts = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
         if not parts:
             raise InputError("command is empty; need a program and its arguments")
-        program = Path(parts[0])
-        if len(program.parts) > 1 and not program.is_absolute():
-            parts[0] = str(Path.cwd() / program)
+        if os.sep in parts[0]:  # a path; a bare name is looked up in PATH
+            parts[0] = str(Path.cwd() / parts[0])
         self.parts = parts
         self.names = sorted({name for part in [*parts, input or ""] for name in _fields(part)})
         self.outputs = outputs

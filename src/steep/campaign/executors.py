@@ -112,5 +112,5 @@ def _offered(executor: Any) -> int:
             return int(getattr(executor, name))
     client = getattr(executor, "_client", None)
     if client is not None and hasattr(client, "ncores"):
-        return max(1, sum(client.ncores().values()))
+        return max(1, int(sum(client.ncores().values())))
     return os.cpu_count() or 1

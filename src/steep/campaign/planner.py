@@ -24,7 +24,13 @@ _JUDGES = 3
 
 
 def next_points(
-    box: Box, X: FloatArray, labels: FloatArray, occupied: FloatArray, failed: FloatArray, n: int, seed: list[int]
+    box: Box,
+    X: FloatArray,
+    labels: FloatArray,
+    occupied: FloatArray,
+    failed: FloatArray,
+    n: int,
+    seed: list[int],
 ) -> FloatArray:
     """Choose ``n`` points of S: where labels surprise, clear of what is there, in flight or failing.
 
@@ -43,6 +49,8 @@ def next_points(
     """
     generator = np.random.default_rng(seed)
     pool = candidate_pool(box, n, generator)
+    scale: FloatArray
+    weights: FloatArray
     scale, weights = np.ones(box.embed(pool[:1]).shape[1]), np.ones(len(pool))
     if len(X) >= 2 * (box.n_features + 1):
         scale, weights = _map(box, pool, X, labels, generator)

@@ -14,7 +14,9 @@ _PACE = 0.1
 class Progress:
     """Runs done, running and failed, and the time left at the pace so far."""
 
-    def __init__(self, total: int, done: int, *, shown: bool | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, total: int, done: int, *, shown: bool | None = None, stream: TextIO | None = None
+    ) -> None:
         self.stream = sys.stderr if stream is None else stream
         self.shown = self.stream.isatty() if shown is None else shown
         self.total, self.first = max(total, 1), done
@@ -28,7 +30,9 @@ class Progress:
         self.drawn = now
         filled = min(_WIDTH, _WIDTH * (done + failed) // self.total)
         bar = "█" * filled + "·" * (_WIDTH - filled)
-        text = f"\r{bar} {done}/{self.total} done, {running} running, {failed} failed{self._left(done, now)}  "
+        text = (
+            f"\r{bar} {done}/{self.total} done, {running} running, {failed} failed{self._left(done, now)}  "
+        )
         self.stream.write(text + ("\n" if last else ""))
         self.stream.flush()
 

@@ -82,9 +82,15 @@ def run_campaign(
     total = check_count(n_initial, name="n_initial") + check_count(n_samples, name="n_samples", minimum=0)
     with Workers(executor, n_workers) as workers:
         if timeout is not None and workers.inline:
-            raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
-        style = ("keywords" if campaign._named else "array") if pass_as == "auto" else pass_as
-        size = max(workers.n, -(-total // 32)) if batch_size is None else check_count(batch_size, name="batch_size")
+            raise InputError(
+                "timeout needs an executor: 'processes', or command_simulator(timeout=) for programs"
+            )
+        style = ("keywords" if campaign.named else "array") if pass_as == "auto" else pass_as
+        size = (
+            max(workers.n, -(-total // 32))
+            if batch_size is None
+            else check_count(batch_size, name="batch_size")
+        )
         loop = _Loop(campaign, function, style, workers)
         loop.retries = check_count(retries, name="retries", minimum=0)
         loop.timeout = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
@@ -105,7 +111,9 @@ class _Loop:
     live: Callable[[Campaign], Any] | None
     progress: Progress
 
-    def __init__(self, campaign: Campaign, function: Callable[..., Any], style: Style, workers: Workers) -> None:
+    def __init__(
+        self, campaign: Campaign, function: Callable[..., Any], style: Style, workers: Workers
+    ) -> None:
         self.campaign, self.function, self.style, self.workers = campaign, function, style, workers
         self.waiting: deque[Job] = deque()
         self.flying: dict[Future[Any], tuple[Job, float]] = {}
@@ -142,16 +150,18 @@ class _Loop:
     def _submit(self, job: Job) -> None:
         x = job[1]
         inputs = x if self.style == "array" else self.campaign.box.decode(x[None])[0]
+        self.suspects.append(job)  # in case the executor refuses it: nothing is forgotten
         try:
             future = self.workers.submit(simulate, self.function, self.style, inputs)
         except BrokenProcessPool:
             self.workers.replace()
             future = self.workers.submit(simulate, self.function, self.style, inputs)
+        self.suspects.pop()
         self.flying[future] = (job, time.monotonic())
 
     def _land(self, future: Future[Any]) -> None:
         if future not in self.flying:
-            return
+            return None
         job, _ = self.flying.pop(future)
         error = future.exception()
         if isinstance(error, BrokenProcessPool):
@@ -178,13 +188,12 @@ class _Loop:
 
     def _broken(self, job: Job, error: BaseException) -> None:
         """A process died: every run in flight fell with it, one of them is to blame."""
-        fallen = [job, *(other for other, _ in self.flying.values())]
+        self.suspects.extend([job, *(other for other, _ in self.flying.values())])
+        alone = not self.flying
         self.flying.clear()
         self.workers.replace()
-        if len(fallen) == 1:
-            self._fail(job, ("worker", f"the worker process died: {error}", ""))
-        else:
-            self.suspects.extend(fallen)
+        if alone:
+            self._fail(self.suspects.pop(), ("worker", f"the worker process died: {error}", ""))
 
     def _expire(self) -> None:
         if self.timeout is None:
@@ -216,7 +225,9 @@ def _stopper(campaign: Campaign, stop_when: Any) -> Callable[[], bool]:
         return lambda: bool(stop_when(campaign))
     unknown = [name for name in stop_when if name not in _STOPS]
     if unknown:
-        raise InputError(f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable")
+        raise InputError(
+            f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable"
+        )
     started = time.monotonic()
     judged = {"at": -1, "error": float("nan")}
 

@@ -37,7 +37,9 @@ def outputs_of(value: Any, names: tuple[str, ...] | None) -> tuple[FloatArray, t
     if isinstance(value, Mapping):
         names = names or tuple(value)
         if set(value) != set(names):
-            raise InputError(f"outputs are {sorted(value)}, need {sorted(names)}; return every one by its name")
+            raise InputError(
+                f"outputs are {sorted(value)}, need {sorted(names)}; return every one by its name"
+            )
         vector = np.array([value[name] for name in names])
     else:
         vector = np.asarray(value, dtype=np.float64).reshape(-1)

@@ -153,7 +153,9 @@ def design(
     generator = check_generator(random_state)
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
     n_samples = check_count(n_samples, name="n_samples")
-    chosen = dict(density=density, draw=draw, temper=temper, floor=floor, rounds=rounds, initial=initial)
+    chosen = {
+        "density": density, "draw": draw, "temper": temper, "floor": floor, "rounds": rounds, "initial": initial
+    }  # fmt: skip
     plan = _resolve(variant, measure, derivatives, chosen)
     sampler = VariationSampler(
         box, density=plan.density, draw=plan.draw, n_components=n_components, temper=plan.temper,

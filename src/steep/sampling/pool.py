@@ -30,7 +30,9 @@ def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> 
     pool = box.unit(box.sobol(1 << int(np.ceil(np.log2(size))), random_state=generator))
     n_moved = int(_EDGE * len(pool))
     moved = np.where(
-        generator.random((n_moved, box.n_features)) < 1 / box.n_features, np.round(pool[:n_moved]), pool[:n_moved]
+        generator.random((n_moved, box.n_features)) < 1 / box.n_features,
+        np.round(pool[:n_moved]),
+        pool[:n_moved],
     )
     allowed = box.contains(box.from_unit(moved))
     pool[:n_moved][allowed] = moved[allowed]

@@ -44,7 +44,7 @@ def hilbert_index(points: FloatArray) -> npt.NDArray[np.uint64]:
         q = np.uint64(1 << bit)
         flip = np.where(x[-1] & q, flip ^ (q - np.uint64(1)), flip)
     x ^= flip
-    index = np.zeros_like(x[0])
+    index: npt.NDArray[np.uint64] = np.zeros_like(x[0])
     for bit in range(n_bits - 1, -1, -1):
         for row in x:
             index = (index << np.uint64(1)) | ((row >> np.uint64(bit)) & np.uint64(1))

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from campaign_functions import BOUNDS, dies, named, raises, sleeps, wave
 
+from campaign_functions import BOUNDS, dies, named, raises, sleeps, wave
 from steep import SteepError
 from steep.axes import Category, Integer, Log
 from steep.campaign import Campaign
@@ -157,9 +157,7 @@ def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(stor
 
 
 def test_a_run_over_time_is_stopped_and_the_others_finish(campaign):
-    campaign.run(
-        sleeps, n_initial=8, n_samples=0, executor="processes", n_workers=2, retries=0, timeout=3.0
-    )
+    campaign.run(sleeps, n_initial=8, n_samples=0, executor="processes", n_workers=2, retries=0, timeout=3.0)
     assert set(campaign.failures().kind) == {"timeout"}
     assert (campaign.failures().t > 8).all()
     assert campaign.n_done + campaign.n_failed == 8
@@ -250,9 +248,12 @@ def test_a_frame_with_wrong_names_is_refused(campaign, frame, message):
 
 
 def test_a_frame_with_unknown_outputs_is_refused(storage):
-    with Campaign(BOUNDS, outputs=["f"], storage=storage) as campaign:
-        with pytest.raises(InputError, match=r"unknown columns \['g'\]"):
-            campaign.load_dataframe(pd.DataFrame({"u0": [0.1], "t": [1.0], "f": [1.0], "g": [2.0]}))
+    frame = pd.DataFrame({"u0": [0.1], "t": [1.0], "f": [1.0], "g": [2.0]})
+    with (
+        Campaign(BOUNDS, outputs=["f"], storage=storage) as campaign,
+        pytest.raises(InputError, match=r"unknown columns \['g'\]"),
+    ):
+        campaign.load_dataframe(frame)
 
 
 @pytest.mark.parametrize(
@@ -360,17 +361,23 @@ def test_the_bar_is_silent_without_a_terminal(campaign, capsys):
     assert capsys.readouterr().err == ""
 
 
-def _start(storage, log):
+def _start(storage, log, n_runs=60):
     here = os.path.dirname(__file__)
-    command = [sys.executable, os.path.join(here, "campaign_functions.py"), str(storage), str(log)]
+    command = [
+        sys.executable,
+        os.path.join(here, "campaign_functions.py"),
+        str(storage),
+        str(log),
+        str(n_runs),
+    ]
     return subprocess.Popen(command)
 
 
-def _kill_often(storage, log, n_kills, seed):
+def _kill_often(storage, log, n_kills, seed, n_runs):
     """Start a campaign, kill it at a random moment, start it again; then let it finish."""
     rng = np.random.default_rng(seed)
     for _ in range(n_kills):
-        process = _start(storage, log)
+        process = _start(storage, log, n_runs)
         # Importing takes a while; kills fall anywhere from opening the file to deep in the runs.
         begun = len(log.read_text().splitlines()) if log.exists() else 0
         deadline = time.monotonic() + 30
@@ -404,8 +411,9 @@ def check_nothing_lost(storage, log, n_kills):
 @pytest.mark.parametrize("n_kills", [3, pytest.param(50, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_nothing_is_lost_or_repeated(tmp_path, n_kills):
     storage, log = tmp_path / "campaign.db", tmp_path / "log.txt"
-    _kill_often(storage, log, n_kills, seed=0)
-    assert _start(storage, log).wait(timeout=300) == 0
+    n_runs = 40 + 20 * n_kills  # enough that every kill finds it at work
+    _kill_often(storage, log, n_kills, seed=0, n_runs=n_runs)
+    assert _start(storage, log, n_runs).wait(timeout=300) == 0
     check_nothing_lost(storage, log, n_kills)
 
 

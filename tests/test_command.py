@@ -20,7 +20,9 @@ def program(code, *arguments):
 def test_a_program_is_run_for_each_point_of_a_campaign(tmp_path):
     code = "import sys, json; u, t = map(float, sys.argv[1:]); print(json.dumps({'u': u * t, 'eta': u - t}))"
     solver = command_simulator(program(code, "{u0}", "{t}"), outputs="json")
-    with Campaign({"u0": (0.0, 1.0), "t": (0.0, 1.0)}, outputs=["u", "eta"], storage=tmp_path / "c.db") as campaign:
+    with Campaign(
+        {"u0": (0.0, 1.0), "t": (0.0, 1.0)}, outputs=["u", "eta"], storage=tmp_path / "c.db"
+    ) as campaign:
         campaign.run(solver, n_initial=3, n_samples=1, executor="threads", n_workers=2)
         frame = campaign.to_dataframe()
         assert (frame.u == frame.u0 * frame.t).all()  # repr of a float loses no digit
@@ -49,7 +51,9 @@ def test_an_answer_may_be_in_a_file_of_the_runs_own_directory():
         command_simulator(program("print('chatter')"), file="out.json")()
 
 
-@pytest.mark.parametrize("nasty", ["; touch hacked", "$(touch hacked)", "a b 'c' \"d\"", "{x.__class__}", "*"])
+@pytest.mark.parametrize(
+    "nasty", ["; touch hacked", "$(touch hacked)", "a b 'c' \"d\"", "{x.__class__}", "*"]
+)
 def test_inputs_are_never_read_by_a_shell_nor_split_nor_formatted(nasty):
     code = "import sys, json; print(json.dumps(sys.argv[1:]))"
     echo = command_simulator(program(code, "--name={x}", "{x}"), outputs="json")
@@ -114,7 +118,10 @@ def test_a_relative_program_is_found_from_the_directory_it_was_made_in(tmp_path,
         (lambda: command_simulator("a {x}")(y=1), r"command needs inputs \['x'\], got \['y'\]"),
         (lambda: command_simulator("/no/such/program")(), "did not start"),
         (lambda: command_simulator(program("print('x')"))(), "the answer is not readable as 'json'"),
-        (lambda: command_simulator(program("print()"), outputs="csv")(), "the answer is not readable as 'csv'"),
+        (
+            lambda: command_simulator(program("print()"), outputs="csv")(),
+            "the answer is not readable as 'csv'",
+        ),
         (lambda: command_simulator(program("print()"), outputs="(a)")(), "no match"),
     ],
 )

@@ -123,7 +123,7 @@ class Box:
 
     def draw_unit(self, draw: Callable[[int], FloatArray], n_samples: int) -> FloatArray:
         """First ``n_samples`` unit points of ``draw(n)`` that lie in S."""
-        if self.constraint is None:
+        if self.constraint is None or n_samples == 0:
             return draw(n_samples)
         kept: list[FloatArray] = []
         n_kept, n_drawn = 0, 0

@@ -47,8 +47,9 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
     squares = np.minimum(distances, 1e6) ** 2
     taken = np.empty(n_samples, dtype=np.int64)
     for i in range(n_samples):
-        taken[i] = np.argmax(roots * squares)
+        scores = roots * squares
+        scores[taken[:i]] = -1.0  # never twice, even where every weight is zero
+        taken[i] = np.argmax(scores)
         gaps = pool - pool[taken[i]]
         np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)
-        squares[taken[i]] = -1.0  # never twice, even where every weight is zero
     return taken

@@ -422,3 +422,29 @@ def test_two_processes_share_a_campaign(tmp_path):
     first, second = _start(storage, log), _start(storage, log)
     assert first.wait(timeout=120) == second.wait(timeout=120) == 0
     check_nothing_lost(storage, log, 0)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT COALESCE(MAX(told_order), 0) + 1 FROM runs",
+        "SELECT id, y FROM runs WHERE x = x'00' ORDER BY state = 'done'",
+        "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT 'me' LIMIT 1",
+        "SELECT x, y, told_order FROM runs WHERE told_order > 5 ORDER BY told_order",
+    ],
+)
+def test_no_frequent_query_reads_the_whole_journal(campaign, query):
+    plan = " ".join(row[-1] for row in campaign.journal.rows(f"EXPLAIN QUERY PLAN {query}"))
+    assert "USING" in plan
+    assert "INDEX" in plan
+
+
+@pytest.mark.slow
+def test_asking_stays_interactive_with_a_hundred_thousand_results(campaign):
+    rng = np.random.default_rng(0)
+    X = rng.random((100_000, 2)) * [1, 10]
+    campaign.tell(X, [wave(*x) for x in X])
+    campaign.ask(20)  # the start
+    began = time.perf_counter()
+    assert len(campaign.ask(1)) == 1
+    assert time.perf_counter() - began < 5

@@ -109,7 +109,8 @@ def _cubes(centred: FloatArray) -> FloatArray:
     """‖x_i − x_j‖³ within each neighbourhood."""
     squares = (centred**2).sum(axis=2)
     gram = centred @ centred.transpose(0, 2, 1)
-    cubes: FloatArray = np.maximum(squares[:, :, None] + squares[:, None, :] - 2 * gram, 0.0) ** 1.5
+    gaps = np.maximum(squares[:, :, None] + squares[:, None, :] - 2 * gram, 0.0)
+    cubes: FloatArray = gaps * np.sqrt(gaps)
     return cubes
 
 

@@ -34,8 +34,8 @@ MIGRATIONS = [
         owner TEXT, attempts INTEGER NOT NULL DEFAULT 0, asked REAL, told REAL, told_order INTEGER
     );
     CREATE INDEX runs_x ON runs (x);
-    CREATE INDEX runs_open ON runs (state) WHERE state != 'done';
-    CREATE UNIQUE INDEX runs_told ON runs (told_order) WHERE told_order IS NOT NULL;
+    CREATE INDEX runs_state ON runs (state);
+    CREATE UNIQUE INDEX runs_told ON runs (told_order);
     CREATE TABLE failures (
         id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs (id), at REAL NOT NULL,
         kind TEXT NOT NULL, message TEXT NOT NULL, traceback TEXT NOT NULL

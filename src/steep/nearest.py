@@ -30,8 +30,8 @@ def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tu
         return distances, indices
     step = max(1, _BLOCK // len(points))
     # ‖p‖² − 2 q·p in one product: as good as the distance for ranking.
-    kind = np.float32 if len(points) > _LARGE else np.float64
-    wide = np.vstack([-2 * points.T, (points**2).sum(axis=1)]).astype(kind)
+    kind: type = np.float32 if len(points) > _LARGE else np.float64
+    wide: FloatArray = np.vstack([-2 * points.T, (points**2).sum(axis=1)]).astype(kind)
     parts = [_block(points, wide, queries[i : i + step], n_neighbors) for i in range(0, len(queries), step)]
     return np.vstack([d for d, _ in parts]), np.vstack([i for _, i in parts])
 

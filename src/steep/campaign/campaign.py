@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -16,18 +15,16 @@ import numpy as np
 from steep._validation import FloatArray, check_count, check_points
 from steep.campaign import frames, owners
 from steep.campaign.about import reconcile, stored_box
+from steep.campaign.asking import Asker, Job
 from steep.campaign.estimate import estimated_error
-from steep.campaign.journal import Journal, decode, encode
-from steep.campaign.planner import next_points
+from steep.campaign.journal import Journal, encode
+from steep.campaign.results import Results
 from steep.campaign.simulate import Report
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError, StorageError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# A run to make: its number in the journal, and its point.
-Job = tuple[int, FloatArray]
 
 
 class Campaign:
@@ -80,15 +77,11 @@ class Campaign:
             raise
         self.box = box or stored_box(meta, constraint)
         self.outputs: tuple[str, ...] | None = None if meta["outputs"] is None else tuple(meta["outputs"])
-        self._seed = int(meta["seed"])
         self.named = bool(meta["named"])
         self._owner = owners.new_owner()
         self.journal.register(self._owner, os.getpid(), owners.process_start(os.getpid()))
-        self._X: FloatArray
-        self._y: FloatArray
-        self._X, self._y = np.empty((0, self.box.n_features)), np.empty((0, 0))
-        self._usable = np.empty(0, dtype=bool)
-        self._read = 0
+        self._results = Results(self.journal, self.box)
+        self._asker = Asker(self.journal, self.box, self._results, owner=self._owner, seed=int(meta["seed"]))
         self.unsaved: list[tuple[int, FloatArray]] = []
 
     # ---------------------------------------------------------------- ask and tell
@@ -105,56 +98,8 @@ class Campaign:
     def ask_jobs(self, n: int, *, limit: int | None = None, n_initial: int | None = None) -> list[Job]:
         """Runs to make next with their numbers, at most until the campaign has ``limit`` runs in all."""
         self._flush()
-        jobs = self._reclaim(n)
         start = n_initial or self.n_initial or max(8, 4 * (self.box.n_features + 1))
-        jobs += self._ask_start(n - len(jobs), start, limit)
-        if len(jobs) < n and (limit is None or self._count("origin != 'foreign'") < limit):
-            jobs += self._ask_planned(n - len(jobs), limit)
-        return jobs
-
-    def _reclaim(self, n: int) -> list[Job]:
-        """Take over pending runs whose process is gone."""
-        if not self.journal.rows(
-            "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? LIMIT 1", (self._owner,)
-        ):
-            return []
-        with self.journal.transaction() as db:
-            known = db.execute("SELECT id, pid, started FROM owners").fetchall()
-            alive = {name for name, pid, started in known if owners.is_alive(name, pid, started)}
-            rows = db.execute("SELECT id, x, owner FROM runs WHERE state = 'pending' ORDER BY id").fetchall()
-            free = [(number, x) for number, x, owner in rows if owner not in alive][:n]
-            db.executemany("UPDATE runs SET owner = ? WHERE id = ?", [(self._owner, i) for i, _ in free])
-        return [(number, decode([x], self.box.n_features)[0]) for number, x in free]
-
-    def _ask_start(self, n: int, n_initial: int, limit: int | None) -> list[Job]:
-        if n <= 0 or self._count("origin = 'initial'") >= n_initial:
-            return []
-        start = self.box.sobol(n_initial, random_state=self._seed)
-        with self.journal.transaction() as db:
-            n_asked = _one(db, "SELECT COUNT(*) FROM runs WHERE origin = 'initial'")
-            points = start[n_asked : n_asked + self._room(db, n, limit)]
-            return list(
-                zip(self.journal.add(db, points, origin="initial", owner=self._owner), points, strict=True)
-            )
-
-    def _ask_planned(self, n: int, limit: int | None) -> list[Job]:
-        with self.journal.transaction() as db:
-            plan = _one(db, "SELECT value FROM meta WHERE key = 'plans'")
-            self.journal.set_meta(db, "plans", plan + 1)
-        X, labels = self._told()
-        occupied, failed = (self._points(f"state = '{state}'") for state in ("pending", "failed"))
-        # No lock is held while planning; two processes plan from different pools.
-        points = next_points(self.box, X, labels, occupied, failed, n, [self._seed, plan])
-        with self.journal.transaction() as db:
-            points = points[: self._room(db, n, limit)]
-            return list(
-                zip(self.journal.add(db, points, origin="design", owner=self._owner), points, strict=True)
-            )
-
-    def _room(self, db: sqlite3.Connection, n: int, limit: int | None) -> int:
-        if limit is None:
-            return n
-        return max(0, min(n, limit - int(_one(db, "SELECT COUNT(*) FROM runs WHERE origin != 'foreign'"))))
+        return self._asker.ask(n, n_initial=start, limit=limit)
 
     def tell(self, X: Any, y: Any) -> None:
         """Record results, one transaction for all rows.
@@ -188,7 +133,7 @@ class Campaign:
     ) -> None:
         """The first result decides the outputs of a campaign that did not name them."""
         if self.outputs is None:
-            stored = _one(db, "SELECT value FROM meta WHERE key = 'outputs'")
+            stored = self.journal.meta()["outputs"]  # another process may have been first
             self.outputs = tuple(stored or names or [f"y{i}" for i in range(n_outputs)])
             self.journal.set_meta(db, "outputs", list(self.outputs))
         if n_outputs != len(self.outputs):
@@ -243,57 +188,35 @@ class Campaign:
 
     # ---------------------------------------------------------------- what is known
 
-    def _count(self, where: str) -> int:
-        return int(self.journal.rows(f"SELECT COUNT(*) FROM runs WHERE {where}")[0][0])
-
-    def _points(self, where: str) -> FloatArray:
-        blobs = [x for (x,) in self.journal.rows(f"SELECT x FROM runs WHERE {where} ORDER BY id")]
-        return decode(blobs, self.box.n_features)
-
-    def _told(self) -> tuple[FloatArray, FloatArray]:
-        """Results inside S in the order they were told; only new ones are read from the journal."""
-        rows = self.journal.rows(
-            "SELECT x, y, told_order FROM runs WHERE told_order > ? ORDER BY told_order", (self._read,)
-        )
-        if rows:
-            X, y = (
-                decode([r[0] for r in rows], self.box.n_features),
-                decode([r[1] for r in rows], len(rows[0][1]) // 8),
-            )
-            self._X, self._y = np.vstack([self._X, X]), np.vstack([self._y, y]) if self._read else y
-            self._usable = np.concatenate([self._usable, self.box.contains(X)])
-            self._read = rows[-1][2]
-        return self._X[self._usable], self._y[self._usable]
-
     @property
     def X(self) -> FloatArray:  # noqa: N802 - the ecosystem's name
         """Points with a result, in the order they were told; foreign points outside S left out."""
-        return self._told()[0]
+        return self._results.told()[0]
 
     @property
     def y(self) -> FloatArray:
         """Their results, ``(n, n_outputs)``, or ``(n,)`` for one output."""
-        labels = self._told()[1]
+        labels = self._results.told()[1]
         return labels[:, 0] if labels.shape[1] == 1 else labels
 
     @property
     def pending(self) -> FloatArray:
         """Points asked and not yet told."""
-        return self._points("state = 'pending'")
+        return self._results.points("pending")
 
     @property
     def n_done(self) -> int:
         """Runs with a result, foreign ones included."""
-        return self._count("state = 'done'")
+        return self._results.count("done")
 
     @property
     def n_failed(self) -> int:
         """Runs given up."""
-        return self._count("state = 'failed'")
+        return self._results.count("failed")
 
     def estimated_error(self, n_last: int | None = None) -> float:
         """Error of a surrogate on the last results, foreseen from those before; see the guide."""
-        X, labels = self._told()
+        X, labels = self._results.told()
         n_last = max(10, len(X) // 10) if n_last is None else check_count(n_last, name="n_last")
         if len(X) <= n_last:
             return float("nan")
@@ -347,9 +270,3 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"
-
-
-def _one(db: sqlite3.Connection, query: str) -> Any:
-    """The one number or JSON text a query answers with."""
-    value = db.execute(query).fetchone()[0]
-    return json.loads(value) if isinstance(value, str) else value

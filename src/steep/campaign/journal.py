@@ -116,6 +116,13 @@ class Journal:
         """Write one entry inside a transaction."""
         db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
 
+    def next_plan(self) -> int:
+        """Take the next number of a plan: no two plans, in any process, share one."""
+        with self.transaction() as db:
+            plan = int(self.meta()["plans"])
+            self.set_meta(db, "plans", plan + 1)
+        return plan
+
     def register(self, owner: str, pid: int, started: str) -> None:
         """Announce a process, so that others leave its runs in flight alone."""
         with self.transaction() as db:

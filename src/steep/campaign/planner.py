@@ -18,7 +18,7 @@ from steep.sampling.relevance import axis_relevance
 from steep.surprise import standardised, surprise_variation
 
 # The map of variation is drawn from at most this many points: asking stays fast with a million told.
-_MAPPED = 4096
+_MAPPED = 2048
 # Neighbours a candidate's risk of failing is judged by.
 _JUDGES = 3
 

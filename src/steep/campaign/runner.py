@@ -18,7 +18,8 @@ from steep.campaign.simulate import Style, outputs_of, simulate
 from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
-    from steep.campaign.campaign import Campaign, Job
+    from steep.campaign.asking import Job
+    from steep.campaign.campaign import Campaign
 
 # Seconds between two looks at the clock while nothing ends.
 _PACE = 0.05

@@ -214,6 +214,25 @@ def test_a_failure_told_by_hand_is_not_asked_again(campaign):
         campaign.tell_failure([[0.123, 1.0]])
 
 
+def test_a_failure_told_with_retries_is_asked_again(campaign):
+    X = campaign.ask(1)
+    campaign.tell_failure(X, retries=1)
+    np.testing.assert_array_equal(campaign.ask(1), X)
+    campaign.tell_failure(X, retries=1)
+    assert campaign.n_failed == 1
+    assert campaign.ask(1).tolist() != X.tolist()
+
+
+def test_a_thread_over_its_time_is_given_up_and_not_waited_for(campaign):
+    began = time.monotonic()
+    campaign.run(
+        lambda u0, t: time.sleep(9 if t > 9 else 0) or t, n_initial=8, n_samples=0, executor="threads",
+        n_workers=2, retries=0, timeout=0.5,
+    )  # fmt: skip
+    assert set(campaign.failures().kind) == {"timeout"}
+    assert time.monotonic() - began < 8
+
+
 def test_a_frame_goes_out_and_comes_back(tmp_path):
     bounds = {"k": Log(1e-3, 1e3), "n": Integer(1, 5), "material": Category("steel", "copper")}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points
-from steep.campaign import frames, owners
+from steep.campaign import owners
 from steep.campaign.about import reconcile, stored_box
 from steep.campaign.asking import Asker, Job
 from steep.campaign.estimate import estimated_error
@@ -148,12 +148,13 @@ class Campaign:
             self._check_outputs(db, len(names), names)
 
     def tell_failure(self, X: Any, message: str = "told as failed", *, retries: int = 0) -> None:
-        """Record that pending runs failed; each is asked again until it failed ``retries`` times more."""
+        """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times."""
         for x in check_points(X, n_features=self.box.n_features):
             rows = self.journal.rows("SELECT id FROM runs WHERE x = ? AND state = 'pending'", (encode(x),))
             if not rows:
                 raise InputError(f"{x.tolist()} is not pending; tell failures of points that were asked")
-            self.fail_job(rows[0][0], ("told", message, ""), retries=retries)
+            if self.fail_job(rows[0][0], ("told", message, ""), retries=retries):
+                self.release([rows[0][0]])
 
     def finish_job(self, number: int, label: FloatArray, names: tuple[str, ...]) -> None:
         """Record the result of one run by its number; kept in ``unsaved`` when it cannot be written."""
@@ -224,14 +225,20 @@ class Campaign:
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""
+        from steep.campaign import frames
+
         return frames.failures(self)
 
     def to_dataframe(self) -> pd.DataFrame:
         """All runs: inputs, outputs, state, origin (initial, design or foreign) and whether inside S."""
+        from steep.campaign import frames
+
         return frames.to_dataframe(self)
 
     def load_dataframe(self, frame: pd.DataFrame) -> None:
         """Tell results kept elsewhere: a column for each input and each output, by name."""
+        from steep.campaign import frames
+
         frames.load_dataframe(self, frame)
 
     # ---------------------------------------------------------------- running

@@ -90,7 +90,8 @@ class Workers:
             return
         if kind is not None:
             self._kill()
-        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        # Every run that counts has ended; a thread that is over its time is not waited for.
+        self._pool.shutdown(wait=self.killable and kind is None, cancel_futures=True)
 
 
 def _clean_context() -> BaseContext:

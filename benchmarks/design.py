@@ -121,7 +121,7 @@ DESIGNS = {
     "lhs": lhs_design,
     "lola": lola_design,
 }
-# Above these dimensions one repeat takes minutes.
+# Not run above these dimensions: python-adaptive takes minutes, LOLA-Voronoi was not tried.
 MOST_FEATURES = {"adaptive": 4, "lola": 4}
 # python-adaptive takes half a minute a design in four dimensions, and is deterministic but for the hair
 # above: four designs, each with five networks.

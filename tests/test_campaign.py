@@ -467,3 +467,25 @@ def test_asking_stays_interactive_with_a_hundred_thousand_results(campaign):
     began = time.perf_counter()
     assert len(campaign.ask(1)) == 1
     assert time.perf_counter() - began < 5
+
+
+def test_a_point_that_another_process_just_asked_is_not_asked_twice(storage, monkeypatch):
+    from steep.campaign import asking
+
+    plan, stolen = asking.next_points, []
+    with Campaign(BOUNDS, storage=storage, n_initial=1) as first, Campaign(storage=storage) as second:
+        first.ask(1)
+
+        def overtaken(*args):
+            """Another process commits the first of the points while this one plans."""
+            points = plan(*args)
+            if not stolen:
+                stolen.append(points[:1])
+                with second.journal.transaction() as db:
+                    second.journal.add(db, points[:1], origin="design", owner=second._owner)
+            return points
+
+        monkeypatch.setattr(asking, "next_points", overtaken)
+        asked = first.ask(3)
+        assert len(asked) == 3
+        assert stolen[0][0].tolist() not in asked.tolist()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
+import numpy as np
+
 from steep._validation import FloatArray
 from steep.campaign import owners
-from steep.campaign.journal import Journal, decode
+from steep.campaign.journal import Journal, decode, encode
 from steep.campaign.planner import next_points
 from steep.campaign.results import Results
 from steep.domain import Box
@@ -14,6 +16,8 @@ from steep.domain import Box
 # A run to make: its number in the journal, and its point.
 Job = tuple[int, FloatArray]
 
+# Plans made for one call when other processes take its points away.
+_TRIES = 3
 _BUDGETED = "SELECT COUNT(*) FROM runs WHERE origin != 'foreign'"
 
 
@@ -28,8 +32,9 @@ class Asker:
         """Up to ``n`` runs to make next."""
         jobs = self._reclaim(n)
         jobs += self._start(n - len(jobs), n_initial, limit)
-        if len(jobs) < n and (limit is None or self.journal.rows(_BUDGETED)[0][0] < limit):
-            jobs += self._planned(n - len(jobs), limit)
+        for _ in range(_TRIES):
+            if len(jobs) < n and (limit is None or self.journal.rows(_BUDGETED)[0][0] < limit):
+                jobs += self._planned(n - len(jobs), limit)
         return jobs
 
     def _reclaim(self, n: int) -> list[Job]:
@@ -63,7 +68,11 @@ class Asker:
         # No lock is held while planning; two processes plan from different pools.
         points = next_points(self.box, X, labels, occupied, failed, n, [self.seed, plan])
         with self.journal.transaction() as db:
-            return self._add(db, points[: _room(db, n, limit)], "design")
+            # Corners are in every pool: another process may have asked for one in the meantime.
+            known = "SELECT 1 FROM runs WHERE x = ?"
+            fresh = [x for x in points if db.execute(known, (encode(x),)).fetchone() is None]
+            chosen = np.array(fresh).reshape(-1, self.box.n_features)[: _room(db, n, limit)]
+            return self._add(db, chosen, "design")
 
     def _add(self, db: sqlite3.Connection, points: FloatArray, origin: str) -> list[Job]:
         numbers = self.journal.add(db, points, origin=origin, owner=self.owner)

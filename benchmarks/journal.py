@@ -95,9 +95,9 @@ def kills():
 
     with tempfile.TemporaryDirectory() as name:
         storage, log = Path(name, "campaign.db"), Path(name, "log.txt")
-        law._kill_often(storage, log, 50, seed=1, n_runs=1500)
+        law._kill_often(storage, log, 50, seed=1, n_runs=800)
         n_before = len(log.read_text().splitlines())
-        assert law._start(storage, log, 1500).wait() == 0
+        assert law._start(storage, log, 800).wait() == 0
         law.check_nothing_lost(storage, log, 50)
         print(f"50 kills, {n_before} log lines before the last: 0 results lost, 0 finished runs repeated")
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from steep import Box, SteepError
+from steep.axes import Category, Integer, Log
 
 boxes = st.lists(
     st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda p: (p[0], p[0] + p[1])),
@@ -83,3 +84,71 @@ def test_equal_boxes_are_equal_and_hash_alike():
 
 def test_contains_counts_the_edges():
     assert Box([(0, 1)]).contains([[0.0], [1.0], [1.0000001]]).tolist() == [True, True, False]
+
+
+MIXED = {"k": Log(1e-3, 1e3), "n": Integer(2, 9), "m": Category("a", "b", "c"), "x": (0.0, 1.0)}
+
+
+def test_every_kind_of_axis_survives_the_way_to_the_unit_cube_and_back():
+    X = Box(MIXED).sobol(64, random_state=0)
+    assert Box(MIXED).contains(X).all()
+    np.testing.assert_allclose(Box(MIXED).from_unit(Box(MIXED).unit(X)), X, rtol=1e-12)
+
+
+def test_a_log_axis_gives_each_decade_the_same_room():
+    x = Box({"k": Log(1e-3, 1e3)}).sobol(600, random_state=0)[:, 0]
+    counts = np.histogram(np.log10(x), bins=6, range=(-3, 3))[0]
+    assert counts.min() >= 98
+
+
+def test_whole_numbers_and_categories_are_equally_likely():
+    X = Box(MIXED).sobol(2400, random_state=0)
+    assert np.unique(X[:, 1], return_counts=True)[1].min() > 290
+    assert np.unique(X[:, 2], return_counts=True)[1].min() > 790
+
+
+def test_named_inputs_go_out_and_come_back():
+    box = Box(MIXED)
+    X = box.sobol(16, random_state=0)
+    rows = box.decode(X)
+    assert isinstance(rows[0]["n"], int)
+    assert rows[0]["m"] in ("a", "b", "c")
+    np.testing.assert_array_equal(box.encode(rows), X)
+    with pytest.raises(ValueError, match="'z' is no value of 'm'; need one of 'a', 'b', 'c'"):
+        box.encode([rows[0] | {"m": "z"}])
+
+
+def test_any_two_categories_are_one_apart():
+    box = Box({"m": ["a", "b", "c"]})
+    points = box.embed(box.unit([[0.0], [1.0], [2.0]]))
+    gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
+    np.testing.assert_allclose(gaps, 1 - np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        (Log(0.0, 1.0), "log axis 'a' starts at 0"),
+        (Integer(0.5, 3), "need whole ends"),
+        (Category("a"), "two or more different values"),
+        (Category("a", "a"), "two or more different values"),
+        (Log(2.0, 1.0), "axis 'a' are reversed"),
+    ],
+)
+def test_impossible_axes_are_refused_by_name(axis, message):
+    with pytest.raises(ValueError, match=message):
+        Box({"a": axis})
+
+
+def test_a_constraint_shapes_every_draw():
+    box = Box([(0, 1)] * 2, constraint=lambda X: X.sum(axis=1) < 0.5)
+    for draw in (box.sobol, box.uniform):
+        X = draw(200, random_state=0)
+        assert X.shape == (200, 2)
+        assert (X.sum(axis=1) < 0.5).all()
+    with pytest.raises(ValueError, match="use sobol"):
+        box.grid(9)
+    with pytest.raises(TypeError, match="constraint is a int"):
+        Box([(0, 1)], constraint=3)
+    assert Box(box).constraint is box.constraint
+    assert "constraint" in repr(box)

@@ -4,6 +4,7 @@ from scipy import stats
 
 from steep import Box, SteepError, SteepWarning, VariationSampler, design, neighbor_variance, taylor_variation
 from steep.exceptions import AcceptanceError, FunctionError, InputError
+from steep.surprise import surprise_variation
 
 
 def runge(X):
@@ -155,16 +156,20 @@ def test_given_derivatives_cost_no_evaluation_and_are_taken_in_the_users_units()
     np.testing.assert_allclose(given.variation[:20], differences.variation[:20], rtol=1e-3)
 
 
-def test_auto_takes_neighbours_unless_derivatives_are_given():
-    auto, neighbors = (
-        design(runge, [(0, 1)], n_initial=40, n_samples=10, measure=m, random_state=0)
-        for m in ("auto", "neighbors")
+def test_auto_costs_no_evaluation_and_takes_surprise_unless_derivatives_are_given():
+    auto, surprise = (
+        design(runge, [(0, 1)], n_initial=40, n_samples=10, measure=m, rounds=1, random_state=0)
+        for m in ("auto", "surprise")
     )
-    np.testing.assert_array_equal(auto.X, neighbors.X)
+    np.testing.assert_array_equal(auto.X, surprise.X)
     assert auto.n_evaluations == 50
-    np.testing.assert_allclose(
-        auto.variation[:40], neighbor_variance(auto.X[:40], auto.y[:40], n_neighbors=10)
-    )
+    np.testing.assert_allclose(auto.variation[:40], surprise_variation(auto.X[:40], auto.y[:40]))
+
+
+def test_the_neighbour_measure_is_the_papers_third_methodology():
+    plan = design(runge, [(0, 1)], n_initial=40, n_samples=10, measure="neighbors", rounds=1, random_state=0)
+    labels = plan.y[:40] / plan.y[:40].std()
+    np.testing.assert_allclose(plan.variation[:40], neighbor_variance(plan.X[:40], labels, n_neighbors=10))
 
 
 def test_any_measure_may_be_passed():
@@ -224,7 +229,7 @@ def test_a_function_is_never_called_outside_the_domain():
         ({"measure": "taylor", "epsilon": 0.0}, r"epsilon=0\.0 is out of range"),
         ({"measure": lambda X, y: -y}, r"measure\(X, y\)\[\d\] is -"),
         ({"measure": lambda X, y: y[:3]}, r"measure\(X, y\) has shape \(3,\); need \(8,\)"),
-        ({"n_neighbors": 9}, "n_neighbors=9 needs at least 9 samples, got 8"),
+        ({"n_neighbors": 9, "measure": "neighbors"}, "n_neighbors=9 needs at least 9 samples, got 8"),
         ({"random_state": "seed"}, "random_state='seed' is a str"),
         ({"random_state": -1}, "random_state=-1 is negative"),
     ],

@@ -56,3 +56,11 @@ class MissingExtraError(SteepError, ImportError):
 
 class SteepWarning(UserWarning):
     """A result is usable but probably not what was wanted."""
+
+
+class CampaignError(SteepError, RuntimeError):
+    """A campaign cannot go on: its executor broke, or it was asked for what it cannot do now."""
+
+
+class StorageError(SteepError, OSError):
+    """The file of a campaign cannot be opened, read or written."""

@@ -1,0 +1,160 @@
+"""Test functions for designs: their domain, their budget and whether they are steep.
+
+Each ``function`` takes an ``(n, d)`` array of the unit cube and returns ``(n,)`` or ``(n, outputs)``:
+the box of the original definition is scaled inside, so that every design sees the same cube.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One test function: inputs, budget of evaluations, and the group its results are averaged in."""
+
+    name: str
+    function: Callable[[np.ndarray], np.ndarray]
+    n_features: int
+    n_runs: int
+    group: str  # "steep" (d ≤ 4), "high" (d ≥ 5) or "smooth"
+
+
+def scaled(U, bounds):
+    low, high = np.array(bounds, dtype=float).T
+    return (low + U * (high - low)).T
+
+
+def runge(U):
+    return 1 / (1 + 25 * (2 * U[:, 0] - 1) ** 2)
+
+
+def tanh(U):
+    return np.tanh(25 * (U[:, 0] - 0.6)) + 1
+
+
+def bateman_1(U):
+    """u and η of du/dt = dη/dt = −0.45 u η, in closed form: u − η is constant."""
+    u0, eta0, t = scaled(U, [(0, 1), (0.01, 1), (0, 10)])
+    difference = np.where(np.abs(u0 - eta0) < 1e-6, 1e-6, u0 - eta0)
+    u = difference * u0 / (u0 - (u0 - difference) * np.exp(-0.45 * difference * t))
+    return np.column_stack([u, u - difference])
+
+
+def bateman_3(U):
+    """u and three η that consume it at very different rates, by Runge and Kutta's fourth order."""
+    u, *eta, t = scaled(U, [(0, 1), (0.01, 1), (0.01, 1), (0.01, 1), (0, 10)])
+    state = np.array([u, *eta])
+    rates = np.array([-0.45, -2.0, -6.0])[:, None]
+
+    def slope(s):
+        consumed = rates * s[1:] * s[0]
+        return np.vstack([consumed.sum(axis=0), consumed])
+
+    h = t / 200
+    for _ in range(200):
+        a = slope(state)
+        b = slope(state + h / 2 * a)
+        c = slope(state + h / 2 * b)
+        d = slope(state + h * c)
+        state = state + h / 6 * (a + 2 * b + 2 * c + d)
+    return state.T
+
+
+def franke(U):
+    x, y = 9 * U.T
+    return (
+        0.75 * np.exp(-((x - 2) ** 2 + (y - 2) ** 2) / 4)
+        + 0.75 * np.exp(-((x + 1) ** 2) / 49 - (y + 1) / 10)
+        + 0.5 * np.exp(-((x - 7) ** 2 + (y - 3) ** 2) / 4)
+        - 0.2 * np.exp(-((x - 4) ** 2) - (y - 7) ** 2)
+    )
+
+
+def branin(U):
+    x, y = scaled(U, [(-5, 10), (0, 15)])
+    bowl = (y - 5.1 * x**2 / (4 * np.pi**2) + 5 * x / np.pi - 6) ** 2
+    return bowl + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10
+
+
+def moving_shock(U):
+    """Burgers' travelling wave: a front that moves with time and widens with viscosity."""
+    x, t, log_viscosity = scaled(U, [(0, 1), (0, 1), (np.log(0.01), np.log(0.1))])
+    return 1 / (1 + np.exp((x - 0.2 - 0.6 * t) / (2 * np.exp(log_viscosity))))
+
+
+def ishigami(U):
+    a, b, c = np.pi * (2 * U.T - 1)
+    return np.sin(a) + 7 * np.sin(b) ** 2 + 0.1 * c**4 * np.sin(a)
+
+
+def corner_peak(U):
+    """Genz's corner peak in four dimensions: flat but for one corner."""
+    return (1 + U @ np.array([1.5, 2.0, 2.5, 3.0])) ** -5.0
+
+
+def ridge_4(U):
+    """A bent wall across four dimensions."""
+    return np.tanh(12 * (U[:, 0] + 0.3 * np.sin(2 * np.pi * U[:, 1]) + 0.4 * U[:, 2] * U[:, 3] - 0.6))
+
+
+def michalewicz(U):
+    x = np.pi * U
+    order = np.arange(1, U.shape[1] + 1)
+    return -(np.sin(x) * np.sin(order * x**2 / np.pi) ** 20).sum(axis=1)
+
+
+def borehole(U):
+    rw, r, tu, hu, tl, hl, length, kw = scaled(
+        U,
+        [(0.05, 0.15), (100, 50000), (63070, 115600), (990, 1110), (63.1, 116), (700, 820), (1120, 1680),
+         (1500, 15000)],
+    )  # fmt: skip
+    log = np.log(r / rw)
+    return 2 * np.pi * tu * (hu - hl) / (log * (1 + 2 * length * tu / (log * rw**2 * kw) + tu / tl))
+
+
+def robot_arm(U):
+    angles, lengths = 2 * np.pi * U[:, :4], U[:, 4:]
+    turned = np.cumsum(angles, axis=1)
+    return np.hypot((lengths * np.cos(turned)).sum(axis=1), (lengths * np.sin(turned)).sum(axis=1))
+
+
+def wall_6(U):
+    return np.tanh(8 * (U[:, 0] + 0.5 * U[:, 1] ** 2 + 0.4 * U[:, 2] - 0.9)) + 0.2 * U[:, 3] * U[:, 4]
+
+
+def shock_10(U):
+    """A front along the first two inputs, linear drift in the others."""
+    front = 1 / (1 + np.exp(-12 * (U[:, 0] + 0.6 * U[:, 1] - 0.8)))
+    return front + 0.1 * U[:, 2:] @ np.linspace(1, 0.1, 8)
+
+
+def smooth(U):
+    return np.sin(2 * U[:, 0]) + 0.5 * np.cos(2 * U[:, 1] + U[:, 0])
+
+
+PROBLEMS = {
+    problem.name: problem
+    for problem in [
+        Problem("runge", runge, 1, 24, "steep"),
+        Problem("tanh", tanh, 1, 24, "steep"),
+        Problem("franke", franke, 2, 120, "steep"),
+        Problem("branin", branin, 2, 120, "steep"),
+        Problem("michalewicz_2", michalewicz, 2, 200, "steep"),
+        Problem("bateman_1", bateman_1, 3, 200, "steep"),
+        Problem("moving_shock", moving_shock, 3, 200, "steep"),
+        Problem("ishigami", ishigami, 3, 200, "steep"),
+        Problem("corner_peak", corner_peak, 4, 200, "steep"),
+        Problem("ridge_4", ridge_4, 4, 300, "steep"),
+        Problem("bateman_3", bateman_3, 5, 400, "high"),
+        Problem("wall_6", wall_6, 6, 400, "high"),
+        Problem("borehole", borehole, 8, 400, "high"),
+        Problem("robot_arm", robot_arm, 8, 400, "high"),
+        Problem("shock_10", shock_10, 10, 400, "high"),
+        Problem("smooth", smooth, 2, 100, "smooth"),
+    ]
+}

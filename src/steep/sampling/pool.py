@@ -1,0 +1,62 @@
+"""The pool: many candidates spread over S, each with the variation of the measured points around it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steep._validation import FloatArray
+from steep.domain import Box
+from steep.nearest import nearest
+
+# Candidates to choose from: enough to be fine-grained in a few dimensions, few enough to stay fast.
+_CANDIDATES = 4096
+_CANDIDATES_PER_SAMPLE = 8
+# Share of the candidates moved to the boundary, where surrogates extrapolate and err most.
+_EDGE = 0.3
+# Measured points a candidate's variation is averaged over.
+_AROUND = 8
+
+
+def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> FloatArray:
+    """Unit points of S to choose ``n_samples`` from: a Sobol set, part of it moved to faces and corners.
+
+    Examples
+    --------
+    >>> pool = candidate_pool(Box([(0, 1)] * 2), 10, np.random.default_rng(0))
+    >>> pool.shape, bool(np.mean(((pool == 0) | (pool == 1)).any(axis=1)) > 0.2)
+    ((4096, 2), True)
+    """
+    size = max(_CANDIDATES, _CANDIDATES_PER_SAMPLE * n_samples)
+    pool = box.unit(box.sobol(1 << int(np.ceil(np.log2(size))), random_state=generator))
+    n_moved = int(_EDGE * len(pool))
+    moved = np.where(
+        generator.random((n_moved, box.n_features)) < 1 / box.n_features,
+        np.round(pool[:n_moved]),
+        pool[:n_moved],
+    )
+    allowed = box.contains(box.from_unit(moved))
+    pool[:n_moved][allowed] = moved[allowed]
+    if all(axis.kind in ("linear", "log") for axis in box.axes):
+        return pool
+    # Whole numbers and categories: candidates that mean the same point are one candidate.
+    return np.unique(box.unit(box.from_unit(pool)), axis=0)
+
+
+def interpolate(points: FloatArray, variation: FloatArray, pool: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Variation of each candidate, and its distance to the nearest measured point.
+
+    The variation is the mean of the nearest measured points, weighted by 1/distance².
+    """
+    distances, indices = nearest(points, pool, min(_AROUND, len(points)))
+    closeness = 1 / (distances + 1e-9) ** 2
+    values: FloatArray = (closeness * variation[indices]).sum(axis=1) / closeness.sum(axis=1)
+    return values, distances[:, 0]
+
+
+def density(variation: FloatArray, *, temper: float, floor: float) -> FloatArray:
+    """Weights of mean one: a share ``floor`` spread evenly, the rest following variation^temper."""
+    if variation.max() <= 0:
+        return np.ones_like(variation)
+    followed = (variation / variation.max()) ** temper
+    weights: FloatArray = (1 - floor) * followed / followed.mean() + floor
+    return weights

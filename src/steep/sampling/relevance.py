@@ -1,0 +1,49 @@
+"""How much each axis matters: distances along an axis on which nothing happens should count for less."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steep._validation import FloatArray
+from steep.nearest import nearest
+from steep.surprise import standardised
+
+# Axes are never taken as less than this share of the most relevant one: what looks idle may wake.
+_LEAST = 0.1
+
+
+def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
+    """Scale of each coordinate, of geometric mean one: root mean square slope of local linear fits.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_samples, n_coordinates)
+        Points of the unit cube.
+    labels : ndarray of shape (n_samples, n_outputs)
+        Their labels; outputs are standardised first.
+
+    Examples
+    --------
+    >>> U = np.random.default_rng(0).random((100, 2))
+    >>> scale = axis_relevance(U, np.sin(3 * U[:, :1]))
+    >>> bool(scale[0] > 2 * scale[1]), round(float(np.prod(scale)), 6)
+    (True, 1.0)
+    """
+    n_samples, n_coordinates = points.shape
+    k = min(2 * n_coordinates + 3, n_samples)
+    if k < 3 or n_coordinates == 1:
+        return np.ones(n_coordinates)
+    distances, around = nearest(points, points, k)
+    size = distances.mean(axis=1)[:, None, None] + 1e-12
+    offsets = (points[around] - points[around].mean(axis=1, keepdims=True)) / size
+    values = standardised(labels)[around]
+    values = values - values.mean(axis=1, keepdims=True)
+    # A little ridge settles slopes that few neighbours leave open.
+    normal = offsets.transpose(0, 2, 1) @ offsets + 1e-3 * np.eye(n_coordinates)
+    slopes = np.linalg.solve(normal, offsets.transpose(0, 2, 1) @ values) / size
+    rms = np.sqrt((slopes**2).mean(axis=(0, 2)))
+    if not rms.max() > 0:
+        return np.ones(n_coordinates)
+    scale = np.maximum(rms, _LEAST * rms.max())
+    relevance: FloatArray = scale / np.exp(np.log(scale).mean())
+    return relevance

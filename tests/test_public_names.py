@@ -9,9 +9,10 @@ import pytest
 import steep
 
 NAMES = {
-    "Box", "Design", "SteepError", "SteepWarning", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
-    "WeightedGaussianMixture", "design", "generalization_bound", "neighbor_graph", "neighbor_variance",
-    "perturbation_variance", "rescale", "sample_weights", "taylor_variation", "weighting_report",
+    "Box", "Campaign", "Category", "Design", "Integer", "Log", "SteepError", "SteepWarning", "VarianceWeighted",
+    "VarianceWeightedCV", "VariationSampler", "WeightedGaussianMixture", "command_simulator", "design",
+    "generalization_bound", "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale",
+    "sample_weights", "surprise_variation", "taylor_variation", "weighting_report",
 }  # fmt: skip
 
 LEADING = {
@@ -25,6 +26,9 @@ LEADING = {
     "VarianceWeightedCV": ["estimator"],
     "VariationSampler": ["bounds"],
     "design": ["function", "bounds"],
+    "Campaign": ["bounds"],
+    "command_simulator": ["command"],
+    "surprise_variation": ["X", "y"],
     "generalization_bound": ["derivative", "cell_sizes", "lipschitz"],
 }
 

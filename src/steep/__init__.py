@@ -7,7 +7,9 @@ better head of a trained network (``steep.nn``).
 
 from importlib.metadata import version as _version
 
+from steep.axes import Category, Integer, Log
 from steep.bound import generalization_bound
+from steep.campaign import Campaign, command_simulator
 from steep.domain import Box
 from steep.exceptions import SteepError, SteepWarning
 from steep.local_variance import neighbor_variance, perturbation_variance
@@ -15,6 +17,7 @@ from steep.mixture import WeightedGaussianMixture
 from steep.neighbors import neighbor_graph
 from steep.rescaling import rescale
 from steep.sampling import Design, VariationSampler, design
+from steep.surprise import surprise_variation
 from steep.taylor import taylor_variation
 from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
 
@@ -22,13 +25,18 @@ __version__ = _version("steep")
 
 __all__ = [
     "Box",
+    "Campaign",
+    "Category",
     "Design",
+    "Integer",
+    "Log",
     "SteepError",
     "SteepWarning",
     "VarianceWeighted",
     "VarianceWeightedCV",
     "VariationSampler",
     "WeightedGaussianMixture",
+    "command_simulator",
     "design",
     "generalization_bound",
     "neighbor_graph",
@@ -36,6 +44,7 @@ __all__ = [
     "perturbation_variance",
     "rescale",
     "sample_weights",
+    "surprise_variation",
     "taylor_variation",
     "weighting_report",
 ]

@@ -49,16 +49,20 @@ class Split:
         with undisturbed(self.network), torch.no_grad():
             return self.run(batch)[0]
 
-    def run(self, batch: Any) -> tuple[Tensor, Any]:
-        """Features and output of one pass, modes as they are."""
-        calls: list[Tensor] = []
-        handle = self.head.register_forward_hook(lambda _, inputs, __: calls.append(inputs[0].detach()))
+    def run(self, batch: Any) -> tuple[Tensor, Tensor, Any]:
+        """What the head was given, what it returned, and what the network returned; modes as they are."""
+        calls: list[tuple[Tensor, Tensor]] = []
+        handle = self.head.register_forward_hook(lambda _, given, out: calls.append((given[0], out)))
         try:
             output = self.forward(self.network, batch)
         finally:
             handle.remove()
-        _check_calls(calls, self.name)
-        return calls[0], output
+        if len(calls) != 1:
+            raise InputError(
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; need once; name another layer by "
+                "head='...'"
+            )
+        return *calls[0], output
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
@@ -106,13 +110,28 @@ def split(
     _check_trainable(network, name)
     parts = Split(network, name, run)
     with undisturbed(network), torch.no_grad():
-        features = parts.run(sample)[0]
+        features, logits, output = parts.run(sample)
     if features.ndim != 2:
         raise InputError(
             f"head {name!r} is given features of shape {tuple(features.shape)}; need one row a sample, "
             "(n_samples, n_features); pool the sequence before the head, or name another layer by head=..."
         )
+    _check_follows(name, logits, output_logits(output))
     return parts
+
+
+def _check_follows(name: str, logits: Tensor, output: Tensor) -> None:
+    """A head can be re-trained by itself only if nothing but a known response follows it."""
+    responses = (logits, logits.softmax(-1), logits.log_softmax(-1), logits.sigmoid())
+    for response in responses:
+        if response.numel() == output.numel() and torch.allclose(
+            response.reshape(-1).float(), output.reshape(-1).float(), rtol=1e-3, atol=1e-4, equal_nan=True
+        ):
+            return
+    raise InputError(
+        f"the output of network is neither that of head {name!r} nor its softmax, log-softmax or sigmoid; need a head "
+        "that nothing else follows; name another by head='...', or return its logits by forward=..."
+    )
 
 
 def default_forward(network: nn.Module, batch: Any) -> Any:
@@ -153,9 +172,7 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
 
 def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
     ran: list[str] = []
-    watched = [
-        (name, m) for name, m in network.named_modules() if isinstance(m, nn.Linear | nn.modules.conv._ConvNd)
-    ]
+    watched = [(name, module) for name, module in network.named_modules() if _is_layer(module)]
     handles = [m.register_forward_hook(lambda *_, name=name: ran.append(name)) for name, m in watched]
     try:
         with undisturbed(network), torch.no_grad():
@@ -173,6 +190,12 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
             f"network in one, or name one by head='...' ({'seen: ' + ', '.join(linear) if linear else 'none ran'})"
         )
     return ran[-1]
+
+
+def _is_layer(module: nn.Module) -> bool:
+    """Whether a module multiplies its input by weights; quantised ones do, though they are no ``nn.Linear``."""
+    is_quantised = "quantized" in type(module).__module__ and hasattr(module, "weight")
+    return isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or is_quantised
 
 
 def _named_head(network: nn.Module, head: str) -> str:
@@ -205,11 +228,4 @@ def _check_trainable(network: nn.Module, name: str) -> None:
     if len(users) > 1:
         raise InputError(
             f"the weights of head {name!r} are shared ({', '.join(users)}); need a head of its own; untie them first"
-        )
-
-
-def _check_calls(calls: list[Tensor], name: str) -> None:
-    if len(calls) != 1:
-        raise InputError(
-            f"head {name!r} ran {len(calls)} times in one forward pass; need once; name another layer by head='...'"
         )

@@ -56,7 +56,7 @@ def fit_adam(
             for rows in torch.split(torch.randperm(len(z), generator=generator), batch_size):
                 optimizer.zero_grad()
                 losses = w[rows] * _sample_losses(head(z[rows]), y[rows], loss)
-                (losses.mean() + l2 / 2 * (head.weight**2).sum()).backward()
+                torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
                 optimizer.step()
     trained_bias = head.bias.detach().double().numpy() if bias else None
     return Head(head.weight.detach().double().numpy(), trained_bias)

@@ -10,8 +10,10 @@ except ImportError as error:
         f"steep.nn needs torch and safetensors ({error}); run pip install steep[torch]"
     ) from error
 
+from steep.nn.autograd import hutchinson_variation, torch_derivatives
 from steep.nn.ensemble import Ensemble, train_ensemble
 from steep.nn.improvement import Improvement
+from steep.nn.loss import WeightedLoss, weighted_sampler
 from steep.nn.network import Split, split
 from steep.nn.projection import Projection, project
 from steep.nn.retraining import improve, retrain_head
@@ -21,9 +23,13 @@ __all__ = [
     "Improvement",
     "Projection",
     "Split",
+    "WeightedLoss",
+    "hutchinson_variation",
     "improve",
     "project",
     "retrain_head",
     "split",
+    "torch_derivatives",
     "train_ensemble",
+    "weighted_sampler",
 ]

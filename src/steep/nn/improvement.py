@@ -16,6 +16,7 @@ from torch import nn
 from steep._validation import FloatArray, check_count
 from steep.metrics import paired_interval
 from steep.nn.candidates import Candidate
+from steep.nn.heads import Head
 from steep.nn.tasks import HeadTask
 
 _STAGES = (
@@ -47,6 +48,8 @@ class Improvement:
     weights : ndarray of shape (n_samples,)
         Weights of the training samples by the chosen settings, or by the best weighted ones where equal weights
         or the original head were chosen.
+    heads : dict of str to Head
+        Heads of the rows of ``table``; after cross-validation only that of the chosen row.
     """
 
     network: nn.Module
@@ -55,6 +58,7 @@ class Improvement:
     candidates: pd.DataFrame
     chosen: Candidate
     weights: FloatArray
+    heads: dict[str, Head]
 
     def __str__(self) -> str:
         return f"{self.verdict}\n\n{self.table.to_string()}"
@@ -79,6 +83,13 @@ class Choice:
 
     chosen: int
     best: dict[tuple[str, bool], int]
+
+    def rows(self) -> dict[str, int]:
+        """The candidates of the table's rows."""
+        picked = {name: self.best.get((kind, augmented)) for name, kind, augmented in _STAGES}
+        return {name: number for name, number in picked.items() if number is not None} | {
+            "chosen": self.chosen
+        }
 
 
 def choose(candidates: list[Candidate], scores: FloatArray) -> Choice:
@@ -108,17 +119,16 @@ def _best_of(kind: str, best: dict[tuple[str, bool], int], means: FloatArray) ->
 
 
 def _beats(first: FloatArray, second: FloatArray) -> bool:
-    """Whether the mean paired gain is larger than its standard error."""
+    """Whether the mean paired gain is larger than its standard error if there were none (as in McNemar's test)."""
     gain = second - first
-    return bool(gain.mean() > gain.std(ddof=1) / np.sqrt(gain.size))
+    return bool(gain.sum() > np.sqrt((gain**2).sum()) * (1 + 1e-9))
 
 
 def evidence_table(
     candidates: list[Candidate], scores: FloatArray, choice: Choice, task: HeadTask
 ) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
-    picked = {name: choice.best.get((kind, augmented)) for name, kind, augmented in _STAGES}
-    rows = {name: number for name, number in picked.items() if number is not None} | {"chosen": choice.chosen}
+    rows = choice.rows()
     original = choice.best[("original", False)]
     sign = -1.0 if task.name == "regression" else 1.0
     return pd.DataFrame.from_dict(

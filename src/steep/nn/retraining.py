@@ -133,7 +133,7 @@ def improve(
     validation: Any = None,
     *,
     task: TaskName = "auto",
-    l2: Sequence[float] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
+    l2: Sequence[float] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6),
     weight_ratio: Sequence[float] = (0.2, 0.5, 2.0, 5.0, 15.0, 40.0),
     n_neighbors: Sequence[int] = (10, 20, 35),
     augment: Augment | None = None,
@@ -227,6 +227,7 @@ def improve(
     else:
         final = heads[choice.chosen] if heads else original
     table = evidence_table(candidates, scores, choice, kind)
+    by_row = {name: heads[number] for name, number in choice.rows().items()} if heads else {}
     return Improvement(
         network=parts.join(final),
         verdict=write_verdict(table, chosen, kind, told),
@@ -234,6 +235,7 @@ def improve(
         candidates=_listing(candidates, scores, kind),
         chosen=chosen,
         weights=_training_weights(plain, candidates, choice.chosen, choice.best, kind, n_jobs),
+        heads=by_row | {"chosen": final},
     )
 
 

@@ -210,3 +210,11 @@ def test_without_torch_the_error_says_what_to_install():
         "else:\n    raise SystemExit(1)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_copies_need_data_in_a_fixed_order():
+    X, y = bent_data(300)
+    sampler = torch.utils.data.RandomSampler(range(300), replacement=True)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=50, sampler=sampler)
+    with pytest.raises(InputError, match="different order each time"):
+        improve(half_trained(), loader, (X, y), augment=lambda x: x, random_state=5, **GRID)

@@ -255,3 +255,18 @@ def test_data_of_an_unknown_kind_are_refused():
         project(build("mlp")[0], (X, CLASSES[:5]))
     with pytest.raises(InputError, match="0 samples"):
         project(build("mlp")[0], X[:0])
+
+
+def test_a_shuffling_loader_is_read_in_the_order_of_its_data_set():
+    loader = DataLoader(TensorDataset(X, CLASSES), batch_size=50, shuffle=True, drop_last=True)
+    found = project(build("mlp")[0], loader)
+    np.testing.assert_array_equal(found.labels, CLASSES)
+
+
+def test_streams_are_refused():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([])
+
+    with pytest.raises(InputTypeError, match="data is a stream"):
+        project(build("mlp")[0], DataLoader(Stream()))

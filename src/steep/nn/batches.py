@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+)
 
 from steep.exceptions import InputError, InputTypeError
 
@@ -24,10 +31,11 @@ _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
 
 
 def iterate_batches(data: Any, batch_size: int | None = None) -> Iterator[Batch]:
-    """Yield (inputs, labels or None); the data's own order, a loader's own batches."""
+    """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it."""
+    _refuse_streams(data)
     if isinstance(data, DataLoader):
         with _restored(data.generator):
-            yield from map(separate, data)
+            yield from map(separate, _in_order(data))
     elif isinstance(data, Tensor | np.ndarray):
         for inputs in torch.split(torch.as_tensor(data), batch_size or fitting_batch(data)):
             yield inputs, None
@@ -65,6 +73,7 @@ def separate(batch: Any) -> Batch:
 
 def n_samples(data: Any) -> int:
     """Samples in the data."""
+    _refuse_streams(data)
     if isinstance(data, DataLoader):
         return len(data.dataset)  # type: ignore[arg-type]
     return len(data[0]) if _is_pair(data) else len(data)
@@ -86,6 +95,28 @@ def move(inputs: Any, device: torch.device) -> Any:
     if isinstance(inputs, dict):
         return {key: move(value, device) for key, value in inputs.items()}
     return type(inputs)(move(part, device) for part in inputs) if isinstance(inputs, tuple | list) else inputs
+
+
+def _in_order(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """The loader's batches in the order of its data set; a sampler of the caller's own is kept."""
+    sampler = loader.sampler
+    is_shuffle = (
+        isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n_samples(loader)
+    )
+    if loader.batch_size is None or not (
+        is_shuffle or (loader.drop_last and isinstance(sampler, SequentialSampler))
+    ):
+        return loader
+    return DataLoader(loader.dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
+
+
+def _refuse_streams(data: Any) -> None:
+    source = data.dataset if isinstance(data, DataLoader) else data
+    if isinstance(source, IterableDataset):
+        raise InputTypeError(
+            f"data is a stream ({type(source).__name__}) of unknown length; need samples that can be counted; pass "
+            "list(data)"
+        )
 
 
 def _is_pair(data: Any) -> bool:

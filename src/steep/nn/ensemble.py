@@ -25,9 +25,7 @@ from torch import Tensor, nn
 from steep._validation import FloatArray, check_choice, check_count, check_real
 from steep.exceptions import InputError
 from steep.nn._members import Members, gather_members, member_seeds
-
-Activation = Literal["tanh", "relu"]
-Loss = Literal["squared_error", "cross_entropy", "binary"]
+from steep.nn._perceptrons import Activation, Loss, backward, columns, forward, output_delta, respond
 
 # Adam's constants, those of Kingma and Ba and of every framework.
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
@@ -71,8 +69,8 @@ class Ensemble:
                 f"X has shape {tuple(points.shape)}; need (n_samples, {first.shape[1] - 1}), or that for each member"
             )
         points = points.expand(len(self), *points.shape[-2:])
-        activations = _forward(_columns(points), self.weights, self.activation)
-        outputs: FloatArray = _respond(activations[-1], self.loss).mT.numpy()
+        activations = forward(columns(points), self.weights, self.activation)
+        outputs: FloatArray = respond(activations[-1], self.loss).mT.numpy()
         return outputs
 
     def network(self, member: int) -> nn.Sequential:
@@ -201,9 +199,9 @@ def _adam(
     views = _layer_views(gradient, [data.n_features, *(weight.shape[2] for weight in weights)])
     first, second = torch.zeros_like(flat), torch.zeros_like(flat)
     for step, (inputs, targets, weight) in enumerate(_batches(data, generators, epochs, batch_size), start=1):
-        activations = _forward(inputs, weights, activation)
-        delta = _output_delta(activations[-1], targets, weight, loss)
-        _backward(delta, activations, weights, views, activation)
+        activations = forward(inputs, weights, activation)
+        delta = output_delta(activations[-1], targets, weight, loss)
+        backward(delta, activations, weights, views, activation)
         first.lerp_(gradient, 1 - _BETA1)
         second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
         scale = second.sqrt().mul_((1 - _BETA2**step) ** -0.5).add_(_EPS)
@@ -215,7 +213,7 @@ def _batches(
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Yield inputs with their row of ones, targets, and weights already divided by the batch's length."""
     if batch_size is None:
-        whole = (_columns(data.inputs), data.targets.mT.contiguous(), data.weight / data.n_samples)
+        whole = (columns(data.inputs), data.targets.mT.contiguous(), data.weight / data.n_samples)
         for _ in range(epochs):
             yield whole
         return
@@ -224,58 +222,4 @@ def _batches(
         order = torch.stack([torch.randperm(data.n_samples, generator=g) for g in generators])
         for chosen in torch.split(order, batch_size, dim=1):
             weight = data.weight[rows, chosen] / chosen.shape[1]
-            yield _columns(data.inputs[rows, chosen]), data.targets[rows, chosen].mT, weight
-
-
-def _columns(points: Tensor) -> Tensor:
-    """Samples as columns, with a last row of ones: long rows are what makes the small products fast."""
-    return torch.cat([points.mT, points.new_ones(len(points), 1, points.shape[1])], dim=1)
-
-
-def _forward(inputs: Tensor, weights: list[Tensor], activation: Activation) -> list[Tensor]:
-    """[a_0; 1], [a_1; 1], …, and the outputs a_L, which have no activation and no ones."""
-    activations = [inputs]
-    for weight in weights[:-1]:
-        hidden = weight.new_ones(len(weight), weight.shape[2] + 1, inputs.shape[2])
-        product = torch.bmm(weight.mT, activations[-1])
-        units = hidden[:, :-1]
-        if (
-            activation == "tanh"
-        ):  # tanh x = 2σ(2x) − 1, and torch's sigmoid is three times faster than its tanh
-            torch.sub(product.mul_(2).sigmoid_().mul_(2), 1, out=units)
-        else:
-            torch.clamp_min(product, 0.0, out=units)
-        activations.append(hidden)
-    return [*activations, torch.bmm(weights[-1].mT, activations[-1])]
-
-
-def _respond(outputs: Tensor, loss: Loss) -> Tensor:
-    if loss == "squared_error":
-        return outputs
-    return outputs.softmax(dim=1) if loss == "cross_entropy" else outputs.sigmoid()
-
-
-def _output_delta(outputs: Tensor, targets: Tensor, weight: Tensor, loss: Loss) -> Tensor:
-    """∂loss/∂outputs: w (response − target), doubled and averaged over outputs for squared errors."""
-    n_outputs = outputs.shape[1]
-    factor = {"squared_error": 2.0 / n_outputs, "cross_entropy": 1.0, "binary": 1.0 / n_outputs}[loss]
-    return (_respond(outputs, loss) - targets).mul_(weight[:, None] * factor)
-
-
-def _backward(
-    delta: Tensor,
-    activations: list[Tensor],
-    weights: list[Tensor],
-    gradients: list[Tensor],
-    activation: Activation,
-) -> None:
-    for layer in range(len(weights) - 1, -1, -1):
-        gradients[layer].copy_(torch.bmm(delta, activations[layer].mT).mT)
-        if layer:
-            units, weight = activations[layer][:, :-1], weights[layer][:, :-1]
-            # For one output the product is an outer one, which bmm does slowly.
-            delta = weight * delta if weight.shape[2] == 1 else torch.bmm(weight, delta)
-            if activation == "tanh":
-                delta = torch.addcmul(delta, delta * units, units, value=-1)  # δ (1 − a²)
-            else:
-                delta.mul_(units > 0)
+            yield columns(data.inputs[rows, chosen]), data.targets[rows, chosen].mT, weight

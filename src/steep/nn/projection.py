@@ -82,7 +82,7 @@ def project(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(random_state)
         for inputs, batch_labels in iterate_batches(data, batch_size):
-            given = move(inputs if augment is None else augment(inputs), _device(network))
+            given = move(inputs if augment is None else augment(inputs), device_of(network))
             parts = parts or split(network, head, sample=given, forward=forward)  # type: ignore[arg-type]
             rows = _features(parts, given)
             if store is None:
@@ -96,7 +96,8 @@ def project(
     return Projection(store[:filled], np.concatenate(labels) if labels else None)
 
 
-def _device(network: nn.Module | Split) -> torch.device:
+def device_of(network: nn.Module | Split) -> torch.device:
+    """Where the network's parameters are."""
     module = network.network if isinstance(network, Split) else network
     parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
     return torch.device("cpu") if parameter is None else parameter.device

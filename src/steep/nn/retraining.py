@@ -16,26 +16,24 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 from torch import nn
 
 from steep._validation import FloatArray, check_choice, check_count, check_real
 from steep.exceptions import InputError
 from steep.nn.batches import iterate_batches, move
-from steep.nn.candidates import (
-    Candidate,
-    Grid,
-    Samples,
-    fit_candidates,
-    fit_one,
-    head_outputs,
-    label_variations,
-)
+from steep.nn.candidates import Grid, Samples, fit_one, label_variations
 from steep.nn.heads import Head
 from steep.nn.improvement import Improvement, choose, evidence_table, write_verdict
 from steep.nn.network import Forward, Split, split
-from steep.nn.projection import Augment, Projection, _device, project
+from steep.nn.projection import Augment, Projection, device_of, project
+from steep.nn.selection import (
+    cross_validate,
+    final_head,
+    list_candidates,
+    pool_samples,
+    score_candidates,
+    training_weights,
+)
 from steep.nn.tasks import HeadTask, TaskName, find_task
 from steep.rescaling import rescale
 
@@ -111,7 +109,7 @@ def retrain_head(
     check_choice(solver, name="solver", choices=("convex", "adam"))
     check_real(l2, name="l2", minimum=0.0)
     n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2)
-    parts = _split(network, X, head, forward)
+    parts, original = _cut(network, X, head, forward)
     projection = project(parts, X, batch_size=batch_size, progress=progress)  # line 3
     kind, samples = _samples(parts, projection, y, task)
     variation = label_variations(samples.features, samples.targets, kind, [n_neighbors], n_jobs)  # line 4
@@ -124,7 +122,7 @@ def retrain_head(
             "epochs": epochs,
             "seed": random_state,
         }
-    return parts.join(fit_one(samples, kind, weight, l2, original=own_head(parts), adam=adam))  # line 6
+    return parts.join(fit_one(samples, kind, weight, l2, original=original, adam=adam))  # line 6
 
 
 def improve(
@@ -199,44 +197,62 @@ def improve(
     True
     """
     grid = Grid(tuple(l2), tuple(weight_ratio), tuple(n_neighbors))
-    parts = _split(network, train, head, forward)
+    parts, original = _cut(network, train, head, forward)
     settings: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
     kind, plain = _samples(parts, project(parts, train, **settings), None, task)
     copies = [
-        project(parts, train, augment=augment, random_state=random_state + copy, **settings).features
+        _copy(parts, train, plain, kind, augment, random_state + copy, settings)
         for copy in range(check_count(n_copies, name="n_copies") if augment is not None else 0)
     ]
-    original = own_head(parts)
     held_out: Samples | None = None
+    heads: list[Head] = []
     if validation is not None:
-        held_out = _samples(parts, project(parts, validation, **settings), None, kind.name)[1]  # type: ignore[arg-type]
-        candidates, heads, scores = _score(plain, copies, held_out, kind, grid, original, n_jobs)
+        held_out = _samples(parts, project(parts, validation, **settings), None, kind.name)[1]
+        candidates, heads, scores = score_candidates(plain, copies, held_out, kind, grid, original, n_jobs)
         told = f"{len(held_out.targets):,} held-out samples"
     else:
-        candidates, scores = _cross_validate(
+        candidates, scores = cross_validate(
             plain, copies, kind, grid, original, n_folds, random_state, n_jobs
         )
-        heads = []
         told = f"{n_folds}-fold cross-validation of the head (its features were fitted on the same data)"
     choice = choose(candidates, scores)
     chosen = candidates[choice.chosen]
-    pool = _pool(plain, copies if chosen.augmented else [])
+    final = heads[choice.chosen] if heads else original
     if chosen.kind != "original" and (refit or not heads):
-        added = held_out if refit else None
-        final = _final_head(pool, added, chosen, kind, original, n_jobs)
-    else:
-        final = heads[choice.chosen] if heads else original
+        pool = pool_samples(plain, copies if chosen.augmented else [])
+        final = final_head(pool, held_out if refit else None, chosen, kind, original, n_jobs)
     table = evidence_table(candidates, scores, choice, kind)
-    by_row = {name: heads[number] for name, number in choice.rows().items()} if heads else {}
     return Improvement(
         network=parts.join(final),
         verdict=write_verdict(table, chosen, kind, told),
         table=table,
-        candidates=_listing(candidates, scores, kind),
+        candidates=list_candidates(candidates, scores, kind),
         chosen=chosen,
-        weights=_training_weights(plain, candidates, choice.chosen, choice.best, kind, n_jobs),
-        heads=by_row | {"chosen": final},
+        weights=training_weights(plain, candidates, choice.chosen, choice.best, kind, n_jobs),
+        heads={row: heads[number] for row, number in choice.rows().items() if heads} | {"chosen": final},
     )
+
+
+def _cut(network: nn.Module, data: Any, head: str | None, forward: Forward | None) -> tuple[Split, Head]:
+    """Line 3 of Algorithm 3 on a first small batch: the split network, and its own head."""
+    inputs, _ = next(iter(iterate_batches(data, 2)))
+    parts = split(network, head, sample=move(inputs, device_of(network)), forward=forward)
+    return parts, own_head(parts)
+
+
+def _copy(
+    parts: Split, data: Any, plain: Samples, task: HeadTask, augment: Any, seed: int, settings: dict[str, Any]
+) -> FloatArray:  # fmt: skip
+    """Features of an altered copy, row by row those of the same samples."""
+    altered = _samples(
+        parts, project(parts, data, augment=augment, random_state=seed, **settings), None, task.name
+    )[1]
+    if not np.array_equal(altered.targets, plain.targets):
+        raise InputError(
+            "train comes in a different order each time it is read; need a fixed order to make altered copies; pass "
+            "a Dataset, or a DataLoader without a sampler of its own"
+        )
+    return altered.features
 
 
 def own_head(parts: Split) -> Head:
@@ -244,11 +260,6 @@ def own_head(parts: Split) -> Head:
     linear = parts.head
     bias = None if linear.bias is None else linear.bias.detach().cpu().double().numpy()
     return Head(linear.weight.detach().cpu().double().numpy(), bias)
-
-
-def _split(network: nn.Module, data: Any, head: str | None, forward: Forward | None) -> Split:
-    inputs, _ = next(iter(iterate_batches(data, 2)))
-    return split(network, head, sample=move(inputs, _device(network)), forward=forward)
 
 
 def _samples(parts: Split, projection: Projection, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
@@ -261,104 +272,3 @@ def _samples(parts: Split, projection: Projection, y: Any, task: TaskName) -> tu
         )
     kind = find_task(task, labels, parts.head.out_features)
     return kind, Samples(projection.features, kind.targets(labels))
-
-
-def _pool(plain: Samples, copies: list[FloatArray], rows: npt.NDArray[np.intp] | None = None) -> Samples:
-    """Training samples, with the copies of each of them behind."""
-    chosen: Any = slice(None) if rows is None else rows
-    features = np.concatenate([part[chosen] for part in (plain.features, *copies)])
-    return Samples(
-        features, np.concatenate([plain.targets[chosen]] * (1 + len(copies))), augmented=bool(copies)
-    )
-
-
-def _score(
-    plain: Samples,
-    copies: list[FloatArray],
-    held_out: Samples,
-    task: HeadTask,
-    grid: Grid,
-    original: Head,
-    n_jobs: int | None,
-) -> tuple[list[Candidate], list[Head], FloatArray]:
-    """Fit every candidate and score it on each held-out sample."""
-    fitted = [(Candidate("original"), original)]
-    if copies:
-        fitted += fit_candidates(plain, task, grid, original=original, weighted=False)
-        plain = _pool(plain, copies)
-    sizes = grid.n_neighbors if grid.weight_ratio else ()
-    variation = label_variations(plain.features, plain.targets, task, sizes, n_jobs)
-    samples = Samples(plain.features, plain.targets, plain.augmented, variation)
-    fitted += fit_candidates(samples, task, grid, original=original, weighted=bool(sizes))
-    scores = [task.scores(head_outputs(head, held_out.features), held_out.targets) for _, head in fitted]
-    return [candidate for candidate, _ in fitted], [head for _, head in fitted], np.stack(scores)
-
-
-def _cross_validate(
-    plain: Samples,
-    copies: list[FloatArray],
-    task: HeadTask,
-    grid: Grid,
-    original: Head,
-    n_folds: int,
-    random_state: int,
-    n_jobs: int | None,
-) -> tuple[list[Candidate], FloatArray]:
-    """Scores of every training sample by heads fitted without it (and without its copies)."""
-    n_folds = check_count(n_folds, name="n_folds", minimum=2)
-    n = len(plain.targets)
-    folds = np.array_split(np.random.default_rng(random_state).permutation(n), n_folds)
-    candidates: list[Candidate] = []
-    scores: FloatArray | None = None
-    for fold in folds:
-        kept = np.setdiff1d(np.arange(n), fold)
-        rest = Samples(plain.features[kept], plain.targets[kept])
-        held_out = Samples(plain.features[fold], plain.targets[fold])
-        candidates, _, part = _score(rest, [c[kept] for c in copies], held_out, task, grid, original, n_jobs)
-        scores = np.empty((len(candidates), n)) if scores is None else scores
-        scores[:, fold] = part
-    assert scores is not None  # n_folds ≥ 2
-    return candidates, scores
-
-
-def _final_head(
-    pool: Samples,
-    added: Samples | None,
-    chosen: Candidate,
-    task: HeadTask,
-    original: Head,
-    n_jobs: int | None,
-) -> Head:
-    if added is not None:
-        pool = Samples(
-            np.concatenate([pool.features, added.features]), np.concatenate([pool.targets, added.targets])
-        )
-    weight = _weights(pool, chosen, task, n_jobs)
-    return fit_one(pool, task, weight, chosen.l2 or 0.0, original=original)
-
-
-def _weights(samples: Samples, candidate: Candidate, task: HeadTask, n_jobs: int | None) -> FloatArray:
-    if candidate.n_neighbors is None:
-        return np.ones(len(samples.targets))
-    k = candidate.n_neighbors
-    variation = label_variations(samples.features, samples.targets, task, [k], n_jobs)[k]
-    return rescale(variation, weight_ratio=candidate.weight_ratio)
-
-
-def _training_weights(
-    plain: Samples,
-    candidates: list[Candidate],
-    chosen: int,
-    best: dict[tuple[str, bool], int],
-    task: HeadTask,
-    n_jobs: int | None,
-) -> FloatArray:
-    """Weights of the training samples themselves, by the chosen settings or else the best weighted ones."""
-    weighted = [number for (kind, _), number in best.items() if kind == "weighted"]
-    number = chosen if candidates[chosen].kind == "weighted" else weighted[0] if weighted else chosen
-    return _weights(plain, candidates[number], task, n_jobs)
-
-
-def _listing(candidates: list[Candidate], scores: FloatArray, task: HeadTask) -> pd.DataFrame:
-    sign = -1.0 if task.name == "regression" else 1.0
-    return pd.DataFrame(candidates).assign(**{task.unit: sign * scores.mean(axis=1)})

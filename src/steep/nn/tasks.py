@@ -27,7 +27,7 @@ TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")
 class HeadTask:
     """The kind of a head and its number of outputs."""
 
-    name: str
+    name: TaskName
     n_outputs: int
 
     @property

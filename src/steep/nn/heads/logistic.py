@@ -17,8 +17,8 @@ from steep.nn.heads.problem import Head, HeadProblem
 # Gap to the minimum, in units of a mean loss: far below what held-out data can tell apart.
 TOLERANCE = 1e-7
 _MAX_ITERATIONS = 500
-# A first rough solution, at which the Hessian is modelled anew.
-_ROUGH = 1e-2
+# Gap of the first, rough solution, at which the Hessian is modelled.
+_ROUGH = 5e-3
 
 
 def fit_logistic(
@@ -30,11 +30,8 @@ def fit_logistic(
     tolerance: float = TOLERANCE,
 ) -> Head:
     """Solve one head from zero or from ``start``."""
-    x = problem.parameters(start)
-    for gap in (_ROUGH, tolerance):
-        found = _solve(problem, [weight], l2, x, problem.solver(x, l2), gap)[0]
-        x = found.x
-    return _head(problem, found)
+    near = _approach(problem, weight, l2, problem.parameters(start))
+    return _head(problem, _solve(problem, [weight], l2, near, problem.solver(near, l2, weight), tolerance)[0])
 
 
 def logistic_path(
@@ -49,12 +46,17 @@ def logistic_path(
     x = problem.parameters(start)
     equal = torch.ones(problem.n_samples).numpy()
     for l2 in sorted(l2s, reverse=True):
-        rough = _solve(problem, [equal], l2, x, problem.solver(x, l2), _ROUGH)[0]
-        solver = problem.solver(rough.x, l2)
-        exact = _solve(problem, [equal], l2, rough.x, solver, tolerance)[0]
-        others = _solve(problem, weights, l2, exact.x, problem.solver(exact.x, l2), tolerance)
+        near = _approach(problem, equal, l2, x)
+        solver = problem.solver(near, l2)
+        exact = _solve(problem, [equal], l2, near, solver, tolerance)[0]
+        others = _solve(problem, weights, l2, exact.x, solver, tolerance)
         x = exact.x
         yield l2, [_head(problem, found) for found in (exact, *others)]
+
+
+def _approach(problem: HeadProblem, weight: FloatArray, l2: float, x: FloatArray) -> FloatArray:
+    """Come near the minimum cheaply, so that the Hessian is modelled where it matters."""
+    return _solve(problem, [weight], l2, x, problem.solver(x, l2, rough=True), _ROUGH)[0].x
 
 
 def _solve(

@@ -125,13 +125,18 @@ class HeadProblem:
         width = max(256, _BLOCK_NUMBERS // (n_heads * self.n_outputs))
         return [slice(start, start + width) for start in range(0, self.n_samples, width)]
 
-    def solver(self, x: FloatArray, l2: float, weight: FloatArray | None = None) -> Solve:
-        """g ↦ M⁻¹ g, M the Hessian at ``x``, from the samples that bend J the most and some of the others."""
+    def solver(
+        self, x: FloatArray, l2: float, weight: FloatArray | None = None, *, rough: bool = False
+    ) -> Solve:
+        """g ↦ M⁻¹ g, M the Hessian at ``x``, from the samples that bend J the most and some of the others.
+
+        ``rough`` takes one block for all outputs, which is enough to come near from far away and costs nothing.
+        """
         columns, p, importance = self._curved_samples(x, weight)
         penalty = np.full(self.shape[1], l2 + 1e-9)
         if self.bias:
             penalty[-1] = 1e-6  # the bias is not penalised; this keeps M invertible
-        if self.n_outputs * self.shape[1] > _FULL_HESSIAN:
+        if rough or self.n_outputs * self.shape[1] > _FULL_HESSIAN:
             return _shared_solver(columns, p, importance, penalty)
         hessian = _hessian(columns, p, importance, self.link) + np.diag(np.tile(penalty, self.n_outputs))
         factor = linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)

@@ -61,7 +61,7 @@ def test_retrain_head_is_algorithm_3_line_by_line():
     scale2 = features.var(axis=0).mean()
     # Two symmetric columns of half the size have half the penalty of scikit-learn's one column.
     theirs = LogisticRegression(C=2 / (len(X) * 1e-3 * scale2), tol=1e-8, max_iter=5000)
-    theirs.fit(features, y, sample_weight=weight)
+    theirs.fit(features.astype(float), y, sample_weight=weight)
     retrained = retrain_head(network, X, y, n_neighbors=15, weight_ratio=8, l2=1e-3)
     ours = retrained(X).softmax(dim=1).detach().numpy()
     np.testing.assert_allclose(ours, theirs.predict_proba(features), atol=2e-3)

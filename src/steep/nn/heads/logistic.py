@@ -15,7 +15,7 @@ from steep.nn.heads.convex import Minimum, Solve, minimize_together, search_mini
 from steep.nn.heads.problem import Head, HeadProblem
 
 # Gap to the minimum, in units of a mean loss: far below what held-out data can tell apart.
-TOLERANCE = 1e-7
+TOLERANCE = 1e-8
 _MAX_ITERATIONS = 500
 # Gap of the first, rough solution, at which the Hessian is modelled.
 _ROUGH = 5e-3

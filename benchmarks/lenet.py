@@ -1,7 +1,7 @@
 """LeNet-5 on MNIST: what re-training the head gains, and what each ingredient of it gains.
 
 Ten networks stopped early (2 epochs) and ten trained to the end (12 epochs) on 50,000 digits; 10,000 are held
-out for choosing the head, and the 10,000 of the test set are looked at once a network, after the choice.
+out for choosing the head; the 10,000 of the test set take no part in the choice.
 
     python benchmarks/lenet.py train   --data MNIST_FOLDER --cache CHECKPOINTS
     python benchmarks/lenet.py improve --data MNIST_FOLDER --cache CHECKPOINTS

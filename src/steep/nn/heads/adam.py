@@ -1,0 +1,71 @@
+"""The paper's way of training a head: Adam on shuffled mini-batches for so many epochs, from a random start."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from steep._validation import FloatArray
+from steep.nn.heads.problem import Head
+
+
+def fit_adam(
+    features: FloatArray,
+    targets: FloatArray,
+    weight: FloatArray,
+    *,
+    n_outputs: int,
+    loss: str,
+    l2: float = 0.0,
+    learning_rate: float = 1e-3,
+    batch_size: int = 25,
+    epochs: int = 25,
+    seed: int = 0,
+    bias: bool = True,
+) -> Head:
+    """Train one head by Adam; ``l2`` is a plain penalty ½ λ ‖W‖² here.
+
+    Parameters
+    ----------
+    features, targets, weight : ndarray
+        z, y (class numbers for "softmax", columns else) and w.
+    n_outputs : int
+        Outputs of the head.
+    loss : {"softmax", "sigmoid", "squared"}
+        Cross-entropy, binary cross-entropies summed over outputs, or half squared errors.
+    l2, learning_rate, batch_size, epochs, seed
+        The protocol.
+    bias : bool, default True
+        Whether the head has a bias.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    head = nn.Linear(
+        features.shape[1], n_outputs, bias=bias, dtype=torch.from_numpy(features[:1]).dtype, device="meta"
+    )
+    head = head.to_empty(device="cpu")
+    bound = features.shape[1] ** -0.5
+    for parameter in head.parameters():
+        nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    z, w = torch.from_numpy(np.ascontiguousarray(features)), torch.as_tensor(weight, dtype=head.weight.dtype)
+    y = torch.as_tensor(targets, dtype=torch.int64 if loss == "softmax" else head.weight.dtype)
+    optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate)
+    with torch.enable_grad():
+        for _ in range(epochs):
+            for rows in torch.split(torch.randperm(len(z), generator=generator), batch_size):
+                optimizer.zero_grad()
+                losses = w[rows] * _sample_losses(head(z[rows]), y[rows], loss)
+                torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
+                optimizer.step()
+    trained_bias = head.bias.detach().double().numpy() if bias else None
+    return Head(head.weight.detach().double().numpy(), trained_bias)
+
+
+def _sample_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
+    if loss == "softmax":
+        return functional.cross_entropy(outputs, targets, reduction="none")
+    columns = targets.reshape(outputs.shape)
+    if loss == "sigmoid":
+        return functional.binary_cross_entropy_with_logits(outputs, columns, reduction="none").sum(dim=1)
+    return ((outputs - columns) ** 2).sum(dim=1) / 2

@@ -1,0 +1,226 @@
+"""The weighted convex problem of a head, evaluated for many heads at once.
+
+    J(W, b) = 1/N Σ_i w_i ℓ(W z_i + b, y_i) + ½ λ s² ‖W‖²,      mean of w_i = 1
+
+z_i = M*(x_i) are the features, ℓ the cross-entropy of a softmax ("softmax") or the summed binary
+cross-entropies of the outputs ("sigmoid"). λ is ``l2``; s² is the mean variance of the features, so that the
+same λ means the same strength whatever the scale of the features. The bias is not penalised.
+
+Features are kept as columns [(z − mean)/s; 1] and heads as rows of one matrix: all logits of a block of samples
+are one product. Products are in the precision of the features (float32 as a rule), sums over blocks in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy import linalg
+from torch import Tensor
+
+from steep._validation import FloatArray
+from steep.nn.heads.convex import Solve
+
+Link = Literal["softmax", "sigmoid"]
+
+# Numbers in a block of logits: 2 MB of float32, to stay in the processor's cache.
+_BLOCK_NUMBERS = 2**19
+# Samples from which the Hessian is modelled, and the largest one modelled in full.
+_HESSIAN_SAMPLES, _FULL_HESSIAN = 4000, 2500
+
+
+@dataclass(frozen=True)
+class Head:
+    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None, and how it was found."""
+
+    weight: FloatArray
+    bias: FloatArray | None
+    objective: float = float("nan")
+    converged: bool = True
+    n_evaluations: int = 0
+
+
+class HeadProblem:
+    """Features, labels and link of a head, ready for evaluation.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, n_features)
+        z, float32 or float64.
+    targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        Class numbers for "softmax", 0/1 columns for "sigmoid".
+    n_outputs : int
+        Outputs of the head.
+    link : {"softmax", "sigmoid"}
+        Which ℓ.
+    bias : bool, default True
+        Whether the head has a bias; without one the features are not centred.
+    """
+
+    def __init__(
+        self, features: FloatArray, targets: FloatArray, *, n_outputs: int, link: Link, bias: bool = True
+    ) -> None:
+        self.link, self.bias, self.n_outputs = link, bias, n_outputs
+        self.n_samples, self.n_features = features.shape
+        self.mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(self.n_features)
+        self.scale = feature_scale(features, self.mean)
+        columns = torch.empty(
+            self.n_features + bias, self.n_samples, dtype=torch.from_numpy(features[:1]).dtype
+        )
+        columns[-1] = 1.0
+        shifted = torch.from_numpy(features).T - torch.as_tensor(self.mean, dtype=columns.dtype)[:, None]
+        torch.div(shifted, self.scale, out=columns[: self.n_features])
+        self.columns = columns
+        as_rows = torch.as_tensor(targets, dtype=torch.int64 if link == "softmax" else columns.dtype)
+        self.targets = (
+            as_rows[None, :] if link == "softmax" else as_rows.reshape(self.n_samples, -1).T.contiguous()
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Outputs, and inputs with the bias."""
+        return self.n_outputs, self.n_features + self.bias
+
+    def parameters(self, head: Head | None) -> FloatArray:
+        """A head in the coordinates of the scaled features; zero when there is none."""
+        if head is None:
+            return np.zeros(self.n_outputs * (self.n_features + self.bias))
+        weight = np.asarray(head.weight, dtype=np.float64)
+        if not self.bias:
+            return (weight * self.scale).ravel()
+        offset = (head.bias if head.bias is not None else 0.0) + weight @ self.mean
+        return np.hstack([weight * self.scale, offset[:, None]]).ravel()
+
+    def head(self, x: FloatArray, **info: float) -> Head:
+        """The head in the coordinates of the features as they were given."""
+        table = x.reshape(self.shape)
+        weight = table[:, : self.n_features] / self.scale
+        bias = table[:, -1] - weight @ self.mean if self.bias else None
+        return Head(weight, bias, **info)  # type: ignore[arg-type]
+
+    def evaluate(self, x: FloatArray, weights: Tensor, l2: float) -> tuple[FloatArray, FloatArray]:
+        """J and its gradient for heads ``x`` (n_heads, n_parameters) with ``weights`` (n_heads, n_samples)."""
+        n_heads = len(x)
+        rows = torch.as_tensor(x.reshape(n_heads * self.n_outputs, -1), dtype=self.columns.dtype)
+        gradient = torch.zeros(rows.shape, dtype=torch.float64)
+        values = torch.zeros(n_heads, dtype=torch.float64)
+        for block in self._blocks(n_heads):
+            columns = self.columns[:, block]
+            logits = (rows @ columns).view(n_heads, self.n_outputs, -1)
+            residuals, losses = _LINKS[self.link](logits, self.targets[:, block])
+            weight = weights[:, block]
+            values += (losses * weight).sum(dim=1, dtype=torch.float64)
+            residuals.mul_(weight[:, None])
+            gradient += residuals.view(len(rows), -1) @ columns.T
+        penalised = x.reshape(n_heads, *self.shape).copy()
+        if self.bias:
+            penalised[:, :, -1] = 0.0
+        smooth = gradient.view(penalised.shape).numpy() / self.n_samples
+        total = values.numpy() / self.n_samples + l2 / 2 * (penalised**2).sum(axis=(1, 2))
+        return total, (smooth + l2 * penalised).reshape(n_heads, -1)
+
+    def _blocks(self, n_heads: int) -> list[slice]:
+        width = max(256, _BLOCK_NUMBERS // (n_heads * self.n_outputs))
+        return [slice(start, start + width) for start in range(0, self.n_samples, width)]
+
+    def solver(
+        self, x: FloatArray, l2: float, weight: FloatArray | None = None, *, rough: bool = False
+    ) -> Solve:
+        """g ↦ M⁻¹ g, M the Hessian at ``x``, from the samples that bend J the most and some of the others.
+
+        ``rough`` takes one block for all outputs, which is enough to come near from far away and costs nothing.
+        """
+        columns, p, importance = self._curved_samples(x, weight)
+        penalty = np.full(self.shape[1], l2 + 1e-9)
+        if self.bias:
+            penalty[-1] = 1e-6  # the bias is not penalised; this keeps M invertible
+        if rough or self.n_outputs * self.shape[1] > _FULL_HESSIAN:
+            return _shared_solver(columns, p, importance, penalty)
+        hessian = _hessian(columns, p, importance, self.link) + np.diag(np.tile(penalty, self.n_outputs))
+        factor = linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)
+        return lambda g: linalg.cho_solve(factor, g, check_finite=False)
+
+    def _curved_samples(self, x: FloatArray, weight: FloatArray | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Features, probabilities and importance of the samples a model of the Hessian is built from.
+
+        A sample's curvature is w Σ_c p_c (1 − p_c). Where a network is sure of nearly all samples the few
+        others carry the Hessian: they are all taken, and the rest is represented by every so-many-th.
+        """
+        n = self.n_samples
+        p = self._probabilities(x)
+        curvature = (p * (1 - p)).sum(dim=0)
+        importance = torch.full((n,), 1.0 / n, dtype=p.dtype)
+        if weight is not None:
+            importance *= torch.as_tensor(weight, dtype=p.dtype)
+        n_curved = max(_HESSIAN_SAMPLES, 4 * self.shape[1])
+        if n <= 2 * n_curved:
+            return self.columns, p, importance
+        order = torch.argsort(curvature * importance, descending=True)
+        every = -(-(n - n_curved) // (n_curved // 4))
+        importance[order[n_curved:]] *= every
+        chosen = torch.cat([order[:n_curved], order[n_curved::every]])
+        return self.columns[:, chosen], p[:, chosen], importance[chosen]
+
+    def _probabilities(self, x: FloatArray) -> Tensor:
+        outputs = torch.as_tensor(x.reshape(self.shape), dtype=self.columns.dtype) @ self.columns
+        return outputs.softmax(dim=0) if self.link == "softmax" else outputs.sigmoid()
+
+
+def feature_scale(features: FloatArray, mean: FloatArray) -> float:
+    """s: the root of the features' mean variance; 1 when they do not vary."""
+    squares = np.einsum("ij,ij->", features, features, dtype=np.float64) / features.size
+    variance = squares - float((mean**2).mean())
+    return float(np.sqrt(variance)) if variance > 1e-12 * squares else 1.0
+
+
+def _softmax_link(logits: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+    """Residuals p − onehot(y), in place of the logits, and cross-entropies."""
+    index = (
+        classes.expand(len(logits), 1, -1) if classes.ndim == 3 else classes[None].expand(len(logits), 1, -1)
+    )
+    logits -= logits.amax(dim=1, keepdim=True)
+    own = logits.gather(1, index)[:, 0]
+    total = logits.exp_().sum(dim=1)
+    losses = total.log() - own
+    logits.div_(total[:, None])
+    logits.scatter_add_(1, index, logits.new_full((1, 1, 1), -1.0).expand(index.shape))
+    return logits, losses
+
+
+def _sigmoid_link(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Residuals p − y, and binary cross-entropies summed over outputs."""
+    losses = (torch.nn.functional.softplus(logits) - logits * targets).sum(dim=1)
+    return logits.sigmoid_().sub_(targets), losses
+
+
+_LINKS = {"softmax": _softmax_link, "sigmoid": _sigmoid_link}
+
+
+def _hessian(columns: Tensor, p: Tensor, importance: Tensor, link: Link) -> FloatArray:
+    """Σ_i (diag p − p pᵀ) ⊗ z zᵀ for the softmax, diag p(1 − p) ⊗ z zᵀ for the sigmoid, by importance."""
+    (d, n), c = columns.shape, len(p)
+    hessian = torch.zeros(c, d, c, d, dtype=columns.dtype)
+    if link == "softmax":
+        outer = (p[:, None, :] * (columns * importance.sqrt())[None]).view(c * d, n)
+        hessian = -(outer @ outer.T).view(c, d, c, d)
+    for k in range(c):
+        curvature = p[k] if link == "softmax" else p[k] * (1 - p[k])
+        hessian[k, :, k] += (columns * (curvature * importance)) @ columns.T
+    return hessian.view(c * d, c * d).double().numpy()
+
+
+def _shared_solver(columns: Tensor, p: Tensor, importance: Tensor, penalty: FloatArray) -> Solve:
+    """One block for all outputs, the mean curvature p(1 − p): for heads too wide for a full Hessian."""
+    curvature = (p * (1 - p)).mean(dim=0) * importance
+    block = ((columns * curvature) @ columns.T).double().numpy()
+    factor = linalg.cho_factor(block + np.diag(penalty), overwrite_a=True, check_finite=False)
+
+    def solve(gradient: FloatArray) -> FloatArray:
+        solved: FloatArray = linalg.cho_solve(
+            factor, gradient.reshape(-1, len(penalty)).T, check_finite=False
+        )
+        return solved.T.ravel()
+
+    return solve

@@ -1,0 +1,78 @@
+"""Weighted ridge heads, in closed form for every λ at once.
+
+    J(W, b) = 1/(2N) Σ_i w_i ‖W z_i + b − y_i‖² + ½ λ s² ‖W‖²,      mean of w_i = 1
+
+With z and y centred on their weighted means and G = 1/N Σ w z zᵀ = V diag(e) Vᵀ, the minimum is
+Wᵀ = V diag(1/(e + λ s²)) Vᵀ · 1/N Σ w z yᵀ: one decomposition for the whole path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from steep._validation import FloatArray
+from steep.nn.heads.problem import Head, feature_scale
+
+_BLOCK = 16384
+
+
+def ridge_path(
+    features: FloatArray, targets: FloatArray, weight: FloatArray, l2s: Sequence[float], *, bias: bool = True
+) -> list[Head]:
+    """Solve one head for each λ.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, n_features)
+        z.
+    targets : ndarray of shape (n_samples, n_outputs)
+        y.
+    weight : ndarray of shape (n_samples,)
+        w, mean one.
+    l2s : sequence of float
+        λ ≥ 0, relative to the features' mean variance.
+    bias : bool, default True
+        Whether the head has a bias.
+
+    Returns
+    -------
+    list of Head
+
+    Examples
+    --------
+    >>> z = np.array([[0.0], [1.0], [2.0]])
+    >>> ridge_path(z, 3 * z + 1, np.ones(3), [0.0])[0].weight.round(6)
+    array([[3.]])
+    """
+    n_samples = len(features)
+    share = weight / n_samples
+    unweighted_mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
+    variance = feature_scale(features, unweighted_mean) ** 2
+    z_mean = share @ features / share.sum() if bias else np.zeros(features.shape[1])
+    y_mean = share @ targets / share.sum() if bias else np.zeros(targets.shape[1])
+    gram, moment = _moments(features, targets, share, z_mean, y_mean)
+    values, vectors = np.linalg.eigh(gram)
+    rotated, heads = vectors.T @ moment, []
+    for l2 in l2s:
+        # Directions in which the features do not vary carry no information: leave them out.
+        shrunk = np.where(values + l2 * variance > 1e-12 * values[-1], values + l2 * variance, np.inf)
+        solution = (vectors @ (rotated / shrunk[:, None])).T
+        heads.append(Head(solution, y_mean - solution @ z_mean if bias else None))
+    return heads
+
+
+def _moments(
+    features: FloatArray, targets: FloatArray, share: FloatArray, z_mean: FloatArray, y_mean: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Σ w z zᵀ and Σ w z yᵀ of centred data, block by block in float64."""
+    gram = np.zeros((features.shape[1], features.shape[1]))
+    moment = np.zeros((features.shape[1], targets.shape[1]))
+    for start in range(0, len(features), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        z = features[block] - z_mean
+        weighted = z.T * share[block]
+        gram += weighted @ z
+        moment += weighted @ (targets[block] - y_mean)
+    return gram, moment

@@ -1,0 +1,231 @@
+"""Cut a network M into features M* and head, project data, and join a new head: lines 3 and 6 of Algorithm 3.
+
+The head is the last ``nn.Linear`` that runs in a forward pass; its input is the feature vector M*(x). Both are
+found by hooks, so neither the nesting of modules nor what follows the head (softmax, an output object) matters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from steep.exceptions import InputError, InputTypeError
+from steep.nn.heads import Head
+
+Forward = Callable[[nn.Module, Any], Any]
+
+
+@dataclass(frozen=True)
+class Split:
+    """A network cut at its head.
+
+    Attributes
+    ----------
+    network : nn.Module
+        M, the caller's own, unchanged.
+    name : str
+        Where the head is, as in ``network.get_submodule(name)``.
+    forward : callable
+        ``forward(network, batch)``: how the network is run.
+    """
+
+    network: nn.Module
+    name: str
+    forward: Forward
+
+    @property
+    def head(self) -> nn.Linear:
+        """The head, f_θ."""
+        return self.network.get_submodule(self.name)  # type: ignore[return-value]
+
+    def features(self, batch: Any) -> Tensor:
+        """M*(batch): what the head is given, one row a sample, in eval mode without gradients."""
+        with undisturbed(self.network), torch.no_grad():
+            return self.run(batch)[0]
+
+    def run(self, batch: Any) -> tuple[Tensor, Tensor, Any]:
+        """What the head was given, what it returned, and what the network returned; modes as they are."""
+        calls: list[tuple[Tensor, Tensor]] = []
+        handle = self.head.register_forward_hook(lambda _, given, out: calls.append((given[0], out)))
+        try:
+            output = self.forward(self.network, batch)
+        finally:
+            handle.remove()
+        if len(calls) != 1:
+            raise InputError(
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; need once; name another layer by "
+                "head='...'"
+            )
+        return *calls[0], output
+
+    def join(self, head: Head) -> nn.Module:
+        """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
+        joined = copy.deepcopy(self.network)
+        linear: nn.Linear = joined.get_submodule(self.name)  # type: ignore[assignment]
+        with torch.no_grad():
+            linear.weight.copy_(torch.as_tensor(head.weight))
+            if linear.bias is not None and head.bias is not None:
+                linear.bias.copy_(torch.as_tensor(head.bias))
+        return joined
+
+
+def split(
+    network: nn.Module, head: str | None = None, *, sample: Any, forward: Forward | None = None
+) -> Split:
+    """Find the head of a network.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Any model whose last layer is an ``nn.Linear``, however nested, and whatever follows it.
+    head : str, optional
+        Name of the layer (``"classifier.2"``); default the last ``nn.Linear`` that runs.
+    sample : object
+        A small batch to run the network on.
+    forward : callable, optional
+        ``forward(network, batch)`` → output, for models that need keyword arguments. Default: a dict is
+        passed as keywords, a tuple as positions, anything else as the one argument.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.Softmax(dim=1))
+    >>> parts = split(network, sample=torch.zeros(2, 4))
+    >>> parts.name, tuple(parts.features(torch.zeros(2, 4)).shape)
+    ('2', (2, 8))
+    """
+    if not isinstance(network, nn.Module):
+        raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+    run = forward or default_forward
+    name = _named_head(network, head) if head is not None else _last_linear(network, sample, run)
+    _check_trainable(network, name)
+    parts = Split(network, name, run)
+    with undisturbed(network), torch.no_grad():
+        features, logits, output = parts.run(sample)
+    if features.ndim != 2:
+        raise InputError(
+            f"head {name!r} is given features of shape {tuple(features.shape)}; need one row a sample, "
+            "(n_samples, n_features); pool the sequence before the head, or name another layer by head=..."
+        )
+    _check_follows(name, logits, output_logits(output))
+    return parts
+
+
+def _check_follows(name: str, logits: Tensor, output: Tensor) -> None:
+    """A head can be re-trained by itself only if nothing but a known response follows it."""
+    responses = (logits, logits.softmax(-1), logits.log_softmax(-1), logits.sigmoid())
+    for response in responses:
+        if response.numel() == output.numel() and torch.allclose(
+            response.reshape(-1).float(), output.reshape(-1).float(), rtol=1e-3, atol=1e-4, equal_nan=True
+        ):
+            return
+    raise InputError(
+        f"the output of network is neither that of head {name!r} nor its softmax, log-softmax or sigmoid; need a head "
+        "that nothing else follows; name another by head='...', or return its logits by forward=..."
+    )
+
+
+def default_forward(network: nn.Module, batch: Any) -> Any:
+    """A dict is passed as keywords, a tuple or list as positions, anything else as the one argument."""
+    if isinstance(batch, dict):
+        return network(**batch)
+    return network(*batch) if isinstance(batch, tuple | list) else network(batch)
+
+
+def output_logits(output: Any) -> Tensor:
+    """The tensor of a network's output: itself, its ``.logits``, or the first of a tuple or dict."""
+    if isinstance(output, Tensor):
+        return output
+    if hasattr(output, "logits"):
+        return output_logits(output.logits)
+    if isinstance(output, dict):
+        return output_logits(output["logits"] if "logits" in output else next(iter(output.values())))
+    if isinstance(output, tuple | list):
+        return output_logits(output[0])
+    raise InputTypeError(
+        f"network returned a {type(output).__name__}; need a tensor, an object with .logits, a tuple or a dict"
+    )
+
+
+@contextmanager
+def undisturbed(network: nn.Module) -> Iterator[None]:
+    """Run in eval mode; give back modes and random state exactly as they were, also after an error."""
+    modes = [(module, module.training) for module in network.modules()]
+    devices = {p.device for p in network.parameters() if p.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(devices)):
+        try:
+            network.eval()
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+
+def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
+    ran: list[str] = []
+    watched = [(name, module) for name, module in network.named_modules() if _is_layer(module)]
+    handles = [m.register_forward_hook(lambda *_, name=name: ran.append(name)) for name, m in watched]
+    try:
+        with undisturbed(network), torch.no_grad():
+            forward(network, sample)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not ran:
+        raise InputError("no nn.Linear runs in a forward pass of network; name the last layer by head='...'")
+    last = network.get_submodule(ran[-1])
+    if not isinstance(last, nn.Linear):
+        linear = [name for name in ran if isinstance(network.get_submodule(name), nn.Linear)]
+        raise InputError(
+            f"the last layer that runs, {ran[-1]!r}, is a {type(last).__name__}; need an nn.Linear head; end the "
+            f"network in one, or name one by head='...' ({'seen: ' + ', '.join(linear) if linear else 'none ran'})"
+        )
+    return ran[-1]
+
+
+def _is_layer(module: nn.Module) -> bool:
+    """Whether a module multiplies its input by weights; quantised ones do, though they are no ``nn.Linear``."""
+    is_quantised = "quantized" in type(module).__module__ and hasattr(module, "weight")
+    return isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or is_quantised
+
+
+def _named_head(network: nn.Module, head: str) -> str:
+    modules = dict(network.named_modules())
+    if head not in modules or not isinstance(modules[head], nn.Linear):
+        linear = ", ".join(name for name, module in modules.items() if isinstance(module, nn.Linear))
+        got = "is not in network" if head not in modules else f"is a {type(modules[head]).__name__}"
+        raise InputError(f"head={head!r} {got}; need the name of an nn.Linear: {linear or 'there is none'}")
+    return head
+
+
+def _check_trainable(network: nn.Module, name: str) -> None:
+    head: nn.Linear = network.get_submodule(name)  # type: ignore[assignment]
+    if not head.weight.is_floating_point() or head.weight.is_quantized:
+        raise InputTypeError(
+            f"head {name!r} has weights of {head.weight.dtype}; need floating-point ones; improve the network before "
+            "it is quantised"
+        )
+    if not head.weight.requires_grad:
+        raise InputError(
+            f"head {name!r} is frozen (requires_grad=False); need a head that may change; call "
+            f"network.get_submodule({name!r}).requires_grad_(True)"
+        )
+    users = [
+        f"{module_name}.{key}" if module_name else key
+        for module_name, module in network.named_modules(remove_duplicate=False)
+        for key, parameter in module.named_parameters(recurse=False)
+        if parameter is head.weight
+    ]
+    if len(users) > 1:
+        raise InputError(
+            f"the weights of head {name!r} are shared ({', '.join(users)}); need a head of its own; untie them first"
+        )

@@ -78,6 +78,11 @@ class Axis:
 class Log(Axis):
     """A positive number whose ratios matter: each decade gets the same room.
 
+    Parameters
+    ----------
+    low, high : float > 0
+        The ends, both included.
+
     Examples
     --------
     >>> Log(1e-3, 1e3).from_unit(np.array([0.0, 0.5, 1.0])).round(6)
@@ -107,6 +112,11 @@ class Log(Axis):
 
 class Integer(Axis):
     """A whole number from ``low`` to ``high``, both included.
+
+    Parameters
+    ----------
+    low, high : int
+        The ends, both included.
 
     Examples
     --------
@@ -143,6 +153,11 @@ class Integer(Axis):
 
 class Category(Integer):
     """One of several values without an order, stored as its code 0, 1, ….
+
+    Parameters
+    ----------
+    *values
+        The values, each different; anything that can be compared, such as strings.
 
     Examples
     --------

@@ -3,14 +3,15 @@
 import numpy as np
 
 
-def brute_force(X, n_neighbors, include_self=False, metric="euclidean"):
-    """All distances, rounded to float32, sorted by (distance, index)."""
+def brute_force(X, n_neighbors, include_self=False, metric="euclidean", rows=None):
+    """Distances rounded to float32, sorted by (distance, index); of the first ``rows`` points if given."""
     X = np.asarray(X, dtype=np.float64)
     if metric == "cosine":
         X = X / np.linalg.norm(X, axis=1, keepdims=True)
-    distances = np.empty((len(X), n_neighbors), np.float32)
-    indices = np.empty((len(X), n_neighbors), np.int64)
-    for q in range(len(X)):
+    rows = len(X) if rows is None else rows
+    distances = np.empty((rows, n_neighbors), np.float32)
+    indices = np.empty((rows, n_neighbors), np.int64)
+    for q in range(rows):
         d = np.sqrt(((X - X[q]) ** 2).sum(axis=1))
         d = (d**2 / 2 if metric == "cosine" else d).astype(np.float32)
         d[q] = -1.0 if include_self else np.inf

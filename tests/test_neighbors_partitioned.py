@@ -150,3 +150,22 @@ def test_no_warning_when_the_promise_is_kept():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SteepWarning)
         neighbor_graph(features()[0], algorithm="partitioned", random_state=0)
+
+
+def test_no_cell_meets_twice_in_one_round():
+    from steep.neighbors.join import Rounds
+    from steep.neighbors.parallel import Workers
+
+    rng = np.random.default_rng(0)
+    pairs = np.column_stack(np.triu_indices(30, 1))[rng.permutation(435)[:200]]
+    rounds = Rounds(pairs, 30)
+    np.testing.assert_array_equal(rounds.pairs, pairs[rounds.order])
+    batches = []
+
+    class Recorder(Workers):
+        def each(self, task, pieces):
+            batches.append(np.concatenate([rounds.pairs[piece] for piece in pieces]))
+
+    rounds.run(lambda piece: None, Recorder(2), at_once=8)
+    assert sorted(map(tuple, np.concatenate(batches))) == sorted(map(tuple, pairs))
+    assert all(len(np.unique(batch)) == batch.size for batch in batches)

@@ -27,8 +27,9 @@ from steep.neighbors.recall import choose_reach, exact_rows, exact_sample, neede
 from steep.neighbors.refine import contested
 
 CELL = 250  # points per cell: fewer make more pairs of cells, more make longer joins within
-NEAR = 64  # cells looked at around a cell; four times as many when the recall asks for it
+NEAR = 128  # cells looked at around a cell; four times as many when the recall asks for it
 NEAR_MOST = 1024
+NEAR_DEEP = 384  # cells looked at where labels vary: such points lie between clusters, among many far cells
 DEEP = 0.8  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 
 
@@ -85,7 +86,7 @@ def join_partitioned(
     _fill(cells, half, lists, team)
     watch.lap("across cells")
     if labels is not None:
-        _refine(cells, half, near, contested(lists.index, labels[cells.order]), lists, team)
+        _refine(cells, half, contested(lists.index, labels[cells.order]), lists, team)
         watch.lap("where labels vary")
     distances, indices = _finish(cells, lists, include_self, team)
     watch.lap("sort")
@@ -180,8 +181,10 @@ def _sweep(
     return len(rounds.pairs)
 
 
-def _refine(cells: Cells, half: Float32Array, near: Near, chosen: Any, lists: Lists, team: Workers) -> None:
+def _refine(cells: Cells, half: Float32Array, chosen: Any, lists: Lists, team: Workers) -> None:
     from steep.neighbors.sweep import deepen
+
+    near = _near_cells(cells, min(NEAR_DEEP, len(cells) - 1), team)
 
     def task(some: IntArray) -> None:
         deepen(

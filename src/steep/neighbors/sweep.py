@@ -179,22 +179,21 @@ def deepen(X, half, start, centers, near_start, near, behind, chosen, reach, cel
             continue
         others = near[near_start[a] : near_start[a + 1]]
         along = np.dot(directions(centers, a, others), X[mine].T)
+        queries = np.empty((mine.shape[0], X.shape[1]), np.float32)
+        query_half = np.empty(mine.shape[0], np.float32)
         for p in range(others.shape[0]):
             b = others[p]
             limit = along[p] + reach * np.sqrt(2 * top[mine])
             rows = mine[limit >= behind[near_start[a] + p]]
             if rows.shape[0] == 0:
                 continue
-            u, length = direction(centers, a, b)
-            first, last = start[b], start[b + 1]
-            cols = first + np.flatnonzero(np.dot(X[first:last], u) <= limit.max() - length)
-            queries, query_half = (
-                np.empty((rows.shape[0], X.shape[1]), np.float32),
-                np.empty(rows.shape[0], np.float32),
-            )
-            gather(X, rows, rows.shape[0], (centers[a] - centers[b]).astype(np.float32), queries, query_half)
-            products = np.dot(queries, X[cols].T)
-            scan_rows(products, rows, rows, query_half, cols, half[cols], score, index, top)
+            # The chosen are few: comparing them with the whole cell costs less than picking points from it.
+            n_rows, first, last = rows.shape[0], start[b], start[b + 1]
+            shift = (centers[a] - centers[b]).astype(np.float32)
+            gather(X, rows, n_rows, shift, queries, query_half)
+            products = np.dot(queries[:n_rows], X[first:last].T)
+            cols = np.arange(first, last)
+            scan_rows(products, rows, rows, query_half, cols, half[first:last], score, index, top)
 
 
 @njit(cache=True, nogil=True, fastmath=True)

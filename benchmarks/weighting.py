@@ -50,8 +50,12 @@ SCORES = {
 MODELS = {
     ("linear", "classification"): LogisticRegression(max_iter=500, tol=1e-3, warm_start=True),
     ("linear", "regression"): Ridge(),
-    ("mlp", "classification"): MLPClassifier((16,), max_iter=60, learning_rate_init=0.01, random_state=0),
-    ("mlp", "regression"): MLPRegressor((16,), max_iter=60, learning_rate_init=0.01, random_state=0),
+    ("mlp", "classification"): MLPClassifier(
+        hidden_layer_sizes=(16,), max_iter=60, learning_rate_init=0.01, random_state=0
+    ),
+    ("mlp", "regression"): MLPRegressor(
+        hidden_layer_sizes=(16,), max_iter=60, learning_rate_init=0.01, random_state=0
+    ),
     ("boosting", "classification"): HistGradientBoostingClassifier(max_iter=40, random_state=0),
     ("boosting", "regression"): HistGradientBoostingRegressor(max_iter=40, random_state=0),
 }

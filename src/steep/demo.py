@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
+from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from steep._files import write_whole
 from steep._validation import FloatArray
+from steep.exceptions import MissingExtraError
 from steep.metrics import paired_interval
 from steep.plotting import plot_design, plot_weights
 from steep.sampling import design
@@ -34,6 +35,7 @@ def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [_demo_design(folder, say), _demo_weights(folder, say)]
+    _demo_improve(say)
     say("\nPictures:")
     for path in pictures:
         say(f"  {path}")
@@ -77,6 +79,31 @@ def _demo_weights(folder: Path, say: Print) -> Path:
     ax = plot_weights(moons, sample_weights(moons, labels))
     ax.set(title="Weights of the double moon: heavy near the boundary", xlabel="$x_0$", ylabel="$x_1$")
     return _save(ax, folder / "weights.png")
+
+
+def _demo_improve(say: Print) -> None:
+    say(
+        "3. improve: a small network on scikit-learn's digits, its head re-trained and chosen on held-out digits"
+    )
+    try:
+        from steep import nn
+    except MissingExtraError as error:
+        say(f"   skipped: {error}")
+        return
+    X, y = load_digits(return_X_y=True)
+    parts = train_test_split(X.astype(np.float32) / 16, y, test_size=600, random_state=0)
+    network = nn.train_ensemble(
+        parts[0],
+        parts[2],
+        layers=(64,),
+        loss="cross_entropy",
+        n_members=1,
+        epochs=300,
+        learning_rate=0.01,
+        random_state=0,
+    ).network(0)
+    result = nn.improve(network, (parts[0], parts[2]), (parts[1], parts[3]), n_neighbors=(20,))
+    say(f"   {result.verdict}")
 
 
 def _save(ax: Any, path: Path) -> Path:

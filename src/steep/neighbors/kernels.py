@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-STRIP = 64  # rows per product: a strip of products stays in the cache until it is scanned
+STRIP = 128  # rows per product: a strip of products stays in the cache until it is scanned
 BLOCK = 32  # products compared at once with the thresholds
 LANES = 64
 HALVINGS = 6

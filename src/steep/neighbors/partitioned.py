@@ -26,7 +26,7 @@ from steep.neighbors.points import Float32Array, center_of, half_norms
 from steep.neighbors.recall import choose_reach, exact_rows, exact_sample, needed_reach
 from steep.neighbors.refine import contested
 
-CELL = 250  # points per cell: fewer make more pairs of cells, more make longer joins within
+CELL = 400  # points per cell: fewer make more pairs of cells, more make longer joins within
 NEAR = 128  # cells looked at around a cell; four times as many when the recall asks for it
 NEAR_MOST = 1024
 NEAR_DEEP = 384  # cells looked at where labels vary: such points lie between clusters, among many far cells
@@ -137,14 +137,12 @@ def _near_cells(cells: Cells, n_near: int, team: Workers) -> Near:
     keys = np.unique(np.concatenate([owner * n_cells + one_way.ravel(), one_way.ravel() * n_cells + owner]))
     owner, cell = keys // n_cells, keys % n_cells
     start = np.searchsorted(owner, np.arange(n_cells + 1))
-    extent = np.empty(len(cell), dtype=np.float32)
+    extent, length = np.empty(len(cell), dtype=np.float32), np.empty(len(cell), dtype=np.float32)
     team.each(
-        lambda some: extents(cells.points, cells.start, cells.centers, start, cell, some, extent),
+        lambda some: extents(cells.points, cells.start, cells.centers, start, cell, some, extent, length),
         _batches(n_cells, 200),
     )
-    back = np.searchsorted(keys, cell * n_cells + owner)
-    between = cells.centers[cell] - cells.centers[owner]
-    behind = np.sqrt(np.einsum("ij,ij->i", between, between)).astype(np.float32) - extent[back]
+    behind = length - extent[np.searchsorted(keys, cell * n_cells + owner)]
     return Near(start, cell, behind, behind - extent)
 
 

@@ -19,6 +19,7 @@ from numba import njit
 
 from steep.neighbors.kernels import BLOCK, push, scan, sort_pairs
 
+LEVELS = 64
 ROWS = 32  # rows per product: fewer follow the staircase t_m − t_q ≤ reach more closely
 
 
@@ -32,16 +33,28 @@ def direction(centers, a, b):
 
 @njit(cache=True, nogil=True)
 def nearest_first(along, limit, first, positions, levels):
-    """List the points of a cell with ``along`` ≤ ``limit``, sorted; return how many."""
-    kept = 0
+    """List the points of a cell with ``along`` ≤ ``limit``, nearest first; return how many.
+
+    Levels are rounded down to one of 64, which a counting sort orders in one pass; rounding down only
+    lets in a few pairs more.
+    """
+    low = along.min()
+    step = (limit - low) / LEVELS
+    if not 0 < step < np.inf:
+        step = np.float32(np.inf)  # one level for all
+    ends = np.zeros(LEVELS + 1, np.int64)
     for i in range(along.shape[0]):
         if along[i] <= limit:
-            levels[kept] = along[i]
-            positions[kept] = i
-            kept += 1
-    order = np.argsort(levels[:kept])
-    levels[:kept] = levels[:kept][order]
-    positions[:kept] = positions[:kept][order] + first
+            ends[min(int((along[i] - low) / step), LEVELS - 1) + 1] += 1
+    for level in range(LEVELS):
+        ends[level + 1] += ends[level]
+    kept = ends[LEVELS]
+    for i in range(along.shape[0]):
+        if along[i] <= limit:
+            level = min(int((along[i] - low) / step), LEVELS - 1)
+            positions[ends[level]] = first + i
+            levels[ends[level]] = low + level * step if level > 0 else low
+            ends[level] += 1
     return kept
 
 
@@ -107,13 +120,14 @@ def directions(centers, a, others):
 
 
 @njit(cache=True, nogil=True)
-def extents(X, start, centers, near_start, near, cells, extent):
-    """Find how far each cell reaches from its centre towards each cell near it: max of x·u."""
+def extents(X, start, centers, near_start, near, cells, extent, length):
+    """Find how far each cell reaches towards each cell near it, max of x·u, and how far that cell is."""
     for a in cells:
         first, last = near_start[a], near_start[a + 1]
         along = np.dot(directions(centers, a, near[first:last]), X[start[a] : start[a + 1]].T)
         for p in range(first, last):
             extent[p] = np.max(along[p - first])
+            length[p] = direction(centers, a, near[p])[1]
 
 
 @njit(cache=True, nogil=True)
@@ -199,13 +213,17 @@ def deepen(X, half, start, centers, near_start, near, behind, chosen, reach, cel
 @njit(cache=True, nogil=True, fastmath=True)
 def finish(X, centers, home, order, score, index, first, last):
     """Turn scores into distances, taken from differences, positions into rows of the data; sort."""
+    between = np.empty(X.shape[1], np.float32)
     for q in range(first, last):
+        other = -1
         for j in range(score.shape[1]):
-            m = index[q, j]
-            total = np.float32(0.0)
+            m, total = index[q, j], np.float32(0.0)
+            if home[m] != other:
+                other = home[m]
+                for f in range(X.shape[1]):
+                    between[f] = centers[home[q], f] - centers[other, f]
             for f in range(X.shape[1]):
-                between = np.float32(centers[home[q], f] - centers[home[m], f])
-                step = (X[q, f] - X[m, f]) + between
+                step = (X[q, f] - X[m, f]) + between[f]
                 total += step * step
             score[q, j] = np.sqrt(total)
             index[q, j] = order[m]

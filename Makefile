@@ -24,8 +24,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# One thread for linear algebra: the suite is many small problems, on which threads only get in each other's way.
 test: lint
-	$(BIN)/python -m pytest --cov --cov-report=term --quiet
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term --quiet --durations=5
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

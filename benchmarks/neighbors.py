@@ -198,6 +198,7 @@ METHODS = {
     "steep .90 + labels": (steep_refined, {"recall": 0.90}),
     "steep .95 + labels": (steep_refined, {}),
     "steep .98 + labels": (steep_refined, {"recall": 0.98}),
+    "steep .99 + labels": (steep_refined, {"recall": 0.99}),
     "steep exact": (steep_graph, {"algorithm": "exact"}),
     "plain NumPy": (plain_numpy, {}),
     "hnswlib M=8 ef=30": (hnswlib_graph, {"M": 8, "ef_construction": 100, "ef": 30}),
@@ -214,6 +215,7 @@ METHODS = {
 PACKAGE = {"hnswlib": "hnswlib", "nmslib": "nmslib", "faiss": "faiss", "pynndescent": "pynndescent"}
 
 OURS = ["steep", "steep .98", "steep .90 + labels", "steep .95 + labels", "steep .98 + labels"]
+OURS += ["steep .99 + labels"]
 WORKLOADS = {
     "features-50k": (
         lambda o: feature_like(5_000 if o.quick else 50_000),
@@ -223,7 +225,8 @@ WORKLOADS = {
     ),
     "features-1m": (
         lambda o: feature_like(20_000 if o.quick else 1_000_000),
-        ["steep", "steep .985", "steep .90 + labels", "steep .95 + labels", "hnswlib ef=50",
+        ["steep", "steep .985", "steep .90 + labels", "steep .95 + labels",
+         "steep .99 + labels", "hnswlib ef=50",
          "faiss IVF nprobe=5", "pynndescent"],
     ),
     "cube-1m": (lambda o: cube(20_000 if o.quick else 1_000_000), ["steep", "sklearn KDTree"]),

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: setup demo test lint bench format clean
+.PHONY: setup demo test test-slow coverage lint bench format clean
 
 setup: $(STAMP)
 
@@ -26,7 +26,14 @@ lint: $(STAMP)
 
 # One thread for linear algebra: the suite is many small problems, on which threads only get in each other's way.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term --quiet --durations=5
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet --durations=5 -m "not slow"
+
+# Proofs that take longer, such as fifty kills of a running campaign.
+test-slow: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet -m slow tests
+
+coverage: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term --quiet
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -58,7 +58,15 @@ def timed(function):
 def our_head(features, labels):
     seconds_weights, weight = timed(
         lambda: steep.rescale(
-            neighbor_variance(features, labels, n_neighbors=N_NEIGHBORS), weight_ratio=WEIGHT_RATIO
+            neighbor_variance(
+                features,
+                labels,
+                n_neighbors=N_NEIGHBORS,
+                neighbors=steep.neighbor_graph(
+                    features, n_neighbors=N_NEIGHBORS, recall=0.99, random_state=0
+                ),
+            ),
+            weight_ratio=WEIGHT_RATIO,
         )
     )
     seconds_head, head = timed(

@@ -8,7 +8,7 @@
 One search per split scores every candidate (measure × ratio) on the training part alone; each arm is a
 choice from those candidates, refitted and scored once on the outer test part that no choice saw. The
 rule of choice and its menu were settled on development splits (``--first-seed 100 --keep-candidates``,
-then ``rules``), which no table of results uses.
+then ``rules``): new splits of the same tables, none of them among the results.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info
 
 from neighbors_oracle import brute_force
 from steep.exceptions import InputError, InputTypeError
-from steep.neighbors import GraphInfo, neighbor_graph, refined_graph
+from steep.neighbors import GraphInfo, exact, neighbor_graph, refined_graph
 
 N = 1_200  # just above the size up to which everything is plain NumPy
 EXACT = ["exact", "tree"]
@@ -52,6 +52,42 @@ def test_exact_engines_equal_brute_force(algorithm, shape):
     true_distances, true_indices = brute_force(X, 9)
     np.testing.assert_allclose(distances, true_distances, rtol=2e-7)
     np.testing.assert_array_equal(indices, true_indices)
+
+
+@pytest.fixture
+def by_cells(monkeypatch):
+    """Exact search by cells even for small data, whatever the share of pairs it would look at."""
+    monkeypatch.setattr(exact, "WORTHWHILE", 0)
+    monkeypatch.setattr(exact, "CELL", 40)
+    monkeypatch.setattr(exact, "LARGE_SHARE", np.inf)
+
+
+@pytest.mark.parametrize("reach", [0.0, exact.REACH])
+@pytest.mark.parametrize("shape", shapes())
+def test_exact_search_by_cells_equals_brute_force(shape, reach, by_cells, monkeypatch):
+    monkeypatch.setattr(exact, "REACH", reach)
+    X = shapes()[shape]
+    distances, indices, info = neighbor_graph(
+        X, n_neighbors=9, include_self=False, algorithm="exact", return_info=True
+    )
+    assert "complete" in info.seconds
+    true_distances, true_indices = brute_force(X, 9)
+    np.testing.assert_allclose(distances, true_distances, rtol=2e-7)
+    np.testing.assert_array_equal(indices, true_indices)
+
+
+def test_threads_do_not_matter_to_exact_search_by_cells(by_cells):
+    X = shapes()["clusters of one"]
+    alone, together = (neighbor_graph(X, algorithm="exact", n_jobs=n_jobs) for n_jobs in (1, 3))
+    np.testing.assert_array_equal(alone[0], together[0])
+    np.testing.assert_array_equal(alone[1], together[1])
+
+
+@pytest.mark.parametrize(("n_hidden", "stage"), [(4, "complete"), (64, "tiles")])
+def test_cells_are_used_where_the_data_have_structure(n_hidden, stage):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(exact.WORTHWHILE, n_hidden)) @ rng.normal(size=(n_hidden, 64))
+    assert stage in neighbor_graph(X, algorithm="exact", return_info=True)[2].seconds
 
 
 @pytest.mark.parametrize("shape", shapes())

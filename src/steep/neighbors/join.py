@@ -80,3 +80,8 @@ class Rounds:
 
 def _slices(first: int, last: int, step: int) -> list[slice]:
     return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
+
+
+def batches(n: int, size: int) -> list[IntArray]:
+    """Return the numbers below ``n`` in runs of at most ``size``."""
+    return [np.arange(first, min(first + size, n)) for first in range(0, n, size)]

@@ -14,19 +14,17 @@ import numpy as np
 from numba import njit
 
 STRIP = 128  # rows per product: a strip of products stays in the cache until it is scanned
-BLOCK = 32  # products compared at once with the thresholds
+BLOCK = 16  # products compared at once with the thresholds
 LANES = 64
-HALVINGS = 6
+HALVINGS = 8
+NO_NAN = {"nnan", "nsz", "reassoc", "contract"}  # infinities are met, NaN never: it is refused
+FINITE = np.float32(3e38)
 
 
 @njit(cache=True, nogil=True)
-def push(score, index, q, new_score, new_index):
-    """Replace the worst of point ``q``'s neighbours when (new_score, new_index) comes before it."""
-    scores, indices = score[q], index[q]
-    if new_score == scores[0] and new_index > indices[0]:
-        return
+def sift(scores, indices, at, new_score, new_index):
+    """Put an entry at place ``at`` of a heap or, while a child is worse, below it."""
     width = scores.shape[0]
-    at = 0
     while True:
         child = 2 * at + 1
         if child >= width:
@@ -45,10 +43,18 @@ def push(score, index, q, new_score, new_index):
 
 
 @njit(cache=True, nogil=True)
+def push(score, index, q, new_score, new_index):
+    """Replace the worst of point ``q``'s neighbours when (new_score, new_index) comes before it."""
+    if new_score == score[q, 0] and new_index > index[q, 0]:
+        return
+    sift(score[q], index[q], 0, new_score, new_index)
+
+
+@njit(cache=True, nogil=True)
 def scan(products, rows, cols, row_half, col_half, score, index, top, col_top):
     """Offer every pair of a strip of products to both its points.
 
-    A block of 32 is compared with both thresholds first, without a branch; hits are rare and are
+    A block of 16 is compared with both thresholds first, without a branch; hits are rare and are
     looked at one by one.
     """
     n_cols = cols.shape[0]
@@ -92,25 +98,37 @@ def sort_pairs(values, indices):
         gap //= 2
 
 
-@njit(cache=True, nogil=True)
-def bound_of_best(line, width, lanes):
-    """Return a value that at least ``width`` entries of ``line`` do not exceed, and not many more.
-
-    The line is dealt out to 64 lanes; the ``width`` lowest of the lanes' minima are such entries. A few
-    halvings find their bound closely enough, without sorting.
-    """
-    if width > LANES:
-        return np.float32(np.inf)
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def to_scores(line, half, my_half, lanes):
+    """Turn one point's products into scores, in place, and deal them out to 64 lanes, keeping each minimum."""
     lanes[:] = np.inf
-    for begin in range(0, line.shape[0], LANES):
-        for j in range(min(LANES, line.shape[0] - begin)):
+    whole = line.shape[0] - line.shape[0] % LANES
+    for begin in range(0, whole, LANES):
+        for j in range(LANES):  # a fixed count: compiled to vectors
+            line[begin + j] = max((my_half + half[begin + j]) - line[begin + j], np.float32(0.0))
             lanes[j] = min(lanes[j], line[begin + j])
-    low, high = lanes.min(), lanes.max()
-    for _ in range(HALVINGS if high < np.inf else 0):
+    for j in range(line.shape[0] - whole):
+        line[whole + j] = max((my_half + half[whole + j]) - line[whole + j], np.float32(0.0))
+        lanes[j] = min(lanes[j], line[whole + j])
+
+
+@njit(cache=True, nogil=True, fastmath=NO_NAN)
+def bound_of_best(lanes, width):
+    """Return a score that at least ``width`` points do not exceed, and not many more.
+
+    The ``width`` lowest of the lanes' minima are such points' scores. A few halvings find their bound
+    closely enough, without sorting.
+    """
+    low, high = lanes[0], lanes[0]
+    for j in range(LANES):
+        low, high = min(low, lanes[j]), max(high, lanes[j])
+    if width > LANES or high == np.inf:
+        return np.float32(np.inf)
+    for _ in range(HALVINGS):
         middle = np.float32(0.5) * (low + high)
-        n_below = 0
+        n_below = np.float32(0.0)
         for j in range(LANES):
-            n_below += lanes[j] <= middle
+            n_below += np.float32(1.0) if lanes[j] <= middle else np.float32(0.0)
         if n_below >= width:
             high = middle
         else:
@@ -119,28 +137,29 @@ def bound_of_best(line, width, lanes):
 
 
 @njit(cache=True, nogil=True)
-def choose(line, first, q, score, index, top, lanes, picked, picked_index):
+def choose(line, bound, first, q, score, index, top, picked, picked_index):
     """Start the list of point ``q`` with the best of ``line``, the scores of points from ``first`` on."""
-    width = score.shape[1]
-    line[q - first] = np.inf
-    bound = bound_of_best(line, width, lanes)
     n_picked = 0
-    for j in range(line.shape[0]):
-        if line[j] <= bound and j != q - first:
-            picked[n_picked], picked_index[n_picked] = line[j], first + j
-            n_picked += 1
-    sort_pairs(picked[:n_picked], picked_index[:n_picked])
-    for j in range(min(n_picked, width)):  # the worst first: a sorted list is a heap
-        score[q, width - 1 - j], index[q, width - 1 - j] = picked[j], picked_index[j]
-    top[q] = score[q, 0]
+    for j in range(line.shape[0]):  # without a branch: what is not picked is written over
+        picked[n_picked], picked_index[n_picked] = line[j], first + j
+        n_picked += line[j] <= bound
+    scores, indices = score[q], index[q]
+    n_first = min(n_picked, scores.shape[0])
+    scores[:n_first], indices[:n_first] = picked[:n_first], picked_index[:n_first]
+    for at in range(scores.shape[0] // 2 - 1, -1, -1):
+        sift(scores, indices, at, scores[at], indices[at])
+    for j in range(n_first, n_picked):
+        if picked[j] <= scores[0]:
+            push(score, index, q, picked[j], picked_index[j])
+    top[q] = scores[0]
 
 
 @njit(cache=True, nogil=True)
 def join_within(X, half, start, cells, score, index, top, stop):
-    """Start every point's list with the best of its own cell, for each of ``cells``."""
-    longest = np.max(start[1:] - start[:-1])
+    """Start every point's list, empty so far, with the best of its own cell, for each of ``cells``."""
+    longest, width = np.max(start[1:] - start[:-1]), score.shape[1]
     room, lanes = np.empty(STRIP * longest, np.float32), np.empty(LANES, np.float32)
-    picked, picked_index = np.empty(longest, np.float32), np.empty(longest, np.int32)
+    picked, picked_index = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.int32)
     for cell in cells:
         if stop[0]:
             return
@@ -150,10 +169,11 @@ def join_within(X, half, start, cells, score, index, top, stop):
             products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
             np.dot(X[first : first + n_rows], X[begin:end].T, products)
             for i in range(n_rows):
-                line, my_half = products[i], half[first + i]
-                for j in range(n_cols):
-                    line[j] = max((my_half + half[begin + j]) - line[j], np.float32(0.0))
-                choose(line, begin, first + i, score, index, top, lanes, picked, picked_index)
+                line, q = products[i], first + i
+                line[q - begin] = -np.inf  # a point is not its own neighbour
+                to_scores(line, half[begin:end], half[q], lanes)
+                bound = min(bound_of_best(lanes, width), FINITE)
+                choose(line, bound, begin, q, score, index, top, picked, picked_index)
 
 
 @njit(cache=True, nogil=True)
@@ -207,7 +227,7 @@ def prove(X, score, index, certain, best, best_index, unsure, rows):
         unsure[q] = not 0.5 * reached * reached * (1 + 1e-6) < certain[q]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def distance(X, q, m):
     """Distance of two rows, computed in float64, rounded to float32."""
     total = 0.0

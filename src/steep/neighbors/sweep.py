@@ -179,37 +179,6 @@ def search(X, half, start, centers, rows, home, first, last, score, index, top):
         )
 
 
-@njit(cache=True, nogil=True)
-def deepen(X, half, start, centers, near_start, near, behind, chosen, reach, cells, score, index, top, stop):
-    """Search on for the ``chosen`` points of some cells, to ``reach`` times their own k-th distance along u.
-
-    ``behind[p]`` is the least x·u of the cell ``near[p]``. Only the chosen points' own lists change.
-    """
-    for a in cells:
-        if stop[0]:
-            return
-        mine = start[a] + np.flatnonzero(chosen[start[a] : start[a + 1]])
-        if mine.shape[0] == 0:
-            continue
-        others = near[near_start[a] : near_start[a + 1]]
-        along = np.dot(directions(centers, a, others), X[mine].T)
-        queries = np.empty((mine.shape[0], X.shape[1]), np.float32)
-        query_half = np.empty(mine.shape[0], np.float32)
-        for p in range(others.shape[0]):
-            b = others[p]
-            limit = along[p] + reach * np.sqrt(2 * top[mine])
-            rows = mine[limit >= behind[near_start[a] + p]]
-            if rows.shape[0] == 0:
-                continue
-            # The chosen are few: comparing them with the whole cell costs less than picking points from it.
-            n_rows, first, last = rows.shape[0], start[b], start[b + 1]
-            shift = (centers[a] - centers[b]).astype(np.float32)
-            gather(X, rows, n_rows, shift, queries, query_half)
-            products = np.dot(queries[:n_rows], X[first:last].T)
-            cols = np.arange(first, last)
-            scan_rows(products, rows, rows, query_half, cols, half[first:last], score, index, top)
-
-
 @njit(cache=True, nogil=True, fastmath=True)
 def finish(X, centers, home, order, score, index, first, last):
     """Turn scores into distances, taken from differences, positions into rows of the data; sort."""

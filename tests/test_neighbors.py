@@ -2,9 +2,11 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -339,6 +341,41 @@ def run_python(code, **env):
         text=True,
         check=False,
     )
+
+
+INTERRUPTED = """
+import threading
+import numpy as np
+from threadpoolctl import threadpool_info
+from steep.neighbors import neighbor_graph
+
+X = np.random.default_rng(0).normal(size=(60_000, 24)).astype(np.float32)
+neighbor_graph(X[:3_000], algorithm="partitioned", random_state=0, n_jobs={n_jobs})  # compiled
+blas = [b["num_threads"] for b in threadpool_info()]
+print("searching", flush=True)
+try:
+    while True:
+        neighbor_graph(X, algorithm="partitioned", random_state=0, n_jobs={n_jobs})
+except KeyboardInterrupt:
+    print("threads", threading.active_count(), blas == [b["num_threads"] for b in threadpool_info()])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_ends_the_search_and_leaves_nothing_behind(n_jobs):
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED.format(n_jobs=n_jobs)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout.readline() == "searching\n"
+        time.sleep(0.7)  # somewhere in the middle of the work
+        child.send_signal(signal.SIGINT)
+        said, complaints = child.communicate(timeout=100)
+    assert said == "threads 1 True\n", complaints
+    assert child.returncode == 0
 
 
 def test_importing_and_small_data_touch_no_compiler():

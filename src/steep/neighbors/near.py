@@ -27,12 +27,12 @@ class Near:
     @property
     def owner(self) -> IntArray:
         """The cell c of each entry."""
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
 
     @property
     def keys(self) -> IntArray:
         """One number for each entry's two cells, ascending."""
-        return self.owner * (len(self.start) - 1) + self.cell
+        return self.owner.astype(np.int64) * (len(self.start) - 1) + self.cell
 
 
 def near_cells(cells: Cells, n_near: int, team: Workers) -> Near:
@@ -41,14 +41,14 @@ def near_cells(cells: Cells, n_near: int, team: Workers) -> Near:
 
     n_cells = len(cells)
     keys = _all_keys(n_cells) if n_near >= n_cells - 1 else _nearest_keys(cells, n_near, team)
-    owner, cell = keys // n_cells, keys % n_cells
+    owner, cell = (keys // n_cells).astype(np.int32), (keys % n_cells).astype(np.int32)
     start = np.searchsorted(owner, np.arange(n_cells + 1))
     extent, length = np.empty(len(cell), dtype=np.float32), np.empty(len(cell), dtype=np.float32)
     team.each(
         lambda some: extents(cells.points, cells.start, cells.centers, start, cell, some, extent, length),
         batches(n_cells, 200),
     )
-    behind = length - extent[np.searchsorted(keys, cell * n_cells + owner)]
+    behind = length - extent[np.searchsorted(keys, cell.astype(np.int64) * n_cells + owner)]
     return Near(start, cell, length, behind, behind - extent)
 
 

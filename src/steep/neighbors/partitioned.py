@@ -27,10 +27,9 @@ from steep.neighbors.refine import contested
 from steep.neighbors.stages import join_cells, probe_cells, radius_of, sweep
 
 CELL = 400  # points per cell: fewer make more pairs of cells, more make longer joins within
-NEAR = 128  # cells looked at around a cell; four times as many when the recall asks for it
+NEAR = 256  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
 NEAR_MOST = 1024
-NEAR_DEEP = 384  # cells looked at where labels vary: such points lie between clusters, among many far cells
-DEEP = 0.65  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
+DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 
 
 def join_partitioned(
@@ -68,8 +67,6 @@ def join_partitioned(
     watch.lap("across cells")
     if labels is not None:
         chosen = contested(lists.index, labels[cells.order])
-        if np.diff(near.start).min() < min(NEAR_DEEP, len(cells) - 1):
-            near, swept = _widened(cells, near, swept, team)
         probe_cells(cells, half, near, swept, chosen, DEEP, lists, team)
         watch.lap("where labels vary")
     distances, indices = _finish(cells, lists, include_self, team)
@@ -95,14 +92,6 @@ def _plan(
         if kept or n_near >= min(NEAR_MOST, len(cells) - 1):
             return near, reach, estimate, kept
         n_near *= 4
-
-
-def _widened(cells: Cells, near: Near, swept: Float32Array, team: Workers) -> tuple[Near, Float32Array]:
-    """Return more cells near each cell, and how far each pair of them has been swept."""
-    more = near_cells(cells, NEAR_DEEP, team)
-    wider = np.full(len(more.cell), -np.inf, dtype=np.float32)
-    wider[np.searchsorted(more.keys, near.keys)] = swept  # the nearest cells are among the nearer ones
-    return more, wider
 
 
 def _fill(cells: Cells, half: Float32Array, lists: Lists, team: Workers) -> None:

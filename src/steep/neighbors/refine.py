@@ -21,12 +21,11 @@ SHARE = 0.99  # of Σ v² carried by the points searched on
 def contested(index: IntArray, labels: Any, share: float = SHARE) -> npt.NDArray[np.bool_]:
     """Return which points to search on, from the neighbours so far (positions in ``labels``)."""
     energy = local_spread(index, labels) ** 2
-    order = np.argsort(energy)[::-1]
-    carried = np.cumsum(energy[order])
+    carried = np.sort(energy)[::-1]
+    np.cumsum(carried, out=carried)
     n_chosen = int(np.searchsorted(carried, share * carried[-1])) + 1
-    chosen = np.zeros(len(energy), dtype=np.bool_)
-    chosen[order[:n_chosen]] = True
-    return chosen & (energy > 0)
+    least = np.partition(energy, len(energy) - n_chosen)[len(energy) - n_chosen]
+    return np.asarray((energy >= least) & (energy > 0))  # equals stand or fall together
 
 
 def local_spread(index: IntArray, labels: Any) -> FloatArray:

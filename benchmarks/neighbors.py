@@ -194,9 +194,12 @@ def sklearn_tree(X, y):
 METHODS = {
     "steep": (steep_graph, {}),
     "steep .98": (steep_graph, {"recall": 0.98}),
+    "steep .97": (steep_graph, {"recall": 0.97}),
     "steep .985": (steep_graph, {"recall": 0.985}),
     "steep .99": (steep_graph, {"recall": 0.99}),
     "steep .995": (steep_graph, {"recall": 0.995}),
+    "steep .998": (steep_graph, {"recall": 0.998}),
+    "steep, 2 threads": (steep_graph, {"n_jobs": 2}),
     "steep .90 + labels": (steep_refined, {"recall": 0.90}),
     "steep .95 + labels": (steep_refined, {}),
     "steep .98 + labels": (steep_refined, {"recall": 0.98}),
@@ -237,8 +240,8 @@ WORKLOADS = {
     ),
     "features-1m": (
         lambda o: feature_like(20_000 if o.quick else 1_000_000, spread=WIDER),
-        ["steep", "steep .985", "steep .90 + labels", "steep .95 + labels",
-         "steep .99 + labels", "hnswlib ef=50",
+        ["steep", "steep, 2 threads", "steep .97", "steep .985", "steep .995", "steep .998", "steep .95 + labels",
+         "steep exact", "hnswlib ef=50",
          "faiss IVF nprobe=5", "pynndescent"],
     ),
     "cube-1m": (lambda o: cube(20_000 if o.quick else 1_000_000), ["steep", "sklearn KDTree"]),
@@ -302,7 +305,7 @@ def measure(workload, method, options):
             function(small, labels, **{**arguments, **engine})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     X, y, rows, truth = load(workload, options)
-    runs = 7 if len(X) < 5_000 else 3 if method.startswith("steep") and len(X) < 500_000 else 1
+    runs = 7 if len(X) < 5_000 else 3 if len(X) < 500_000 else 1
     cpu, wall = [], []
     for _ in range(runs):
         c, w = time.process_time(), time.perf_counter()
@@ -386,7 +389,8 @@ def ratio(table, workload, peer, ours):
 def fastest(table, workload, enough):
     """Our fastest method on a workload whose result is good enough."""
     rows = table.get(workload, {})
-    good = [m for m, r in rows.items() if m.startswith("steep") and "cpu_s" in r and enough(r)]
+    ours = [m for m in rows if m.startswith("steep") and "threads" not in m]
+    good = [m for m in ours if "cpu_s" in rows[m] and enough(rows[m])]
     return min(good, key=lambda m: rows[m]["cpu_s"], default="none")
 
 

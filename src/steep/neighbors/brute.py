@@ -6,7 +6,6 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 
-
 BLOCK = 128  # rows at a time: what is computed stays in the cache and its memory is used again
 
 

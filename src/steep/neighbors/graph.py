@@ -22,7 +22,7 @@ from steep.neighbors.points import unit_rows
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 FEW_FEATURES = 10  # up to here a tree prunes
-MEDIUM = 20_000  # up to here exact search by tiles is quick
+MEDIUM = 20_000  # up to here exact search is quick
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]

@@ -26,8 +26,10 @@ from steep.neighbors.recall import choose_reach, exact_rows, exact_sample, neede
 from steep.neighbors.refine import contested
 from steep.neighbors.stages import join_cells, probe_cells, radius_of, sweep
 
-CELL = 400  # points per cell: fewer make more pairs of cells, more make longer joins within
-NEAR = 256  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
+CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
+NEAR = (
+    200  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
+)
 NEAR_MOST = 1024
 DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 

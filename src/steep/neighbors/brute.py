@@ -32,8 +32,7 @@ def _best(
     Products shortlist, differences decide: equal points are exactly 0 apart and ties are seen as ties.
     """
     width = min(n_others + 4, len(points) - 1)
-    short = np.argpartition(squared, width - 1, axis=1)[:, :width]
-    short.sort(axis=1)
+    short = _shortlist(squared, width)
     distances = _distances(points, rows, short)
     order = np.argsort(distances, axis=1, kind="stable")[:, :n_others]
     indices = np.take_along_axis(short, order, axis=1)
@@ -48,6 +47,15 @@ def _best(
             best = np.argsort(found, kind="stable")[:n_others]
             distances[i], indices[i] = found[best], everyone[best]
     return distances, indices
+
+
+def _shortlist(squared: FloatArray, width: int) -> IntArray:
+    """Return the columns of the ``width`` least values of each row, ascending."""
+    least = squared <= np.partition(squared, width - 1, axis=1)[:, width - 1 : width]
+    columns = np.flatnonzero(least) % squared.shape[1]
+    if len(columns) == width * len(squared):  # no ties: half the time of sorting out which is where
+        return np.asarray(columns.reshape(-1, width))
+    return np.sort(np.argpartition(squared, width - 1, axis=1)[:, :width], axis=1)
 
 
 def _distances(points: FloatArray, rows: IntArray, others: IntArray) -> FloatArray:

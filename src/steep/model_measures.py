@@ -28,12 +28,14 @@ from steep.exceptions import InputError
 
 def misfit(around: Neighborhood) -> FloatArray:
     """Mean squared cross-fitted error of the model over the neighbourhood."""
-    return mean_over_neighbors(squared_errors(around), around, [around.indices.shape[1]])[0]
+    means: FloatArray = mean_over_neighbors(squared_errors(around), around, [around.indices.shape[1]])[0]
+    return means
 
 
 def border(around: Neighborhood) -> FloatArray:
     """Nearness of the model's border between classes, averaged over the neighbourhood."""
-    return mean_over_neighbors(nearness(around), around, [around.indices.shape[1]])[0]
+    means: FloatArray = mean_over_neighbors(nearness(around), around, [around.indices.shape[1]])[0]
+    return means
 
 
 def squared_errors(around: Neighborhood) -> FloatArray:

@@ -240,17 +240,17 @@ def rules(options):
         frame = pd.DataFrame(
             record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"]
         )
-        menus = {m: (m,) for m in frame["measure"].unique()}
-        default = ("misfit", "border") if record["task"] == "classification" else ("misfit",)
-        menus |= {"default": default, "default+variance": (*default, "variance")}
-        for (score, group), (name, menu) in product(frame.groupby("score"), menus.items()):
-            group = group[group["measure"].isin(menu)]
-            whole = 1 if record["task"] == "classification" else abs(record["arms"][f"equal|{score}"][1])
+        whole = {
+            s: 1.0 if s == "accuracy" else abs(record["arms"][f"equal|{s}"][1])
+            for s in frame["score"].unique()
+        }
+        for (score, group), (name, menu) in product(frame.groupby("score"), menus_of(frame).items()):
+            group = group[[pair in menu for pair in zip(group["measure"], group["k"], strict=True)]]
+            differences = np.array(group["folds"].tolist())
             for confidence in (0.3, 0.5, 0.7, 0.84, 0.98):
-                differences = np.array(group["folds"].tolist())
                 evidence = weigh_evidence(differences, 0.25, confidence, np.random.default_rng(0))
-                gain = 0.0 if evidence.chosen is None else group["gain"].iloc[evidence.chosen] * 100 / whole
-                rows.append((score, name, confidence, record["table"], gain))
+                gain = 0.0 if evidence.chosen is None else group["gain"].iloc[evidence.chosen]
+                rows.append((score, name, confidence, record["table"], 100 * gain / whole[score]))
     frame = pd.DataFrame(rows, columns=["score", "menu", "confidence", "table", "gain"])
     per_table = frame.groupby(["score", "menu", "confidence", "table"])["gain"].agg(list)
     figures = per_table.groupby(level=[0, 1, 2]).agg(settle).apply(pd.Series).reset_index()
@@ -259,6 +259,16 @@ def rules(options):
     record = {"command": "python benchmarks/weighting.py rules", "tables": sorted(frame["table"].unique())}
     record |= {"splits": len(records), "figures": figures.round(3).to_dict("records")}
     (RESULTS / "weighting-development.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def menus_of(frame):
+    """Every measure and k alone, the default ones together, and the paper's beside them."""
+    pairs = sorted(set(zip(frame["measure"], frame["k"], strict=True)))
+    menus = {f"{measure}, k={k}": {(measure, k)} for measure, k in pairs}
+    default = {(measure, k) for measure, k in pairs if measure in ASK_A_MODEL and k in (1, 5)}
+    if "accuracy" in set(frame["score"]) and "border" not in set(frame["measure"]):
+        return menus  # trials from before "border" was squared
+    return menus | {"default": default, "default and variance": default | {("variance", 20)}}
 
 
 def settle(tables):

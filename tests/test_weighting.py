@@ -266,6 +266,14 @@ def test_samples_of_weight_zero_are_not_asked_about():
     np.testing.assert_allclose(weighted.sample_weight_[own > 0], removed.sample_weight_)
 
 
+def test_the_callers_weights_change_the_model_that_is_asked():
+    X, y = DIABETES
+    own = np.where(np.arange(len(y)) % 2, 1.0, 1e-6)
+    asked = (VarianceWeighted(Ridge(), measure="misfit").fit(X, y, sample_weight=w) for w in (own, None))
+    weighted, plain = (model.sample_weight_ for model in asked)
+    assert not np.allclose(weighted / own, plain)
+
+
 def test_a_model_counts_each_sample_among_its_own_neighbours():
     with pytest.raises(
         InputError, match="include_self=False goes with measure='variance' only, got 'misfit'"

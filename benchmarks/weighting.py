@@ -71,9 +71,11 @@ RATIOS = {
 }
 
 
-def sizes_of(measure):
-    """The k to try: the defaults for measures that ask the model, the paper's for those that compare labels."""
-    return (1, 5) if measure in ASK_A_MODEL else (20,)
+def sizes_of(measure, task):
+    """The k to try: the defaults for the default measures, the paper's for the others."""
+    if task == "classification":
+        return (1, 5) if measure in ASK_A_MODEL else (20,)
+    return (1, 5, 20) if measure in ("variance", "misfit") else (20,)
 
 
 def split_and_scale(table, seed, n_train):
@@ -98,13 +100,14 @@ def arms_of(menu, default):
     return arms | {"cv:default": default} if set(default) <= set(menu) else arms
 
 
-def search_all(model, menu, X, y, seed, model_name, scores, repeats):
+def search_all(model, menu, X, y, seed, model_name, task, repeats):
     """One table of candidates; searches with the same seed share their folds, and so the control."""
     tables, seconds, scorers = [], {}, {}
-    for sizes in sorted({sizes_of(m) for m in menu}):
+    for sizes in sorted({sizes_of(m, task) for m in menu}):
         search = VarianceWeightedCV(
-            model, measure=[m for m in menu if sizes_of(m) == sizes], n_neighbors=sizes,
-            weight_ratio=RATIOS[model_name], scoring=list(scores), n_repeats=repeats, embedding=None, random_state=seed,
+            model, measure=[m for m in menu if sizes_of(m, task) == sizes], n_neighbors=sizes,
+            weight_ratio=RATIOS[model_name], scoring=list(SCORES[task]), n_repeats=repeats, embedding=None,
+            random_state=seed,
         ).fit(X, y)  # fmt: skip
         frame = pd.DataFrame(search.cv_results_)
         tables.append(frame if not tables else frame[frame["measure"].notna()])
@@ -124,8 +127,10 @@ def run_split(table, model_name, seed, options):
     line = names | {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
-        results, seconds, scorers = search_all(model, menu, X, y, seed, model_name, scores, options.repeats)
-        tester = Tester(model, X, y, X_test, y_test, scorers)
+        results, seconds, scorers = search_all(
+            model, menu, X, y, seed, model_name, table.task, options.repeats
+        )
+        tester = Tester(model, X, y, X_test, y_test, scorers, table.task)
         for score in scores:
             for arm, menu_of_arm in arms_of(menu, default).items():
                 chosen = choose(results, score, menu_of_arm, options.confidence, seed)
@@ -157,14 +162,15 @@ def choose(results, score, menu, confidence, seed):
 class Tester:
     """Outer test scores, each candidate fitted once."""
 
-    def __init__(self, model, X, y, X_test, y_test, scorers):
+    def __init__(self, model, X, y, X_test, y_test, scorers, task):
         self.model, self.data, self.test, self.scorers = model, (X, y), (X_test, y_test), scorers
+        self.task = task
         self.cache, self.variation = {}, {}
 
     def measured(self, measure, k):
         """Variation of the training part; all k of a measure at once."""
         if (measure, k) not in self.variation:
-            sizes = {k, *sizes_of(measure)}
+            sizes = {k, *sizes_of(measure, self.task)}
             measured = measure_all(
                 *self.data, self.model, measures=[measure], sizes=sorted(sizes), embedding=None
             )
@@ -265,10 +271,14 @@ def menus_of(frame):
     """Every measure and k alone, the default ones together, and the paper's beside them."""
     pairs = sorted(set(zip(frame["measure"], frame["k"], strict=True)))
     menus = {f"{measure}, k={k}": {(measure, k)} for measure, k in pairs}
-    default = {(measure, k) for measure, k in pairs if measure in ASK_A_MODEL and k in (1, 5)}
-    if "accuracy" in set(frame["score"]) and "border" not in set(frame["measure"]):
+    asked = {(measure, k) for measure, k in pairs if measure in ASK_A_MODEL}
+    with_variance = asked | {("variance", 20)}
+    if "accuracy" not in set(frame["score"]):
+        few = {("misfit", 1), ("misfit", 5)}
+        return menus | {"default": with_variance, "without variance": asked, "misfit, k=1 and 5": few}
+    if "border" not in set(frame["measure"]):
         return menus  # trials from before "border" was squared
-    return menus | {"default": default, "default and variance": default | {("variance", 20)}}
+    return menus | {"default": asked, "with variance": with_variance}
 
 
 def settle(tables):
@@ -357,11 +367,11 @@ def draw(per_table, path):
     from matplotlib import pyplot
 
     titles = {
-        "accuracy": "accuracy, points", "neg_mean_absolute_error": "MAE, % lower",
-        "worst_decile": "worst decile, % lower", "max_error": "largest error, % lower",
+        "accuracy": ("accuracy, points", 3), "neg_mean_absolute_error": ("MAE, % lower", 12),
+        "worst_decile": ("worst decile, % lower", 12), "max_error": ("largest error, % lower", 30),
     }  # fmt: skip
     figure, axes = pyplot.subplots(1, 4, figsize=(13, 5.2), layout="constrained")
-    for ax, (score, title) in zip(axes, titles.items(), strict=True):
+    for ax, (score, (title, limit)) in zip(axes, titles.items(), strict=True):
         rows = per_table[(per_table["model"] == "linear") & (per_table["score"] == score)]
         for arm, colour, label in (
             ("paper", "#b0b0b0", "fixed m=40, k=20"),
@@ -379,11 +389,13 @@ def draw(per_table, path):
                 label=label,
             )
         ax.axvline(0, color="black", lw=0.8)
-        ax.set_xlim(-8, 8)
+        ax.set_xlim(-limit, limit)
         ax.set_title(title, fontsize=10)
         ax.tick_params(labelsize=7)
     axes[0].legend(frameon=False, fontsize=8, loc="lower left")
-    figure.suptitle("Gain over equal weights on held-out splits, 95 % intervals (cut at ±8)", fontsize=11)
+    figure.suptitle(
+        "Gain over equal weights on held-out splits, 95 % intervals (cut at the axes)", fontsize=11
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 

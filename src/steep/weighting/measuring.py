@@ -29,9 +29,16 @@ class Measured(NamedTuple):
 
 
 def default_measures(estimator: Any, y: Any) -> tuple[str, ...]:
-    """Return the measures to try: what an estimator can be asked about itself."""
-    one_class_each = is_classifier(estimator) and type_of_target(y) in ("binary", "multiclass")
+    """Return the measures to try: what gained most on development tables, if the estimator can answer."""
+    if not is_classifier(estimator):
+        return ("variance", "misfit")
+    one_class_each = type_of_target(y) in ("binary", "multiclass")
     return ("misfit", "border") if one_class_each and hasattr(estimator, "predict_proba") else ("misfit",)
+
+
+def default_sizes(estimator: Any) -> tuple[int, ...]:
+    """Return the values of k to try: borders between classes blur over many neighbours, numbers less so."""
+    return (1, 5) if is_classifier(estimator) else (1, 5, 20)
 
 
 def sizes_for(measure: str, sizes: Sequence[int]) -> list[int]:

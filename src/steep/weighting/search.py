@@ -44,7 +44,7 @@ from steep.weighting.candidates import (
 )
 from steep.weighting.delegation import DelegatingEstimator
 from steep.weighting.evidence import Evidence, weigh_evidence
-from steep.weighting.measuring import default_measures, largest_size, measure_all, sizes_for
+from steep.weighting.measuring import default_measures, default_sizes, largest_size, measure_all, sizes_for
 from steep.weighting.optuna_search import optuna_candidates
 from steep.weighting.routing import fit_weighted, require_sample_weight, task_of
 from steep.weighting.scoring import describe_gain, resolve_scorers
@@ -62,15 +62,16 @@ class VarianceWeightedCV(DelegatingEstimator):
     estimator : estimator
         Anything that takes ``sample_weight``; with ``warm_start=True`` set on it, each fit goes on
         from the last one of its fold, which saves time.
-    n_neighbors : sequence of int, default (1, 5)
-        Values of k to try; one neighbour search serves all. Measures that compare labels need 3 and
-        leave out smaller ones.
+    n_neighbors : sequence of int, optional
+        Values of k to try; one neighbour search serves all. Default 1 and 5, for regressors also 20.
+        Measures that compare labels need 3 and leave out smaller ones.
     weight_ratio : sequence of float, default (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 40, 100)
         Values of m to try. 1, equal weights, is always among the candidates.
     measure : str or sequence of str, optional
         Measures to try, by name; see :mod:`steep.measures`. Default "misfit", the cross-fitted error of
-        the estimator itself, and for classifiers with ``predict_proba`` also "border", how undecided it
-        is. They are measured with the parameters the estimator was given, whatever ``param_grid`` tries.
+        the estimator itself, with the paper's "variance" for regressors and with "border", how undecided
+        it is, for classifiers with ``predict_proba``. A model is asked with the parameters it was given,
+        whatever ``param_grid`` tries.
     param_grid : mapping or list of mappings, optional
         Values for the wrapped estimator's own parameters, tried in every combination. The control
         is then the best equal-weight setting.
@@ -130,7 +131,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         self,
         estimator: Any,
         *,
-        n_neighbors: Sequence[int] = (1, 5),
+        n_neighbors: Sequence[int] | None = None,
         weight_ratio: Sequence[float] = DEFAULT_RATIOS,
         measure: str | Sequence[str] | None = None,
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
@@ -243,8 +244,8 @@ class VarianceWeightedCV(DelegatingEstimator):
         return names
 
     def _sizes(self, measures: Sequence[str]) -> tuple[int, ...]:
-        sizes = tuple(np.atleast_1d(self.n_neighbors).tolist())
-        sizes = tuple(check_count(k, name="n_neighbors") for k in sizes)
+        given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
+        sizes = tuple(check_count(k, name="n_neighbors") for k in np.atleast_1d(given).tolist())
         for measure in measures:
             sizes_for(measure, sizes)
         if self.search == "optuna":

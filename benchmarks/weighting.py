@@ -367,7 +367,7 @@ def draw(per_table, path):
     from matplotlib import pyplot
 
     titles = {
-        "accuracy": ("accuracy, points", 3), "neg_mean_absolute_error": ("MAE, % lower", 12),
+        "accuracy": ("accuracy, points", 6.5), "neg_mean_absolute_error": ("MAE, % lower", 12),
         "worst_decile": ("worst decile, % lower", 12), "max_error": ("largest error, % lower", 30),
     }  # fmt: skip
     figure, axes = pyplot.subplots(1, 4, figsize=(13, 5.2), layout="constrained")
@@ -392,7 +392,9 @@ def draw(per_table, path):
         ax.set_xlim(-limit, limit)
         ax.set_title(title, fontsize=10)
         ax.tick_params(labelsize=7)
-    axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), frameon=False, fontsize=9, ncols=2, loc="outside lower center"
+    )
     figure.suptitle(
         "Gain over equal weights on held-out splits, 95 % intervals (cut at the axes)", fontsize=11
     )

@@ -1,14 +1,16 @@
 """Does weighing help? The battery: tables × models × splits, every arm paired with equal weights.
 
     python benchmarks/weighting.py run --data FOLDER --model linear      # resumable, one JSON line per split
+    python benchmarks/weighting.py run --data FOLDER --measures noise …  # measures beside the default's
     python benchmarks/weighting.py summary                               # tables, written beside the lines
     python benchmarks/weighting.py cost --data FOLDER                    # what the neighbour search costs
-    python benchmarks/weighting.py rules --input DEVELOPMENT.jsonl       # how the rule of choice was settled
+    python benchmarks/weighting.py rules                                 # how measures and rule were settled
 
-One search per split scores every candidate (measure × ratio) on the training part alone; each arm is a
+A search per split scores every candidate (measure × k × ratio) on the training part alone; each arm is a
 choice from those candidates, refitted and scored once on the outer test part that no choice saw. The
-rule of choice and its menu were settled on development splits (``--first-seed 100 --keep-candidates``,
-then ``rules``): new splits of the same tables, none of them among the results.
+measures and the rule of choice were settled on development splits (``--first-seed 100 --keep-candidates``,
+then ``rules``): other splits of the same tables, none of them among the results. ``benchmarks/fresh_tables.py``
+makes a folder of tables that no choice has seen.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from steep import VarianceWeightedCV
-from steep.measures import MEASURES, variations
+from steep.measures import ASK_A_MODEL, MEASURES
 from steep.rescaling import rescale
-from steep.weighting.candidates import neighborhood
 from steep.weighting.evidence import weigh_evidence
+from steep.weighting.measuring import default_measures, measure_all
 from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"
-N_NEIGHBORS = (20,)
+DEVELOPMENT = RESULTS / "weighting-development.jsonl.gz"
 STRICT = 0.84  # one standard error, corrected for the number of candidates
 PAPER = ("variance", 20, 40.0)
 SCORES = {
@@ -60,14 +62,20 @@ MODELS = {
     ("boosting", "classification"): GradientBoostingClassifier(n_estimators=30, random_state=0),
     ("boosting", "regression"): GradientBoostingRegressor(n_estimators=30, random_state=0),
 }
-# The default menu of VarianceWeightedCV, and all measures for the model that is quick to fit.
-DEFAULT = ("variance", "noise")
-MENUS = {"linear": tuple(MEASURES), "mlp": DEFAULT, "boosting": DEFAULT}
+# The paper's measure beside the default ones of VarianceWeightedCV; "border" is for classes alone.
+MENU = ("variance", "misfit", "border")
 RATIOS = {
-    "linear": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0),
+    "linear": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0),
     "mlp": (0.1, 1.0, 10.0),
     "boosting": (0.1, 1.0, 10.0),
 }
+
+
+def sizes_of(measure, task):
+    """The k to try: the defaults for the default measures, the paper's for the others."""
+    if task == "classification":
+        return (1, 5) if measure in ASK_A_MODEL else (20,)
+    return (1, 5, 20) if measure in ("variance", "misfit") else (20,)
 
 
 def split_and_scale(table, seed, n_train):
@@ -86,49 +94,56 @@ def split_and_scale(table, seed, n_train):
     return (X - mean) / spread, y, (X_test - mean) / spread, y_test
 
 
-def arms_of(menu):
+def arms_of(menu, default):
     """Name → measures an arm may choose from."""
-    return {f"cv:{m}": (m,) for m in menu} | {"cv:default": DEFAULT}
+    arms = {f"cv:{m}": (m,) for m in menu}
+    return arms | {"cv:default": default} if set(default) <= set(menu) else arms
+
+
+def search_all(model, menu, X, y, seed, model_name, task, repeats):
+    """One table of candidates; searches with the same seed share their folds, and so the control."""
+    tables, seconds, scorers = [], {}, {}
+    for sizes in sorted({sizes_of(m, task) for m in menu}):
+        search = VarianceWeightedCV(
+            model, measure=[m for m in menu if sizes_of(m, task) == sizes], n_neighbors=sizes,
+            weight_ratio=RATIOS[model_name], scoring=list(SCORES[task]), n_repeats=repeats, embedding=None,
+            random_state=seed,
+        ).fit(X, y)  # fmt: skip
+        frame = pd.DataFrame(search.cv_results_)
+        tables.append(frame if not tables else frame[frame["measure"].notna()])
+        seconds = {name: seconds.get(name, 0.0) + spent for name, spent in search.seconds_.items()}
+        scorers = search.scorers_
+    return pd.concat(tables, ignore_index=True), seconds, scorers
 
 
 def run_split(table, model_name, seed, options):
     """All arms on one outer split: one line of results."""
     started = time.perf_counter()
-    model, menu = MODELS[model_name, table.task], MENUS[model_name]
+    model, scores = MODELS[model_name, table.task], SCORES[table.task]
+    menu = [m for m in options.measures if table.task == "classification" or m != "border"]
     X, y, X_test, y_test = split_and_scale(table, seed, options.n_train)
-    search = VarianceWeightedCV(
-        model, measure=menu, n_neighbors=N_NEIGHBORS, weight_ratio=RATIOS[model_name], scoring=list(SCORES[table.task]),
-        n_repeats=options.repeats, embedding=None, random_state=seed,
-    )  # fmt: skip
+    default = default_measures(model, y)
+    names = {"table": table.name, "task": table.task, "model": model_name, "seed": seed, "n_train": len(X)}
+    line = names | {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
-        search.fit(X, y)
-        tester = Tester(model, X, y, X_test, y_test, search)
-        line = {
-            "table": table.name,
-            "task": table.task,
-            "model": model_name,
-            "seed": seed,
-            "n_train": len(X),
-            "arms": {},
-        }
-        results = pd.DataFrame(search.cv_results_)
-        for score in SCORES[table.task]:
-            for arm, menu_of_arm in arms_of(menu).items():
+        results, seconds, scorers = search_all(
+            model, menu, X, y, seed, model_name, table.task, options.repeats
+        )
+        tester = Tester(model, X, y, X_test, y_test, scorers, table.task)
+        for score in scores:
+            for arm, menu_of_arm in arms_of(menu, default).items():
                 chosen = choose(results, score, menu_of_arm, options.confidence, seed)
                 line["arms"][f"{arm}|{score}"] = [chosen, tester.gain(chosen, score)]
-            strict = choose(results, score, DEFAULT, STRICT, seed)
-            line["arms"][f"cv:strict|{score}"] = [strict, tester.gain(strict, score)]
-            line["arms"][f"paper|{score}"] = [PAPER, tester.gain(PAPER, score)]
+            if "cv:default" in arms_of(menu, default):
+                strict = choose(results, score, default, STRICT, seed)
+                line["arms"][f"cv:strict|{score}"] = [strict, tester.gain(strict, score)]
+                line["arms"][f"paper|{score}"] = [PAPER, tester.gain(PAPER, score)]
             line["arms"][f"equal|{score}"] = [None, tester.score(None, score)]
-    if options.keep_candidates:
-        line["candidates"] = tester.every_candidate(results)
-    line |= {
-        "seconds": round(time.perf_counter() - started, 2),
-        "seconds_neighbors": round(search.seconds_["neighbors"], 3),
-    }
-    line["seconds_fits"] = round(search.seconds_["fits"], 3)
-    return line
+        if options.keep_candidates:
+            line["candidates"] = tester.every_candidate(results)
+    line["seconds"] = round(time.perf_counter() - started, 2)
+    return line | {f"seconds_{name}": round(spent, 3) for name, spent in seconds.items()}
 
 
 def choose(results, score, menu, confidence, seed):
@@ -147,10 +162,20 @@ def choose(results, score, menu, confidence, seed):
 class Tester:
     """Outer test scores, each candidate fitted once."""
 
-    def __init__(self, model, X, y, X_test, y_test, search):
-        self.model, self.data, self.test, self.scorers = model, (X, y), (X_test, y_test), search.scorers_
-        self.around = neighborhood(X, y, model, max(max(N_NEIGHBORS), PAPER[1]), None)
-        self.cache = {}
+    def __init__(self, model, X, y, X_test, y_test, scorers, task):
+        self.model, self.data, self.test, self.scorers = model, (X, y), (X_test, y_test), scorers
+        self.task = task
+        self.cache, self.variation = {}, {}
+
+    def measured(self, measure, k):
+        """Variation of the training part; all k of a measure at once."""
+        if (measure, k) not in self.variation:
+            sizes = {k, *sizes_of(measure, self.task)}
+            measured = measure_all(
+                *self.data, self.model, measures=[measure], sizes=sorted(sizes), embedding=None
+            )
+            self.variation |= measured.variation
+        return self.variation[measure, k]
 
     def score(self, candidate, score):
         """Score on the outer test part; None is equal weights."""
@@ -158,8 +183,8 @@ class Tester:
         if key not in self.cache:
             weights = np.ones(len(self.data[0]))
             if key is not None:
-                variation = variations(self.around, key[0], [key[1]])[0]
-                weights = rescale(variation, weight_ratio=key[2], clip=None if key == PAPER else 0.98)
+                clip = None if key == PAPER else 0.98
+                weights = rescale(self.measured(*key[:2]), weight_ratio=key[2], clip=clip)
             fitted = clone(self.model).fit(*self.data, sample_weight=weights)
             self.cache[key] = {
                 name: float(scorer(fitted, *self.test)) for name, scorer in self.scorers.items()
@@ -179,9 +204,8 @@ class Tester:
                 columns = [c for c in results if c.startswith("split") and c.endswith(f"_test_{score}")]
                 control = results[results["measure"].isna()].iloc[0][columns].to_numpy(float)
                 differences = row[columns].to_numpy(float) - control
-                rows.append(
-                    [*candidate, score, np.round(differences, 6).tolist(), self.gain(candidate, score)]
-                )
+                gain = round(self.gain(candidate, score), 5)
+                rows.append([*candidate, score, np.round(differences, 5).tolist(), gain])
         return rows
 
 
@@ -206,68 +230,95 @@ def run(options):
             print(f"{count}/{len(jobs)} {line['table']} seed {line['seed']}: {line['seconds']} s", flush=True)
 
 
+def read(path):
+    """The lines of a file of results, packed or not."""
+    import gzip
+
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+        return [json.loads(line) for line in lines]
+
+
 def rules(options):
-    """Gain on development splits of each rule: how sure to be, and which of those that count to take."""
-    records = [json.loads(line) for path in options.input for line in path.read_text().splitlines()]
-    menus = {
-        "variance": ("variance",),
-        "noise": ("noise",),
-        "variance+noise": DEFAULT,
-        "all": tuple(MEASURES),
-    }
+    """Gain on development splits by measure and by how sure to be; tables significantly better and worse."""
+    records = [record for path in options.input for record in read(path)]
     rows = []
     for record in records:
         frame = pd.DataFrame(
             record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"]
         )
-        for (score, group), (name, menu) in product(frame.groupby("score"), menus.items()):
-            group = group[group["measure"].isin(menu)]
-            scale = 100 / (
-                1 if record["task"] == "classification" else abs(record["arms"][f"equal|{score}"][1])
-            )
-            for confidence in (0.0, 0.3, 0.5, 0.7, 0.84, 0.98):
-                evidence = weigh_evidence(
-                    np.array(group["folds"].tolist()), 0.25, confidence, np.random.default_rng(0)
-                )
-                gain = 0.0 if evidence.chosen is None else group["gain"].iloc[evidence.chosen] * scale
-                rows.append((score, name, confidence, record["table"], gain))
-    table = pd.DataFrame(rows, columns=["score", "menu", "confidence", "table", "gain"])
-    means = (
-        table.groupby(["score", "confidence", "menu", "table"])["gain"].mean().groupby(level=[0, 1, 2]).mean()
-    )
-    print(means.unstack().round(2).to_string())
-    record = {"command": "python benchmarks/weighting.py rules", "tables": sorted(table["table"].unique())}
-    record |= {"splits": len(records), "mean_gain": means.round(3).reset_index().to_dict("records")}
+        whole = {
+            s: 1.0 if s == "accuracy" else abs(record["arms"][f"equal|{s}"][1])
+            for s in frame["score"].unique()
+        }
+        for (score, group), (name, menu) in product(frame.groupby("score"), menus_of(frame).items()):
+            group = group[[pair in menu for pair in zip(group["measure"], group["k"], strict=True)]]
+            differences = np.array(group["folds"].tolist())
+            for confidence in (0.3, 0.5, 0.7, 0.84, 0.98):
+                evidence = weigh_evidence(differences, 0.25, confidence, np.random.default_rng(0))
+                gain = 0.0 if evidence.chosen is None else group["gain"].iloc[evidence.chosen]
+                rows.append((score, name, confidence, record["table"], 100 * gain / whole[score]))
+    frame = pd.DataFrame(rows, columns=["score", "menu", "confidence", "table", "gain"])
+    per_table = frame.groupby(["score", "menu", "confidence", "table"])["gain"].agg(list)
+    figures = per_table.groupby(level=[0, 1, 2]).agg(settle).apply(pd.Series).reset_index()
+    with pd.option_context("display.width", 200, "display.max_rows", 500):
+        print(figures.round(3).to_string(index=False))
+    record = {"command": "python benchmarks/weighting.py rules", "tables": sorted(frame["table"].unique())}
+    record |= {"splits": len(records), "figures": figures.round(3).to_dict("records")}
     (RESULTS / "weighting-development.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
+def menus_of(frame):
+    """Every measure and k alone, the default ones together, and the paper's beside them."""
+    pairs = sorted(set(zip(frame["measure"], frame["k"], strict=True)))
+    menus = {f"{measure}, k={k}": {(measure, k)} for measure, k in pairs}
+    asked = {(measure, k) for measure, k in pairs if measure in ASK_A_MODEL}
+    with_variance = asked | {("variance", 20)}
+    if "accuracy" not in set(frame["score"]):
+        few = {("misfit", 1), ("misfit", 5)}
+        return menus | {"default": with_variance, "without variance": asked, "misfit, k=1 and 5": few}
+    if "border" not in set(frame["measure"]):
+        return menus  # trials from before "border" was squared
+    return menus | {"default": asked, "with variance": with_variance}
+
+
+def settle(tables):
+    """Mean gain over tables, and how many are better or worse at 95 % (as far as few splits can tell)."""
+    means, halves = np.array([(mean, plain) for mean, _, plain in map(interval, tables)]).T
+    counts = {"wins": int((means > halves).sum()), "losses": int((means < -halves).sum())}
+    return {"mean_gain": float(means.mean())} | counts | {"worst_table": float(means.min())}
+
+
 def cost(options):
-    """Share of the default search that goes to neighbours and measures, table by table."""
+    """Share of the default search that goes to neighbours, to cross-fitting and to fits, table by table."""
     rows = []
     for task in SCORES:
+        model = clone(MODELS["linear", task])
+        model.set_params(**({"warm_start": False} if task == "classification" else {}))
+        warm_up(model)
         for table in load_tables(options.data, task):
             X, y, _, _ = split_and_scale(table, 0, 1500)
-            model = clone(MODELS["linear", task]).set_params(
-                **({"warm_start": False} if task == "classification" else {})
-            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
                 seconds = VarianceWeightedCV(model, random_state=0).fit(X, y).seconds_
             rows.append({"table": table.name, "task": task, "samples": len(X)} | seconds)
-            rows[-1]["share"] = seconds["neighbors"] / (seconds["neighbors"] + seconds["fits"])
+            rows[-1]["share"] = seconds["neighbors"] / sum(seconds.values())
             print({k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True)
-    frame = pd.DataFrame(rows)
-    shares = (
-        frame.groupby("task")["neighbors"].sum()
-        / frame.groupby("task")[["neighbors", "fits"]].sum().sum(axis=1)
-    ).round(4)
+    parts = pd.DataFrame(rows).groupby("task")[["neighbors", "cross_fitting", "fits"]].sum()
+    shares = parts.div(parts.sum(axis=1), axis=0).round(4)
     print(shares.to_string())
-    record = {
-        "command": "python benchmarks/weighting.py cost",
-        "share_of_time": shares.to_dict(),
-        "tables": rows,
-    }
+    record = {"command": "python benchmarks/weighting.py cost", "share_of_time": shares.to_dict("index")}
+    record |= {"note": "after one search that loads and compiles what a process needs once", "tables": rows}
     (RESULTS / "weighting-cost.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def warm_up(model):
+    """One search on made-up data of several widths: compiled kernels are loaded once per process."""
+    rng = np.random.default_rng(0)
+    for width in (3, 8, 30):
+        X = rng.normal(size=(1500, width))
+        y = X[:, 0] + rng.normal(size=1500)
+        y = (y > 0).astype(int) if hasattr(model, "predict_proba") else y
+        VarianceWeightedCV(model, weight_ratio=(1, 3), random_state=0).fit(X, y)
 
 
 def interval(values):
@@ -282,7 +333,7 @@ def interval(values):
 
 def summarize(paths):
     """Per model, task, score and arm: mean gain over tables, wins, ties and losses at 95 %."""
-    records = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    records = [record for path in paths for record in read(path)]
     rows, tables = [], []
     frame = pd.DataFrame(
         {"model": r["model"], "task": r["task"], "table": r["table"], "seed": r["seed"], "arm": arm, "score": score,
@@ -301,15 +352,14 @@ def summarize(paths):
     per_table = pd.DataFrame(tables)
     for keys, group in per_table.groupby(["model", "task", "score", "arm"]):
         rows.append(dict(zip(("model", "task", "score", "arm"), keys, strict=True)) | {
-            "mean_gain": group["gain"].mean(), "tables": len(group),
+            "mean_gain": group["gain"].mean(), "median_gain": group["gain"].median(), "tables": len(group),
             "wins": int((group["gain"] - group["half_width_uncorrected"] > 0).sum()),
             "losses": int((group["gain"] + group["half_width_uncorrected"] < 0).sum()),
             "wins_corrected": int((group["gain"] - group["half_width"] > 0).sum()),
             "losses_corrected": int((group["gain"] + group["half_width"] < 0).sum()),
             "kept_equal": group["kept_equal"].mean(),
         })  # fmt: skip
-    shares = [r["seconds_neighbors"] / (r["seconds_neighbors"] + r["seconds_fits"]) for r in records]
-    return pd.DataFrame(rows), per_table, {"neighbour_share_of_search": float(np.mean(shares))}
+    return pd.DataFrame(rows), per_table
 
 
 def draw(per_table, path):
@@ -317,11 +367,11 @@ def draw(per_table, path):
     from matplotlib import pyplot
 
     titles = {
-        "accuracy": "accuracy, points", "neg_mean_absolute_error": "MAE, % lower",
-        "worst_decile": "worst decile, % lower", "max_error": "largest error, % lower",
+        "accuracy": ("accuracy, points", 6.5), "neg_mean_absolute_error": ("MAE, % lower", 12),
+        "worst_decile": ("worst decile, % lower", 12), "max_error": ("largest error, % lower", 30),
     }  # fmt: skip
     figure, axes = pyplot.subplots(1, 4, figsize=(13, 5.2), layout="constrained")
-    for ax, (score, title) in zip(axes, titles.items(), strict=True):
+    for ax, (score, (title, limit)) in zip(axes, titles.items(), strict=True):
         rows = per_table[(per_table["model"] == "linear") & (per_table["score"] == score)]
         for arm, colour, label in (
             ("paper", "#b0b0b0", "fixed m=40, k=20"),
@@ -339,32 +389,39 @@ def draw(per_table, path):
                 label=label,
             )
         ax.axvline(0, color="black", lw=0.8)
-        ax.set_xlim(-8, 8)
+        ax.set_xlim(-limit, limit)
         ax.set_title(title, fontsize=10)
         ax.tick_params(labelsize=7)
-    axes[0].legend(frameon=False, fontsize=8, loc="lower left")
-    figure.suptitle("Gain over equal weights on held-out splits, 95 % intervals (cut at ±8)", fontsize=11)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), frameon=False, fontsize=9, ncols=2, loc="outside lower center"
+    )
+    figure.suptitle(
+        "Gain over equal weights on held-out splits, 95 % intervals (cut at the axes)", fontsize=11
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
 def summary(options):
-    paths = options.input or sorted(RESULTS.glob("weighting-*.jsonl"))
-    overall, per_table, cost = summarize(paths)
+    paths = options.input or sorted(RESULTS.glob("weighting-linear*.jsonl")) + [
+        path for name in ("mlp", "boosting") if (path := RESULTS / f"weighting-{name}.jsonl").exists()
+    ]
+    overall, per_table = summarize(paths)
     with pd.option_context("display.width", 200, "display.max_rows", 500):
         print(overall.round(3).to_string(index=False))
-    print(cost)
     versions = {name: version(name) for name in ("steep", "numpy", "scikit-learn")} | {
         "python": platform.python_version()
     }
-    record = {"command": "python benchmarks/weighting.py summary", "versions": versions, "cost": cost}
+    record = {"command": "python benchmarks/weighting.py summary", "versions": versions}
     record |= {
         "overall": overall.round(4).to_dict("records"),
         "tables": per_table.round(4).to_dict("records"),
     }
+    target = options.output or (None if options.input else RESULTS / "weighting.json")
+    if target:
+        target.write_text(json.dumps(record, indent=1) + "\n")
     if not options.input:
         draw(per_table, RESULTS.parents[1] / "docs" / "images" / "weighting.png")
-        (RESULTS / "weighting.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 def main():
@@ -376,12 +433,13 @@ def main():
     runner.add_argument(
         "--data", type=Path, help="folder of CSV tables, target last; default: tables of installed packages"
     )
+    runner.add_argument("--measures", nargs="+", default=list(MENU), choices=list(MEASURES))
     runner.add_argument("--model", choices=("linear", "mlp", "boosting"), default="linear")
     runner.add_argument("--task", nargs="+", default=list(SCORES), choices=list(SCORES))
     runner.add_argument("--only", nargs="+", help="names of tables")
     runner.add_argument("--seeds", type=int, default=10)
     runner.add_argument("--first-seed", type=int, default=0)
-    runner.add_argument("--n-train", type=int, default=1500, help="training samples at most")
+    runner.add_argument("--n-train", type=int, default=4000, help="training samples at most")
     runner.add_argument("--repeats", type=int, default=2, help="repeats of the 5 inner folds")
     runner.add_argument("--confidence", type=float, default=0.5)
     runner.add_argument("--keep-candidates", action="store_true")
@@ -389,13 +447,14 @@ def main():
     runner.add_argument("--output", type=Path)
     runner.set_defaults(call=run)
     ruler = commands.add_parser("rules")
-    ruler.add_argument("--input", type=Path, nargs="+", required=True)
+    ruler.add_argument("--input", type=Path, nargs="+", default=[DEVELOPMENT])
     ruler.set_defaults(call=rules)
     coster = commands.add_parser("cost")
     coster.add_argument("--data", type=Path)
     coster.set_defaults(call=cost)
     summer = commands.add_parser("summary")
     summer.add_argument("--input", type=Path, nargs="+")
+    summer.add_argument("--output", type=Path)
     summer.set_defaults(call=summary)
     options = parser.parse_args()
     options.call(options)

@@ -236,3 +236,46 @@ ROWS_ARE_NEIGHBOURS = {"check_sample_weight_equivalence_on_dense_data": REASON}
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(("estimator", "data"), [(LogisticRegression(), MOONS), (Ridge(), DIABETES)])
+def test_a_measure_may_ask_the_estimator_itself(estimator, data):
+    X, y = data
+    model = VarianceWeighted(estimator, measure="misfit", n_neighbors=1, weight_ratio=0.1).fit(X, y)
+    errors = np.abs(y - model.predict(X))
+    wrong = errors >= np.quantile(errors, 0.9)
+    assert model.sample_weight_[wrong].mean() < 0.7 * model.sample_weight_[~wrong].mean()
+    assert model.sample_weight_.mean() == pytest.approx(1)
+
+
+def test_light_weights_on_the_misfit_resist_outliers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1))
+    y = 2 * X[:, 0] + 0.1 * rng.normal(size=200)
+    y[:20] += 30 * X[:20, 0]
+    plain = Ridge().fit(X, y).coef_[0]
+    robust = VarianceWeighted(Ridge(), measure="misfit", n_neighbors=1, weight_ratio=0.001).fit(X, y)
+    assert abs(robust.estimator_.coef_[0] - 2) < 0.3 * abs(plain - 2)
+
+
+def test_samples_of_weight_zero_are_not_asked_about():
+    X, y = DIABETES
+    own = (np.arange(len(y)) % 4 > 0).astype(float)
+    weighted = VarianceWeighted(Ridge(), measure="misfit", n_neighbors=5).fit(X, y, sample_weight=own)
+    removed = VarianceWeighted(Ridge(), measure="misfit", n_neighbors=5).fit(X[own > 0], y[own > 0])
+    np.testing.assert_allclose(weighted.sample_weight_[own > 0], removed.sample_weight_)
+
+
+def test_the_callers_weights_change_the_model_that_is_asked():
+    X, y = DIABETES
+    own = np.where(np.arange(len(y)) % 2, 1.0, 1e-6)
+    asked = (VarianceWeighted(Ridge(), measure="misfit").fit(X, y, sample_weight=w) for w in (own, None))
+    weighted, plain = (model.sample_weight_ for model in asked)
+    assert not np.allclose(weighted / own, plain)
+
+
+def test_a_model_counts_each_sample_among_its_own_neighbours():
+    with pytest.raises(
+        InputError, match="include_self=False goes with measure='variance' only, got 'misfit'"
+    ):
+        VarianceWeighted(Ridge(), measure="misfit", include_self=False).fit(*DIABETES)

@@ -13,9 +13,11 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from steep import VarianceWeightedCV, sample_weights
+from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.weighting.evidence import weigh_evidence
 
@@ -64,6 +66,59 @@ def test_scores_are_those_of_weights_from_the_training_folds_alone():
             assert row[f"split{j}_test_score"] == pytest.approx(plain.score(X[test], y[test]))
 
 
+@pytest.mark.parametrize("measure", ["misfit", "border"])
+def test_a_model_is_asked_about_the_training_folds_alone(measure):
+    X, y = MOONS
+    folds = list(KFold(3, shuffle=True, random_state=1).split(X))
+    grid = SMALL | {"measure": measure, "n_neighbors": (1, 5), "cv": folds}
+    results = pd.DataFrame(VarianceWeightedCV(LogisticRegression(), **grid).fit(X, y).cv_results_)
+    assert set(results["n_neighbors"].dropna()) == {1, 5}
+    for _, row in results[results["weight_ratio"] != 1].iterrows():
+        for j, (train, test) in enumerate(folds):
+            params = {name: row[name] for name in ("measure", "n_neighbors", "weight_ratio")}
+            alone = VarianceWeighted(LogisticRegression(), clip=0.98, **params).fit(X[train], y[train])
+            assert row[f"split{j}_test_score"] == pytest.approx(alone.score(X[test], y[test]))
+
+
+def measures_tried(estimator, y, **kwargs):
+    folds = KFold(2, shuffle=True, random_state=0)
+    model = VarianceWeightedCV(estimator, weight_ratio=(1, 3), cv=folds, **kwargs).fit(MOONS[0], y)
+    return {
+        (m, k) for m, k in zip(*(model.cv_results_[c] for c in ("measure", "n_neighbors")), strict=True) if m
+    }
+
+
+def test_the_default_measures_are_what_an_estimator_can_be_asked():
+    y = MOONS[1]
+    both, misfit = (
+        {("misfit", 1), ("misfit", 5), ("border", 1), ("border", 5)},
+        {("misfit", 1), ("misfit", 5)},
+    )
+    assert measures_tried(LogisticRegression(), y) == both
+    assert measures_tried(make_pipeline(StandardScaler(), LogisticRegression()), y) == both
+    numbers = misfit | {("misfit", 20), ("variance", 5), ("variance", 20)}
+    assert measures_tried(LinearSVC(), y) == misfit
+    assert measures_tried(Ridge(), y.astype(float)) == numbers
+    several = np.column_stack([y, 1 - y])
+    assert measures_tried(DecisionTreeClassifier(max_depth=3, random_state=0), several) == misfit
+    assert measures_tried(Ridge(), several.astype(float)) == numbers
+
+
+def test_measures_that_compare_labels_leave_out_neighbourhoods_too_small_for_them():
+    tried = measures_tried(
+        Ridge(), MOONS[1].astype(float), measure=("variance", "misfit"), n_neighbors=(1, 4)
+    )
+    assert tried == {("variance", 4), ("misfit", 1), ("misfit", 4)}
+
+
+def test_the_time_of_neighbours_cross_fitting_and_fits_is_told_apart():
+    seconds = VarianceWeightedCV(Ridge(), random_state=0).fit(*DIABETES).seconds_
+    assert list(seconds) == ["neighbors", "cross_fitting", "fits"]
+    assert all(spent > 0 for spent in seconds.values())
+    plain = VarianceWeightedCV(Ridge(), **SMALL).fit(*DIABETES).seconds_
+    assert plain["cross_fitting"] < 0.01 * plain["fits"]
+
+
 def test_a_grid_of_estimator_parameters_is_searched_too():
     model = VarianceWeightedCV(Ridge(), param_grid={"alpha": [0.1, 10.0]}, **SMALL).fit(*DIABETES)
     assert len(model.cv_results_["params"]) == 2 * (1 + 2 * 2)
@@ -89,7 +144,7 @@ def test_useless_weights_are_refused():
         Ridge(), scoring="neg_mean_squared_error", confidence=0.98, random_state=0
     ).fit(X, y)
     assert model.best_params_["weight_ratio"] == 1
-    assert model.verdict_.startswith("equal weights were kept: the best of 36 candidates")
+    assert model.verdict_.startswith("equal weights were kept: the best of 40 candidates")
 
 
 def test_weights_that_help_are_chosen_and_help_on_fresh_data():
@@ -103,10 +158,8 @@ def test_weights_that_help_are_chosen_and_help_on_fresh_data():
     assert "points (95 % interval" in model.verdict_
     assert "10 paired fits); equal weights were not chosen" in model.verdict_
     assert model.score(*fresh) > LogisticRegression().fit(X, y).score(*fresh)
-    expected = sample_weights(
-        X, y, clip=0.98, **{k: model.best_params_[k] for k in ("n_neighbors", "weight_ratio")}
-    )
-    np.testing.assert_allclose(model.sample_weight_, expected)
+    alone = VarianceWeighted(LogisticRegression(), clip=0.98, **model.best_params_).fit(X, y)
+    np.testing.assert_allclose(model.sample_weight_, alone.sample_weight_)
 
 
 def test_several_scores_are_kept_and_the_first_decides():
@@ -151,6 +204,10 @@ def test_optuna_proposes_candidates_within_the_ranges():
     assert len(ratios) == 7
     assert all(0.2 <= r <= 5 for r in ratios)
     assert all(5 <= k <= 15 for k in sizes[1:])
+    small = SMALL | {"n_neighbors": (1, 4), "measure": ("variance", "misfit")}
+    model = VarianceWeightedCV(LogisticRegression(), search="optuna", n_trials=12, **small).fit(*MOONS)
+    table = pd.DataFrame(model.cv_results_)
+    assert (table.loc[table["measure"] == "variance", "n_neighbors"] >= 3).all()
     assert "score" in model.verdict_
 
 

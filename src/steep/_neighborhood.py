@@ -20,11 +20,16 @@ _RECALL = 0.99
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """Points, labels and neighbour graph of a data set; column 0 of a graph with self is the point."""
+    """Points, labels and neighbour graph of a data set; column 0 of a graph with self is the point.
+
+    ``predicted`` are the predictions of a model that has not seen the sample, in the columns of the
+    labels (one per class); only the measures that ask a model need them.
+    """
 
     points: FloatArray
     labels: Labels
     indices: npt.NDArray[np.integer[Any]]
+    predicted: FloatArray | None = None
 
     @classmethod
     def of(

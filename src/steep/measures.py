@@ -11,6 +11,11 @@ classes:
     smoothed        variance over S of the leave-one-out means: steepness with noise averaged out
     density         variance divided by a bounded k-NN density, Eq. J2* (the paper left p(x) out)
 
+Two more ask the model that is to be trained (:mod:`steep.model_measures`):
+
+    misfit          mean squared cross-fitted error over S: where does the model fall short?
+    border          nearness to the model's border between classes: where is it undecided?
+
 Each is one function of a :class:`Neighborhood` and returns values ≥ 0 of shape ``(n_samples,)``;
 ``slope + noise`` is the variance. ``measure_variation`` calls them by name on data.
 """
@@ -18,6 +23,7 @@ Each is one function of a :class:`Neighborhood` and returns values ≥ 0 of shap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +33,7 @@ from steep._labels import Labels, Task, one_hot
 from steep._neighborhood import Neighborhood
 from steep._validation import FloatArray, check_choice, check_vector
 from steep.local_variance import prefix_variances
+from steep.model_measures import border, mean_over_neighbors, misfit, nearness, no_model, squared_errors
 
 # Rows worked on at once, to bound the (rows, k, n_features) block in memory.
 _BLOCK = 4096
@@ -143,7 +150,20 @@ MEASURES: dict[str, Measure] = {
     "ambiguity": ambiguity,
     "smoothed": smoothed,
     "density": density,
+    "misfit": misfit,
+    "border": border,
 }
+
+# What the measures that ask a model average over the neighbours; a sample alone will do (k = 1).
+ASK_A_MODEL: dict[str, Measure] = {"misfit": squared_errors, "border": nearness}
+
+# Fewer labels than this have no local fit, and hardly a variance.
+_SMALLEST_NEIGHBORHOOD = 3
+
+
+def smallest_size(measure: str) -> int:
+    """Return the smallest k that a measure makes sense for."""
+    return 1 if measure in ASK_A_MODEL else _SMALLEST_NEIGHBORHOOD
 
 
 def measure_variation(
@@ -163,7 +183,7 @@ def measure_variation(
     X, y, n_neighbors, neighbors, task, n_jobs
         See :func:`steep.neighbor_variance`; a graph given must count each sample among its own neighbours.
     measure : str or callable, default "variance"
-        One of ``MEASURES``, or a callable ``measure(X, y)`` that returns values ≥ 0.
+        One of ``MEASURES`` that asks no model, or a callable ``measure(X, y)`` that returns values ≥ 0.
 
     Returns
     -------
@@ -178,6 +198,8 @@ def measure_variation(
     if callable(measure):
         return check_vector(measure(X, y), name="measure(X, y)", n_samples=len(X), minimum=0.0)
     check_choice(measure, name="measure", choices=tuple(MEASURES))
+    if measure in ASK_A_MODEL:
+        raise no_model(measure)
     around = Neighborhood.of(X, y, n_neighbors=n_neighbors, neighbors=neighbors, task=task, n_jobs=n_jobs)
     return MEASURES[measure](around)
 
@@ -186,5 +208,7 @@ def variations(around: Neighborhood, measure: str, sizes: Sequence[int]) -> Floa
     """Variation for every k in ``sizes`` from one graph, ``(len(sizes), n_samples)``."""
     if measure == "variance":
         return prefix_variances(around.labels, around.indices, sizes)
-    narrowed = (Neighborhood(around.points, around.labels, around.indices[:, :k]) for k in sizes)
+    if measure in ASK_A_MODEL:
+        return mean_over_neighbors(ASK_A_MODEL[measure](around), around, sizes)
+    narrowed = (replace(around, indices=around.indices[:, :k]) for k in sizes)
     return np.array([MEASURES[measure](part) for part in narrowed])

@@ -12,13 +12,12 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from steep._neighborhood import Neighborhood
 from steep._validation import FloatArray
-from steep.measures import variations
 from steep.rescaling import rescale
-from steep.weighting.routing import fit_weighted, task_of
+from steep.weighting.measuring import Measured, largest_size, measure_all, sizes_for
+from steep.weighting.routing import fit_weighted
 from steep.weighting.scoring import Scorer
-from steep.weighting.weights import embed
+from steep.weighting.shared_graph import SharedGraph
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,11 @@ class Candidate:
 
 
 class Fold(NamedTuple):
-    """Rows of a split and, for every measure and k, the variation of its training rows."""
+    """Rows of a split, and what was measured on its training rows."""
 
     train: npt.NDArray[np.intp]
     test: npt.NDArray[np.intp]
-    variation: dict[tuple[str, int], FloatArray]
-    seconds: float
+    measured: Measured
 
 
 def grid(
@@ -60,7 +58,9 @@ def grid(
     candidates = []
     for params in settings:
         candidates.append(Candidate(params=params))
-        candidates += [Candidate(m, k, r, params) for m in measures for k in n_neighbors for r in ratios]
+        candidates += [
+            Candidate(m, k, r, params) for m in measures for k in sizes_for(m, n_neighbors) for r in ratios
+        ]
     return candidates
 
 
@@ -70,26 +70,20 @@ def prepare_fold(
     rows: Any,
     *,
     estimator: Any,
-    measures: Sequence[str],
-    sizes: Sequence[int],
-    embedding: Any,
+    graph: SharedGraph | None,
+    sample_weight: FloatArray | None,
+    **measuring: Any,
 ) -> Fold:
-    """Search the neighbours of the training rows once, for the largest k."""
+    """Measure the training rows, and nothing but them."""
     started = time.perf_counter()
     train, test = rows
-    around = neighborhood(
-        _safe_indexing(X, train), _safe_indexing(y, train), estimator, max(sizes), embedding
-    )
-    variation = {}
-    for measure in measures:
-        for k, values in zip(sizes, variations(around, measure, sizes), strict=True):
-            variation[measure, k] = values
-    return Fold(train, test, variation, time.perf_counter() - started)
-
-
-def neighborhood(X: Any, y: Any, estimator: Any, n_neighbors: int, embedding: Any) -> Neighborhood:
-    """Embedded samples with their neighbours, labels read as the estimator reads them."""
-    return Neighborhood.of(embed(X, embedding), y, n_neighbors=n_neighbors, task=task_of(estimator))
+    own = None if sample_weight is None else sample_weight[train]
+    size = largest_size(measuring["measures"], measuring["sizes"])
+    neighbors = None if graph is None else graph.within(train, size)
+    X_train, y_train = _safe_indexing(X, train), _safe_indexing(y, train)
+    spent = time.perf_counter() - started
+    measured = measure_all(X_train, y_train, estimator, sample_weight=own, neighbors=neighbors, **measuring)
+    return Fold(train, test, measured._replace(seconds_neighbors=measured.seconds_neighbors + spent))
 
 
 def score_fold(
@@ -117,7 +111,7 @@ def score_fold(
     for row, candidate in zip(scores, candidates, strict=True):
         if not reuse or (candidate.is_control and candidate.params):
             model = clone(estimator).set_params(**candidate.params)
-        weights = own * candidate_weights(candidate, fold.variation, len(own), rescaling)
+        weights = own * candidate_weights(candidate, fold.measured.variation, len(own), rescaling)
         fit_weighted(model, X_train, y_train, weights, dict(params))
         row[:] = [scorer(model, X_test, y_test, **extra) for scorer in scorers.values()]
     return scores

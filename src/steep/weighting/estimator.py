@@ -10,10 +10,12 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from steep._validation import FloatArray, check_sample_weight
+from steep._validation import FloatArray, check_count, check_sample_weight
 from steep.exceptions import InputError
-from steep.rescaling import Method
+from steep.measures import ASK_A_MODEL
+from steep.rescaling import Method, rescale
 from steep.weighting.delegation import DelegatingEstimator
+from steep.weighting.measuring import measure_all
 from steep.weighting.routing import fit_weighted, require_sample_weight, task_of
 from steep.weighting.weights import sample_weights
 
@@ -26,7 +28,8 @@ class VarianceWeighted(DelegatingEstimator):
     estimator : estimator
         Anything whose ``fit`` takes ``sample_weight``, or a pipeline or search that ends in one.
     n_neighbors, weight_ratio, measure, method, clip, embedding, include_self, n_jobs
-        See :func:`sample_weights`. Weights come from the data given to ``fit`` alone.
+        See :func:`sample_weights`. Weights come from the data given to ``fit`` alone. ``measure`` may also
+        be "misfit" or "border", which ask the estimator itself; 1 neighbour is enough for them.
 
     Attributes
     ----------
@@ -90,22 +93,26 @@ class VarianceWeighted(DelegatingEstimator):
             Further arguments for the wrapped estimator's ``fit``.
         """
         require_sample_weight(self.estimator)
-        self.sample_weight_ = self._weights(X, y, sample_weight)
-        self.estimator_ = fit_weighted(
-            clone(self.estimator), X, y, self.sample_weight_, self._fit_params(params)
-        )
+        extra = self._fit_params(params)
+        self.sample_weight_ = self._weights(X, y, sample_weight, extra)
+        self.estimator_ = fit_weighted(clone(self.estimator), X, y, self.sample_weight_, extra)
         return self
 
-    def _weights(self, X: Any, y: Any, sample_weight: Any) -> FloatArray:
+    def _weights(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> FloatArray:
         n_samples = _num_samples(X)
         if n_samples == 1:
             raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
         given = check_sample_weight(sample_weight, n_samples)
         used = np.flatnonzero(given)
+        if used.size < n_samples:
+            X, y = _safe_indexing(X, used), _safe_indexing(y, used)
         variance_weights = np.zeros(n_samples)
+        if isinstance(self.measure, str) and self.measure in ASK_A_MODEL:
+            variance_weights[used] = self._model_weights(X, y, given[used], params)
+            return variance_weights * given
         variance_weights[used] = sample_weights(
-            X if used.size == n_samples else _safe_indexing(X, used),
-            y if used.size == n_samples else _safe_indexing(y, used),
+            X,
+            y,
             n_neighbors=self.n_neighbors,
             weight_ratio=self.weight_ratio,
             measure=self.measure,
@@ -117,3 +124,23 @@ class VarianceWeighted(DelegatingEstimator):
             n_jobs=self.n_jobs,
         )
         return variance_weights * given
+
+    def _model_weights(self, X: Any, y: Any, own: FloatArray, params: dict[str, Any]) -> FloatArray:
+        """Weights by a measure that asks the estimator itself."""
+        if not self.include_self:
+            raise InputError(
+                f"include_self=False goes with measure='variance' only, got {self.measure!r}; leave it out"
+            )
+        measured = measure_all(
+            X,
+            y,
+            self.estimator,
+            measures=[str(self.measure)],
+            sizes=[check_count(self.n_neighbors, name="n_neighbors")],
+            embedding=self.embedding,
+            sample_weight=own,
+            params=params,
+            n_jobs=self.n_jobs,
+        )
+        (variation,) = measured.variation.values()
+        return rescale(variation, weight_ratio=self.weight_ratio, method=self.method, clip=self.clip)

@@ -10,6 +10,7 @@ import numpy as np
 from steep._validation import FloatArray, check_count
 from steep.exceptions import MissingExtraError
 from steep.weighting.candidates import Candidate
+from steep.weighting.measuring import sizes_for
 
 Space = tuple[Sequence[str], Sequence[int], Sequence[float], Sequence[Mapping[str, Any]]]
 
@@ -41,9 +42,11 @@ def optuna_candidates(
         study = optuna.create_study(direction="maximize", sampler=sampler)
         for number in range(check_count(n_trials, name="n_trials")):
             trial = study.ask()
+            measure = trial.suggest_categorical("measure", list(measures))
+            n_neighbors = trial.suggest_int("n_neighbors", min(sizes), max(sizes))
             candidate = Candidate(
-                measure=trial.suggest_categorical("measure", list(measures)),
-                n_neighbors=trial.suggest_int("n_neighbors", min(sizes), max(sizes)),
+                measure=measure,
+                n_neighbors=max(n_neighbors, min(sizes_for(measure, sizes))),
                 weight_ratio=trial.suggest_float("weight_ratio", min(ratios), max(ratios), log=True),
                 params=settings[trial.suggest_categorical("setting", list(range(len(settings))))],
             )

@@ -137,8 +137,8 @@ def _suggest(n_samples: int, weight_ratio: float, **figures: float) -> str:
         )
     if figures["noise_share"] > _MOSTLY_NOISE:
         return (
-            "Most of the variation is noise: heavy samples would be noisy ones. Try ratios below 1 and "
-            "measure='noise', and let VarianceWeightedCV decide."
+            "Most of the variation is noise: heavy samples would be noisy ones. Try ratios below 1, and "
+            "let VarianceWeightedCV decide."
         )
     if figures["effective_samples"] < _FEW_EFFECTIVE * n_samples:
         return (

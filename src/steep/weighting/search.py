@@ -31,7 +31,7 @@ from steep._validation import (
     check_sample_weight,
 )
 from steep.exceptions import InputError
-from steep.measures import MEASURES, variations
+from steep.measures import MEASURES
 from steep.metrics import Interval
 from steep.rescaling import Method
 from steep.weighting.candidates import (
@@ -39,18 +39,19 @@ from steep.weighting.candidates import (
     Fold,
     candidate_weights,
     grid,
-    neighborhood,
     prepare_fold,
     score_fold,
 )
 from steep.weighting.delegation import DelegatingEstimator
 from steep.weighting.evidence import Evidence, weigh_evidence
+from steep.weighting.measuring import default_measures, default_sizes, largest_size, measure_all, sizes_for
 from steep.weighting.optuna_search import optuna_candidates
 from steep.weighting.routing import fit_weighted, require_sample_weight, task_of
 from steep.weighting.scoring import describe_gain, resolve_scorers
+from steep.weighting.shared_graph import SharedGraph
 from steep.weighting.weights import embed
 
-DEFAULT_RATIOS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
 
 
 class VarianceWeightedCV(DelegatingEstimator):
@@ -61,13 +62,16 @@ class VarianceWeightedCV(DelegatingEstimator):
     estimator : estimator
         Anything that takes ``sample_weight``; with ``warm_start=True`` set on it, each fit goes on
         from the last one of its fold, which saves time.
-    n_neighbors : sequence of int, default (10, 20, 35)
-        Values of k to try; one neighbour search serves all.
-    weight_ratio : sequence of float, default (0.1, 0.3, 1, 3, 10, 30, 100)
+    n_neighbors : sequence of int, optional
+        Values of k to try; one neighbour search serves all. Default 1 and 5, for regressors also 20.
+        Measures that compare labels need 3 and leave out smaller ones.
+    weight_ratio : sequence of float, default (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 40, 100)
         Values of m to try. 1, equal weights, is always among the candidates.
-    measure : str or sequence of str, default ("variance", "noise")
-        Measures to try, by name: the paper's, and the part of it that a local linear fit does not
-        explain; see :mod:`steep.measures` for the others.
+    measure : str or sequence of str, optional
+        Measures to try, by name; see :mod:`steep.measures`. Default "misfit", the cross-fitted error of
+        the estimator itself, with the paper's "variance" for regressors and with "border", how undecided
+        it is, for classifiers with ``predict_proba``. A model is asked with the parameters it was given,
+        whatever ``param_grid`` tries.
     param_grid : mapping or list of mappings, optional
         Values for the wrapped estimator's own parameters, tried in every combination. The control
         is then the best equal-weight setting.
@@ -109,7 +113,8 @@ class VarianceWeightedCV(DelegatingEstimator):
     estimator_, sample_weight_
         The estimator fitted on all data, and the weights it was given.
     seconds_ : dict
-        Time spent on neighbours and on fits.
+        Time spent on neighbours, on the cross-fitting that "misfit" and "border" need, and on the
+        candidates' fits.
 
     Examples
     --------
@@ -126,9 +131,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         self,
         estimator: Any,
         *,
-        n_neighbors: Sequence[int] = (10, 20, 35),
+        n_neighbors: Sequence[int] | None = None,
         weight_ratio: Sequence[float] = DEFAULT_RATIOS,
-        measure: str | Sequence[str] = ("variance", "noise"),
+        measure: str | Sequence[str] | None = None,
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         scoring: Any = None,
         cv: Any = 5,
@@ -178,7 +183,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         X, y = self._check_data(X, y)
         own = None if sample_weight is None else check_sample_weight(sample_weight, _num_samples(X))
         extra = self._fit_params(params)
-        folds = self._prepare_folds(X, y, generator)
+        folds = self._prepare_folds(X, y, own, extra, generator)
         candidates, scores = self._score(folds, X, y, own, extra, generator)
         self._conclude(candidates, scores, folds, confidence, generator)
         self._refit(X, y, own, extra)
@@ -203,13 +208,18 @@ class VarianceWeightedCV(DelegatingEstimator):
             )
         return X, y
 
-    def _prepare_folds(self, X: Any, y: Any, generator: np.random.Generator) -> list[Fold]:
+    def _prepare_folds(
+        self, X: Any, y: Any, own: FloatArray | None, extra: Any, generator: np.random.Generator
+    ) -> list[Fold]:
         splits = self._splitter(y, generator).split(np.zeros((_num_samples(X), 1)), y)
-        shared = {"estimator": self.estimator, "embedding": self.embedding}
-        measures, sizes = self._measures(), self._sizes()
-        jobs = (
-            delayed(prepare_fold)(X, y, rows, measures=measures, sizes=sizes, **shared) for rows in splits
-        )
+        measures = self._measures(y)
+        sizes = self._sizes(measures)
+        started = time.perf_counter()
+        graph = SharedGraph.of(X, largest_size(measures, sizes), self.embedding)
+        self.seconds_ = {"neighbors": time.perf_counter() - started}
+        shared = {"estimator": self.estimator, "embedding": self.embedding, "sample_weight": own}
+        shared |= {"measures": measures, "sizes": sizes, "params": extra, "graph": graph}
+        jobs = (delayed(prepare_fold)(X, y, rows, **shared) for rows in splits)
         folds: list[Fold] = Parallel(self.n_jobs)(jobs)
         if len(folds) < 2:
             raise InputError(f"cv gives {len(folds)} fold; need at least 2 to compare; raise cv or n_repeats")
@@ -225,15 +235,19 @@ class VarianceWeightedCV(DelegatingEstimator):
             random_state=int(generator.integers(2**31 - 1)),
         )
 
-    def _measures(self) -> tuple[str, ...]:
+    def _measures(self, y: Any) -> tuple[str, ...]:
+        if self.measure is None:
+            return default_measures(self.estimator, y)
         names = (self.measure,) if isinstance(self.measure, str) else tuple(self.measure)
         for name in names:
             check_choice(name, name="measure", choices=tuple(MEASURES))
         return names
 
-    def _sizes(self) -> tuple[int, ...]:
-        sizes = tuple(np.atleast_1d(self.n_neighbors).tolist())
-        sizes = tuple(check_count(k, name="n_neighbors", minimum=3) for k in sizes)
+    def _sizes(self, measures: Sequence[str]) -> tuple[int, ...]:
+        given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
+        sizes = tuple(check_count(k, name="n_neighbors") for k in np.atleast_1d(given).tolist())
+        for measure in measures:
+            sizes_for(measure, sizes)
         if self.search == "optuna":
             return tuple(range(min(sizes), max(sizes) + 1))
         return sizes
@@ -263,14 +277,18 @@ class VarianceWeightedCV(DelegatingEstimator):
 
         started = time.perf_counter()
         settings = list(ParameterGrid(self.param_grid)) if self.param_grid else [{}]
+        measures = self._measures(y)
+        space = (measures, self._sizes(measures), self._ratios(), settings)
         if self.search == "grid":
-            candidates = grid(self._measures(), self._sizes(), self._ratios(), settings)
+            candidates = grid(*space)
             scores = score(candidates, "folds")
         else:
-            space = (self._measures(), self._sizes(), self._ratios(), settings)
             candidates, scores = optuna_candidates(score, space, self.n_trials, generator)
-        neighbors = sum(fold.seconds for fold in folds)
-        self.seconds_ = {"neighbors": neighbors, "fits": time.perf_counter() - started}
+        self.seconds_ = {
+            "neighbors": self.seconds_["neighbors"] + sum(fold.measured.seconds_neighbors for fold in folds),
+            "cross_fitting": sum(fold.measured.seconds_cross_fitting for fold in folds),
+            "fits": time.perf_counter() - started,
+        }
         return candidates, scores
 
     def _rescaling(self) -> dict[str, Any]:
@@ -342,10 +360,17 @@ class VarianceWeightedCV(DelegatingEstimator):
         chosen, n_samples = self._candidate, _num_samples(X)
         weights = np.ones(n_samples)
         if chosen.measure is not None and chosen.n_neighbors is not None:
-            around = neighborhood(X, y, self.estimator, chosen.n_neighbors, self.embedding)
-            values = variations(around, chosen.measure, [chosen.n_neighbors])[0]
-            variation = {(chosen.measure, chosen.n_neighbors): values}
-            weights = candidate_weights(chosen, variation, n_samples, self._rescaling())
+            measured = measure_all(
+                X,
+                y,
+                self.estimator,
+                measures=[chosen.measure],
+                sizes=[chosen.n_neighbors],
+                embedding=self.embedding,
+                sample_weight=own,
+                params=extra,
+            )
+            weights = candidate_weights(chosen, measured.variation, n_samples, self._rescaling())
         self.sample_weight_ = weights if own is None else weights * own
         model = clone(self.estimator).set_params(**chosen.params)
         self.estimator_ = fit_weighted(model, X, y, self.sample_weight_, extra)

@@ -66,8 +66,8 @@ class SharedGraph:
         order = np.argsort(gaps, axis=1, kind="stable")[:, :n_neighbors]
         nearest = np.take_along_axis(known, order, axis=1)
         farthest = np.take_along_axis(gaps, order, axis=1)[:, -1]
-        # Rounding must not make a row look certain, nor a row that lost itself to its duplicates.
-        certain = farthest < (1 - 1e-9) * self._ratio(train) * self.distances[train, -1]
+        # Rounding (distances are float32) must not make a row look certain, nor a row lost to its duplicates.
+        certain = farthest < (1 - 1e-6) * self._ratio(train) * self.distances[train, -1]
         certain &= nearest[:, 0] == np.arange(len(train))
         unsure = np.flatnonzero(~certain)
         if len(unsure) > len(train) // 5:

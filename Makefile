@@ -26,7 +26,7 @@ lint: $(STAMP)
 
 # One thread for linear algebra: the suite is many small problems, on which threads only get in each other's way.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet --durations=5 -m "not slow" --numprocesses=auto --maxprocesses=4
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet --durations=5 -m "not slow"
 
 # Proofs that take longer, such as fifty kills of a running campaign.
 test-slow: $(STAMP)

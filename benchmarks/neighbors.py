@@ -305,7 +305,7 @@ def measure(workload, method, options):
             function(small, labels, **{**arguments, **engine})
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     X, y, rows, truth = load(workload, options)
-    runs = 30 if len(X) < 5_000 else 3 if len(X) < 500_000 else 1
+    runs = 30 if len(X) < 5_000 else 3 if X.size < 10_000_000 else 1
     cpu, wall = [], []
     for _ in range(runs):
         c, w = time.process_time(), time.perf_counter()

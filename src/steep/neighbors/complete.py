@@ -13,7 +13,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from steep.neighbors.sweep import LEVELS, ROWS, direction, directions, gather, nearest_first, scan_rows
+from steep.neighbors.sweep import (
+    LEVELS,
+    ROWS,
+    direction,
+    directions,
+    gather,
+    nearest_first,
+    scan_rows,
+    side_of,
+)
 
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
 
@@ -33,12 +42,10 @@ def complete(
     Of the cell ``near[p]``, ``behind[p]`` is the least t, and all pairs with t_m − t_q ≤ ``swept[p]`` have
     met. ``size`` is the largest |x| of each cell and ``rounding`` what t may be off per unit of length.
     """
-    longest, n_features = np.max(start[1:] - start[:-1]), X.shape[1]
-    room, still = np.empty(ROWS * longest, np.float32), np.zeros(n_features, np.float32)
-    near_a, near_b = np.empty((longest, n_features), np.float32), np.empty((longest, n_features), np.float32)
-    half_a, half_b = np.empty(longest, np.float32), np.empty(longest, np.float32)
-    rows, cols = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    row_levels, col_levels = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    longest = np.max(start[1:] - start[:-1])
+    room, still = np.empty(ROWS * longest, np.float32), np.zeros(X.shape[1], np.float32)
+    rows, row_levels, near_a, half_a = side_of(longest, X.shape[1])
+    cols, col_levels, near_b, half_b = side_of(longest, X.shape[1])
     row_along = np.empty(longest, np.float32)
     for a in cells:
         if stop[0]:
@@ -68,10 +75,9 @@ def complete(
             for begin in range(0, n_rows, ROWS):
                 end = min(begin + ROWS, n_rows)
                 n_near = np.searchsorted(col_levels[:n_cols], -row_levels[begin], side="right")
-                met = np.min(row_along[begin:end]) + swept[first + p] - doubt
-                n_met = np.searchsorted(
-                    col_levels[:n_cols], met - level
-                )  # a level holds what lies below the next
+                # A level holds what lies below the next: only whole levels count as met.
+                met = np.min(row_along[begin:end]) + swept[first + p] - doubt - level
+                n_met = np.searchsorted(col_levels[:n_cols], met)
                 if n_met >= n_near:
                     continue
                 products = room[: (end - begin) * (n_near - n_met)].reshape(end - begin, n_near - n_met)

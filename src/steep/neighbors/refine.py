@@ -2,7 +2,7 @@
 
 The weights of those points are what the graph is for. A point whose neighbours so far agree has local
 variance 0 and hardly anything to gain. So the points that carry nearly all of Σ v², v being the local
-variance over the neighbours found so far, are searched on until nothing near them is missed; the rule
+variance over the neighbours found so far, are searched on, each by its own k-th distance; the rule
 is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs).
 """
 

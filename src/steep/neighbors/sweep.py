@@ -71,14 +71,19 @@ def gather(X, positions, n_wanted, shift, out, out_half):
 
 
 @njit(cache=True, nogil=True)
+def side_of(longest, n_features):
+    """Return room for one side of a meeting: positions, levels, points and half their squared lengths."""
+    points = np.empty((longest, n_features), np.float32)
+    return np.empty(longest, np.int64), np.empty(longest, np.float32), points, np.empty(longest, np.float32)
+
+
+@njit(cache=True, nogil=True)
 def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
     """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
-    longest, n_features = np.max(start[1:] - start[:-1]), X.shape[1]
+    longest = np.max(start[1:] - start[:-1])
     room, col_top = np.empty(ROWS * longest, np.float32), np.empty(longest, np.float32)
-    near_a, near_b = np.empty((longest, n_features), np.float32), np.empty((longest, n_features), np.float32)
-    half_a, half_b = np.empty(longest, np.float32), np.empty(longest, np.float32)
-    rows, cols = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    row_levels, col_levels = np.empty(longest, np.float32), np.empty(longest, np.float32)
+    rows, row_levels, near_a, half_a = side_of(longest, X.shape[1])
+    cols, col_levels, near_b, half_b = side_of(longest, X.shape[1])
     for p in range(pairs.shape[0]):
         if stop[0]:
             return

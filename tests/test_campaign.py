@@ -146,7 +146,7 @@ def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(stor
 
     with Campaign(BOUNDS, storage=storage) as campaign:
         with (
-            ProcessPoolExecutor(2, mp_context=get_context("forkserver")) as pool,
+            ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool,
             pytest.raises(CampaignError, match="pass executor='processes'"),
         ):
             campaign.run(dies, n_initial=12, n_samples=0, executor=pool)

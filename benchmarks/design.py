@@ -22,7 +22,7 @@ from scipy.stats import qmc
 
 from problems import PROBLEMS
 from steep import design
-from steep.derivatives import FiniteDifferences
+from steep.measures.derivatives import FiniteDifferences
 
 RESULTS = Path(__file__).parent / "results" / "design.jsonl"
 REPEATS = 20

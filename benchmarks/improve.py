@@ -26,8 +26,8 @@ from torch.nn import functional
 
 import steep
 import steep.nn
-from steep.local_variance import neighbor_variance
-from steep.multi_index import multi_indices
+from steep.measures.multi_index import multi_indices
+from steep.measures.variance import neighbor_variance
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000

@@ -36,9 +36,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from steep import VarianceWeightedCV
-from steep.measures import ASK_A_MODEL, MEASURES
+from steep.evidence import weigh_evidence
+from steep.measures.label_measures import ASK_A_MODEL, MEASURES
 from steep.rescaling import rescale
-from steep.weighting.evidence import weigh_evidence
 from steep.weighting.measuring import default_measures, measure_all
 from tables import load_tables
 

@@ -6,7 +6,7 @@ import pytest
 from matplotlib import pyplot
 
 from steep import design
-from steep.demo import runge
+from steep.cli.demo import runge
 from steep.exceptions import InputError, MissingExtraError
 from steep.plotting import plot_design, plot_weights
 

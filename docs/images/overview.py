@@ -6,7 +6,7 @@ from matplotlib import pyplot
 from sklearn.datasets import make_moons
 
 import steep
-from steep.demo import runge
+from steep.cli.demo import runge
 from steep.plotting import plot_design, plot_weights
 
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")

@@ -7,18 +7,18 @@ better head of a trained network (``steep.nn``).
 
 from importlib.metadata import version as _version
 
-from steep.axes import Category, Integer, Log
 from steep.bound import generalization_bound
 from steep.campaign import Campaign, command_simulator
-from steep.domain import Box
+from steep.domain import Box, Category, Integer, Log
 from steep.exceptions import SteepError, SteepWarning
-from steep.local_variance import neighbor_variance, perturbation_variance
+from steep.measures.perturbation import perturbation_variance
+from steep.measures.surprise import surprise_variation
+from steep.measures.taylor import taylor_variation
+from steep.measures.variance import neighbor_variance
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors import neighbor_graph
 from steep.rescaling import rescale
 from steep.sampling import Design, VariationSampler, design
-from steep.surprise import surprise_variation
-from steep.taylor import taylor_variation
 from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
 
 __version__ = _version("steep")

@@ -1,30 +1,74 @@
-"""A one-line progress bar on stderr, quiet when nobody is watching."""
+"""One progress bar for all long work: tqdm on a terminal, nothing where nobody watches."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
-# Shorter jobs end before anybody wonders; redrawing more often only flickers.
+# Shorter jobs end before anybody wonders.
 _PATIENCE_SECONDS = 2.0
-_REDRAW_SECONDS = 0.2
 
 
-def progress(items: Iterable[Item], *, total: int, label: str) -> Iterator[Item]:
-    """Yield the items; on a terminal show how many are done and how long the rest will take."""
+class Bar:
+    """A bar that may be hidden; ``update`` moves it, ``counts`` shows figures beside it."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    @property
+    def shown(self) -> bool:
+        """Whether anybody watches: what only the bar needs can be left undone otherwise."""
+        return self._bar is not None
+
+    def update(self, n: int = 1) -> None:
+        """Move the bar on by ``n``."""
+        if self._bar is not None:
+            self._bar.update(n)
+
+    def counts(self, done: int, **figures: int) -> None:
+        """Set how much is done, and show other figures beside the bar."""
+        if self._bar is not None:
+            self._bar.set_postfix(figures, refresh=False)
+            self._bar.update(done - self._bar.n)
+
+
+@contextmanager
+def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = None) -> Iterator[Bar]:
+    """Open a bar of ``total`` steps on stderr.
+
+    Parameters
+    ----------
+    total, done : int
+        Steps in all, and steps that were done before (they do not count for the time left).
+    label : str
+        What is being done.
+    shown : bool, optional
+        Whether to draw it; default on a terminal, once the work has taken two seconds.
+    """
     watched = sys.stderr is not None and sys.stderr.isatty()
-    started = drawn = time.monotonic()
-    shown = False
-    for done, item in enumerate(items, start=1):
-        yield item
-        now = time.monotonic()
-        if watched and now - started > _PATIENCE_SECONDS and now - drawn > _REDRAW_SECONDS:
-            left = (now - started) / done * (total - done)
-            print(f"\r{label} {done}/{total}, about {left:.0f} s left ", end="", file=sys.stderr, flush=True)
-            drawn, shown = now, True
-    if shown:
-        print(f"\r{label} {total}/{total}, {time.monotonic() - started:.0f} s{' ' * 20}", file=sys.stderr)
+    if not (watched if shown is None else shown):
+        yield Bar(None)
+        return
+    from tqdm import tqdm
+
+    with tqdm(
+        total=total,
+        initial=done,
+        desc=label,
+        file=sys.stderr,
+        delay=_PATIENCE_SECONDS if shown is None else 0,
+        dynamic_ncols=True,
+    ) as bar:
+        yield Bar(bar)
+
+
+def progress(items: Iterable[Item], *, total: int, label: str, shown: bool | None = None) -> Iterator[Item]:
+    """Yield the items, with a bar that counts them."""
+    with progress_bar(total=total, label=label, shown=shown) as bar:
+        for item in items:
+            yield item
+            bar.update()

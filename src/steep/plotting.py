@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steep._validation import Function, check_points, check_vector, evaluate
+from steep._function import Function, evaluate
+from steep._validation import check_points, check_vector
 from steep.exceptions import InputError, MissingExtraError
 from steep.sampling import Design
 

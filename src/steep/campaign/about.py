@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from steep.axes import axis_from_key
 from steep.campaign.journal import Journal
 from steep.domain import Box, Constraint
+from steep.domain.axes import axis_from_key
 from steep.exceptions import InputError
 
 

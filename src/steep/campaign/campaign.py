@@ -225,21 +225,21 @@ class Campaign:
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""
-        from steep.campaign import frames
+        from steep.campaign import tables
 
-        return frames.failures(self)
+        return tables.failures(self)
 
     def to_dataframe(self) -> pd.DataFrame:
         """All runs: inputs, outputs, state, origin (initial, design or foreign) and whether inside S."""
-        from steep.campaign import frames
+        from steep.campaign import tables
 
-        return frames.to_dataframe(self)
+        return tables.to_dataframe(self)
 
     def load_dataframe(self, frame: pd.DataFrame) -> None:
         """Tell results kept elsewhere: a column for each input and each output, by name."""
-        from steep.campaign import frames
+        from steep.campaign import tables
 
-        frames.load_dataframe(self, frame)
+        tables.load_dataframe(self, frame)
 
     # ---------------------------------------------------------------- running
 

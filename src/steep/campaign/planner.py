@@ -10,12 +10,12 @@ import numpy as np
 
 from steep._validation import FloatArray
 from steep.domain import Box
-from steep.nearest import nearest
+from steep.measures.surprise import standardised, surprise_variation
+from steep.neighbors.query import nearest
 from steep.sampling.design import Plan
-from steep.sampling.fill import greedy_fill
+from steep.sampling.draws import greedy_fill
 from steep.sampling.pool import candidate_pool, density, interpolate
 from steep.sampling.relevance import axis_relevance
-from steep.surprise import standardised, surprise_variation
 
 # The map of variation is drawn from at most this many points: asking stays fast with a million told.
 _MAPPED = 2048

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from steep._validation import check_choice, check_count, check_real
-from steep.campaign.executors import Workers
 from steep.campaign.progress import Progress
 from steep.campaign.simulate import Style, outputs_of, simulate
+from steep.campaign.workers import Workers
 from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:

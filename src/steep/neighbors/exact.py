@@ -18,10 +18,10 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.info import Stopwatch
 from steep.neighbors.join import Lists, empty_lists
 from steep.neighbors.near import Near, near_cells
-from steep.neighbors.parallel import Workers
 from steep.neighbors.partition import Cells, partition
 from steep.neighbors.points import Float32Array, center_of, half_norms
 from steep.neighbors.stages import cell_sizes, complete_lists, join_cells, radius_of, sweep
+from steep.neighbors.threads import Workers
 from steep.neighbors.tiles import SLACK, join_tiles, proven, score_error
 
 CELL = 400  # points per cell

@@ -198,8 +198,8 @@ def _run(
         watch.lap("search")
         return distances, indices, {"seconds": watch.seconds}
     from steep.neighbors.exact import join_exact
-    from steep.neighbors.parallel import workers
     from steep.neighbors.partitioned import join_partitioned
+    from steep.neighbors.threads import workers
     from steep.neighbors.tree import join_tree
 
     with workers(n_jobs) as team:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import IntArray
-from steep.neighbors.parallel import Workers
 from steep.neighbors.points import Float32Array
+from steep.neighbors.threads import Workers
 
 NOBODY = np.iinfo(np.int32).max
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from steep._validation import IntArray
 from steep.neighbors.join import batches
-from steep.neighbors.parallel import Workers
 from steep.neighbors.partition import Cells
 from steep.neighbors.points import Float32Array
+from steep.neighbors.threads import Workers
 from steep.neighbors.tiles import join_tiles
 
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.parallel import Workers
 from steep.neighbors.points import CHUNK, Float32Array, centered, half_norms
+from steep.neighbors.threads import Workers
 
 PER_CENTER = 40  # points sampled per centre: enough to place it
 ITERATIONS = 6

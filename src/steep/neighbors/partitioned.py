@@ -19,12 +19,12 @@ from steep.exceptions import SteepWarning
 from steep.neighbors.info import Stopwatch
 from steep.neighbors.join import Lists, empty_lists
 from steep.neighbors.near import Near, near_cells
-from steep.neighbors.parallel import Workers
 from steep.neighbors.partition import Cells, partition
 from steep.neighbors.points import Float32Array, center_of, half_norms
 from steep.neighbors.recall import choose_reach, exact_rows, exact_sample, needed_reach
 from steep.neighbors.refine import contested
 from steep.neighbors.stages import join_cells, probe_cells, radius_of, sweep
+from steep.neighbors.threads import Workers
 
 CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
 NEAR = (

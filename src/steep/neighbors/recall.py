@@ -13,9 +13,9 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.join import Lists, empty_lists
-from steep.neighbors.parallel import Workers
 from steep.neighbors.partition import Cells
 from steep.neighbors.points import Float32Array
+from steep.neighbors.threads import Workers
 
 SAMPLE = 320  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise

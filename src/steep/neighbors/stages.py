@@ -8,9 +8,9 @@ import numpy.typing as npt
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.join import Lists, Rounds, batches
 from steep.neighbors.near import Near
-from steep.neighbors.parallel import Workers
 from steep.neighbors.partition import Cells
 from steep.neighbors.points import Float32Array
+from steep.neighbors.threads import Workers
 
 
 def join_cells(cells: Cells, half: Float32Array, lists: Lists, team: Workers) -> None:

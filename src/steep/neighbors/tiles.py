@@ -16,8 +16,8 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.info import Stopwatch
 from steep.neighbors.join import Lists, Rounds, batches, empty_lists
-from steep.neighbors.parallel import Workers
 from steep.neighbors.points import Float32Array, center_of, centered, half_norms
+from steep.neighbors.threads import Workers
 
 TILE = 1024  # points per tile
 SLACK = 4  # neighbours shortlisted beyond those wanted; more make proofs more likely

@@ -9,8 +9,8 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.info import Stopwatch
 from steep.neighbors.join import empty_lists
-from steep.neighbors.parallel import Workers
 from steep.neighbors.points import center_of
+from steep.neighbors.threads import Workers
 
 LEAF = 16  # points per leaf, at most
 

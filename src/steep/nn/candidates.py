@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray, check_count, check_real
 from steep.exceptions import InputError
-from steep.local_variance import prefix_variances
+from steep.measures.variance import prefix_variances
 from steep.neighbors import neighbor_graph
 from steep.nn.heads import Head, HeadProblem, fit_adam, fit_logistic, logistic_path, ridge_path
 from steep.nn.tasks import HeadTask

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._labels import Labels
 from steep._validation import FloatArray, check_choice
 from steep.exceptions import InputError
+from steep.labels import Labels
 
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")

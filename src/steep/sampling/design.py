@@ -21,10 +21,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, Function, Seed, check_choice, check_count, check_generator, evaluate
-from steep.derivatives import Derivatives
+from steep._function import Function, evaluate
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_generator
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
+from steep.measures.derivatives import Derivatives
 from steep.sampling.measure import NAMED, Measure, Measured, squeeze
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.sampler import Density, Draw, VariationSampler
@@ -102,7 +103,7 @@ def design(
     function : callable
         f, called with an ``(n, n_features)`` array in the units of ``bounds``; see ``vectorized``.
     bounds : list of (low, high), mapping of name to (low, high), or Box
-        S. An entry may also be ``Log``, ``Integer`` or ``Category`` of :mod:`steep.axes`.
+        S. An entry may also be ``Log``, ``Integer`` or ``Category`` of :mod:`steep.domain.axes`.
     n_initial, n_samples : int
         N start points and N' points placed where the variation is. A quarter of the budget is a good
         start; fewer than 2(d+1) points tell little.

@@ -8,14 +8,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, Function, check_vector, evaluate
-from steep.derivatives import Derivatives, FiniteDifferences
+from steep._function import Function, evaluate
+from steep._validation import FloatArray, check_vector
 from steep.domain import Box
 from steep.exceptions import InputError
-from steep.local_variance import neighbor_variance
-from steep.multi_index import power
-from steep.surprise import standardised, surprise_variation
-from steep.taylor import taylor_variation
+from steep.measures.derivatives import Derivatives, FiniteDifferences
+from steep.measures.multi_index import power
+from steep.measures.surprise import standardised, surprise_variation
+from steep.measures.taylor import taylor_variation
+from steep.measures.variance import neighbor_variance
 
 Measure = Literal["auto", "taylor", "neighbors", "surprise"] | Callable[[FloatArray, FloatArray], Any]
 NAMED = ("auto", "taylor", "neighbors", "surprise")

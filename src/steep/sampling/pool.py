@@ -6,7 +6,7 @@ import numpy as np
 
 from steep._validation import FloatArray
 from steep.domain import Box
-from steep.nearest import nearest
+from steep.neighbors.query import nearest
 
 # Candidates to choose from: enough to be fine-grained in a few dimensions, few enough to stay fast.
 _CANDIDATES = 4096

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.nearest import nearest
-from steep.surprise import standardised
+from steep.measures.surprise import standardised
+from steep.neighbors.query import nearest
 
 # Axes are never taken as less than this share of the most relevant one: what looks idle may wake.
 _LEAST = 0.1

@@ -20,10 +20,9 @@ from steep._validation import (
 from steep.domain import Bounds, Box
 from steep.exceptions import AcceptanceError, InputError, SteepWarning
 from steep.mixture import WeightedGaussianMixture
-from steep.nearest import nearest
-from steep.sampling.fill import greedy_fill
+from steep.neighbors.query import nearest
+from steep.sampling.draws import greedy_fill, systematic_draw
 from steep.sampling.pool import candidate_pool, density, interpolate
-from steep.sampling.systematic import systematic_draw
 
 Density = Literal["mixture", "pool"]
 Draw = Literal["random", "systematic", "fill"]

@@ -1,7 +1,7 @@
 """Variance Based Samples Weighting: Algorithm 2."""
 
+from steep.weighting.diagnosis import WeightingReport, weighting_report
 from steep.weighting.estimator import VarianceWeighted
-from steep.weighting.report import WeightingReport, weighting_report
 from steep.weighting.search import VarianceWeightedCV
 from steep.weighting.weights import sample_weights
 

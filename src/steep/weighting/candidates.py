@@ -15,9 +15,9 @@ from sklearn.utils import _safe_indexing
 from steep._validation import FloatArray
 from steep.rescaling import rescale
 from steep.weighting.measuring import Measured, largest_size, measure_all, sizes_for
-from steep.weighting.routing import fit_weighted
 from steep.weighting.scoring import Scorer
 from steep.weighting.shared_graph import SharedGraph
+from steep.weighting.wrapping import fit_weighted
 
 
 @dataclass(frozen=True)

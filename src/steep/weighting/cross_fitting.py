@@ -15,9 +15,9 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from steep._labels import Labels
 from steep._validation import FloatArray
-from steep.weighting.routing import fit_weighted
+from steep.labels import Labels
+from steep.weighting.wrapping import fit_weighted
 
 _N_PARTS = 5
 

@@ -12,12 +12,11 @@ from sklearn.utils.validation import _num_samples
 
 from steep._validation import FloatArray, check_count, check_sample_weight
 from steep.exceptions import InputError
-from steep.measures import ASK_A_MODEL
+from steep.measures.label_measures import ASK_A_MODEL
 from steep.rescaling import Method, rescale
-from steep.weighting.delegation import DelegatingEstimator
 from steep.weighting.measuring import measure_all
-from steep.weighting.routing import fit_weighted, require_sample_weight, task_of
 from steep.weighting.weights import sample_weights
+from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
 
 class VarianceWeighted(DelegatingEstimator):

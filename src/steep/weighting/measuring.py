@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.multiclass import type_of_target
 
-from steep._labels import check_labels
-from steep._neighborhood import Neighborhood
 from steep._validation import FloatArray, check_count
-from steep.measures import ASK_A_MODEL, smallest_size, variations
+from steep.labels import check_labels
+from steep.measures.label_measures import ASK_A_MODEL, smallest_size, variations
+from steep.measures.neighborhood import Neighborhood
 from steep.weighting.cross_fitting import cross_fitted
-from steep.weighting.routing import task_of
-from steep.weighting.weights import embed
+from steep.weighting.embedding import embed
+from steep.weighting.wrapping import task_of
 
 
 class Measured(NamedTuple):

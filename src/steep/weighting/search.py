@@ -19,7 +19,6 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _num_samples
 
-from steep._labels import check_labels
 from steep._progress import progress
 from steep._validation import (
     FloatArray,
@@ -30,8 +29,10 @@ from steep._validation import (
     check_real,
     check_sample_weight,
 )
+from steep.evidence import Evidence, weigh_evidence
 from steep.exceptions import InputError
-from steep.measures import MEASURES
+from steep.labels import check_labels
+from steep.measures.label_measures import MEASURES
 from steep.metrics import Interval
 from steep.rescaling import Method
 from steep.weighting.candidates import (
@@ -42,14 +43,12 @@ from steep.weighting.candidates import (
     prepare_fold,
     score_fold,
 )
-from steep.weighting.delegation import DelegatingEstimator
-from steep.weighting.evidence import Evidence, weigh_evidence
+from steep.weighting.embedding import embed
 from steep.weighting.measuring import default_measures, default_sizes, largest_size, measure_all, sizes_for
 from steep.weighting.optuna_search import optuna_candidates
-from steep.weighting.routing import fit_weighted, require_sample_weight, task_of
 from steep.weighting.scoring import describe_gain, resolve_scorers
 from steep.weighting.shared_graph import SharedGraph
-from steep.weighting.weights import embed
+from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
 

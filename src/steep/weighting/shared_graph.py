@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 
 from steep._validation import FloatArray
 from steep.neighbors import neighbor_graph
-from steep.weighting.weights import embed
+from steep.weighting.embedding import embed
 
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
 _FEW_ROWS = 10_000

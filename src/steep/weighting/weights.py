@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from sklearn.base import clone
-
-from steep._labels import Task
-from steep._validation import FloatArray, check_points
-from steep.exceptions import InputError, InputTypeError
-from steep.local_variance import neighbor_variance
-from steep.measures import measure_variation
+from steep._validation import FloatArray
+from steep.exceptions import InputError
+from steep.labels import Task
+from steep.measures.label_measures import measure_variation
+from steep.measures.variance import neighbor_variance
 from steep.rescaling import Method, Normalize, rescale
+from steep.weighting.embedding import embed
 
 
 def sample_weights(
@@ -96,21 +94,3 @@ def sample_weights(
             f"include_self=False goes with measure='variance' only, got {measure!r}; leave it out"
         )
     return rescale(variation, weight_ratio=weight_ratio, method=method, normalize=normalize, clip=clip)
-
-
-def embed(X: Any, embedding: Any) -> FloatArray:
-    """Map ``X`` to the space in which neighbours are looked for; see :func:`sample_weights`."""
-    if isinstance(embedding, str) and embedding == "standard":
-        points = check_points(X)
-        spread = points.std(axis=0)
-        standard: FloatArray = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        return standard
-    if embedding is None:
-        return check_points(X)
-    if hasattr(embedding, "fit_transform"):
-        return check_points(clone(embedding).fit_transform(X), name="embedding.fit_transform(X)")
-    if callable(embedding):
-        return check_points(embedding(X), name="embedding(X)")
-    raise InputTypeError(
-        f"embedding={embedding!r} is unknown; need 'standard', None, a transformer with fit_transform, or a callable"
-    )

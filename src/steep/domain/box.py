@@ -1,0 +1,222 @@
+"""The space S: a box in the user's units, worked on as the unit cube.
+
+Inputs with long axes would otherwise decide every distance and every derivative, so measures and
+samplers see ``unit(X)`` and callers see ``from_unit(U)``. An axis may be logarithmic, whole-numbered or
+a category (see :mod:`steep.domain.axes`), and a constraint may cut the box down to any shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import qmc
+
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_points
+from steep.domain.axes import Axis, make_axis
+from steep.exceptions import AcceptanceError, InputError, InputTypeError
+
+Bounds = Sequence[Any] | Mapping[str, Any] | npt.NDArray[Any]
+Constraint = Callable[[FloatArray], Any]
+
+# A constraint that keeps fewer than one point in this many is refused: drawing would take forever.
+_MOST_DRAWS_PER_SAMPLE = 1000
+
+
+class Box:
+    """A box ``[lower, upper]`` in any units, with or without a constraint.
+
+    Parameters
+    ----------
+    bounds : sequence or mapping of name to (low, high), Log, Integer, Category or a list of names
+        One entry per input. Reversed, equal, NaN or infinite bounds are refused by name of the axis.
+    constraint : callable, optional
+        ``constraint(X)`` gets points of the box, shape ``(n, n_features)``, and tells which belong to
+        S: an array of n booleans. Nothing is ever evaluated where it says False.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the inputs; ``x0, x1, …`` when none were given.
+    axes : tuple of Axis
+        Kind and ends of each input.
+    lower, upper, width : ndarray of shape (n_features,)
+        Bounds and their differences.
+
+    Examples
+    --------
+    >>> box = Box({"u0": (0.0, 1.0), "t": (0.0, 10.0)})
+    >>> box.unit([[0.5, 2.5]])
+    array([[0.5 , 0.25]])
+    >>> box.contains([[0.5, 11.0]])
+    array([False])
+    >>> triangle = Box([(0, 1), (0, 1)], constraint=lambda X: X.sum(axis=1) <= 1)
+    >>> triangle.contains([[0.2, 0.2], [0.8, 0.8]])
+    array([ True, False])
+    """
+
+    def __init__(self, bounds: Bounds | Box, *, constraint: Constraint | None = None) -> None:
+        if isinstance(bounds, Box):
+            names, axes = bounds.names, bounds.axes
+            constraint = bounds.constraint if constraint is None else constraint
+        else:
+            names, axes = _named_axes(bounds)
+        if constraint is not None and not callable(constraint):
+            raise InputTypeError(
+                f"constraint is a {type(constraint).__name__}; need a callable of X that returns booleans"
+            )
+        self.names: tuple[str, ...] = names
+        self.axes: tuple[Axis, ...] = axes
+        self.constraint: Constraint | None = constraint
+        self.lower: npt.NDArray[np.float64] = np.array([axis.low for axis in axes])
+        self.upper: npt.NDArray[np.float64] = np.array([axis.high for axis in axes])
+        self.width: npt.NDArray[np.float64] = self.upper - self.lower
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs, n_i in the paper."""
+        return len(self.names)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every axis is a plain real number."""
+        return all(axis.kind == "linear" for axis in self.axes)
+
+    def unit(self, X: Any) -> FloatArray:
+        """Map points of the box to the unit cube."""
+        points = check_points(X, n_features=self.n_features)
+        return np.column_stack([axis.unit(x) for axis, x in zip(self.axes, points.T, strict=True)])
+
+    def from_unit(self, U: Any) -> FloatArray:
+        """Map points of the unit cube to the box; what lies inside the cube lands inside the box."""
+        unit = check_points(U, name="U", n_features=self.n_features)
+        return np.column_stack([axis.from_unit(u) for axis, u in zip(self.axes, unit.T, strict=True)])
+
+    def embed(self, U: FloatArray) -> FloatArray:
+        """Coordinates of unit points in which distances are meant: categories take a column per value."""
+        if all(axis.kind != "category" for axis in self.axes):
+            return U
+        return np.hstack([axis.embed(u) for axis, u in zip(self.axes, U.T, strict=True)])
+
+    def contains(self, X: Any) -> npt.NDArray[np.bool_]:
+        """Tell for each point whether it lies in S: in the box, edges included, and allowed."""
+        points = check_points(X, n_features=self.n_features)
+        inside: npt.NDArray[np.bool_] = np.all(
+            [axis.contains(x) for axis, x in zip(self.axes, points.T, strict=True)], axis=0
+        )
+        if self.constraint is not None and inside.any():
+            inside[inside] = self._allowed(points[inside])
+        return inside
+
+    def _allowed(self, points: FloatArray) -> npt.NDArray[np.bool_]:
+        """What the constraint says about points of the box."""
+        assert self.constraint is not None
+        allowed = np.asarray(self.constraint(points))
+        if allowed.shape != (len(points),) or allowed.dtype != bool:
+            raise InputError(
+                f"constraint returned {allowed.dtype} of shape {allowed.shape} for {len(points)} points; need "
+                f"booleans of shape ({len(points)},); write it for arrays, as X[:, 0] + X[:, 1] <= 1"
+            )
+        return allowed
+
+    def draw_unit(self, draw: Callable[[int], FloatArray], n_samples: int) -> FloatArray:
+        """First ``n_samples`` unit points of ``draw(n)`` that lie in S."""
+        if self.constraint is None or n_samples == 0:
+            return draw(n_samples)
+        kept: list[FloatArray] = []
+        n_kept, n_drawn = 0, 0
+        while n_kept < n_samples:
+            batch = draw(max(2 * (n_samples - n_kept), 64))
+            kept.append(batch[self.contains(self.from_unit(batch))])
+            n_kept, n_drawn = n_kept + len(kept[-1]), n_drawn + len(batch)
+            if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64) and n_kept < n_samples:
+                raise AcceptanceError(
+                    f"the constraint keeps only {n_kept} of {n_drawn} points of the box, need {n_samples}; "
+                    "tighten the bounds around the domain",
+                    acceptance_rate=n_kept / n_drawn,
+                )
+        return np.vstack(kept)[:n_samples]
+
+    def decode(self, X: Any) -> list[dict[str, Any]]:
+        """Name the inputs of each point: floats, ints and categories as a function wants them."""
+        points = check_points(X, n_features=self.n_features)
+        named = list(zip(self.names, self.axes, strict=True))
+        return [{name: axis.value(x) for (name, axis), x in zip(named, row, strict=True)} for row in points]
+
+    def encode(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+        """Undo :meth:`decode`: named inputs as numbers, categories as their codes."""
+        pairs = list(zip(self.names, self.axes, strict=True))
+        coded = [[axis.code(name, row[name]) for name, axis in pairs] for row in rows]
+        return np.array(coded, dtype=np.float64).reshape(len(rows), self.n_features)
+
+    def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
+        """Draw points from U(S)."""
+        n_samples = check_count(n_samples, name="n_samples")
+        generator = check_generator(random_state)
+        return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))
+
+    def grid(self, n_samples: int) -> FloatArray:
+        """Lay a regular grid, edges included, with the same number of points on every axis."""
+        n_samples = check_count(n_samples, name="n_samples")
+        if self.constraint is not None or not self.is_linear:
+            raise InputError(
+                "a grid needs a box of real axes without a constraint; use sobol, which takes both"
+            )
+        per_axis = round(n_samples ** (1 / self.n_features))
+        if per_axis**self.n_features != n_samples:
+            below, above = (_grid_size(n_samples, self.n_features, up=up) for up in (False, True))
+            raise InputError(
+                f"a grid in {self.n_features} dimensions needs p^{self.n_features} points, got {n_samples}; "
+                f"use {below} or {above}"
+            )
+        axis = np.linspace(0.0, 1.0, per_axis) if per_axis > 1 else np.array([0.5])
+        axes = np.meshgrid(*[axis] * self.n_features, indexing="ij")
+        return self.from_unit(np.column_stack([a.ravel() for a in axes]))
+
+    def sobol(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
+        """Draw a scrambled Sobol sequence; any ``n_samples``, though powers of two are the most even."""
+        n_samples = check_count(n_samples, name="n_samples")
+        sequence = qmc.Sobol(self.n_features, rng=check_generator(random_state))
+        return self.from_unit(self.draw_unit(lambda n: _sobol_next(sequence, n), n_samples))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Box):
+            return NotImplemented
+        same = self.axes == other.axes and self.constraint is other.constraint
+        return self.names == other.names and same
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.axes))
+
+    def __repr__(self) -> str:
+        entries = zip(self.names, self.axes, strict=True)
+        inside = ", ".join(f"{name!r}: {axis!r}" for name, axis in entries)
+        return f"Box({{{inside}}}{'' if self.constraint is None else ', constraint=…'})"
+
+
+def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
+    if isinstance(bounds, Mapping):
+        names, rows = tuple(str(name) for name in bounds), list(bounds.values())
+    else:
+        if isinstance(bounds, str) or not hasattr(bounds, "__len__"):
+            raise InputTypeError(f"bounds is {bounds!r}; need a list of (low, high), one pair per input")
+        names, rows = tuple(f"x{i}" for i in range(len(bounds))), list(bounds)
+    if not rows:
+        raise InputError("bounds is empty; need one (low, high) pair per input")
+    return names, tuple(make_axis(name, row) for name, row in zip(names, rows, strict=True))
+
+
+def _sobol_next(sequence: qmc.Sobol, n_samples: int) -> FloatArray:
+    """The next points of a sequence: a whole power of two at first, cut, whose balance is its own."""
+    if sequence.num_generated == 0:
+        points: FloatArray = sequence.random_base2(int(np.ceil(np.log2(n_samples))))[:n_samples]
+        return points
+    more: FloatArray = sequence.random(n_samples)
+    return more
+
+
+def _grid_size(n_samples: int, n_features: int, *, up: bool) -> int:
+    per_axis = int(np.floor(n_samples ** (1 / n_features) + 1e-9)) + up
+    return int(max(per_axis, 1) ** n_features)

@@ -1,0 +1,237 @@
+"""The one rule of evidence: tell a candidate that beats the control from one of many that looks so by chance.
+
+Candidates c and the control are scored on the same units j = 1…J (folds, held-out samples or seeds), larger
+is better; d_cj is the difference.
+
+    t_c = mean_j d_cj / (sd_j d_cj / √J)
+
+Having tried many candidates raises the largest t even if none is any better. How far is found by flipping the
+signs of whole units at random, which keeps the correlation between candidates: under "no difference" each
+sign is as likely as the other. A candidate counts when its t exceeds a quantile of that largest t
+(``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
+
+Folds share most of their training data, so the interval reported uses Nadeau and Bengio's wider error
+and the 95 % quantile of the largest |t|, which holds for all candidates at once:
+
+    gain ± q · sd_j d_cj · √(1/J + n_test/n_train)
+
+n_test/n_train is 0 for held-out samples and seeds, which are independent. :class:`Verdict` puts the outcome
+into words, for weights, heads, the paper's tables and the pages alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from steep._validation import FloatArray
+from steep.metrics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_N_FLIPS = 2000
+# Signs drawn at once: 2,000 flips of 10,000 units would be 160 MB.
+_BLOCK = 4 * 2**20
+# A spread below this share of the scores is rounding: all units gained the same.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Mean gain of every candidate over the control, its standard error, and the choice.
+
+    Attributes
+    ----------
+    gains, standard_errors : ndarray of shape (n_candidates,)
+        In the units of the score, larger is better.
+    critical : float
+        Standard errors to either side of an interval that holds for all candidates at once.
+    n_units : int
+        J, the paired comparisons.
+    chosen : int or None
+        The candidate that beats the control; None when none does.
+    nearest : int
+        ``chosen``, or else the candidate with the largest t.
+    """
+
+    gains: FloatArray
+    standard_errors: FloatArray
+    critical: float
+    n_units: int
+    chosen: int | None
+    nearest: int
+
+    def interval(self, candidate: int) -> Interval:
+        """Interval at 95 % that holds for all candidates at once, so also for a chosen one."""
+        gain, half = self.gains[candidate], self.critical * self.standard_errors[candidate]
+        return Interval(float(gain), float(gain - half), float(gain + half), self.n_units)
+
+
+def weigh_evidence(
+    differences: FloatArray, test_ratio: float, confidence: float, generator: np.random.Generator
+) -> Evidence:
+    """Choose a candidate, or none, from its paired differences to the control.
+
+    Parameters
+    ----------
+    differences : ndarray of shape (n_candidates, n_units)
+        Score of each candidate minus that of the control, unit by unit; larger is better.
+    test_ratio : float
+        n_test/n_train of the folds, for the interval; 0 where units are independent.
+    confidence : float
+        Probability that no candidate counts when none differs from the control and units are
+        independent.
+
+    Returns
+    -------
+    Evidence
+
+    Examples
+    --------
+    >>> gains = np.array([[0.1, 0.2, 0.1, 0.2], [0.3, -0.3, 0.2, -0.2]])
+    >>> weigh_evidence(gains, 0.0, 0.5, np.random.default_rng(0)).chosen
+    0
+    """
+    n_units = differences.shape[1]
+    gains, spread = differences.mean(axis=1), differences.std(axis=1, ddof=1)
+    # Equal differences in all units have no spread but rounding: t says nothing, and ± 0 would say too much.
+    size = np.sqrt((differences**2).mean(axis=1))
+    known = spread > _ROUNDING * size
+    t = np.divide(gains * np.sqrt(n_units), spread, out=np.zeros_like(gains), where=known)
+    spread = np.where(known, spread, size)
+    largest = _largest_flipped_t(differences, generator)
+    counts = (t > max(float(np.quantile(largest[:, 0], confidence)), 0.0)) & (gains > 0)
+    chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
+    # With few units the largest flipped |t| is the observed one: Student's own bound is the least to allow.
+    least = float(stats.t.ppf(0.975, n_units - 1))
+    return Evidence(
+        gains=gains,
+        standard_errors=spread * np.sqrt(1 / n_units + test_ratio),
+        critical=max(float(np.quantile(largest[:, 1], 0.95)), least),
+        n_units=n_units,
+        chosen=chosen,
+        nearest=int(np.argmax(t)) if chosen is None else chosen,
+    )
+
+
+def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Largest t and largest |t| over the candidates under random signs, ``(n_flips, 2)``."""
+    n_units = differences.shape[1]
+    squares = (differences**2).mean(axis=1)
+    step = max(1, min(_N_FLIPS, _BLOCK // n_units))
+    parts = []
+    for first in range(0, _N_FLIPS, step):
+        signs = generator.choice([-1.0, 1.0], size=(min(step, _N_FLIPS - first), n_units))
+        means = signs @ differences.T / n_units
+        errors = np.sqrt(np.maximum(squares - means**2, 0) / (n_units - 1))
+        # Where all signs fall on one side of equal differences the spread is rounding, and so would be t.
+        known = errors > _ROUNDING * np.sqrt(squares / (n_units - 1))
+        t = np.divide(means, errors, out=np.zeros_like(means), where=known)
+        parts.append(np.column_stack([t.max(axis=1), np.abs(t).max(axis=1)]))
+    return np.vstack(parts)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score as people read it.
+
+    Attributes
+    ----------
+    title : str
+        What it is called in a sentence.
+    is_error : bool
+        Whether smaller is better; gains are then amounts by which it is lowered.
+    factor, unit : float, str
+        What gains are multiplied by, and the word behind them.
+    """
+
+    title: str
+    is_error: bool = False
+    factor: float = 1.0
+    unit: str = ""
+
+    @classmethod
+    def named(cls, name: str) -> Score:
+        """The score behind a name of scikit-learn's or of ours."""
+        if name in _TITLES:
+            return _TITLES[name]
+        title = name.removeprefix("neg_").replace("_", " ")
+        if name.startswith(_IN_POINTS):
+            return cls(title, factor=100.0, unit=" points")
+        return cls(f"the {title}" if name.startswith("neg_") else title, is_error=name.startswith("neg_"))
+
+    def describe(self, interval: Interval, control: float | None = None) -> str:
+        """Put a gain into words: "raises accuracy by 1.6 points (95 % interval 1.1 to 2.1)".
+
+        ``control`` is the score gained upon, in its own sign; a gain without a unit is then given in per cent too.
+        """
+        if interval.mean == 0:
+            return f"leaves {self.title} as it is ({self._interval(interval, 1)})"
+        better = interval.mean > 0
+        verb = "lowers" if self.is_error == better else "raises"
+        amount = f"{abs(self.factor * interval.mean):.3g}{self.unit}"
+        share = f"{100 * abs(interval.mean / control):.2g} %; " if control and not self.unit else ""
+        return f"{verb} {self.title} by {amount} ({share}{self._interval(interval, 1 if better else -1)})"
+
+    def _interval(self, interval: Interval, sign: int) -> str:
+        low, high = sorted((sign * self.factor * interval.low, sign * self.factor * interval.high))
+        doubt = "" if interval.excludes_zero else "; not significant: the interval includes 0"
+        return f"95 % interval {low:.3g} to {high:.3g}{doubt}"
+
+
+_TITLES = {
+    "r2": Score("R²"),
+    "roc_auc": Score("ROC AUC", factor=100.0, unit=" points"),
+    "f1": Score("F1", factor=100.0, unit=" points"),
+    "neg_mean_squared_error": Score("the mean squared error", is_error=True),
+    "neg_log_loss": Score("the log loss", is_error=True),
+    "worst_decile": Score("the error of the worst tenth", is_error=True),
+    "max_error": Score("the largest error", is_error=True),
+    "neg_max_error": Score("the largest error", is_error=True),
+}
+
+# Scores between 0 and 1, whose gains people read in points.
+_IN_POINTS = (
+    "accuracy",
+    "balanced_accuracy",
+    "average_precision",
+    "f1",
+    "precision",
+    "recall",
+    "roc_auc",
+    "jaccard",
+    "top_k_accuracy",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the evidence says: one sentence, and the figures behind it.
+
+    Attributes
+    ----------
+    sentence : str
+        The outcome in plain words; ``print(verdict)`` shows it.
+    interval : Interval
+        Gain of what was chosen over the control, larger is better, at 95 % for all candidates at once; zero
+        when the control was kept.
+    unit : str
+        What the gain is measured in.
+    table : DataFrame
+        What was compared, one row a candidate.
+    """
+
+    sentence: str
+    interval: Interval
+    unit: str
+    table: pd.DataFrame
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+NO_GAIN = Interval(0.0, 0.0, 0.0, 0)

@@ -1,0 +1,1 @@
+"""Measures: how much a function varies around each point."""

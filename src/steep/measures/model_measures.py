@@ -1,0 +1,85 @@
+"""Measures that ask a model: how wrong it is around a sample, and how undecided.
+
+Label variance (Eq. Dhat2) is the mean squared distance of the neighbours' labels from their *mean*. Put
+the model that is to be trained in the place of the mean, and the measure says where *this model* falls
+short. With f̂ fitted without the sample it is asked about (cross-fitting), S the k nearest neighbours of
+x_i, itself among them, y one-hot for classes and f̂ their probabilities:
+
+    misfit    1/k Σ_{j∈S} ‖y_j − f̂(x_j)‖²
+    border    1/k Σ_{j∈S} (1 − |m_j|)²,     m_j = f̂_y(x_j) − max_{c≠y} f̂_c(x_j), the margin of the own class
+
+k = 1 is the sample alone and needs no neighbours. Light weights on a large misfit lean a least-squares
+fit towards the median (weights 1/|error| give least absolute errors); heavy ones lean it towards the
+smallest worst error. Heavy weights on the border make a classifier care about the side of the border a
+sample is on, which is what accuracy counts, more than about the probability far from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from steep._validation import FloatArray
+from steep.exceptions import InputError
+from steep.labels import one_hot
+from steep.measures.neighborhood import Neighborhood
+
+
+def misfit(around: Neighborhood) -> FloatArray:
+    """Mean squared cross-fitted error of the model over the neighbourhood."""
+    means: FloatArray = mean_over_neighbors(squared_errors(around), around, [around.indices.shape[1]])[0]
+    return means
+
+
+def border(around: Neighborhood) -> FloatArray:
+    """Nearness of the model's border between classes, averaged over the neighbourhood."""
+    means: FloatArray = mean_over_neighbors(nearness(around), around, [around.indices.shape[1]])[0]
+    return means
+
+
+def squared_errors(around: Neighborhood) -> FloatArray:
+    """‖y_i − f̂(x_i)‖² of every sample, ``(n_samples,)``."""
+    labels, predicted = one_hot(around.labels), predictions(around, "misfit")
+    if labels.shape != predicted.shape:
+        raise InputError(
+            f"measure='misfit' got labels of shape {labels.shape} and predictions of shape {predicted.shape}; need "
+            "one class, or numbers, per sample; use measure='variance' for other labels"
+        )
+    errors: FloatArray = ((labels - predicted) ** 2).sum(axis=1)
+    return errors
+
+
+def nearness(around: Neighborhood) -> FloatArray:
+    """(1 − |m_i|)² of every sample, ``(n_samples,)``: 1 on the border between two classes, 0 far from it."""
+    codes, predicted = around.labels.codes, predictions(around, "border")
+    if codes is None:
+        raise InputError(
+            "measure='border' got numbers as labels; need one class per sample; use measure='misfit'"
+        )
+    own = np.arange(len(codes)), codes
+    others = predicted.copy()
+    others[own] = 0.0
+    near: FloatArray = (1.0 - np.abs(predicted[own] - others.max(axis=1))) ** 2
+    return near
+
+
+def predictions(around: Neighborhood, measure: str) -> FloatArray:
+    """Return the cross-fitted predictions, or say who makes them."""
+    if around.predicted is None:
+        raise no_model(measure)
+    return around.predicted
+
+
+def no_model(measure: str) -> InputError:
+    """Return the error of a measure that has no model to ask."""
+    return InputError(
+        f"measure={measure!r} asks a model, got none; need an estimator; use VarianceWeighted(estimator, "
+        f"measure={measure!r}) or VarianceWeightedCV(estimator)"
+    )
+
+
+def mean_over_neighbors(values: FloatArray, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+    """Mean of ``values`` over the k nearest neighbours for every k in ``sizes``, by prefix sums."""
+    sums = np.cumsum(values[around.indices[:, : max(sizes)]], axis=1)
+    return np.array([sums[:, k - 1] / k for k in sizes])

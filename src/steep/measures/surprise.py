@@ -1,0 +1,127 @@
+"""Surprise: how badly each label is foreseen by those around it, without derivatives or evaluations.
+
+    e_i = y_i − s_i(x_i)        s_i interpolates the k nearest *other* points by cubic splines
+                                Σ_j λ_j ‖x − x_j‖³ + a linear polynomial
+    v_i = |e_i| · σ_i           σ_i² the variance of the nearest labels (Eq. Dhat2)
+
+The error sees curvature where the spread sees slope: a plane has spread and no error, a kink has both.
+Their product is a variance like the other measures, so ``temper=½`` takes its root. An interpolant of
+the whole design would say nearly the same at n³ the cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from steep._validation import FloatArray, IntArray, check_count, check_points
+from steep.exceptions import InputError
+from steep.neighbors.query import nearest
+
+# Share of the mean added to error and spread, so that one accidental zero does not hide a region.
+_REGULAR = 0.02
+# Doubles in one batch of linear systems: 64 MiB.
+_BATCH = 8 * 2**20
+
+
+def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: Any = None) -> FloatArray:
+    """Measure how much each label surprises: its error when foreseen from others × their spread.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Points, in coordinates whose distances mean something (the unit cube).
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        Labels; each output is divided by its standard deviation, so that none dominates.
+    n_neighbors : int, optional
+        k, points each label is foreseen from; default 3(d+1), at least 20.
+    at : array of int, optional
+        Indices of the points wanted; default all.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or of the length of ``at``
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 41)[:, None]
+    >>> v = surprise_variation(x, np.tanh(20 * (x[:, 0] - 0.5)))
+    >>> bool(abs(x[v.argmax(), 0] - 0.5) < 0.1), bool(v[0] < 1e-2 * v.max())
+    (True, True)
+    """
+    points = check_points(X).astype(np.float64, copy=False)
+    labels = standardised(np.asarray(y, dtype=np.float64).reshape(len(points), -1))
+    n_samples, n_features = points.shape
+    if n_samples < 3:
+        raise InputError(f"surprise needs at least 3 samples, got {n_samples}; pass more data")
+    k = max(20, 3 * (n_features + 1)) if n_neighbors is None else check_count(n_neighbors, name="n_neighbors")
+    wanted = np.arange(n_samples) if at is None else np.asarray(at)
+    _, around = nearest(points, points[wanted], min(k, n_samples - 1) + 1)
+    others = _without_self(around, wanted)
+    error = np.sqrt((_foreseen(points, labels, wanted, others) ** 2).sum(axis=1))
+    close = labels[np.column_stack([wanted, others[:, : 2 * n_features + 1]])]
+    spread = np.sqrt(close.var(axis=1, ddof=1).sum(axis=1))
+    return _regular(error) * _regular(spread)
+
+
+def standardised(labels: FloatArray) -> FloatArray:
+    """Each output centred and divided by its deviation; a constant output becomes zero."""
+    deviation = labels.std(axis=0)
+    scaled: FloatArray = (labels - labels.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return scaled
+
+
+def _foreseen(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
+    """e_i at the wanted points, in batches of equal linear systems."""
+    size = others.shape[1] + points.shape[1] + 1
+    step = max(1, _BATCH // size**2)
+    parts = [
+        _errors(points, labels, wanted[i : i + step], others[i : i + step])
+        for i in range(0, len(wanted), step)
+    ]
+    return np.vstack(parts)
+
+
+def _errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
+    centred = points[others] - points[wanted][:, None]
+    # The unit of length is each neighbourhood's own: it keeps the systems well conditioned.
+    centred = centred / (np.sqrt((centred**2).sum(axis=2)).max(axis=1)[:, None, None] + 1e-300)
+    n, k, d = centred.shape
+    system = np.zeros((n, k + d + 1, k + d + 1))
+    system[:, :k, :k] = _cubes(centred) + 1e-8 * np.eye(k)
+    system[:, :k, k] = system[:, k, :k] = 1.0
+    system[:, :k, k + 1 :] = centred
+    system[:, k + 1 :, :k] = centred.transpose(0, 2, 1)
+    # Fewer points than a plane needs, or points all on one line: the polynomial is held back.
+    system[:, k:, k:] = -1e-8 * np.eye(d + 1)
+    right = np.zeros((n, k + d + 1, 1))
+    right[:, :k, 0] = np.sqrt((centred**2).sum(axis=2)) ** 3
+    right[:, k, 0] = 1.0
+    # The value foreseen at the origin is linear in the labels: one solve gives its weights.
+    weights = np.linalg.solve(system, right)[:, :k, 0]
+    foreseen = np.einsum("nk,nko->no", weights, labels[others])
+    errors: FloatArray = labels[wanted] - foreseen
+    return errors
+
+
+def _cubes(centred: FloatArray) -> FloatArray:
+    """‖x_i − x_j‖³ within each neighbourhood."""
+    squares = (centred**2).sum(axis=2)
+    gram = centred @ centred.transpose(0, 2, 1)
+    gaps = np.maximum(squares[:, :, None] + squares[:, None, :] - 2 * gram, 0.0)
+    cubes: FloatArray = gaps * np.sqrt(gaps)
+    return cubes
+
+
+def _without_self(around: IntArray, wanted: IntArray) -> IntArray:
+    """Drop each point from its own neighbours; with duplicates it need not be the first, or there at all."""
+    is_self = around == wanted[:, None]
+    is_self[~is_self.any(axis=1), -1] = True
+    others: IntArray = around[~is_self].reshape(len(around), -1)
+    return others
+
+
+def _regular(values: FloatArray) -> FloatArray:
+    regular: FloatArray = values + _REGULAR * values.mean()
+    return regular

@@ -1,0 +1,95 @@
+"""Taylor variation, Eq. dn: how much f varies around x, from its derivatives.
+
+    Df^n_ε(x) = Σ_{1 ≤ |k| ≤ n}  ε^k (∂^k f(x))² / k!
+
+n is ``order``, ε is ``epsilon`` (a variance: the neighbourhood has radius √ε), k a multi-index. For
+several outputs the sum runs over them too. It is the variance of f(x + e), e ~ N(0, ε I), up to O(ε²)
+(see docs/errata.md for the order of that remainder).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from steep._function import Function
+from steep._validation import FloatArray, check_count, check_epsilon, check_points
+from steep.domain import Bounds, Box
+from steep.exceptions import FunctionError, InputError
+from steep.measures.derivatives import Derivatives, FiniteDifferences
+from steep.measures.multi_index import factorial, multi_indices, power
+
+
+def taylor_variation(
+    function: Function | None,
+    X: Any,
+    *,
+    order: int = 2,
+    epsilon: Any = 1e-3,
+    derivatives: Derivatives | None = None,
+    bounds: Bounds | Box | None = None,
+    vectorized: bool = True,
+) -> FloatArray:
+    """Measure how fast ``function`` varies around each point, from its derivatives (Eq. dn).
+
+    Parameters
+    ----------
+    function : callable
+        f, called with an ``(n, n_features)`` array; may be None when ``derivatives`` is given.
+    X : array-like of shape (n_samples, n_features)
+        Where to measure.
+    order : int, default 2
+        n, the highest order of derivative used. By finite differences order 2 costs
+        1 + 2d + 2d(d−1) evaluations a point in d dimensions.
+    epsilon : float or array of shape (n_features,), default 1e-3
+        ε, a variance in the squared units of each input. Larger values give high orders more say.
+    derivatives : callable, optional
+        ``derivatives(X, multi_indices)`` → ``(n_indices, n_samples, n_outputs)``. Default: central
+        finite differences of ``function``.
+    bounds : bounds or Box, optional
+        For finite differences: scale of each axis and limits of the evaluations.
+    vectorized : bool, default True
+        False when ``function`` takes one point at a time.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Df^n_ε ≥ 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.0], [1.0]])
+    >>> taylor_variation(lambda X: X[:, 0] ** 2, x, epsilon=0.01).round(6)
+    array([0.0002, 0.0402])
+    """
+    points = check_points(X)
+    epsilon = check_epsilon(epsilon, points.shape[1])
+    k = multi_indices(points.shape[1], check_count(order, name="order"))
+    if derivatives is None:
+        if function is None:
+            raise InputError("function is None and derivatives is None; need one of them; pass function")
+        derivatives = FiniteDifferences(function, bounds=bounds, vectorized=vectorized)
+    partials = _check_partials(derivatives(points, k), len(k), len(points))
+    coefficients = power(epsilon, k) / factorial(k)
+    variation: FloatArray = np.einsum("k,kno->n", coefficients, partials**2)
+    return variation
+
+
+def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:
+    partials = np.asarray(raw, dtype=np.float64)
+    if partials.shape == (n_indices, n_samples):
+        partials = partials[:, :, None]
+    if partials.ndim != 3 or partials.shape[:2] != (n_indices, n_samples):
+        raise FunctionError(
+            f"derivatives returned shape {partials.shape}; need ({n_indices}, {n_samples}, n_outputs): one "
+            "block per multi-index, one row per point"
+        )
+    if not np.isfinite(partials).all():
+        bad = np.flatnonzero(~np.isfinite(partials).all(axis=(0, 2)))
+        raise FunctionError(
+            f"derivatives returned NaN or infinity at {bad.size} of {n_samples} points, first at row {bad[0]} "
+            "of X; need finite values; leave those points out"
+        )
+    return partials

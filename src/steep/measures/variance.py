@@ -1,0 +1,126 @@
+"""Local label variance, Eq. Dhat2: how much the labels around x_i vary, without derivatives or evaluations.
+
+    1/(k−1) Σ_{x_j ∈ S_k(x_i)} (f(x_j) − mean of f on S_k(x_i))²
+
+k is ``n_neighbors``; S_k(x_i) holds the k nearest neighbours of x_i, itself among them. Outputs are summed,
+a class stands for its one-hot column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray
+from steep.labels import Labels, Task
+from steep.measures.neighborhood import Neighborhood
+
+# Rows worked on at once: small enough that a block of neighbour labels stays in cache.
+_BLOCK = 8192
+
+
+def neighbor_variance(
+    X: Any,
+    y: Any,
+    *,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    neighbors: Any = None,
+    task: Task = "auto",
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Measure how much the labels vary around each sample (Eq. Dhat2).
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Samples. Distances are taken as they are: scale the columns first.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        Labels of any kind: numbers, classes, several outputs, 0/1 columns of multi-label data.
+    n_neighbors : int, default 20
+        k. Small values follow fine structure and noise alike; large ones smooth both.
+    include_self : bool, default True
+        Whether a sample counts among its own k neighbours, as in the paper.
+    neighbors : ndarray of shape (n_samples, ≥ n_neighbors), or (distances, indices), optional
+        A graph from :func:`neighbor_graph`, to save the search; its first ``n_neighbors`` columns
+        are used and ``include_self`` is then the graph's own.
+    task : {"auto", "classification", "regression"}, default "auto"
+        How to read ``y``; "auto" takes floats as quantities and everything else as classes.
+    n_jobs : int, optional
+        Parallel jobs of the search.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Unbiased variance of the neighbours' labels, summed over outputs (one-hot for classes).
+
+    Examples
+    --------
+    >>> neighbor_variance([[0.0], [1.0], [2.0], [9.0]], [0.0, 0.0, 4.0, 4.0], n_neighbors=2)
+    array([0., 0., 8., 0.])
+    """
+    around = Neighborhood.of(
+        X,
+        y,
+        n_neighbors=n_neighbors,
+        include_self=include_self,
+        neighbors=neighbors,
+        task=task,
+        n_jobs=n_jobs,
+    )
+    variation: FloatArray = prefix_variances(around.labels, around.indices, [n_neighbors])[0]
+    return variation
+
+
+def prefix_variances(
+    labels: Labels, indices: npt.NDArray[np.integer[Any]], sizes: Sequence[int]
+) -> FloatArray:
+    """Variance over the first k neighbours for every k in ``sizes``, in one pass over the largest.
+
+    Returns
+    -------
+    ndarray of shape (len(sizes), n_samples)
+    """
+    largest = max(sizes)
+    rows = {k: row for row, k in enumerate(sizes)}
+    variances = np.empty((len(sizes), len(indices)))
+    for start in range(0, len(indices), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        around = labels.array[indices[block, :largest]]
+        running = _class_prefixes(around) if labels.codes is not None else _value_prefixes(around)
+        for k, variance in enumerate(running, start=1):
+            if k in rows:
+                variances[rows[k], block] = variance
+    return variances[[rows[k] for k in sizes]]
+
+
+def _class_prefixes(codes: npt.NDArray[np.int32]) -> Any:
+    """Yield the summed variance of one-hot columns over the first 1, 2, … neighbours.
+
+    With n_c neighbours of class c among k it is (k − Σ n_c²/k)/(k−1), and Σ n_c² counts the ordered
+    pairs of neighbours that agree: whole numbers, so nothing is lost to rounding.
+    """
+    pairs = np.zeros(len(codes), dtype=np.int64)
+    for k in range(1, codes.shape[1] + 1):
+        newest = codes[:, k - 1 : k]
+        pairs += 1 + 2 * (codes[:, : k - 1] == newest).sum(axis=1)
+        yield (k - pairs / k) / max(k - 1, 1)
+
+
+def _value_prefixes(values: FloatArray) -> Any:
+    """Yield the summed variance over the first 1, 2, … neighbours by Welford's updates.
+
+    Taken relative to the nearest neighbour's label, so that a large common offset costs no digits.
+    """
+    shifted = values - values[:, :1]
+    mean = np.zeros_like(shifted[:, 0])
+    squares = np.zeros_like(mean)
+    for k in range(1, shifted.shape[1] + 1):
+        newest = shifted[:, k - 1]
+        delta = newest - mean
+        mean = mean + delta / k
+        squares = squares + delta * (newest - mean)
+        yield squares.sum(axis=1) / max(k - 1, 1)

@@ -1,0 +1,113 @@
+"""Ways to take candidates from a pool whose members have a wanted density.
+
+Greedy fill takes, one by one, the candidate where the density is least covered:
+
+    score(c) = w(c) · δ(c)^q        w the wanted density, δ the distance to the nearest point there
+
+With q = d, w δ^d is the mass of the ball around c that holds no point yet: taking the largest first
+fills the density evenly instead of drawing from it.
+
+Systematic draw takes equal steps of probability along a curve that visits near points one after another.
+The curve is Hilbert's, by the bit transform of Skilling (AIP Conf. Proc. 707, 2004). One uniform number
+shifts the whole comb, so every candidate is drawn with exactly its probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+
+# In many dimensions distances are nearly equal and δ^d would drown the density: q stops here.
+_MOST_POWER = 3
+
+
+def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_samples: int) -> IntArray:
+    """Choose ``n_samples`` candidates of the pool.
+
+    Parameters
+    ----------
+    pool : ndarray of shape (n_candidates, n_coordinates)
+        Candidates, in the coordinates distances are taken in.
+    weights : ndarray of shape (n_candidates,)
+        Wanted density, up to a factor.
+    distances : ndarray of shape (n_candidates,)
+        Distance to the nearest point already there; infinite when there is none.
+    n_samples : int
+        How many to take.
+
+    Returns
+    -------
+    ndarray of int of shape (n_samples,)
+        Indices into the pool, in the order they were taken.
+
+    Examples
+    --------
+    >>> pool = np.linspace(0, 1, 11)[:, None]
+    >>> pool[greedy_fill(pool, np.ones(11), pool[:, 0], 2), 0].tolist()
+    [1.0, 0.5]
+    """
+    power = min(pool.shape[1], _MOST_POWER)
+    roots = np.maximum(weights, 0.0) ** (2 / power)
+    # Squares spare a root a step: w δ^q and w^(2/q) δ² have the same order.
+    squares = np.minimum(distances, 1e6) ** 2
+    taken = np.empty(n_samples, dtype=np.int64)
+    for i in range(n_samples):
+        scores = roots * squares
+        scores[taken[:i]] = -1.0  # never twice, even where every weight is zero
+        taken[i] = np.argmax(scores)
+        gaps = pool - pool[taken[i]]
+        np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)
+    return taken
+
+
+def systematic_draw(
+    pool: FloatArray, weights: FloatArray, n_samples: int, generator: np.random.Generator
+) -> IntArray:
+    """Indices of ``n_samples`` candidates, evenly spread over the density ``weights``.
+
+    Examples
+    --------
+    >>> pool = np.linspace(0, 1, 100)[:, None]
+    >>> drawn = systematic_draw(pool, np.ones(100), 4, np.random.default_rng(0))
+    >>> np.diff(drawn).tolist()
+    [25, 25, 25]
+    """
+    order = np.argsort(hilbert_index(pool), kind="stable")
+    cumulative = np.cumsum(weights[order]) / weights.sum()
+    comb = (generator.random() + np.arange(n_samples)) / n_samples
+    drawn: IntArray = order[np.searchsorted(cumulative, comb).clip(max=len(order) - 1)]
+    return drawn
+
+
+def hilbert_index(points: FloatArray) -> npt.NDArray[np.uint64]:
+    """Position of unit-cube points along Hilbert's curve."""
+    n_features = points.shape[1]
+    n_bits = max(1, min(16, 63 // n_features))
+    x = np.minimum(np.clip(points, 0.0, 1.0) * 2**n_bits, 2**n_bits - 1).astype(np.uint64).T.copy()
+    _undo_excess(x, n_bits)
+    for i in range(1, n_features):  # Gray encode
+        x[i] ^= x[i - 1]
+    flip = np.zeros_like(x[0])
+    for bit in range(n_bits - 1, 0, -1):
+        q = np.uint64(1 << bit)
+        flip = np.where(x[-1] & q, flip ^ (q - np.uint64(1)), flip)
+    x ^= flip
+    index: npt.NDArray[np.uint64] = np.zeros_like(x[0])
+    for bit in range(n_bits - 1, -1, -1):
+        for row in x:
+            index = (index << np.uint64(1)) | ((row >> np.uint64(bit)) & np.uint64(1))
+    return index
+
+
+def _undo_excess(x: npt.NDArray[np.uint64], n_bits: int) -> None:
+    """Skilling's inverse undo: rotate and reflect each sub-cube into its place, in place."""
+    for bit in range(n_bits - 1, 0, -1):
+        q = np.uint64(1 << bit)
+        p = q - np.uint64(1)
+        for i in range(len(x)):
+            inverted = (x[i] & q) != 0
+            swap = np.where(inverted, np.uint64(0), (x[0] ^ x[i]) & p)
+            x[0] = np.where(inverted, x[0] ^ p, x[0] ^ swap)
+            x[i] ^= swap

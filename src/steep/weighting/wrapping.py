@@ -1,0 +1,162 @@
+"""A meta-estimator around any estimator: how weights get in, and what is passed on once it is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from steep._validation import FloatArray
+from steep.exceptions import UnsupportedEstimatorError
+from steep.labels import Task
+
+
+def _delegates(method: Callable[..., Any]) -> Any:
+    """Offer a method exactly when the wrapped estimator has it."""
+
+    def has_method(self: DelegatingEstimator) -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), method.__name__)
+        return True
+
+    return available_if(has_method)(method)
+
+
+class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A meta-estimator whose predictions are those of ``estimator_``, fitted with weights of ours."""
+
+    # The weights are ours to use; whether the wrapped estimator asked for them changes nothing.
+    __metadata_request__fit: ClassVar = {"sample_weight": True}
+
+    estimator: Any
+    estimator_: Any
+
+    def _fit_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of ``fit`` that are meant for the wrapped estimator."""
+        return dict(process_routing(self, "fit", **params).estimator.fit) if params else {}
+
+    @_delegates
+    def predict(self, X: Any) -> Any:
+        """Predictions of the fitted estimator."""
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    @_delegates
+    def predict_proba(self, X: Any) -> Any:
+        """Class probabilities of the fitted estimator."""
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    @_delegates
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of the class probabilities of the fitted estimator."""
+        check_is_fitted(self)
+        return self.estimator_.predict_log_proba(X)
+
+    @_delegates
+    def decision_function(self, X: Any) -> Any:
+        """Decision function of the fitted estimator."""
+        check_is_fitted(self)
+        return self.estimator_.decision_function(X)
+
+    @_delegates
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the fitted estimator."""
+        check_is_fitted(self)
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.estimator_.score(X, y, **weight))
+
+    @property
+    def classes_(self) -> Any:
+        """Class labels of the fitted estimator."""
+        return self.estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of inputs seen in ``fit``."""
+        return int(self.estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of the inputs seen in ``fit``."""
+        return self.estimator_.feature_names_in_
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say which arguments of ``fit`` are used here and which go to the wrapped estimator."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=mapping)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        inner, tags = get_tags(self.estimator), super().__sklearn_tags__()
+        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(inner, name))
+        return tags
+
+
+def require_sample_weight(estimator: Any) -> None:
+    """Refuse an estimator that would ignore the weights or choke on them."""
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise UnsupportedEstimatorError(
+            f"estimator={estimator!r} is not an estimator instance; need an object with fit(X, y, sample_weight)"
+        )
+    if not _accepts_sample_weight(estimator):
+        raise UnsupportedEstimatorError(
+            f"{type(estimator).__name__}.fit takes no sample_weight, so it cannot be trained on weighted samples; "
+            "use an estimator that does, or resample with numpy.random.Generator.choice(p=weights)"
+        )
+
+
+def _accepts_sample_weight(estimator: Any) -> bool:
+    if hasattr(estimator, "steps"):
+        return _accepts_sample_weight(estimator.steps[-1][1])
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    inner = getattr(estimator, "estimator", getattr(estimator, "regressor", None))
+    takes_anything = has_fit_parameter(estimator, "params") or has_fit_parameter(estimator, "fit_params")
+    return inner is not None and takes_anything and _accepts_sample_weight(inner)
+
+
+def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: dict[str, Any]) -> Any:
+    """Fit with weights; a pipeline hands them to its last step."""
+    name = "sample_weight"
+    if get_config()["enable_metadata_routing"]:
+        _request_for_last_step(estimator)
+    else:
+        name = _last_step_prefix(estimator) + name
+    return estimator.fit(X, y, **{name: weights}, **params)
+
+
+def _last_step_prefix(estimator: Any) -> str:
+    """``"ridge__"`` of a pipeline that ends in a step named ridge; empty for anything else."""
+    if not hasattr(estimator, "steps"):
+        return ""
+    name, last = estimator.steps[-1]
+    return f"{name}__{_last_step_prefix(last)}"
+
+
+def _request_for_last_step(estimator: Any) -> None:
+    """Ask for the weights in the last step of a (nested) pipeline, and nowhere else."""
+    if not hasattr(estimator, "steps"):
+        if hasattr(estimator, "set_fit_request"):
+            estimator.set_fit_request(sample_weight=True)
+        return
+    for _, step in estimator.steps[:-1]:
+        if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
+            step.set_fit_request(sample_weight=False)
+    _request_for_last_step(estimator.steps[-1][1])
+
+
+def task_of(estimator: Any) -> Task:
+    """How an estimator reads its labels."""
+    if is_classifier(estimator):
+        return "classification"
+    return "regression" if is_regressor(estimator) else "auto"

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import RBFInterpolator
+
+from steep.exceptions import InputError
+from steep.measures.surprise import _foreseen, surprise_variation
+from steep.neighbors.query import nearest
+
+
+def data(n=60, d=2, seed=0):
+    X = np.random.default_rng(seed).random((n, d))
+    return X, np.tanh(8 * (X[:, 0] - 0.5))
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_the_error_is_that_of_a_spline_through_the_others(d):
+    X, y = data(40, d)
+    others = np.array([np.delete(np.arange(40), i) for i in range(40)])
+    errors = _foreseen(X, y[:, None], np.arange(40), others)[:, 0]
+    for i in (0, 7, 39):
+        spline = RBFInterpolator(X[others[i]], y[others[i]], kernel="cubic", degree=1)
+        assert errors[i] == pytest.approx(y[i] - spline(X[i : i + 1])[0], abs=1e-4)
+
+
+@given(shift=st.floats(-10, 10), scale=st.floats(0.01, 100))
+def test_surprise_ignores_the_units_of_the_labels(shift, scale):
+    X, y = data()
+    np.testing.assert_allclose(
+        surprise_variation(X, scale * y + shift), surprise_variation(X, y), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_a_plane_surprises_nowhere():
+    X, y = data()
+    assert surprise_variation(X, X @ [1.0, 2.0]).max() < 1e-6 * surprise_variation(X, y).max()
+
+
+def test_a_kink_surprises_more_than_a_slope():
+    x = np.linspace(0, 1, 61)[:, None]
+    variation = surprise_variation(x, np.abs(x[:, 0] - 0.4))
+    assert abs(x[variation.argmax(), 0] - 0.4) < 0.05
+
+
+def test_points_may_be_measured_in_part():
+    X, y = data()
+    # The regularisation is a share of the mean over the points asked for, so only the order is the same.
+    part = surprise_variation(X, y, at=[3, 1, 40])
+    assert np.argsort(part).tolist() == np.argsort(surprise_variation(X, y)[[3, 1, 40]]).tolist()
+
+
+def test_repeated_points_and_constant_labels_stay_finite():
+    X, y = data(20)
+    repeated = np.vstack([X, X[:5], X[:5]])
+    assert np.isfinite(surprise_variation(repeated, np.concatenate([y, y[:5], y[:5]]))).all()
+    assert (surprise_variation(X, np.ones(20)) == 0).all()
+
+
+def test_too_few_points_are_refused():
+    with pytest.raises(InputError, match="at least 3 samples, got 2"):
+        surprise_variation([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("d", [2, 9])
+def test_nearest_is_the_brute_search(d):
+    rng = np.random.default_rng(0)
+    points, queries = rng.random((200, d)), rng.random((50, d))
+    distances, indices = nearest(points, queries, 5)
+    brute = np.linalg.norm(points[None] - queries[:, None], axis=2)
+    np.testing.assert_array_equal(indices, np.argsort(brute, axis=1)[:, :5])
+    np.testing.assert_allclose(distances, np.sort(brute, axis=1)[:, :5])
+    assert (nearest(points, points)[0] == 0).all()

@@ -1,0 +1,171 @@
+"""Laws of the partitioned search: the recall promised, the reach that never misses, where to search on."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from neighbors_oracle import brute_force, recall
+from steep.exceptions import SteepWarning
+from steep.neighbors import neighbor_graph, refined_graph
+from steep.neighbors.recall import choose_reach
+from steep.neighbors.refine import contested, local_spread
+
+N = 6_000
+
+
+def features(n=N, n_features=32, seed=0):
+    """Clusters seen through a ReLU layer, as a network's features are."""
+    rng = np.random.default_rng(seed)
+    mode = rng.integers(12, size=n)
+    z = rng.normal(size=(12, 8))[mode] + 0.5 * rng.normal(size=(n, 8))
+    return np.maximum(z @ rng.normal(size=(8, n_features)), 0).astype(np.float32), mode % 4
+
+
+def shapes():
+    rng = np.random.default_rng(1)
+    scales = np.repeat([1e-3, 1.0, 1e3], N // 3)[:, None]
+    return {
+        "features": features()[0],
+        "isotropic": rng.normal(size=(N, 16)),
+        "three scales": scales * rng.normal(size=(N, 6)) + 10 * scales,
+        "half the points equal": np.vstack([np.zeros((N // 2, 12)), rng.normal(size=(N // 2, 12))]),
+        "one feature": rng.random((N, 1)),
+    }
+
+
+def found_share(distances, true_distances):
+    """Recall by distance: an equal point in the place of another is no miss."""
+    return (distances <= true_distances[:, -1:] * (1 + 1e-5)).mean()
+
+
+@pytest.mark.parametrize("promised", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize("shape", shapes())
+def test_the_recall_promised_is_kept(shape, promised):
+    X = shapes()[shape]
+    distances, _, info = neighbor_graph(
+        X,
+        n_neighbors=10,
+        include_self=False,
+        algorithm="partitioned",
+        recall=promised,
+        random_state=0,
+        return_info=True,
+    )
+    exact, _ = neighbor_graph(X, n_neighbors=10, include_self=False, algorithm="exact")
+    assert info.estimated_recall >= promised
+    assert found_share(distances, exact) >= promised
+
+
+def test_distances_are_those_of_the_neighbours_returned():
+    X = features()[0]
+    distances, indices = neighbor_graph(X, algorithm="partitioned", random_state=0)
+    true = np.linalg.norm(X[:, None].astype(np.float64) - X[indices], axis=2)
+    np.testing.assert_allclose(distances, true, rtol=1e-5, atol=1e-6)
+
+
+def test_the_whole_reach_misses_nothing():
+    X = features(3_000)[0]
+    _, indices, info = neighbor_graph(
+        X, n_neighbors=10, algorithm="partitioned", recall=1.0, random_state=0, return_info=True
+    )
+    assert recall(indices, brute_force(X, 10, include_self=True)[1]) > 0.999
+    assert info.n_probes <= len(X)
+
+
+def test_the_seed_decides():
+    X = features()[0]
+    graph = [
+        neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(graph[0], graph[1])
+    assert (graph[0] != graph[2]).any()
+
+
+@pytest.mark.parametrize("kind", ["classes", "outputs"])
+def test_searching_on_mends_the_variance(kind):
+    X, y = features()
+    labels = (
+        y if kind == "classes" else np.column_stack([np.tanh(3 * X[:, 0]), X[:, 1] ** 2]).astype(np.float64)
+    )
+    exact = local_spread(neighbor_graph(X, algorithm="exact")[1][:, 1:], labels)
+    options = {"algorithm": "partitioned", "recall": 0.7, "random_state": 0}
+    plain = local_spread(neighbor_graph(X, **options)[1][:, 1:], labels)
+    refined = local_spread(refined_graph(X, labels, **options)[1][:, 1:], labels)
+    error = np.square(plain - exact).sum(), np.square(refined - exact).sum()
+    assert error[1] < 0.5 * error[0]
+
+
+def test_labels_that_agree_change_nothing():
+    X = features()[0]
+    options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0}
+    np.testing.assert_array_equal(
+        refined_graph(X, np.zeros(N, int), **options)[1], neighbor_graph(X, **options)[1]
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "tree"])
+def test_exact_engines_ignore_labels(algorithm):
+    X, y = features(1_500, 5)
+    np.testing.assert_array_equal(
+        refined_graph(X, y, algorithm=algorithm)[1], neighbor_graph(X, algorithm=algorithm)[1]
+    )
+
+
+def test_spread_of_classes_is_that_of_one_hot_columns():
+    X, y = features(1_500)
+    indices = neighbor_graph(X, n_neighbors=8, include_self=False, algorithm="exact")[1]
+    one_hot = (y[:, None] == np.arange(4)).astype(np.float64)
+    group = np.column_stack([np.arange(len(X)), indices])
+    np.testing.assert_allclose(local_spread(indices, y), one_hot[group].var(axis=1).sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(local_spread(indices, one_hot), local_spread(indices, y), atol=1e-12)
+
+
+def test_contested_points_are_those_that_vary_most():
+    X, y = features(1_500)
+    indices = neighbor_graph(X, n_neighbors=8, include_self=False, algorithm="exact")[1]
+    spread = local_spread(indices, y)
+    chosen = contested(indices, y)
+    assert spread[chosen].min() >= spread[~chosen].max()
+    assert np.square(spread[chosen]).sum() >= 0.99 * np.square(spread).sum()
+    assert not contested(indices, np.zeros(1_500, np.int64)).any()
+
+
+def test_the_reach_is_the_least_that_keeps_the_promise():
+    needed = np.tile(
+        np.linspace(0.005, 0.995, 100), (50, 1)
+    )  # recall(reach) = reach, the same for every point
+    reach, estimate, kept = choose_reach(needed, 0.9)
+    assert (reach, kept) == (0.9, True)
+    assert estimate == pytest.approx(0.9)
+
+
+def test_a_promise_out_of_reach_is_said():
+    reach, _, kept = choose_reach(np.full((50, 10), np.nan), 0.9)
+    assert reach == np.inf
+    assert not kept
+
+
+def test_no_warning_when_the_promise_is_kept():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SteepWarning)
+        neighbor_graph(features()[0], algorithm="partitioned", random_state=0)
+
+
+def test_no_cell_meets_twice_in_one_round():
+    from steep.neighbors.join import Rounds
+    from steep.neighbors.threads import Workers
+
+    rng = np.random.default_rng(0)
+    pairs = np.column_stack(np.triu_indices(30, 1))[rng.permutation(435)[:200]]
+    rounds = Rounds(pairs, 30)
+    np.testing.assert_array_equal(rounds.pairs, pairs[rounds.order])
+    batches = []
+
+    class Recorder(Workers):
+        def each(self, task, pieces):
+            batches.append(np.concatenate([rounds.pairs[piece] for piece in pieces]))
+
+    rounds.run(lambda piece: None, Recorder(2), at_once=8)
+    assert sorted(map(tuple, np.concatenate(batches))) == sorted(map(tuple, pairs))
+    assert all(len(np.unique(batch)) == batch.size for batch in batches)

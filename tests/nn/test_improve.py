@@ -1,0 +1,219 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+from architectures import ARCHITECTURES, assert_untouched, build, snapshot
+from steep import sample_weights
+from steep.exceptions import InputError
+from steep.nn import Improvement, improve, project, retrain_head
+from steep.nn.candidates import Candidate
+from steep.nn.improvement import choose
+
+GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
+SPLIT = 80
+
+
+def halves(data):
+    if isinstance(data, list):
+        return data[:SPLIT], data[SPLIT:]
+    return tuple(part[:SPLIT] for part in data), tuple(part[SPLIT:] for part in data)
+
+
+def bent_data(n=900, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 2, generator=g)
+    return x, (x[:, 0] * x[:, 1] > 0).long()
+
+
+def half_trained(seed=0):
+    """Random features under a random head: much to gain."""
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(2, 30), nn.Tanh(), nn.Linear(30, 2))
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_improve_runs_on_every_architecture_and_leaves_the_given_network(name):
+    network, data, _, task = build(name)
+    before = snapshot(network)
+    result = improve(network, *halves(data), **GRID)
+    assert_untouched(before, network)
+    assert {"original", "equal weights", "weighted", "chosen"} == set(result.table.index)
+    assert ("mean squared error" if task == "regression" else "accuracy") in result.table
+    assert len(result.candidates) == 1 + 2 * (1 + 2 * 2)
+    assert list(result.network.state_dict()) == list(network.state_dict())
+    assert result.weights.shape == (SPLIT,)
+
+
+def test_retrain_head_is_algorithm_3_line_by_line():
+    X, y = bent_data()
+    network = half_trained()
+    features = project(network, X).features
+    weight = sample_weights(features, y.numpy(), n_neighbors=15, weight_ratio=8, embedding=None)
+    scale2 = features.var(axis=0).mean()
+    # Two symmetric columns of half the size have half the penalty of scikit-learn's one column.
+    theirs = LogisticRegression(C=2 / (len(X) * 1e-3 * scale2), tol=1e-8, max_iter=5000)
+    theirs.fit(features.astype(float), y, sample_weight=weight)
+    retrained = retrain_head(network, X, y, n_neighbors=15, weight_ratio=8, l2=1e-3)
+    ours = retrained(X).softmax(dim=1).detach().numpy()
+    np.testing.assert_allclose(ours, theirs.predict_proba(features), atol=2e-3)
+
+
+def test_the_paper_protocol_is_there_by_name():
+    X, y = bent_data(300)
+    kwargs = {"solver": "adam", "epochs": 3, "batch_size": 25}
+    first, again = (retrain_head(half_trained(), X, y, **kwargs)[2].weight for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, retrain_head(half_trained(), X, y, random_state=1, **kwargs)[2].weight)
+
+
+def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
+    X, y = bent_data()
+    network = half_trained()
+    result = improve(network, (X[:600], y[:600]), (X[600:], y[600:]), **GRID)
+    fresh, labels = bent_data(2000, seed=1)
+    before, after = ((model(fresh).argmax(1) == labels).float().mean() for model in (network, result.network))
+    assert result.chosen.kind != "original"
+    assert after > before + 0.2
+    assert result.verdict.startswith("The new head gains +")
+    assert "300 held-out samples" in result.verdict
+    assert "from re-training with equal weights" in result.verdict
+    assert str(result).startswith(result.verdict)
+
+
+def test_a_head_that_cannot_be_bettered_is_kept():
+    X, y = bent_data()
+    better = improve(half_trained(), (X, y), (X, y), l2=(1e-5,), weight_ratio=()).network
+    again = improve(better, (X[:300], y[:300]), bent_data(900, seed=5), l2=(1e-1, 1e-2), weight_ratio=())
+    assert again.chosen.kind == "original"
+    assert again.verdict.startswith("The original head is kept")
+    torch.testing.assert_close(again.network[2].weight, better[2].weight, rtol=0, atol=0)
+
+
+def test_cross_validation_says_that_the_features_were_fitted_on_the_same_data():
+    result = improve(half_trained(), bent_data(400), **GRID, n_folds=3)
+    assert "features were fitted on the same data" in result.verdict
+    assert result.chosen.kind != "original"
+    assert result.table.loc["chosen", "gain"] > 0.2
+
+
+def test_augmented_copies_make_candidates_of_their_own():
+    X, y = bent_data(500)
+    jitter = lambda x: x + 0.05 * torch.randn_like(x)  # noqa: E731
+    result = improve(half_trained(), (X[:300], y[:300]), (X[300:], y[300:]), augment=jitter, **GRID)
+    assert {"equal weights", "equal weights, augmented", "weighted, augmented"} < set(result.table.index)
+    assert "weighted" not in result.table.index
+    folds = improve(half_trained(), (X, y), augment=jitter, n_folds=2, **GRID)
+    assert "weighted, augmented" in folds.table.index
+
+
+def test_refit_uses_the_held_out_data_for_the_last_fit_only():
+    X, y = bent_data(500)
+    data = (X[:300], y[:300]), (X[300:], y[300:])
+    plain, refitted = (
+        improve(half_trained(), *data, l2=(1e-3,), weight_ratio=(), refit=r) for r in (False, True)
+    )
+    assert plain.table.equals(refitted.table)
+    expected = retrain_head(half_trained(), X, y, l2=1e-3, weight_ratio=1.0)
+    torch.testing.assert_close(refitted.network[2].weight, expected[2].weight, atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(plain.network[2].weight, expected[2].weight, atol=1e-3)
+
+
+def test_hardest_samples_are_those_of_the_largest_weight():
+    X, y = bent_data(400)
+    result = improve(
+        half_trained(), (X[:300], y[:300]), (X[300:], y[300:]), **GRID | {"weight_ratio": (10.0,)}
+    )
+    hardest = result.hardest(5)
+    assert sorted(result.weights[hardest], reverse=True) == sorted(result.weights, reverse=True)[:5]
+
+
+def test_save_writes_safetensors_with_the_verdict(tmp_path):
+    X, y = bent_data(300)
+    result = improve(half_trained(), (X[:200], y[:200]), (X[200:], y[200:]), **GRID)
+    result.save(tmp_path / "better.safetensors")
+    fresh = half_trained(9)
+    fresh.load_state_dict(load_file(tmp_path / "better.safetensors"))
+    assert torch.equal(fresh(X), result.network(X))
+    with safe_open(tmp_path / "better.safetensors", "pt") as file:
+        assert file.metadata()["verdict"] == result.verdict
+        assert json.loads(file.metadata()["chosen"])["kind"] == result.chosen.kind
+
+
+def scores_of(n, *right):
+    return np.stack([np.r_[np.ones(k), np.zeros(n - k)] for k in right])
+
+
+@pytest.mark.parametrize(
+    ("right", "expected"),
+    [
+        ((50, 50, 50), "original"),  # a tie goes to the original
+        ((50, 51, 50), "original"),  # one sample more is one standard error, no more than that
+        ((50, 60, 60), "equal"),  # weights must beat equal weights
+        ((50, 60, 61), "equal"),
+        ((50, 60, 70), "weighted"),
+        ((50, 40, 70), "weighted"),
+    ],
+)
+def test_the_simpler_head_is_left_only_for_more_than_one_standard_error(right, expected):
+    candidates = [Candidate("original"), Candidate("equal", 1e-2), Candidate("weighted", 1e-2, 5.0, 10)]
+    assert candidates[choose(candidates, scores_of(100, *right)).chosen].kind == expected
+
+
+def test_ties_go_to_the_stronger_penalty():
+    candidates = [Candidate("original"), Candidate("equal", 1e-5), Candidate("equal", 1e-1)]
+    assert choose(candidates, scores_of(100, 20, 60, 60)).chosen == 2
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"l2": ()}, "l2 is empty"),
+        ({"l2": (-1.0,)}, "l2=-1.0 is out of range"),
+        ({"weight_ratio": (0.0,)}, "weight_ratio=0.0 is out of range"),
+        ({"n_neighbors": (1,)}, "n_neighbors=1 is too small"),
+        ({"n_neighbors": (400,)}, "needs at least 400 samples"),
+        ({"task": "ranking"}, "task='ranking' is unknown"),
+    ],
+)
+def test_bad_input_is_refused(kwargs, message):
+    X, y = bent_data(200)
+    network = half_trained()
+    before = snapshot(network)
+    with pytest.raises(InputError, match=message):
+        improve(network, (X[:100], y[:100]), (X[100:], y[100:]), **kwargs)
+    assert_untouched(before, network)
+
+
+def test_improvement_is_public():
+    assert Improvement.__name__ == "Improvement"
+
+
+def test_without_torch_the_error_says_what_to_install():
+    code = (
+        "import sys\n"
+        "class Block:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'torch':\n            raise ImportError('No module named torch')\n"
+        "sys.meta_path.insert(0, Block())\n"
+        "import steep\n"
+        "from steep.exceptions import MissingExtraError\n"
+        "try:\n    import steep.nn\n"
+        "except MissingExtraError as error:\n    assert 'pip install steep[torch]' in str(error)\n"
+        "else:\n    raise SystemExit(1)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_copies_need_data_in_a_fixed_order():
+    X, y = bent_data(300)
+    sampler = torch.utils.data.RandomSampler(range(300), replacement=True)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=50, sampler=sampler)
+    with pytest.raises(InputError, match="different order each time"):
+        improve(half_trained(), loader, (X, y), augment=lambda x: x, random_state=5, **GRID)

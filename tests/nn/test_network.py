@@ -1,0 +1,263 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from architectures import (
+    ARCHITECTURES,
+    CLASSES,
+    DICTS,
+    IMAGES,
+    TOKENS,
+    ForSequenceClassification,
+    X,
+    assert_untouched,
+    build,
+    snapshot,
+)
+from steep.exceptions import InputError, InputTypeError
+from steep.nn import project, retrain_head, split
+from steep.nn.batches import iterate_batches
+
+
+def inputs_of(data):
+    return next(iter(iterate_batches(data, 16)))[0]
+
+
+def run(network, inputs):
+    with torch.no_grad():
+        output = network(**inputs) if isinstance(inputs, dict) else network(inputs)
+    return getattr(output, "logits", output)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_head_is_found_and_its_input_are_the_features(name):
+    network, data, head, _ = build(name)
+    parts = split(network, sample=inputs_of(data))
+    assert parts.name == head
+    network.eval()
+    logits = parts.head(parts.features(inputs_of(data)))
+    output = run(network, inputs_of(data))
+    responses = (logits, logits.softmax(-1), logits.log_softmax(-1), logits.sigmoid())
+    assert any(torch.allclose(r.reshape(-1), output.reshape(-1), atol=1e-5) for r in responses)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_retraining_gives_a_network_of_the_same_form_and_leaves_the_given_one(name):
+    network, data, head, _ = build(name)
+    network.train()
+    before = snapshot(network)
+    retrained = retrain_head(network, data, n_neighbors=10, weight_ratio=5)
+    assert_untouched(before, network)
+    assert list(retrained.state_dict()) == list(network.state_dict())
+    assert run(retrained.eval(), inputs_of(data)).shape == run(network.eval(), inputs_of(data)).shape
+    changed = [k for k, v in retrained.state_dict().items() if not torch.equal(v, network.state_dict()[k])]
+    assert changed
+    assert all(key.startswith(head) for key in changed)
+
+
+def test_joining_the_own_head_changes_nothing():
+    from steep.nn.retraining import own_head
+
+    network = build("convolutional")[0].eval()
+    parts = split(network, sample=IMAGES[:2])
+    torch.testing.assert_close(parts.join(own_head(parts))(IMAGES), network(IMAGES), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("form", ["tensor", "array", "pair", "dataset", "loader", "shuffled loader", "dicts"])
+def test_every_form_of_data_gives_the_same_features(form):
+    network = build("mlp")[0]
+    generator = torch.Generator().manual_seed(3)
+    forms = {
+        "tensor": X,
+        "array": X.numpy(),
+        "pair": (X, CLASSES),
+        "dataset": TensorDataset(X, CLASSES),
+        "loader": DataLoader(TensorDataset(X, CLASSES), batch_size=50),
+        "shuffled loader": DataLoader(
+            TensorDataset(X, CLASSES), batch_size=50, shuffle=True, generator=generator
+        ),
+        "dicts": [{"input": x, "label": int(c)} for x, c in zip(X, CLASSES, strict=True)],
+    }
+    before, state = snapshot(network), generator.get_state()
+    found = project(network, forms[form], batch_size=32)
+    assert_untouched(before, network)
+    assert torch.equal(state, generator.get_state())
+    expected = project(network, X).features
+    order = slice(None)
+    if form == "shuffled loader":
+        order = np.lexsort(expected.T)
+        found = type(found)(found.features[np.lexsort(found.features.T)], None)
+    np.testing.assert_allclose(found.features, expected[order], atol=1e-6)
+    if found.labels is not None:
+        np.testing.assert_array_equal(found.labels, CLASSES)
+
+
+def test_features_are_those_of_eval_mode():
+    network, data, _, _ = build("dropout and batch-norm")
+    np.testing.assert_array_equal(
+        project(network.train(), data).features, project(network.eval(), data).features
+    )
+
+
+def test_features_keep_their_dtype_and_fit_in_a_memory_map(tmp_path):
+    network = build("mlp")[0].double()
+    found = project(network, X.double(), memmap=tmp_path / "features.npy").features
+    assert isinstance(found, np.memmap)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(np.load(tmp_path / "features.npy"), project(network, X.double()).features)
+    half = build("mlp")[0].bfloat16()
+    assert project(half, X.bfloat16()).features.dtype == np.float32
+
+
+def test_augmented_features_come_from_the_seed_alone():
+    network = build("mlp")[0]
+    jitter = lambda x: x + torch.randn_like(x)  # noqa: E731
+    first, again, other = (project(network, X, augment=jitter, random_state=s).features for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+def test_progress_is_shown_when_asked_for_and_quiet_in_tests(capsys):
+    network = build("mlp")[0]
+    project(network, X)
+    assert capsys.readouterr().err == ""
+    project(network, X, progress=True)
+    assert "projecting" in capsys.readouterr().err
+
+
+def test_keyword_only_models_run_through_forward():
+    network = build("output object")[0]
+    found = retrain_head(
+        network, (TOKENS, CLASSES), n_neighbors=10, forward=lambda model, ids: model(input_ids=ids).logits
+    )
+    assert isinstance(found, ForSequenceClassification)
+    expected = retrain_head(network, DICTS, n_neighbors=10).classifier.weight
+    np.testing.assert_allclose(found.classifier.weight.detach(), expected.detach(), atol=1e-3)
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(5, 5), nn.Linear(5, 5)
+
+    def forward(self, x):
+        return self.head(self.head(self.body(x)))
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(5, 5), nn.Linear(5, 5)
+        self.head.weight = self.body.weight
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def frozen():
+    network = build("mlp")[0]
+    network[2].requires_grad_(False)
+    return network
+
+
+def broken():
+    network = build("mlp")[0]
+    network[0].weight.data[0, 0] = float("nan")
+    return network
+
+
+BAD = {
+    "1x1 convolution": (
+        lambda: nn.Sequential(nn.Linear(5, 5), nn.Unflatten(1, (5, 1, 1)), nn.Conv2d(5, 3, 1), nn.Flatten()),
+        InputError, r"the last layer that runs, '2', is a Conv2d; need an nn.Linear head; .*head='\.\.\.' \(seen: 0\)",
+    ),
+    "no layer": (lambda: nn.Sequential(nn.ReLU()), InputError, "no nn.Linear runs"),
+    "called twice": (Twice, InputError, "head 'head' ran 2 times"),
+    "tied": (Tied, InputError, r"shared \(body.weight, head.weight\)"),
+    "frozen": (frozen, InputError, r"head '2' is frozen .*requires_grad_\(True\)"),
+    "not a module": (lambda: 3, InputTypeError, "network is a int"),
+    "something follows": (
+        lambda: nn.Sequential(nn.Linear(5, 3), nn.LayerNorm(3)), InputError, "neither that of head '0' nor its softmax",
+    ),
+    "NaN": (broken, InputError, r"first appear in the output of layer '0' \(Linear\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_networks_that_cannot_be_improved_are_refused_and_left_alone(name):
+    builder, error, message = BAD[name]
+    network = builder()
+    before = snapshot(network) if isinstance(network, nn.Module) else None
+    with pytest.raises(error, match=message):
+        retrain_head(network, X, CLASSES, n_neighbors=5)
+    if before is not None:
+        kept = copy.deepcopy(before[0])
+        assert torch.equal(before[-1], torch.get_rng_state())
+        assert before[1:4] == snapshot(network)[1:4]
+        assert kept.keys() == network.state_dict().keys()
+
+
+def test_a_quantised_head_is_refused():
+    class Linear(nn.Module):
+        weight = None
+
+        def forward(self, x):
+            return x[:, :3]
+
+    Linear.__module__ = "torch.ao.nn.quantized.dynamic.modules.linear"
+    with pytest.raises(InputError, match=r"'1', is a Linear; need an nn.Linear head"):
+        split(nn.Sequential(nn.Linear(5, 8), Linear()), sample=X)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"head": "7"}, "head='7' is not in network; need the name of an nn.Linear: 0, 2"),
+        ({"head": "1"}, "head='1' is a ReLU"),
+        ({"y": CLASSES[:5]}, "y has 5 labels for 120 samples"),
+        ({"y": CLASSES + 1}, "holds class 3, but the head has 3 outputs; need classes 0 … 2"),
+        ({"y": CLASSES - 1}, "holds class -1"),
+        ({"y": None}, "hold no labels"),
+        ({"y": X, "task": "multiclass"}, r"labels has shape \(120, 5\)"),
+        ({"y": CLASSES.float() + 0.5, "task": "multiclass"}, "not class numbers"),
+        ({"y": X[:, :2], "task": "regression"}, "for a head of 3 outputs"),
+        ({"y": X[:, :3], "task": "multilabel"}, "other than 0 and 1"),
+        ({"n_neighbors": 500}, "n_neighbors=500 needs at least 500 samples"),
+        ({"l2": -1.0}, "l2=-1.0 is out of range"),
+        ({"solver": "sgd"}, "solver='sgd' is unknown"),
+    ],
+)
+def test_bad_input_is_refused(kwargs, message):
+    network = build("mlp")[0]
+    before = snapshot(network)
+    with pytest.raises(InputError, match=message):
+        retrain_head(network, X, **{"y": CLASSES, "n_neighbors": 10, **kwargs})
+    assert_untouched(before, network)
+
+
+def test_data_of_an_unknown_kind_are_refused():
+    with pytest.raises(InputTypeError, match="data is a str"):
+        project(build("mlp")[0], "digits")
+    with pytest.raises(InputError, match="120 inputs and 5 labels"):
+        project(build("mlp")[0], (X, CLASSES[:5]))
+    with pytest.raises(InputError, match="0 samples"):
+        project(build("mlp")[0], X[:0])
+
+
+def test_a_shuffling_loader_is_read_in_the_order_of_its_data_set():
+    loader = DataLoader(TensorDataset(X, CLASSES), batch_size=50, shuffle=True, drop_last=True)
+    found = project(build("mlp")[0], loader)
+    np.testing.assert_array_equal(found.labels, CLASSES)
+
+
+def test_streams_are_refused():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([])
+
+    with pytest.raises(InputTypeError, match="data is a stream"):
+        project(build("mlp")[0], DataLoader(Stream()))

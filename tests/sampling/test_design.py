@@ -1,0 +1,268 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from steep import Box, SteepError, SteepWarning, VariationSampler, design, neighbor_variance, taylor_variation
+from steep.exceptions import AcceptanceError, FunctionError, InputError
+from steep.measures.surprise import surprise_variation
+
+
+def runge(X):
+    return 1 / (1 + 25 * (X[:, 0] - 0.5) ** 2)
+
+
+def bateman(X):
+    """Closed form of the M=1 system with v=1 and σ=−0.45: u − η is constant."""
+    u0, eta0, t = X.T
+    difference = u0 - eta0
+    same = np.abs(difference) < 1e-9
+    remaining = np.where(same, 1.0, u0 - eta0 * np.exp(-0.45 * difference * t))
+    u = np.where(same, u0 / (1 + 0.45 * u0 * t), difference * u0 / remaining)
+    return np.column_stack([u, u - difference])
+
+
+BATEMAN = {"u0": (0.0, 1.0), "eta0": (0.01, 1.0), "t": (0.0, 10.0)}
+
+
+@pytest.mark.parametrize("bounds", [[(0, 1)], [(-5.0, 5.0), (100.0, 101.0)], [(0, 1)] * 4])
+@pytest.mark.parametrize("floor", [0.0, 0.5, 1.0])
+def test_draws_stay_inside_the_domain(bounds, floor):
+    box = Box(bounds)
+    X = box.sobol(64, random_state=0)
+    variation = np.exp(-4 * box.unit(X).sum(axis=1))  # piled up in a corner
+    drawn = VariationSampler(bounds, floor=floor, random_state=1).fit(X, variation).sample(300)
+    assert drawn.shape == (300, len(bounds))
+    assert box.contains(drawn).all()
+
+
+def test_draws_follow_the_truncated_density():
+    X = np.linspace(0, 1, 400)[:, None]
+    sampler = VariationSampler([(0, 1)], n_components=1, random_state=0).fit(X, np.exp(-3 * X[:, 0]))
+    drawn = sampler.sample(20_000)[:, 0]
+    mean, sd = sampler.mixture_.means_.item(), np.sqrt(sampler.mixture_.covariances_.item())
+    truncated = stats.truncnorm((0 - mean) / sd, (1 - mean) / sd, loc=mean, scale=sd)
+    assert stats.kstest(drawn, truncated.cdf).pvalue > 1e-3
+
+
+def test_the_units_of_the_box_change_nothing():
+    X = np.random.default_rng(0).random((50, 2))
+    variation = X[:, 0] ** 2
+    scale, shift = np.array([1000.0, 0.01]), np.array([-7.0, 3.0])
+    unit = VariationSampler([(0, 1)] * 2, random_state=0).fit(X, variation).sample(20)
+    wide = (
+        VariationSampler(np.c_[shift, shift + scale], random_state=0)
+        .fit(X * scale + shift, variation)
+        .sample(20)
+    )
+    np.testing.assert_allclose((wide - shift) / scale, unit, atol=1e-9)
+
+
+def test_temper_flattens_the_density():
+    X = np.linspace(0, 1, 200)[:, None]
+    variation = np.exp(-(((X[:, 0] - 0.5) / 0.05) ** 2)) + 1e-3
+    spreads = [
+        VariationSampler([(0, 1)], n_components=1, temper=t, random_state=0)
+        .fit(X, variation)
+        .sample(2000)
+        .std()
+        for t in (1.0, 0.5, 0.0)
+    ]
+    assert spreads[0] < spreads[1] < spreads[2]
+
+
+def test_floor_is_the_share_drawn_uniformly():
+    X = np.linspace(0, 1, 200)[:, None]
+    variation = np.where(np.abs(X[:, 0] - 0.8) < 0.02, 1.0, 0.0)
+    drawn = (
+        VariationSampler([(0, 1)], floor=0.3, n_components=1, random_state=0).fit(X, variation).sample(10_000)
+    )
+    assert np.mean(drawn < 0.5) == pytest.approx(0.15, abs=4 * np.sqrt(0.15 * 0.85 / 10_000))
+
+
+def test_zero_variation_falls_back_to_uniform_with_a_warning():
+    sampler = VariationSampler([(0, 1)], random_state=0)
+    with pytest.warns(SteepWarning, match="variation is zero at every point"):
+        sampler.fit(np.linspace(0, 1, 9)[:, None], np.zeros(9))
+    assert stats.kstest(sampler.sample(5000)[:, 0], "uniform").pvalue > 1e-3
+
+
+def test_a_density_outside_the_domain_reports_its_acceptance_rate():
+    sampler = VariationSampler([(0, 1)], n_components=1, random_state=0).fit([[0.0], [1.0]], [1.0, 1.0])
+    sampler.mixture_.means_[:] = 100.0
+    with pytest.raises(
+        AcceptanceError, match=r"acceptance rate 0\), need 5; raise n_components or floor"
+    ) as caught:
+        sampler.sample(5)
+    assert caught.value.acceptance_rate == 0.0
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_an_acceptance_error_survives_the_way_between_processes():
+    import pickle
+
+    error = pickle.loads(pickle.dumps(AcceptanceError("few", acceptance_rate=0.25)))
+    assert (str(error), error.acceptance_rate) == ("few", 0.25)
+
+
+def test_successive_draws_continue_one_stream():
+    X, variation = np.linspace(0, 1, 9)[:, None], np.arange(9.0)
+    sampler = VariationSampler([(0, 1)], random_state=0).fit(X, variation)
+    first, second = sampler.sample(5), sampler.sample(5)
+    assert not np.array_equal(first, second)
+    again = sampler.fit(X, variation)
+    np.testing.assert_array_equal(again.sample(5), first)
+
+
+def test_the_paper_variant_is_algorithm_1_line_by_line():
+    rng = np.random.default_rng(42)
+    start = np.linspace(0, 1, 8)[:, None]  # line 2, on a grid as in the experiments
+    variation = taylor_variation(runge, start, order=2, epsilon=1e-3, bounds=[(0, 1)])  # lines 3-6
+    drawn = (
+        VariationSampler([(0, 1)], n_components=3, random_state=rng).fit(start, variation).sample(8)
+    )  # 7-8
+    X = np.vstack([start, drawn])
+    plan = design(runge, [(0, 1)], n_initial=8, n_samples=8, initial="grid", variant="paper", random_state=42)
+    np.testing.assert_allclose(plan.X, X, atol=1e-9)
+    np.testing.assert_allclose(plan.y, runge(plan.X))  # lines 9-10
+    np.testing.assert_allclose(plan.variation[:8], variation, rtol=1e-6)
+    assert np.isnan(plan.variation[8:]).all()
+    assert plan.is_initial.tolist() == [True] * 8 + [False] * 8
+    assert plan.n_evaluations == 16 + 8 * 3
+
+
+def test_points_gather_where_runge_is_steep():
+    plan = design(runge, [(0, 1)], n_initial=64, n_samples=400, variant="paper", random_state=0)
+    drawn = plan.X[~plan.is_initial, 0]
+    assert np.mean(np.abs(drawn - 0.5) < 0.25) > 0.8
+
+
+def test_design_of_several_inputs_and_outputs():
+    plan = design(bateman, BATEMAN, n_initial=64, n_samples=40, measure="taylor", random_state=0)
+    assert plan.X.shape == (104, 3)
+    assert plan.y.shape == (104, 2)
+    np.testing.assert_allclose(plan.y, bateman(plan.X))
+    assert plan.n_evaluations == 104 + 64 * (1 + 6 + 12)
+
+
+def test_given_derivatives_cost_no_evaluation_and_are_taken_in_the_users_units():
+    f = lambda X: (X[:, 0] / 10) ** 2  # noqa: E731
+    by_hand = lambda X, k: np.where(k.sum(1)[:, None, None] == 1, 2 * X[:, :1] / 100, 0.02)  # noqa: E731
+    given, differences = (
+        design(f, [(0, 10)], n_initial=20, n_samples=5, measure="taylor", derivatives=d, random_state=0)
+        for d in (by_hand, None)
+    )
+    assert given.n_evaluations == 25
+    assert differences.n_evaluations == 25 + 20 * 3
+    np.testing.assert_allclose(given.variation[:20], differences.variation[:20], rtol=1e-3)
+
+
+def test_auto_costs_no_evaluation_and_takes_surprise_unless_derivatives_are_given():
+    auto, surprise = (
+        design(runge, [(0, 1)], n_initial=40, n_samples=10, measure=m, rounds=1, random_state=0)
+        for m in ("auto", "surprise")
+    )
+    np.testing.assert_array_equal(auto.X, surprise.X)
+    assert auto.n_evaluations == 50
+    np.testing.assert_allclose(auto.variation[:40], surprise_variation(auto.X[:40], auto.y[:40]))
+
+
+def test_the_neighbour_measure_is_the_papers_third_methodology():
+    plan = design(runge, [(0, 1)], n_initial=40, n_samples=10, measure="neighbors", rounds=1, random_state=0)
+    labels = plan.y[:40] / plan.y[:40].std()
+    np.testing.assert_allclose(plan.variation[:40], neighbor_variance(plan.X[:40], labels, n_neighbors=10))
+
+
+def test_any_measure_may_be_passed():
+    plan = design(
+        runge, [(0, 1)], n_initial=50, n_samples=50, measure=lambda X, y: (X[:, 0] > 0.9) * y, random_state=0
+    )
+    assert np.median(plan.X[50:, 0]) > 0.85
+
+
+@pytest.mark.parametrize("initial", ["uniform", "sobol", "grid"])
+def test_designs_follow_the_seed(initial):
+    plans = [
+        design(runge, [(0, 1)], n_initial=9, n_samples=5, initial=initial, random_state=s).X
+        for s in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(plans[0], plans[1])
+    assert not np.array_equal(plans[0], plans[2])
+
+
+def test_a_function_of_one_point_gives_the_same_design():
+    many = design(bateman, BATEMAN, n_initial=16, n_samples=4, measure="taylor", random_state=0)
+    one = design(
+        lambda x: bateman(x[None])[0],
+        BATEMAN,
+        n_initial=16,
+        n_samples=4,
+        measure="taylor",
+        vectorized=False,
+        random_state=0,
+    )
+    np.testing.assert_allclose(one.X, many.X)
+
+
+def test_a_function_is_never_called_outside_the_domain():
+    def strict(X):
+        assert Box(BATEMAN).contains(X).all()
+        return bateman(X)
+
+    plan = design(
+        strict, BATEMAN, n_initial=27, n_samples=20, initial="grid", measure="taylor", random_state=0
+    )
+    assert len(plan.X) == 47
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"measure": "slope"}, "measure='slope' is unknown"),
+        ({"initial": "lhs"}, "initial='lhs' is unknown"),
+        ({"variant": "best"}, "variant='best' is unknown"),
+        ({"variant": "paper", "temper": 0.5}, "variant='paper' means measure='taylor', temper=1 and floor=0"),
+        ({"n_initial": 1}, "n_initial=1 is too small"),
+        ({"n_samples": 0}, "n_samples=0 is too small"),
+        ({"floor": 1.5}, r"floor=1\.5 is out of range; need a finite number ≥ 0 and ≤ 1"),
+        ({"temper": -1.0}, r"temper=-1\.0 is out of range"),
+        ({"measure": "taylor", "order": 0}, "order=0 is too small"),
+        ({"measure": "taylor", "epsilon": 0.0}, r"epsilon=0\.0 is out of range"),
+        ({"measure": lambda X, y: -y}, r"measure\(X, y\)\[\d\] is -"),
+        ({"measure": lambda X, y: y[:3]}, r"measure\(X, y\) has shape \(3,\); need \(8,\)"),
+        ({"n_neighbors": 9, "measure": "neighbors"}, "n_neighbors=9 needs at least 9 samples, got 8"),
+        ({"random_state": "seed"}, "random_state='seed' is a str"),
+        ({"random_state": -1}, "random_state=-1 is negative"),
+    ],
+)
+def test_bad_input_is_refused(kwargs, message):
+    with pytest.raises(SteepError, match=message):
+        design(runge, [(0, 1)], **{"n_initial": 8, "n_samples": 4} | kwargs)
+
+
+def test_a_function_that_fails_says_where_in_the_users_units():
+    with pytest.raises(FunctionError, match=r"NaN or infinity at 1 of 5 points: \(0\);"):
+        design(
+            lambda X: np.where(X[:, 0] == 0, np.nan, X[:, 0]),
+            [(0, 400)],
+            n_initial=5,
+            n_samples=1,
+            initial="grid",
+        )
+
+
+@pytest.mark.parametrize(
+    ("X", "variation", "message"),
+    [
+        ([[0.5], [2.0]], [1.0, 1.0], r"X\[1\] lies outside Box"),
+        ([[0.5]], [1.0, 1.0], r"variation has shape \(2,\); need \(1,\)"),
+        ([[0.5, 0.5]], [1.0], "X has 2 columns, need 1"),
+    ],
+)
+def test_a_sampler_refuses_points_it_cannot_use(X, variation, message):
+    with pytest.raises(InputError, match=message):
+        VariationSampler([(0, 1)]).fit(X, variation)
+
+
+def test_a_sampler_without_density_says_so():
+    with pytest.raises(InputError, match="call fit"):
+        VariationSampler([(0, 1)]).sample(3)

@@ -1,0 +1,329 @@
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes, make_moons
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import make_scorer, max_error
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
+from steep.evidence import weigh_evidence
+from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
+
+MOONS = make_moons(200, noise=0.2, random_state=0)
+DIABETES = load_diabetes(return_X_y=True)
+SMALL = {
+    "measure": "variance",
+    "n_neighbors": (5, 15),
+    "weight_ratio": (0.2, 1, 5),
+    "cv": 3,
+    "n_repeats": 2,
+    "random_state": 0,
+}
+
+
+def noisy_far_away(n=600, seed=0):
+    """A clean boundary in the middle and noisy clusters far out, which pull an unweighted line away."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X[: n // 2] *= 0.5
+    far = np.arange(n) >= n // 2
+    X[far, 0] += rng.choice([-5, 5], far.sum())
+    y = np.where(far, (X[:, 0] > 0) | (rng.random(n) < 0.3), X[:, 1] > 0).astype(int)
+    return X, y
+
+
+def test_the_control_is_always_among_the_candidates():
+    model = VarianceWeightedCV(LogisticRegression(), **SMALL | {"weight_ratio": (5,)}).fit(*MOONS)
+    assert 1.0 in model.cv_results_["weight_ratio"]
+    assert len(model.cv_results_["weight_ratio"]) == 1 + 2
+
+
+def test_scores_are_those_of_weights_from_the_training_folds_alone():
+    X, y = MOONS
+    folds = list(KFold(3, shuffle=True, random_state=1).split(X))
+    model = VarianceWeightedCV(LogisticRegression(), **SMALL | {"cv": folds, "clip": None}).fit(X, y)
+    results = pd.DataFrame(model.cv_results_)
+    for _, row in results.iterrows():
+        for j, (train, test) in enumerate(folds):
+            weights = np.ones(len(train))
+            if row["weight_ratio"] != 1:
+                weights = sample_weights(
+                    X[train], y[train], n_neighbors=row["n_neighbors"], weight_ratio=row["weight_ratio"]
+                )
+            plain = LogisticRegression().fit(X[train], y[train], sample_weight=weights)
+            assert row[f"split{j}_test_score"] == pytest.approx(plain.score(X[test], y[test]))
+
+
+@pytest.mark.parametrize("measure", ["misfit", "border"])
+def test_a_model_is_asked_about_the_training_folds_alone(measure):
+    X, y = MOONS
+    folds = list(KFold(3, shuffle=True, random_state=1).split(X))
+    grid = SMALL | {"measure": measure, "n_neighbors": (1, 5), "cv": folds}
+    results = pd.DataFrame(VarianceWeightedCV(LogisticRegression(), **grid).fit(X, y).cv_results_)
+    assert set(results["n_neighbors"].dropna()) == {1, 5}
+    for _, row in results[results["weight_ratio"] != 1].iterrows():
+        for j, (train, test) in enumerate(folds):
+            params = {name: row[name] for name in ("measure", "n_neighbors", "weight_ratio")}
+            alone = VarianceWeighted(LogisticRegression(), clip=0.98, **params).fit(X[train], y[train])
+            assert row[f"split{j}_test_score"] == pytest.approx(alone.score(X[test], y[test]))
+
+
+def measures_tried(estimator, y, **kwargs):
+    folds = KFold(2, shuffle=True, random_state=0)
+    model = VarianceWeightedCV(estimator, weight_ratio=(1, 3), cv=folds, **kwargs).fit(MOONS[0], y)
+    return {
+        (m, k) for m, k in zip(*(model.cv_results_[c] for c in ("measure", "n_neighbors")), strict=True) if m
+    }
+
+
+def test_the_default_measures_are_what_an_estimator_can_be_asked():
+    y = MOONS[1]
+    both, misfit = (
+        {("misfit", 1), ("misfit", 5), ("border", 1), ("border", 5)},
+        {("misfit", 1), ("misfit", 5)},
+    )
+    assert measures_tried(LogisticRegression(), y) == both
+    assert measures_tried(make_pipeline(StandardScaler(), LogisticRegression()), y) == both
+    numbers = misfit | {("misfit", 20), ("variance", 5), ("variance", 20)}
+    assert measures_tried(LinearSVC(), y) == misfit
+    assert measures_tried(Ridge(), y.astype(float)) == numbers
+    several = np.column_stack([y, 1 - y])
+    assert measures_tried(DecisionTreeClassifier(max_depth=3, random_state=0), several) == misfit
+    assert measures_tried(Ridge(), several.astype(float)) == numbers
+
+
+def test_measures_that_compare_labels_leave_out_neighbourhoods_too_small_for_them():
+    tried = measures_tried(
+        Ridge(), MOONS[1].astype(float), measure=("variance", "misfit"), n_neighbors=(1, 4)
+    )
+    assert tried == {("variance", 4), ("misfit", 1), ("misfit", 4)}
+
+
+def test_the_time_of_neighbours_cross_fitting_and_fits_is_told_apart():
+    seconds = VarianceWeightedCV(Ridge(), random_state=0).fit(*DIABETES).seconds_
+    assert list(seconds) == ["neighbors", "cross_fitting", "fits"]
+    assert all(spent > 0 for spent in seconds.values())
+    plain = VarianceWeightedCV(Ridge(), **SMALL).fit(*DIABETES).seconds_
+    assert plain["cross_fitting"] < 0.01 * plain["fits"]
+
+
+def test_a_grid_of_estimator_parameters_is_searched_too():
+    model = VarianceWeightedCV(Ridge(), param_grid={"alpha": [0.1, 10.0]}, **SMALL).fit(*DIABETES)
+    assert len(model.cv_results_["params"]) == 2 * (1 + 2 * 2)
+    assert "estimator__alpha" in model.best_params_
+    assert model.estimator_.alpha == model.best_params_["estimator__alpha"]
+
+
+def test_ratio_one_alone_keeps_equal_weights():
+    model = VarianceWeightedCV(Ridge(), **SMALL | {"weight_ratio": (1,)}).fit(*DIABETES)
+    assert model.best_params_ == {"weight_ratio": 1.0}
+    assert (model.sample_weight_ == 1).all()
+    assert model.gain_ == 0
+    assert "no other weight_ratio was tried" in model.verdict_
+    np.testing.assert_array_equal(
+        model.predict(DIABETES[0]), Ridge().fit(*DIABETES, np.ones(442)).predict(DIABETES[0])
+    )
+
+
+def test_useless_weights_are_refused():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=200)
+    model = VarianceWeightedCV(
+        Ridge(), scoring="neg_mean_squared_error", confidence=0.98, random_state=0
+    ).fit(X, y)
+    assert model.best_params_["weight_ratio"] == 1
+    assert model.verdict_.startswith("equal weights were kept: the best of 40 candidates")
+
+
+def test_weights_that_help_are_chosen_and_help_on_fresh_data():
+    X, y = noisy_far_away()
+    fresh = noisy_far_away(5000, seed=1)
+    model = VarianceWeightedCV(LogisticRegression(), scoring="accuracy", random_state=0).fit(X, y)
+    assert model.best_params_["weight_ratio"] != 1
+    assert model.gain_ > 0
+    assert model.gain_interval_.low < model.gain_ < model.gain_interval_.high
+    assert "raises accuracy by" in model.verdict_
+    assert "points (95 % interval" in model.verdict_
+    assert "10 paired fits); equal weights were not chosen" in model.verdict_
+    assert model.score(*fresh) > LogisticRegression().fit(X, y).score(*fresh)
+    alone = VarianceWeighted(LogisticRegression(), clip=0.98, **model.best_params_).fit(X, y)
+    np.testing.assert_allclose(model.sample_weight_, alone.sample_weight_)
+
+
+def test_several_scores_are_kept_and_the_first_decides():
+    scoring = ["worst_decile", "max_error", "neg_mean_absolute_error"]
+    model = VarianceWeightedCV(Ridge(), scoring=scoring, **SMALL).fit(*DIABETES)
+    assert [f"mean_test_{name}" in model.cv_results_ for name in scoring] == [True] * 3
+    assert "worst decile" in model.verdict_
+    own = VarianceWeightedCV(Ridge(), scoring=make_scorer(max_error, greater_is_better=False), **SMALL).fit(
+        *DIABETES
+    )
+    named = VarianceWeightedCV(Ridge(), scoring={"largest": "max_error"}, **SMALL).fit(*DIABETES)
+    np.testing.assert_allclose(own.cv_results_["mean_test_score"], named.cv_results_["mean_test_largest"])
+
+
+def test_lowering_an_error_is_said_so():
+    X, y = np.random.default_rng(0).normal(size=(2, 300, 1))
+    y = np.where(np.abs(X[:, 0]) < 0.5, 10 * X[:, 0], 0) + 0.1 * y[:, 0]
+    model = VarianceWeightedCV(Ridge(), scoring="max_error", confidence=0.5, random_state=0).fit(X, y)
+    assert "lowers max error by" in model.verdict_ or "raises max error by" in model.verdict_
+
+
+def test_results_follow_the_seed_whatever_the_number_of_jobs():
+    fits = [VarianceWeightedCV(LogisticRegression(), n_jobs=n, **SMALL).fit(*MOONS) for n in (1, 2)]
+    assert fits[0].verdict_ == fits[1].verdict_
+    np.testing.assert_array_equal(
+        fits[0].cv_results_["mean_test_score"], fits[1].cv_results_["mean_test_score"]
+    )
+
+
+def test_a_warm_start_gives_the_same_scores():
+    models = (LogisticRegression(tol=1e-8, max_iter=1000, warm_start=warm) for warm in (False, True))
+    cold, warm = (VarianceWeightedCV(model, scoring="neg_log_loss", **SMALL).fit(*MOONS) for model in models)
+    np.testing.assert_allclose(
+        warm.cv_results_["mean_test_neg_log_loss"], cold.cv_results_["mean_test_neg_log_loss"], rtol=1e-4
+    )
+
+
+def test_optuna_proposes_candidates_within_the_ranges():
+    pytest.importorskip("optuna")
+    model = VarianceWeightedCV(LogisticRegression(), search="optuna", n_trials=6, **SMALL).fit(*MOONS)
+    ratios, sizes = model.cv_results_["weight_ratio"], model.cv_results_["n_neighbors"]
+    assert len(ratios) == 7
+    assert all(0.2 <= r <= 5 for r in ratios)
+    assert all(5 <= k <= 15 for k in sizes[1:])
+    small = SMALL | {"n_neighbors": (1, 4), "measure": ("variance", "misfit")}
+    model = VarianceWeightedCV(LogisticRegression(), search="optuna", n_trials=12, **small).fit(*MOONS)
+    table = pd.DataFrame(model.cv_results_)
+    assert (table.loc[table["measure"] == "variance", "n_neighbors"] >= 3).all()
+    assert "score" in model.verdict_
+
+
+def test_it_works_in_pipelines_searches_and_cross_validation():
+    X, y = MOONS
+    pipeline = make_pipeline(StandardScaler(), VarianceWeightedCV(LogisticRegression(), **SMALL))
+    assert cross_val_score(pipeline, X, y, cv=3).shape == (3,)
+    search = GridSearchCV(VarianceWeightedCV(LogisticRegression(), **SMALL), {"estimator__C": [0.1, 1]}, cv=2)
+    assert set(search.fit(X, y).best_params_) == {"estimator__C"}
+    inside = VarianceWeightedCV(make_pipeline(StandardScaler(), LogisticRegression()), **SMALL).fit(X, y)
+    assert inside.predict_proba(X).shape == (200, 2)
+
+
+def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
+    X, y = MOONS
+    own = np.where(X[:, 0] > 0, 1.0, 1e-9)
+    weighted = VarianceWeightedCV(LogisticRegression(), **SMALL).fit(X, y, sample_weight=own)
+    plain = VarianceWeightedCV(LogisticRegression(), **SMALL).fit(X, y)
+    assert weighted.sample_weight_[X[:, 0] <= 0].max() < 1e-6
+    assert not np.allclose(weighted.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"measure": "steepest"}, "measure='steepest' is unknown"),
+        ({"weight_ratio": (0, 1)}, "weight_ratio=0 is out of range"),
+        ({"n_neighbors": (2,)}, "n_neighbors=2 is too small"),
+        ({"n_neighbors": (500,)}, "n_neighbors=500 needs at least 500 samples, got 133"),
+        ({"scoring": "goodness"}, "scoring='goodness' is unknown"),
+        ({"search": "random"}, "search='random' is unknown"),
+        ({"confidence": 1.0}, r"confidence=1\.0 is out of range"),
+        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "cv gives 1 fold; need at least 2"),
+        ({"cv": 1}, "cv=1 is too small"),
+    ],
+)
+def test_bad_input_is_refused(kwargs, message):
+    with pytest.raises(SteepError, match=message):
+        VarianceWeightedCV(LogisticRegression(), **SMALL | kwargs).fit(*MOONS)
+
+
+def test_an_estimator_without_sample_weight_is_refused():
+    with pytest.raises(UnsupportedEstimatorError, match="takes no sample_weight"):
+        VarianceWeightedCV(KNeighborsClassifier()).fit(*MOONS)
+
+
+def test_one_sample_is_refused():
+    with pytest.raises(InputError, match="X has 1 sample"):
+        VarianceWeightedCV(Ridge()).fit([[0.0]], [1.0])
+
+
+def null_differences(rng, n_candidates=20, n_folds=20):
+    shared = rng.normal(size=n_folds)
+    return 0.7 * shared + 0.7 * rng.normal(size=(n_candidates, n_folds))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.84, 0.95])
+def test_without_a_difference_equal_weights_are_kept_as_often_as_promised(confidence):
+    rng = np.random.default_rng(0)
+    kept = [weigh_evidence(null_differences(rng), 0.0, confidence, rng).chosen is None for _ in range(400)]
+    assert abs(np.mean(kept) - confidence) < 4 * np.sqrt(confidence * (1 - confidence) / 400)
+
+
+def test_intervals_cover_all_candidates_at_once():
+    rng = np.random.default_rng(1)
+    covered = []
+    for _ in range(300):
+        evidence = weigh_evidence(null_differences(rng), 0.0, 0.84, rng)
+        covered.append(all(i.low <= 0 <= i.high for i in map(evidence.interval, range(20))))
+    assert abs(np.mean(covered) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 300)
+
+
+def test_a_clear_gain_is_chosen_among_many():
+    differences = null_differences(np.random.default_rng(2))
+    differences[7] += 3
+    assert weigh_evidence(differences, 0.25, 0.977, np.random.default_rng(0)).chosen == 7
+
+
+def test_overlapping_folds_ask_for_more_evidence():
+    differences = null_differences(np.random.default_rng(3)) + 0.3
+    apart, overlapping = (weigh_evidence(differences, r, 0.84, np.random.default_rng(0)) for r in (0.0, 0.25))
+    assert (overlapping.standard_errors > apart.standard_errors).all()
+
+
+def test_candidates_equal_to_the_control_are_never_chosen():
+    assert weigh_evidence(np.zeros((5, 10)), 0.25, 0.5, np.random.default_rng(0)).chosen is None
+
+
+PROGRESS = """
+import time
+from steep._progress import progress
+for _ in progress(range(8), total=8, label="folds"):
+    time.sleep(0.4)
+"""
+
+
+def test_progress_is_shown_on_a_terminal_and_nowhere_else():
+    quiet = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, text=True, check=True)
+    assert quiet.stderr == ""
+    main, side = pty.openpty()
+    subprocess.run([sys.executable, "-c", PROGRESS], stderr=side, check=True)
+    shown = os.read(main, 4096).decode()
+    os.close(main)
+    os.close(side)
+    assert "folds 8/8" in shown
+
+
+REASON = "k counts rows: a repeated row is one more neighbour, a weight is not"
+
+
+@parametrize_with_checks(
+    [
+        VarianceWeightedCV(inner, n_neighbors=(3,), weight_ratio=(1, 3), cv=2, n_repeats=1, random_state=0)
+        for inner in (LogisticRegression(), Ridge())
+    ],
+    expected_failed_checks=lambda model: {"check_sample_weight_equivalence_on_dense_data": REASON},
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)

@@ -48,8 +48,7 @@ class Records:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if not self.path.exists():
             return
-        opened = gzip.open(self.path, "rt") if self.path.suffix == ".gz" else self.path.open(encoding="utf-8")
-        with opened as lines:
+        with gzip.open(self.path, "rt") if self.path.suffix == ".gz" else self.path.open() as lines:
             for number, line in enumerate(lines, start=1):
                 try:
                     record = json.loads(line)

@@ -18,7 +18,7 @@ def warn_user(message: str, category: type[Warning] = SteepWarning) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level - 1)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _is_ours(filename: str) -> bool:

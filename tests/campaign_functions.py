@@ -1,8 +1,8 @@
 """Simulators that other processes can import, campaigns that tests kill, and what is left of them.
 
-    campaign_functions.py note STORAGE LOG N     run N, noting each start and each committed result
-    campaign_functions.py chaos STORAGE N        N runs that return, raise, die, hang, fork and print
-    campaign_functions.py linger STORAGE LOG EXECUTOR    runs that start programs and do not end
+campaign_functions.py note STORAGE LOG N     run N, noting each start and each committed result
+campaign_functions.py chaos STORAGE N        N runs that return, raise, die, hang, fork and print
+campaign_functions.py linger STORAGE LOG EXECUTOR    runs that start programs and do not end
 """
 
 import ctypes
@@ -256,8 +256,9 @@ def kill_often(storage, log, n_kills, seed, n_runs):
         # Importing takes a while; kills fall anywhere from opening the file to deep in the runs.
         begun = len(log.read_text().splitlines()) if log.exists() else 0
         wait_until(
-            lambda process=process, begun=begun: process.poll() is not None
-            or (log.exists() and len(log.read_text().splitlines()) > begun)
+            lambda process=process, begun=begun: (
+                process.poll() is not None or (log.exists() and len(log.read_text().splitlines()) > begun)
+            )
         )
         time.sleep(rng.uniform(0, 0.15))
         process.kill()

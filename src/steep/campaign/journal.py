@@ -128,6 +128,8 @@ class Journal:
             raise CampaignError(
                 f"the campaign of {self.path!r} is closed ({error}); open it again"
             ) from error
+        except UnicodeDecodeError as error:
+            raise self.damaged(f"its schema is unreadable ({error})") from error
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise StorageError(
                 f"storage {self.path!r}: {error}; need a writable SQLite file with room on its disk; nothing "

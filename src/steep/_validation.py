@@ -162,11 +162,10 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
             f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
         )
     try:
+        if isinstance(values, np.ndarray) and values.dtype.kind in "US":
+            values = values.astype(np.float64)  # numbers written as text are numbers
         array = check_array(
-            # Numbers written as text are numbers.
-            values.astype(np.float64)
-            if getattr(getattr(values, "dtype", None), "kind", "") in "US"
-            else values,
+            values,
             dtype="numeric",
             ensure_2d=False,
             allow_nd=True,

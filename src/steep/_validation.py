@@ -157,10 +157,6 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
             f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory"
         )
     _refuse_masked(values, name)
-    if np.iscomplexobj(values):
-        raise InputError(
-            f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
-        )
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind in "US":
             values = values.astype(np.float64)  # numbers written as text are numbers
@@ -199,6 +195,10 @@ def shown(value: Any) -> str:
 
 
 def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
+    if str(error).startswith("Complex data"):
+        return InputError(
+            f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
+        )
     reason = " ".join(str(error).split()).rstrip(".")[:200]
     message = f"{name} is not numeric ({reason}); need real numbers; encode text, categories and dates first"
     # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.

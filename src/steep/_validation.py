@@ -122,6 +122,13 @@ def check_choice(value: Any, *, name: str, choices: tuple[Any, ...]) -> Any:
     return value
 
 
+def check_flag(value: Any, *, name: str) -> bool:
+    """Return ``value`` as a bool; only True and False are flags."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need True or False")
+    return bool(value)
+
+
 def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
     """Return ε as a vector of ``n_features`` variances; a scalar holds for every axis."""
     vector = _numeric_array(epsilon, "epsilon").astype(np.float64, copy=False)

@@ -216,7 +216,7 @@ class Category(Integer):
 
     def value(self, x: float) -> Any:
         """The value itself."""
-        if not self.contains(np.float64(x)):
+        if not self.contains(np.asarray(x, dtype=np.float64)):
             raise InputError(
                 f"{x:g} is no code of {shown(self)}; need a whole number from 0 to {self.high:g}"
             )

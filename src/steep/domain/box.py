@@ -161,7 +161,7 @@ class Box:
         """
         if n_samples == 0 or (self.constraint is None and not may_leave):
             return draw(n_samples)
-        kept = [np.empty((0, self.n_features))]
+        kept: list[FloatArray] = [np.empty((0, self.n_features))]
         n_kept = n_drawn = 0
         while n_kept < n_samples:
             if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64):
@@ -178,7 +178,7 @@ class Box:
 
     def contains_unit(self, U: FloatArray) -> npt.NDArray[np.bool_]:
         """Tell for each point of the unit cube's space whether it stands for a point of S."""
-        inside: npt.NDArray[np.bool_] = ((U >= 0) & (U <= 1)).all(axis=1)
+        inside: npt.NDArray[np.bool_] = np.all((U >= 0) & (U <= 1), axis=1)
         if self.constraint is not None and inside.any():
             inside[inside] = self.contains(self.from_unit(U[inside]))
         return inside

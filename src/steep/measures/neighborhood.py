@@ -109,9 +109,22 @@ class Neighborhood:
         """k."""
         return int(self.indices.shape[1])
 
+    @property
+    def coordinates(self) -> FloatArray:
+        """``points`` in a unit of length in which squares can be taken; no measure depends on the unit."""
+        return in_safe_units(self.points)
+
     def narrowed(self, n_neighbors: int) -> Neighborhood:
         """The same with the ``n_neighbors`` nearest alone."""
         return replace(self, indices=self.indices[:, :n_neighbors])
+
+
+def in_safe_units(values: FloatArray) -> FloatArray:
+    """Numbers divided by a power of two where their squares would overflow or vanish; usual ones as they are."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0 or 1e-100 < largest < 1e100:
+        return values
+    return np.asarray(np.ldexp(values.astype(np.float64), -int(np.frexp(largest)[1])))
 
 
 @dataclass(frozen=True)

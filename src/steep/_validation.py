@@ -56,15 +56,24 @@ def check_vector(values: Any, *, name: str, n_samples: int, minimum: float | Non
     return vector
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
+def count_values(values: Any, *, name: str) -> int:
+    """How many numbers a caller passed, at least one."""
+    try:
+        n_values = np.asarray(values).size
+    except ValueError as error:
+        raise InputError(f"{name} is ragged ({error}); need a vector of numbers") from error
+    if n_values == 0:
+        raise InputError(f"{name} is empty; need at least one value")
+    return n_values
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int, *, name: str = "sample_weight") -> FloatArray:
     """Return a caller's weights, ≥ 0 and not all zero; ones when there are none."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weights = check_vector(sample_weight, name="sample_weight", n_samples=n_samples, minimum=0.0)
+    weights = check_vector(sample_weight, name=name, n_samples=n_samples, minimum=0.0)
     if not weights.any():
-        raise InputError(
-            "sample_weight is zero everywhere; need at least one positive weight; check its source"
-        )
+        raise InputError(f"{name} is zero everywhere; need at least one positive weight; check its source")
     return weights
 
 

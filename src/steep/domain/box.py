@@ -25,6 +25,8 @@ Constraint = Callable[[FloatArray], Any]
 _MOST_DRAWS_PER_SAMPLE = 1000
 # Points of a box of whole numbers and categories that are listed one by one at most.
 _MOST_LISTED = 2**20
+# Numbers drawn at once: 2^34 doubles are 128 GiB.
+_MOST_NUMBERS = 2**34
 # What scipy's Sobol sequences reach to.
 _MOST_SOBOL_POINTS = 2**30
 
@@ -106,12 +108,14 @@ class Box:
     def unit(self, X: Any) -> FloatArray:
         """Map points of the box to the unit cube."""
         points = check_points(X, n_features=self.n_features)
-        return np.column_stack([axis.unit(x) for axis, x in zip(self.axes, points.T, strict=True)])
+        with np.errstate(over="ignore"):  # far outside is outside
+            return np.column_stack([axis.unit(x) for axis, x in zip(self.axes, points.T, strict=True)])
 
     def from_unit(self, U: Any) -> FloatArray:
         """Map points of the unit cube to the box; what lies inside the cube lands inside the box."""
         unit = check_points(U, name="U", n_features=self.n_features)
-        return np.column_stack([axis.from_unit(u) for axis, u in zip(self.axes, unit.T, strict=True)])
+        with np.errstate(over="ignore"):
+            return np.column_stack([axis.from_unit(u) for axis, u in zip(self.axes, unit.T, strict=True)])
 
     def embed(self, U: FloatArray) -> FloatArray:
         """Coordinates of unit points in which distances are meant: categories take a column per value."""
@@ -217,6 +221,11 @@ class Box:
     def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw points from U(S)."""
         n_samples = check_count(n_samples, name="n_samples")
+        if n_samples * self.n_features > _MOST_NUMBERS:
+            raise InputError(
+                f"n_samples={n_samples} points of {self.n_features} inputs are too many; need at most {_MOST_NUMBERS} "
+                "numbers; draw in parts"
+            )
         generator = check_generator(random_state)
         return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))
 

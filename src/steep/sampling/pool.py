@@ -33,7 +33,7 @@ def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> 
     size = max(_CANDIDATES, _CANDIDATES_PER_SAMPLE * n_samples)
     if box.n_points <= size:
         return whole_pool(box)
-    pool = box.unit(box.sobol(1 << int(np.ceil(np.log2(size))), random_state=generator))
+    pool = box.unit(box.sobol(1 << (size - 1).bit_length(), random_state=generator))
     n_moved = int(_EDGE * len(pool))
     moved = np.where(
         generator.random((n_moved, box.n_features)) < 1 / box.n_features,

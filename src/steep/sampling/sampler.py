@@ -138,7 +138,8 @@ class VariationSampler:
             self.box.embed(unit),
             variation,
             scale=scale,
-            occupied=self.box.embed(self.box.unit(taken)) if len(taken) else None,
+            # What lies far outside only has to stay outside.
+            occupied=self.box.embed(np.clip(self.box.unit(taken), -1e6, 1e6)) if len(taken) else None,
         )
 
     def fit_unit(

@@ -21,7 +21,7 @@ from scipy import linalg
 from torch import Tensor
 
 from steep._validation import FloatArray
-from steep.nn.heads.convex import Solve
+from steep.nn.heads.lbfgs import Solve
 
 Link = Literal["softmax", "sigmoid"]
 

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from steep._validation import FloatArray, check_choice, check_count, check_real
 from steep.exceptions import InputError
-from steep.nn._members import Members, gather_members, member_seeds
-from steep.nn._perceptrons import Activation, Loss, backward, columns, forward, output_delta, respond
+from steep.nn.ensemble.members import Members, gather_members, member_seeds
+from steep.nn.ensemble.perceptrons import Activation, Loss, backward, columns, forward, output_delta, respond
 
 # Adam's constants, those of Kingma and Ba and of every framework.
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8

@@ -34,7 +34,9 @@ def check_seed(random_state: Seed) -> int:
 def check_precision(dtype: Any) -> torch.dtype:
     """Return a dtype that both torch and numpy compute in."""
     if not isinstance(dtype, torch.dtype):
-        raise InputTypeError(f"dtype={dtype!r} is a {type(dtype).__name__}; need torch.float32 or torch.float64")
+        raise InputTypeError(
+            f"dtype={dtype!r} is a {type(dtype).__name__}; need torch.float32 or torch.float64"
+        )
     if dtype not in _PRECISIONS:
         raise InputError(f"dtype={dtype} is not supported; need torch.float32 or torch.float64")
     return dtype
@@ -57,8 +59,11 @@ def check_flag(value: Any, *, name: str, optional: bool = False) -> Any:
 
 def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:
     """Return a tuple of checked values; a number alone is not a sequence."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable) or np.ndim(values) == 0:  # type: ignore[arg-type]
-        raise InputTypeError(f"{name}={values!r} is a {type(values).__name__}; need a sequence; pass ({values!r},)")
+    is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
+    if is_alone or not isinstance(values, Iterable):
+        raise InputTypeError(
+            f"{name}={values!r} is a {type(values).__name__}; need a sequence; pass ({values!r},)"
+        )
     return tuple(check(value) for value in values)
 
 
@@ -76,5 +81,4 @@ def one_line(error: BaseException) -> str:
 
 def _short(number: Any) -> str:
     """A number as people can read it: ten to the four hundredth has 401 digits."""
-    text = repr(number) if abs(number) < 10**30 else "a number beyond 10**30"
-    return text
+    return repr(number) if abs(number) < 10**30 else "a number beyond 10**30"

@@ -294,7 +294,9 @@ def _is_layer(module: nn.Module) -> bool:
 
 def _named_head(network: nn.Module, head: str) -> str:
     if not isinstance(head, str):
-        raise InputTypeError(f"head is a {type(head).__name__}; need the name of a layer, such as 'classifier.2'")
+        raise InputTypeError(
+            f"head is a {type(head).__name__}; need the name of a layer, such as 'classifier.2'"
+        )
     modules = dict(network.named_modules())
     if head not in modules or not isinstance(modules[head], nn.Linear):
         linear = ", ".join(name for name, module in modules.items() if isinstance(module, nn.Linear))

@@ -34,9 +34,7 @@ def check_seed(random_state: Seed) -> int:
 def check_precision(dtype: Any) -> torch.dtype:
     """Return a dtype that both torch and numpy compute in."""
     if not isinstance(dtype, torch.dtype):
-        raise InputTypeError(
-            f"dtype={dtype!r} is a {type(dtype).__name__}; need torch.float32 or torch.float64"
-        )
+        raise InputTypeError(f"dtype is a {type(dtype).__name__}; need torch.float32 or torch.float64")
     if dtype not in _PRECISIONS:
         raise InputError(f"dtype={dtype} is not supported; need torch.float32 or torch.float64")
     return dtype
@@ -54,7 +52,7 @@ def check_flag(value: Any, *, name: str, optional: bool = False) -> Any:
     if isinstance(value, bool | np.bool_) or (optional and value is None):
         return value
     kinds = "True, False or None" if optional else "True or False"
-    raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}; need {kinds}")
+    raise InputTypeError(f"{name} is a {type(value).__name__}; need {kinds}")
 
 
 def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:
@@ -62,7 +60,7 @@ def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tupl
     is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
     if is_alone or not isinstance(values, Iterable):
         raise InputTypeError(
-            f"{name}={values!r} is a {type(values).__name__}; need a sequence; pass ({values!r},)"
+            f"{name} is a {type(values).__name__}; need a sequence of values; pass ({name},)"
         )
     return tuple(check(value) for value in values)
 
@@ -70,6 +68,13 @@ def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tupl
 def check_batch_size(batch_size: Any) -> int | None:
     """Return the samples of a batch; None lets the caller choose."""
     return None if batch_size is None else check_count(batch_size, name="batch_size")
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return the number of jobs, whose range the neighbour search checks."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)):
+        raise InputTypeError(f"n_jobs is a {type(n_jobs).__name__}; need a whole number, or None")
+    return None if n_jobs is None else int(n_jobs)
 
 
 def one_line(error: BaseException) -> str:

@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
-from steep.measures import Measure, Neighborhood
+from steep.exceptions import FunctionError, SteepError
+from steep.measures import MEASURES, Measure, Neighborhood
 from steep.neighbors import neighbor_graph
+from steep.nn._arguments import one_line
 from steep.nn.heads import Head, HeadTask, Samples, fit_head
 from steep.nn.heads.fitting import CANDIDATE_TOLERANCE
 from steep.weighting.cross_fitting import deal
@@ -66,8 +68,23 @@ def measure_variations(
     return {
         (measure.name, k): values
         for measure in measures
-        for k, values in zip(sizes, measure.variations(around, sizes), strict=True)
+        for k, values in zip(sizes, _variations(measure, around, sizes), strict=True)
     }
+
+
+def _variations(measure: Measure, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+    """Variation for every k; what a measure of the caller's own raises is told as its."""
+    try:
+        return measure.variations(around, sizes)
+    except SteepError:
+        raise
+    except Exception as error:
+        if measure.name in MEASURES:
+            raise
+        raise FunctionError(
+            f"measure {measure.name!r} failed ({one_line(error)}); need measure(features, labels) → one value ≥ 0 for "
+            "each sample"
+        ) from error
 
 
 def _cross_fitted(

@@ -232,9 +232,9 @@ def output_logits(output: Any) -> Tensor:
         return output
     if hasattr(output, "logits"):
         return output_logits(output.logits)
-    if isinstance(output, dict):
+    if isinstance(output, dict) and output:
         return output_logits(output["logits"] if "logits" in output else next(iter(output.values())))
-    if isinstance(output, tuple | list):
+    if isinstance(output, tuple | list) and len(output):
         return output_logits(output[0])
     raise InputTypeError(
         f"network returned a {type(output).__name__}; need a tensor, an object with .logits, a tuple or a dict"
@@ -318,6 +318,10 @@ def _check_trainable(network: nn.Module, name: str) -> None:
         raise InputTypeError(
             f"head {name!r} has weights of {head.weight.dtype}; need floating-point ones; improve the network before "
             "it is quantised"
+        )
+    if head.weight.is_meta:
+        raise InputError(
+            f"head {name!r} is on the meta device, without values; need a trained network; load its weights"
         )
     if not head.weight.requires_grad:
         raise InputError(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed
-from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError, StorageError
 from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_seed, one_line
 from steep.nn._random import kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples
@@ -89,9 +89,8 @@ def project(
         progress_bar(total=total, label="projecting", shown=progress) as bar,
     ):
         for inputs, batch_labels in iterate_batches(data, batch_size):
-            found = _features(
-                network, move(inputs if augment is None else augment(inputs), device_of(network))
-            )
+            given = inputs if augment is None else _altered(augment, inputs)
+            found = _features(network, move(given, device_of(network)))
             rows.append(found)
             if batch_labels is not None:
                 labels.append(label_array(batch_labels))
@@ -112,6 +111,17 @@ def cut(network: nn.Module, data: Any, *, head: str | None = None, forward: Forw
     return split(network, head, sample=move(first_rows(inputs), device_of(network)), forward=forward)
 
 
+def _altered(augment: Augment, inputs: Any) -> Any:
+    try:
+        return augment(inputs)
+    except SteepError:
+        raise
+    except Exception as error:
+        raise FunctionError(
+            f"augment failed on a batch ({one_line(error)}); need augment(inputs) → inputs of the same form"
+        ) from error
+
+
 def device_of(network: nn.Module | Split) -> torch.device:
     """Where the network's parameters are."""
     module = network.network if isinstance(network, Split) else network
@@ -121,6 +131,11 @@ def device_of(network: nn.Module | Split) -> torch.device:
 
 def _features(parts: Split, inputs: Any) -> FloatArray:
     features = parts.run(inputs).features
+    if features.ndim != 2:
+        raise InputError(
+            f"head {parts.name!r} is given features of shape {tuple(features.shape)}; need one row a sample, "
+            "(n_samples, n_features); pass inputs of the same form everywhere"
+        )
     if not torch.isfinite(features).all():
         raise InputError(
             f"the features before head {parts.name!r} contain NaN or infinity, which first appear in the output of "

@@ -20,7 +20,7 @@ from torch import nn
 
 from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
 from steep.exceptions import InputError
-from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_seed
+from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_jobs, check_seed
 from steep.nn.batches import label_array
 from steep.nn.feature_space import measure_variations, search_neighbors
 from steep.nn.head_search import Grid, Training, Trial, choose, search_heads
@@ -111,7 +111,8 @@ def retrain_head(
     check_choice(solver, name="solver", choices=("convex", "adam"))
     strength = check_real(l2, name="l2", minimum=0.0)
     ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
-    grid = Grid.of((strength,), (ratio,), (n_neighbors,), measure)
+    grid = Grid.of((strength,), (ratio,), (n_neighbors,), (measure,))
+    check_jobs(n_jobs)
     adam = _adam_settings(learning_rate, batch_size, epochs, random_state)
     check_flag(progress, name="progress", optional=True)
     parts = cut(network, X, head=head, forward=forward)
@@ -227,6 +228,7 @@ def improve(
     """
     grid = Grid.of(l2, weight_ratio, n_neighbors, measure)
     seed = check_seed(random_state)
+    check_jobs(n_jobs)
     check_real(confidence, name="confidence", above=0.0, maximum=1.0)
     n_folds = check_count(n_folds, name="n_folds", minimum=2)
     n_copies = check_count(n_copies, name="n_copies")

@@ -56,7 +56,9 @@ class Members:
 def member_seeds(random_state: Any) -> list[int] | int:
     """One seed for each member, or the first of consecutive seeds."""
     if isinstance(random_state, list | tuple | np.ndarray):
-        return list(check_each(random_state, check_seed, name="random_state"))
+        if not len(seeds := check_each(random_state, check_seed, name="random_state")):
+            raise InputError("random_state is empty; need a seed for each member, or the first of them")
+        return list(seeds)
     return check_seed(random_state)
 
 

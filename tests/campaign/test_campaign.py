@@ -174,20 +174,18 @@ def test_outputs_need_different_names(storage, outputs):
 
 
 @pytest.mark.parametrize(
-    "axis",
+    "values",
     [
-        Category(("a", 1), ("b", 2)),
-        Category(1.5, float("nan")),
-        Category(b"a", b"b"),
-        Category(np.int64(1), 2),
+        [("a", 1), ("b", 2)], [1.5, float("nan")], [b"a", b"b"], [np.int64(1), np.float64(2.5)], [1, "1", None],
+        [True, "\ud800", 5e-324], [10**30, -1],
     ],
-)
-def test_values_come_back_from_the_file_or_are_refused_before_it_is_written(storage, axis):
+)  # fmt: skip
+def test_values_come_back_from_the_file_or_are_refused_before_it_is_written(storage, values):
     try:
+        axis = Category(*values)
         Campaign({"m": axis}, storage=storage).close()
     except SteepError:
-        with pytest.raises(InputError, match="holds no campaign yet"):
-            Campaign(storage=storage)
+        assert not storage.exists()
         return
     with Campaign(storage=storage) as again:
         (found,) = again.box.axes

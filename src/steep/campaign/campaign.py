@@ -14,11 +14,12 @@ from scipy.interpolate import RBFInterpolator
 
 from steep._validation import FloatArray, check_count, check_points
 from steep.campaign.journal import Journal, Results, encode, forget_owner, new_owner
-from steep.campaign.planner import Job, Planner, surprise
+from steep.campaign.planner import Job, Planner
 from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
 from steep.domain.axes import axis_from_key
 from steep.exceptions import CampaignError, InputError, InputTypeError, SteepError, StorageError
+from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 _MOST_RUNS = 10**9
 # Points an interpolant is built from around each point it is judged at.
 _NEIGHBORS = 50
+
+# The measure a campaign follows unless told otherwise.
+_DEFAULT = "surprise"
 
 Names = tuple[str, ...]
 
@@ -48,6 +52,9 @@ class Campaign:
         Points of the Sobol start before the results decide; default 4(d+1), at least 8.
     constraint : callable, optional
         Which points of the box belong to S; see :class:`Box`. It is not stored.
+    measure : str, Measure or callable(X, y), default "surprise"
+        What counts as variation: any measure that compares labels. Its name is stored; one of your own
+        has to be passed again when the file is opened again.
     random_state : int, optional
         Seed, stored: a campaign resumes with the stream it was started with. Default 0.
 
@@ -77,18 +84,21 @@ class Campaign:
         storage: str | PathLike[str] = "campaign.db",
         n_initial: int | None = None,
         constraint: Constraint | None = None,
+        measure: str | Measure | Callable[[Any, Any], Any] | None = None,
         random_state: int | None = None,
     ) -> None:
         box = None if bounds is None else Box(bounds, constraint=constraint)
         names = None if outputs is None else _checked_outputs(outputs)
         self.n_initial = None if n_initial is None else check_runs(n_initial, name="n_initial")
         seed = None if random_state is None else check_count(random_state, name="random_state", minimum=0)
+        chosen = None if measure is None else resolve(measure, use="Campaign", feeds=("labels",))
         self.journal = Journal(storage, create=box is not None)
         try:
             named = None if bounds is None else _is_named(bounds)
-            meta = _reconcile(self.journal, box, names, seed, named)
+            meta = _reconcile(self.journal, box, names, seed, named, chosen)
             self.box = box or _stored_box(self.journal, meta, constraint)
             self.named = bool(meta["named"] if named is None else named)
+            self.measure = chosen or _stored_measure(self.journal, meta)
             self._owner = new_owner()
             self.journal.register(self._owner)
         except BaseException:
@@ -96,7 +106,7 @@ class Campaign:
             raise
         self._results = Results(self.journal, self.box)
         self._planner = Planner(
-            self.journal, self.box, self._results, owner=self._owner, seed=meta["seed"], variation=surprise
+            self.journal, self.box, self._results, owner=self._owner, seed=meta["seed"], measure=self.measure
         )
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self._unreleased: list[int] = []
@@ -417,7 +427,12 @@ class Campaign:
 
 
 def _reconcile(
-    journal: Journal, box: Box | None, outputs: Names | None, seed: int | None, named: bool | None
+    journal: Journal,
+    box: Box | None,
+    outputs: Names | None,
+    seed: int | None,
+    named: bool | None,
+    measure: Measure | None,
 ) -> dict[str, Any]:
     """Write what a new campaign is about, or check that an old one is about the same."""
     with journal.transaction():
@@ -425,6 +440,7 @@ def _reconcile(
         fresh: dict[str, Any] = {}
         if meta:
             _check_same(journal, meta, box, outputs, seed)
+            _check_measure(journal, meta, measure)
             if outputs is not None and meta["outputs"] is None:
                 fresh = {"outputs": list(outputs)}
         elif box is None:
@@ -437,6 +453,7 @@ def _reconcile(
                 "outputs": None if outputs is None else list(outputs),
                 "seed": seed or 0,
                 "plans": 0,
+                "measure": _DEFAULT if measure is None else measure.name,
             }
         for key, value in fresh.items():
             journal.set_meta(key, value)
@@ -471,12 +488,36 @@ def _stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint |
         raise journal.damaged(f"what it is about cannot be read ({error!r})") from error
 
 
+def _check_measure(journal: Journal, meta: dict[str, Any], measure: Measure | None) -> None:
+    # Files that were made before there was a choice have no such entry.
+    stored = meta.get("measure", _DEFAULT)
+    if measure is not None and measure.name != stored:
+        raise InputError(
+            f"measure={measure.name!r} but storage {journal.path!r} was started with {stored!r}; use that or another "
+            "file"
+        )
+
+
+def _stored_measure(journal: Journal, meta: dict[str, Any]) -> Measure:
+    """The measure a stored campaign follows."""
+    stored = meta.get("measure", _DEFAULT)
+    if not isinstance(stored, str):
+        raise journal.damaged(f"its measure is {stored!r}")
+    try:
+        return resolve(stored, use="Campaign", feeds=("labels",))
+    except InputError as error:
+        raise InputError(
+            f"storage {journal.path!r} was started with the measure {stored!r}, which is none of steep's; pass "
+            "measure= again"
+        ) from error
+
+
 def _axis_key(name: str, axis: Any) -> list[Any]:
     """An axis as the file keeps it; one that would not come back the same is refused."""
     key = list(axis.key())
     try:
         again = axis_from_key(json.loads(json.dumps(key, allow_nan=False)))
-        same = again == axis and _types(again) == _types(axis)
+        same = again == axis
     except (TypeError, ValueError, RecursionError, SteepError):
         same = False
     if not same:
@@ -487,10 +528,6 @@ def _axis_key(name: str, axis: Any) -> list[Any]:
     return key
 
 
-def _types(axis: Any) -> list[type]:
-    return [type(value) for value in getattr(axis, "values", ())]
-
-
 def _is_named(bounds: Any) -> bool:
     """Whether the inputs have names of their own."""
     if isinstance(bounds, Box):
@@ -499,7 +536,7 @@ def _is_named(bounds: Any) -> bool:
 
 
 def _checked_outputs(outputs: Any) -> Names:
-    if isinstance(outputs, str) or not isinstance(outputs, Sequence | np.ndarray):
+    if isinstance(outputs, str) or not isinstance(outputs, Sequence):
         raise InputTypeError(f"outputs is {outputs!r}; need a list of names")
     names = tuple(outputs)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):

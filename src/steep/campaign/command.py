@@ -83,7 +83,7 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         if outputs not in ("json", "csv"):
             _check_pattern(outputs)
         self.file = file
-        self.timeout = None if timeout is None else _checked_seconds(timeout)
+        self.timeout = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
         self.env = None if env is None else _checked_env(env)
         self.input = input
 
@@ -295,12 +295,6 @@ def _check_texts(**texts: Any) -> None:
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
             raise InputTypeError(f"{name} is a {type(text).__name__}; need a string")
-
-
-def _checked_seconds(timeout: Any) -> float:
-    if isinstance(timeout, int) and abs(timeout) > sys.float_info.max:
-        raise InputError("timeout is too large for a float; need a finite number > 0")
-    return check_real(timeout, name="timeout", above=0.0)
 
 
 def _checked_env(env: Any) -> dict[str, str]:

@@ -91,14 +91,7 @@ def _checked_seconds(timeout: Any, executor: Any) -> float:
         raise InputError(
             "timeout needs an executor: 'processes', or command_simulator(timeout=) for programs"
         )
-    return _checked_number(timeout, name="timeout", above=0.0)
-
-
-def _checked_number(value: Any, *, name: str, **limits: float) -> float:
-    try:
-        return check_real(value, name=name, **limits)
-    except OverflowError as error:
-        raise InputError(f"{name} is too large for a float; need a finite number") from error
+    return check_real(timeout, name="timeout", above=0.0)
 
 
 class _Loop:
@@ -191,8 +184,7 @@ def _stopper(campaign: Campaign, stop_when: Any) -> Callable[[], bool]:
             f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable"
         )
     limits = {
-        name: _checked_number(value, name=f"stop_when[{name!r}]", minimum=0.0)
-        for name, value in stop_when.items()
+        name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()
     }
     return _Limits(campaign, limits).reached
 

@@ -209,6 +209,7 @@ from steep.campaign import Campaign
 campaign = Campaign(storage=sys.argv[1])
 try:
     print("open", flush=True)
+    sys.stdin.readline()
     campaign.ask(1)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -218,19 +219,19 @@ print(len(campaign.ask(2)), flush=True)
 
 
 def test_an_interrupt_while_another_process_writes_leaves_no_transaction(campaign, storage):
+    other = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(storage)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert other.stdout.readline() == "open\n"
     with campaign.journal.transaction():
-        other = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTED, str(storage)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        # It registers itself first, for which it waits, too: let it in, then hold the file again.
-        campaign.journal._db.execute("COMMIT")
-        assert other.stdout.readline() == "open\n"
-        campaign.journal._begin()
-        wait_until(lambda: False, 0.5)  # it is most likely waiting for the file by now
+        other.stdin.write("\n")
+        other.stdin.flush()
+        wait_until(lambda: False, 1.0)  # it is most likely waiting for the file by now
         other.send_signal(signal.SIGINT)
-        assert other.stdout.readline() == "interrupted\n"
-    assert other.communicate("\n", timeout=60)[0] == "2\n"
+        wait_until(lambda: False, 0.5)
+    assert other.stdout.readline() == "interrupted\n"
+    assert other.communicate("\n", timeout=180)[0] == "2\n"
     assert len(campaign.ask(1)) == 1
 
 

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         return _fail(_describe(error))
     if code == _INTERRUPTED:
-        _fail("interrupted; nothing was written")
+        _fail("interrupted")
     return code or 0
 
 

@@ -24,9 +24,9 @@ LENIENT = ["-W", "default::DeprecationWarning", "-W", "default::FutureWarning"]
 
 
 def lower_bounds():
-    """The lowest versions of what the library and its tests depend on, as pip constraints."""
+    """The lowest versions of what the library depends on, pictures included, as pip constraints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    stated = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    stated = [*project["dependencies"], *project["optional-dependencies"]["report"]]
     bounds = [re.fullmatch(r"([\w.-]+)>=([\w.]+)", requirement) for requirement in stated]
     unclear = [text for text, bound in zip(stated, bounds, strict=True) if bound is None]
     if unclear:

@@ -94,7 +94,7 @@ def weigh_command(
         weights = sample_weights(
             X, labels.array, n_neighbors=k, weight_ratio=weight_ratio, task=_task_of(labels), n_jobs=-1
         )
-        figures = {}
+        figures = {"task": _task_of(labels)}
     _write(source, output, weight_column, weights, only=only)
     _report(source, output, X, weights, figures | {"left_out": left_out}, as_json=as_json)
 

@@ -1,8 +1,3 @@
-import os
-import pty
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -294,25 +289,6 @@ def test_overlapping_folds_ask_for_more_evidence():
 
 def test_candidates_equal_to_the_control_are_never_chosen():
     assert weigh_evidence(np.zeros((5, 10)), 0.25, 0.5, np.random.default_rng(0)).chosen is None
-
-
-PROGRESS = """
-import time
-from steep._progress import progress
-for _ in progress(range(8), total=8, label="folds"):
-    time.sleep(0.4)
-"""
-
-
-def test_progress_is_shown_on_a_terminal_and_nowhere_else():
-    quiet = subprocess.run([sys.executable, "-c", PROGRESS], capture_output=True, text=True, check=True)
-    assert quiet.stderr == ""
-    main, side = pty.openpty()
-    subprocess.run([sys.executable, "-c", PROGRESS], stderr=side, check=True)
-    shown = os.read(main, 4096).decode()
-    os.close(main)
-    os.close(side)
-    assert "folds 8/8" in shown
 
 
 REASON = "k counts rows: a repeated row is one more neighbour, a weight is not"

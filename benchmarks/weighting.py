@@ -37,7 +37,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
-from steep.measures.label_measures import ASK_A_MODEL, MEASURES
+from steep.measures import MEASURES
 from steep.rescaling import rescale
 from steep.weighting.measuring import default_measures, measure_all
 from tables import load_tables
@@ -74,7 +74,7 @@ RATIOS = {
 def sizes_of(measure, task):
     """The k to try: the defaults for the default measures, the paper's for the others."""
     if task == "classification":
-        return (1, 5) if measure in ASK_A_MODEL else (20,)
+        return (1, 5) if MEASURES[measure].needs == "model" else (20,)
     return (1, 5, 20) if measure in ("variance", "misfit") else (20,)
 
 
@@ -271,7 +271,7 @@ def menus_of(frame):
     """Every measure and k alone, the default ones together, and the paper's beside them."""
     pairs = sorted(set(zip(frame["measure"], frame["k"], strict=True)))
     menus = {f"{measure}, k={k}": {(measure, k)} for measure, k in pairs}
-    asked = {(measure, k) for measure, k in pairs if measure in ASK_A_MODEL}
+    asked = {(measure, k) for measure, k in pairs if MEASURES[measure].needs == "model"}
     with_variance = asked | {("variance", 20)}
     if "accuracy" not in set(frame["score"]):
         few = {("misfit", 1), ("misfit", 5)}

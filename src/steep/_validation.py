@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import check_array
 
 from steep.exceptions import InputError, InputTypeError
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 Seed = int | np.random.Generator | np.random.RandomState | None
+
+# No array is longer, and no computer counts so far.
+_LARGEST = 2**62
 
 
 def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> FloatArray:
@@ -64,28 +68,49 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
     return weights
 
 
+def check_indices(values: Any, *, name: str, n_samples: int) -> IntArray:
+    """Return ``values`` as a vector of numbers of samples."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputTypeError(
+            f"{name} is {array.dtype} of shape {array.shape}; need a vector of whole numbers, one a sample"
+        )
+    if array.size and not (array.min() >= 0 and array.max() < n_samples):
+        raise InputError(
+            f"{name} goes from {array.min()} to {array.max()}; need numbers from 0 to {n_samples - 1}"
+        )
+    return array
+
+
 def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
     """Return ``value`` as an int that is at least ``minimum``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}; need a whole number ≥ {minimum}")
-    if value < minimum:
-        raise InputError(f"{name}={value} is too small; need a whole number ≥ {minimum}")
-    return int(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputTypeError(
+            f"{name}={_shown(value)} is a {type(value).__name__}; need a whole number ≥ {minimum}"
+        )
+    number = int(value)
+    if not minimum <= number <= _LARGEST:
+        size = "small" if number < minimum else "large"
+        raise InputError(f"{name}={_shown(value)} is too {size}; need a whole number ≥ {minimum}")
+    return number
 
 
 def check_real(
     value: Any, *, name: str, above: float = -np.inf, minimum: float = -np.inf, maximum: float = np.inf
 ) -> float:
     """Return ``value`` as a finite float within ``(above, ∞) ∩ [minimum, maximum]``."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"{name}={value!r} is a {type(value).__name__}; need a number")
-    number = float(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputTypeError(f"{name}={_shown(value)} is a {type(value).__name__}; need a number")
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floats is out of any range
+        number = float("inf")
     if not (np.isfinite(number) and number > above and minimum <= number <= maximum):
         limits = [
             f"{sign} {x:g}" for sign, x in ((">", above), ("≥", minimum), ("≤", maximum)) if np.isfinite(x)
         ]
         raise InputError(
-            f"{name}={value!r} is out of range; need a finite number {' and '.join(limits)}".rstrip()
+            f"{name}={_shown(value)} is out of range; need a finite number {' and '.join(limits)}".rstrip()
         )
     return number
 
@@ -93,7 +118,7 @@ def check_real(
 def check_choice(value: Any, *, name: str, choices: tuple[Any, ...]) -> Any:
     """Return ``value`` when it is one of ``choices``."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise InputError(f"{name}={value!r} is unknown; need one of {', '.join(map(repr, choices))}")
+        raise InputError(f"{name}={_shown(value)} is unknown; need one of {', '.join(map(repr, choices))}")
     return value
 
 
@@ -106,7 +131,7 @@ def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
         )
     if not (np.isfinite(vector).all() and (vector > 0).all()):
         raise InputError(
-            f"epsilon={epsilon!r} is out of range; need variances > 0; use the squared size of the "
+            f"epsilon={_shown(epsilon)} is out of range; need variances > 0; use the squared size of the "
             "neighbourhood that matters"
         )
     return np.broadcast_to(vector, (n_features,)).copy()
@@ -121,7 +146,7 @@ def check_generator(random_state: Seed) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     raise InputTypeError(
-        f"random_state={random_state!r} is a {type(random_state).__name__}; need None, a whole number, "
+        f"random_state={_shown(random_state)} is a {type(random_state).__name__}; need None, a whole number, "
         "or a numpy Generator or RandomState"
     )
 
@@ -131,23 +156,51 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         raise InputTypeError(
             f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory"
         )
+    _refuse_masked(values, name)
     try:
-        array = np.asarray(values)
-        if array.dtype == object or array.dtype.kind in "USmM":
-            array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise _non_numeric(name, error) from error
-    if np.iscomplexobj(array):
-        raise InputError(
-            f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
+        if isinstance(values, np.ndarray) and values.dtype.kind in "US":
+            values = values.astype(np.float64)  # numbers written as text are numbers
+        array = check_array(
+            values,
+            dtype="numeric",
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name=name,
         )
-    if array.dtype in (np.float32, np.float64):
-        return array
-    return array.astype(np.float64)
+        if array.dtype.kind in "mM":
+            raise TypeError(f"dtype {array.dtype}")
+        return np.asarray(array, dtype=None if array.dtype in (np.float32, np.float64) else np.float64)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise _non_numeric(name, error) from error
+
+
+def _refuse_masked(values: Any, name: str) -> None:
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(
+            f"{name} is masked at {int(np.ma.getmaskarray(values).sum())} of {values.size} entries; need a value "
+            "everywhere; fill them or drop those rows"
+        )
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it: short, and on one line."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:  # an object that cannot even be shown is still named
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
 def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
-    message = f"{name} is not numeric ({error}); need real numbers; encode text and categories first"
+    if str(error).startswith("Complex data"):
+        return InputError(
+            f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
+        )
+    reason = " ".join(str(error).split()).rstrip(".")[:200]
+    message = f"{name} is not numeric ({reason}); need real numbers; encode text, categories and dates first"
     # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
     return InputTypeError(message) if isinstance(error, TypeError) else InputError(message)
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from steep import neighbor_variance
 from steep.exceptions import InputError
 from steep.labels import one_hot
-from steep.measures.label_measures import ASK_A_MODEL, MEASURES, measure_variation, variations
+from steep.measures import MEASURES, measure_variation
 from steep.measures.neighborhood import Neighborhood
 
-OF_LABELS = [name for name in MEASURES if name not in ASK_A_MODEL]
+OF_LABELS = [name for name, measure in MEASURES.items() if measure.needs == "labels"]
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))
 CLASSES = RNG.integers(0, 3, 120)
@@ -23,7 +23,7 @@ def around(y, k=20, points=X):
 @pytest.mark.parametrize("name", OF_LABELS)
 @pytest.mark.parametrize("y", [CLASSES, VALUES], ids=["classes", "values"])
 def test_every_measure_is_finite_and_not_negative(name, y):
-    variation = MEASURES[name](around(y))
+    variation = MEASURES[name].variation(around(y))
     assert variation.shape == (120,)
     assert np.isfinite(variation).all()
     assert (variation >= 0).all()
@@ -31,13 +31,14 @@ def test_every_measure_is_finite_and_not_negative(name, y):
 
 @pytest.mark.parametrize("name", OF_LABELS)
 def test_every_measure_ignores_a_shift_and_squares_a_scale(name):
-    base, moved = (MEASURES[name](around(y)) for y in (VALUES, -3 * VALUES + 100))
-    np.testing.assert_allclose(moved, 9 * base, rtol=1e-6, atol=1e-9)
+    base, moved = (MEASURES[name].variation(around(y)) for y in (VALUES, -3 * VALUES + 100))
+    # Surprise divides each output by its deviation first.
+    np.testing.assert_allclose(moved, (1 if name == "surprise" else 9) * base, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", OF_LABELS)
 def test_every_measure_is_zero_for_constant_labels(name):
-    assert MEASURES[name](around(np.full(120, 7.0))).max() == pytest.approx(0, abs=1e-12)
+    assert MEASURES[name].variation(around(np.full(120, 7.0))).max() == pytest.approx(0, abs=1e-12)
 
 
 @settings(max_examples=10, deadline=None)
@@ -45,7 +46,7 @@ def test_every_measure_is_zero_for_constant_labels(name):
 def test_every_measure_follows_a_permutation_and_ignores_an_isometry(seed):
     rng = np.random.default_rng(seed)
     order, rotation = rng.permutation(120), np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    for measure in map(MEASURES.get, OF_LABELS):
+    for measure in (MEASURES[name].variation for name in OF_LABELS):
         base = measure(around(CLASSES))
         np.testing.assert_allclose(measure(around(CLASSES[order], points=X[order])), base[order], atol=1e-9)
         np.testing.assert_allclose(measure(around(CLASSES, points=X @ rotation + 2)), base, atol=1e-6)
@@ -53,15 +54,15 @@ def test_every_measure_follows_a_permutation_and_ignores_an_isometry(seed):
 
 @pytest.mark.parametrize("y", [CLASSES, VALUES], ids=["classes", "values"])
 def test_slope_and_noise_add_up_to_the_variance(y):
-    parts = MEASURES["slope"](around(y)) + MEASURES["noise"](around(y))
+    parts = MEASURES["slope"].variation(around(y)) + MEASURES["noise"].variation(around(y))
     np.testing.assert_allclose(parts, neighbor_variance(X, y, n_neighbors=20), atol=1e-12)
 
 
 def test_linear_labels_are_all_slope():
     y = X @ [1.0, -2.0, 0.5]
-    np.testing.assert_allclose(MEASURES["noise"](around(y)), 0, atol=1e-9)
+    np.testing.assert_allclose(MEASURES["noise"].variation(around(y)), 0, atol=1e-9)
     np.testing.assert_allclose(
-        MEASURES["slope"](around(y)), neighbor_variance(X, y, n_neighbors=20), atol=1e-9
+        MEASURES["slope"].variation(around(y)), neighbor_variance(X, y, n_neighbors=20), atol=1e-9
     )
 
 
@@ -70,20 +71,20 @@ def test_pure_noise_has_hardly_any_slope():
     y = np.random.default_rng(2).normal(size=3000)
     whole = around(y, points=points)
     # Clipping at zero keeps the positive half of what chance gives; without correction it would be 3/19 of 1.
-    assert MEASURES["slope"](whole).mean() < 0.1
-    assert MEASURES["noise"](whole).mean() == pytest.approx(1, abs=0.1)
+    assert MEASURES["slope"].variation(whole).mean() < 0.1
+    assert MEASURES["noise"].variation(whole).mean() == pytest.approx(1, abs=0.1)
 
 
 def test_duplicated_points_have_no_slope():
     points = np.repeat(RNG.normal(size=(6, 3)), 20, axis=0)
-    slope = MEASURES["slope"](around(RNG.normal(size=120), points=points))
+    slope = MEASURES["slope"].variation(around(RNG.normal(size=120), points=points))
     np.testing.assert_array_equal(slope, 0)
 
 
 def test_contradiction_is_the_leave_one_out_error():
     hood = around(VALUES, k=6)
     expected = [np.sum((VALUES[i] - VALUES[hood.indices[i, 1:]].mean(axis=0)) ** 2) for i in range(120)]
-    np.testing.assert_allclose(MEASURES["contradiction"](hood), expected)
+    np.testing.assert_allclose(MEASURES["contradiction"].variation(hood), expected)
 
 
 def test_a_flipped_label_is_contradicted_but_its_place_is_not_ambiguous():
@@ -92,14 +93,14 @@ def test_a_flipped_label_is_contradicted_but_its_place_is_not_ambiguous():
     wrong = y.copy()
     wrong[flipped] = 0
     hood = around(wrong, k=8)
-    assert MEASURES["contradiction"](hood)[flipped] == pytest.approx(2.0)
-    assert MEASURES["ambiguity"](hood)[flipped] == 0
-    assert MEASURES["variance"](hood)[flipped] > 0
+    assert MEASURES["contradiction"].variation(hood)[flipped] == pytest.approx(2.0)
+    assert MEASURES["ambiguity"].variation(hood)[flipped] == 0
+    assert MEASURES["variance"].variation(hood)[flipped] > 0
 
 
 def test_ambiguity_is_the_variance_of_the_others():
     expected = neighbor_variance(X, CLASSES, n_neighbors=11, include_self=False)
-    np.testing.assert_allclose(MEASURES["ambiguity"](around(CLASSES, k=12)), expected, atol=1e-12)
+    np.testing.assert_allclose(MEASURES["ambiguity"].variation(around(CLASSES, k=12)), expected, atol=1e-12)
 
 
 def test_smoothing_lowers_noise_more_than_steepness():
@@ -107,7 +108,7 @@ def test_smoothing_lowers_noise_more_than_steepness():
     step, noise = np.tanh(20 * points[:, 0]), np.random.default_rng(0).normal(size=2000) * 0.5
     ratio = {}
     for name in ("variance", "smoothed"):
-        steep, noisy = (MEASURES[name](around(y, points=points)) for y in (step, step + noise))
+        steep, noisy = (MEASURES[name].variation(around(y, points=points)) for y in (step, step + noise))
         ratio[name] = noisy[np.abs(points[:, 0]) > 0.5].mean() / steep[np.abs(points[:, 0]) < 0.05].mean()
     assert ratio["smoothed"] < 0.5 * ratio["variance"]
 
@@ -115,7 +116,9 @@ def test_smoothing_lowers_noise_more_than_steepness():
 def test_density_lifts_sparse_samples_by_at_most_its_bound():
     points = np.vstack([RNG.normal(size=(60, 2)) * 0.1, RNG.normal(size=(60, 2)) * 10 + 100])
     y = RNG.integers(0, 2, 120)
-    factor = MEASURES["density"](around(y, points=points)) / neighbor_variance(points, y, n_neighbors=20)
+    factor = MEASURES["density"].variation(around(y, points=points)) / neighbor_variance(
+        points, y, n_neighbors=20
+    )
     assert factor[60:].mean() > 2 * factor[:60].mean()
     assert factor.min() >= 1 / 3 - 1e-12
     assert factor.max() <= 3 + 1e-12
@@ -124,14 +127,17 @@ def test_density_lifts_sparse_samples_by_at_most_its_bound():
 def test_density_of_identical_points_is_left_out():
     points, y = np.zeros((40, 2)), RNG.integers(0, 2, 40)
     np.testing.assert_array_equal(
-        MEASURES["density"](around(y, points=points)), MEASURES["variance"](around(y, points=points))
+        MEASURES["density"].variation(around(y, points=points)),
+        MEASURES["variance"].variation(around(y, points=points)),
     )
 
 
 @pytest.mark.parametrize("name", OF_LABELS)
 def test_variations_of_several_sizes_equal_those_of_each(name):
     expected = [measure_variation(X, CLASSES, measure=name, n_neighbors=k) for k in (6, 15)]
-    np.testing.assert_allclose(variations(around(CLASSES, k=15), name, [6, 15]), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        MEASURES[name].variations(around(CLASSES, k=15), [6, 15]), expected, atol=1e-12
+    )
 
 
 def test_a_measure_may_be_a_function():

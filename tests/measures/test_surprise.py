@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import RBFInterpolator
 
 from steep.exceptions import InputError
-from steep.measures.surprise import _foreseen, surprise_variation
+from steep.measures.surprise import _prediction_errors, surprise_variation
 from steep.neighbors.query import nearest
 
 
@@ -18,7 +18,7 @@ def data(n=60, d=2, seed=0):
 def test_the_error_is_that_of_a_spline_through_the_others(d):
     X, y = data(40, d)
     others = np.array([np.delete(np.arange(40), i) for i in range(40)])
-    errors = _foreseen(X, y[:, None], np.arange(40), others)[:, 0]
+    errors = _prediction_errors(X, y[:, None], np.arange(40), others)[:, 0]
     for i in (0, 7, 39):
         spline = RBFInterpolator(X[others[i]], y[others[i]], kernel="cubic", degree=1)
         assert errors[i] == pytest.approx(y[i] - spline(X[i : i + 1])[0], abs=1e-4)

@@ -1,4 +1,4 @@
-"""Measures beyond the paper's: what local label variance mixes, taken apart.
+"""Measures of labels beyond the paper's: they separate what local label variance mixes.
 
 Label variance around x_i (Eq. Dhat2) is high where f is steep, where labels are noisy, and where
 single labels are wrong. With S the k nearest neighbours of x_i, itself among them, and y one-hot for
@@ -11,36 +11,19 @@ classes:
     smoothed        variance over S of the leave-one-out means: steepness with noise averaged out
     density         variance divided by a bounded k-NN density, Eq. J2* (the paper left p(x) out)
 
-Two more ask the model that is to be trained (:mod:`steep.measures.model_measures`):
-
-    misfit          mean squared cross-fitted error over S: where does the model fall short?
-    border          nearness to the model's border between classes: where is it undecided?
-
 Each is one function of a :class:`Neighborhood` and returns values ≥ 0 of shape ``(n_samples,)``;
-``slope + noise`` is the variance. ``measure_variation`` calls them by name on data.
+``slope + noise`` is the variance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, check_choice, check_vector
-from steep.labels import Labels, Task, one_hot
-from steep.measures.model_measures import (
-    border,
-    mean_over_neighbors,
-    misfit,
-    nearness,
-    no_model,
-    squared_errors,
-)
+from steep._validation import FloatArray
+from steep.labels import Labels, one_hot
 from steep.measures.neighborhood import Neighborhood
-from steep.measures.variance import prefix_variances
+from steep.measures.variance import prefix_variances, variance
 
 # Rows worked on at once, to bound the (rows, k, n_features) block in memory.
 _BLOCK = 4096
@@ -51,14 +34,6 @@ _NEIGHBORS_PER_DIRECTION = 4
 # Densities farther than this factor from the median are cut off: k-NN densities have heavy tails.
 _DENSITY_BOUND = 3.0
 
-Measure = Callable[[Neighborhood], FloatArray]
-
-
-def variance(around: Neighborhood) -> FloatArray:
-    """Eq. Dhat2, the paper's measure."""
-    total: FloatArray = prefix_variances(around.labels, around.indices, [around.indices.shape[1]])[0]
-    return total
-
 
 def slope(around: Neighborhood) -> FloatArray:
     """Variance explained by a linear fit in the neighbourhood, beyond what noise alone would explain.
@@ -67,7 +42,7 @@ def slope(around: Neighborhood) -> FloatArray:
     that are pure noise it would explain r/(k−1) of the variance; that share of the residual is taken
     off, as in the adjusted R².
     """
-    k = around.indices.shape[1]
+    k = around.n_neighbors
     n_directions = max(1, min(around.points.shape[1], k // _NEIGHBORS_PER_DIRECTION, k - 2))
     total, explained = variance(around), np.empty(len(around.indices))
     columns = one_hot(around.labels)
@@ -130,7 +105,7 @@ def ambiguity(around: Neighborhood) -> FloatArray:
 def smoothed(around: Neighborhood) -> FloatArray:
     """Eq. Dhat2 of the leave-one-out means instead of the labels: noise is averaged out first."""
     means = Labels(values=_means_of_others(around))
-    spread: FloatArray = prefix_variances(means, around.indices, [around.indices.shape[1]])[0]
+    spread: FloatArray = prefix_variances(means, around.indices, [around.n_neighbors])[0]
     return spread
 
 
@@ -147,75 +122,3 @@ def density(around: Neighborhood) -> FloatArray:
     with np.errstate(divide="ignore", over="ignore"):
         relative = np.clip((middle / gaps) ** around.points.shape[1], 1 / _DENSITY_BOUND, _DENSITY_BOUND)
     return np.asarray(variance(around) / relative)
-
-
-MEASURES: dict[str, Measure] = {
-    "variance": variance,
-    "slope": slope,
-    "noise": noise,
-    "contradiction": contradiction,
-    "ambiguity": ambiguity,
-    "smoothed": smoothed,
-    "density": density,
-    "misfit": misfit,
-    "border": border,
-}
-
-# What the measures that ask a model average over the neighbours; a sample alone will do (k = 1).
-ASK_A_MODEL: dict[str, Measure] = {"misfit": squared_errors, "border": nearness}
-
-# Fewer labels than this have no local fit, and hardly a variance.
-_SMALLEST_NEIGHBORHOOD = 3
-
-
-def smallest_size(measure: str) -> int:
-    """Return the smallest k that a measure makes sense for."""
-    return 1 if measure in ASK_A_MODEL else _SMALLEST_NEIGHBORHOOD
-
-
-def measure_variation(
-    X: Any,
-    y: Any,
-    *,
-    measure: str | Callable[..., Any] = "variance",
-    n_neighbors: int = 20,
-    neighbors: Any = None,
-    task: Task = "auto",
-    n_jobs: int | None = None,
-) -> FloatArray:
-    """Measure variation of labelled samples by any neighbour measure, by name or as a function.
-
-    Parameters
-    ----------
-    X, y, n_neighbors, neighbors, task, n_jobs
-        See :func:`steep.neighbor_variance`; a graph given must count each sample among its own neighbours.
-    measure : str or callable, default "variance"
-        One of ``MEASURES`` that asks no model, or a callable ``measure(X, y)`` that returns values ≥ 0.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> bool(measure_variation(x, 3 * x[:, 0], measure="noise", n_neighbors=8).max() < 1e-12)
-    True
-    """
-    if callable(measure):
-        return check_vector(measure(X, y), name="measure(X, y)", n_samples=len(X), minimum=0.0)
-    check_choice(measure, name="measure", choices=tuple(MEASURES))
-    if measure in ASK_A_MODEL:
-        raise no_model(measure)
-    around = Neighborhood.of(X, y, n_neighbors=n_neighbors, neighbors=neighbors, task=task, n_jobs=n_jobs)
-    return MEASURES[measure](around)
-
-
-def variations(around: Neighborhood, measure: str, sizes: Sequence[int]) -> FloatArray:
-    """Variation for every k in ``sizes`` from one graph, ``(len(sizes), n_samples)``."""
-    if measure == "variance":
-        return prefix_variances(around.labels, around.indices, sizes)
-    if measure in ASK_A_MODEL:
-        return mean_over_neighbors(ASK_A_MODEL[measure](around), around, sizes)
-    narrowed = (replace(around, indices=around.indices[:, :k]) for k in sizes)
-    return np.array([MEASURES[measure](part) for part in narrowed])

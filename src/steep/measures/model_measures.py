@@ -28,14 +28,24 @@ from steep.measures.neighborhood import Neighborhood
 
 def misfit(around: Neighborhood) -> FloatArray:
     """Mean squared cross-fitted error of the model over the neighbourhood."""
-    means: FloatArray = mean_over_neighbors(squared_errors(around), around, [around.indices.shape[1]])[0]
+    means: FloatArray = misfits(around, [around.n_neighbors])[0]
     return means
+
+
+def misfits(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+    """``misfit`` for every k in ``sizes``, ``(len(sizes), n_samples)``."""
+    return _means(squared_errors(around), around, sizes)
 
 
 def border(around: Neighborhood) -> FloatArray:
     """Nearness of the model's border between classes, averaged over the neighbourhood."""
-    means: FloatArray = mean_over_neighbors(nearness(around), around, [around.indices.shape[1]])[0]
+    means: FloatArray = borders(around, [around.n_neighbors])[0]
     return means
+
+
+def borders(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+    """``border`` for every k in ``sizes``, ``(len(sizes), n_samples)``."""
+    return _means(nearness(around), around, sizes)
 
 
 def squared_errors(around: Neighborhood) -> FloatArray:
@@ -65,21 +75,16 @@ def nearness(around: Neighborhood) -> FloatArray:
 
 
 def predictions(around: Neighborhood, measure: str) -> FloatArray:
-    """Return the cross-fitted predictions, or say who makes them."""
+    """Return the cross-fitted predictions of the model that is to be trained."""
     if around.predicted is None:
-        raise no_model(measure)
+        raise InputError(
+            f"measure={measure!r} asks a model, got none; need predicted=, one row for each sample; use "
+            f"VarianceWeighted(estimator, measure={measure!r})"
+        )
     return around.predicted
 
 
-def no_model(measure: str) -> InputError:
-    """Return the error of a measure that has no model to ask."""
-    return InputError(
-        f"measure={measure!r} asks a model, got none; need an estimator; use VarianceWeighted(estimator, "
-        f"measure={measure!r}) or VarianceWeightedCV(estimator)"
-    )
-
-
-def mean_over_neighbors(values: FloatArray, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+def _means(values: FloatArray, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
     """Mean of ``values`` over the k nearest neighbours for every k in ``sizes``, by prefix sums."""
     sums = np.cumsum(values[around.indices[:, : max(sizes)]], axis=1)
     return np.array([sums[:, k - 1] / k for k in sizes])

@@ -1,35 +1,51 @@
-"""What every neighbour measure starts from: points, labels and the k nearest neighbours of each."""
+"""What a measure is given: labelled points with their neighbours, or points with a function to evaluate around them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from steep._validation import FloatArray, check_count, check_points
+from steep._function import Function
+from steep._validation import FloatArray, IntArray, Seed, check_count, check_points
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels
 from steep.neighbors import refined_graph
 
+if TYPE_CHECKING:
+    from steep.measures.derivatives import Derivatives
+
 # Misses gather where labels vary: at 0.95 the variances of 50,000×64 features correlate .993 with exact ones,
 # at 0.99 .999, for a fifth more time (benchmarks/results/neighbors.json).
-_RECALL = 0.99
+RECALL = 0.99
 
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """Points, labels and neighbour graph of a data set; column 0 of a graph with self is the point.
+    """Labelled points and their neighbours.
 
-    ``predicted`` are the predictions of a model that has not seen the sample, in the columns of the
-    labels (one per class); only the measures that ask a model need them.
+    Attributes
+    ----------
+    points : ndarray of shape (n_samples, n_coordinates)
+        Samples in the space in which distances are taken.
+    labels : Labels
+        What is known of f at each of them.
+    indices : ndarray of int of shape (n_samples, k)
+        S_k(x_i), nearest first; column 0 is the sample itself, unless it was asked to be left out.
+    predicted : ndarray of shape (n_samples, n_columns), optional
+        Predictions of a model that has not seen the sample, in the columns of the labels (one per class); for
+        the measures that ask a model.
+    given : (X, y), optional
+        The data as the caller knows them, for a measure of the caller's own.
     """
 
     points: FloatArray
     labels: Labels
-    indices: npt.NDArray[np.integer[Any]]
+    indices: IntArray
     predicted: FloatArray | None = None
+    given: tuple[Any, Any] | None = None
 
     @classmethod
     def of(
@@ -43,29 +59,94 @@ class Neighborhood:
         task: Task = "auto",
         n_jobs: int | None = None,
     ) -> Self:
-        """Check the input and find the neighbours, unless a graph is given.
+        """Check the data, read the labels and find the neighbours."""
+        points = check_points(X)
+        labels = check_labels(y, n_samples=len(points), task=task)
+        return cls.search(
+            points,
+            labels,
+            n_neighbors=check_count(n_neighbors, name="n_neighbors", minimum=2),
+            include_self=include_self,
+            neighbors=neighbors,
+            n_jobs=n_jobs,
+            given=(X, y),
+        )
 
-        Large data are searched approximately, and on where labels vary; the seed is fixed, so that
+    @classmethod
+    def search(
+        cls,
+        points: FloatArray,
+        labels: Labels,
+        *,
+        n_neighbors: int,
+        include_self: bool = True,
+        neighbors: Any = None,
+        n_jobs: int | None = None,
+        given: tuple[Any, Any] | None = None,
+    ) -> Self:
+        """Find the neighbours of data that are checked already, unless a graph is given.
+
+        Large data are searched approximately, and further where labels vary; the seed is fixed, so that
         the same data always weigh the same.
         """
-        points = check_points(X)
-        n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2)
-        labels = check_labels(y, n_samples=len(points), task=task)
-        if neighbors is None:
-            neighbors = refined_graph(
-                points,
-                labels.array,
-                n_neighbors=n_neighbors,
-                include_self=include_self,
-                recall=_RECALL,
-                n_jobs=n_jobs,
-                random_state=0,
-            )
-        return cls(points, labels, check_graph(neighbors, len(points), n_neighbors)[:, :n_neighbors])
+        if neighbors is not None:
+            return cls(points, labels, check_graph(neighbors, len(points), n_neighbors), given=given)
+        if n_neighbors == 1 and include_self:  # a sample is its own nearest neighbour: nothing to search
+            return cls(points, labels, np.arange(len(points))[:, None], given=given)
+        _, indices = refined_graph(
+            points,
+            labels.array,
+            n_neighbors=n_neighbors,
+            include_self=include_self,
+            recall=RECALL,
+            n_jobs=n_jobs,
+            random_state=0,
+        )
+        return cls(points, labels, indices, given=given)
+
+    @property
+    def n_neighbors(self) -> int:
+        """k."""
+        return int(self.indices.shape[1])
+
+    def narrowed(self, n_neighbors: int) -> Neighborhood:
+        """The same with the ``n_neighbors`` nearest alone."""
+        return replace(self, indices=self.indices[:, :n_neighbors])
 
 
-def check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> npt.NDArray[np.integer[Any]]:
-    """Return the indices of a graph that fits the data and is wide enough."""
+@dataclass(frozen=True)
+class FunctionAround:
+    """Points, and the function to evaluate around them.
+
+    Attributes
+    ----------
+    function : callable
+        f, called with an ``(n, n_coordinates)`` array in the coordinates of ``points``; may be None where
+        ``derivatives`` say all.
+    points : ndarray of shape (n_samples, n_coordinates)
+        Where to measure.
+    order, epsilon : int, float or array
+        n and ε of Eq. dn; ε is also the variance of the noise in Eq. Dhat.
+    derivatives : callable, optional
+        ``derivatives(X, multi_indices)``; default finite differences of ``function``.
+    inside : callable, optional
+        Brings points that lie outside the domain back into it; default they are evaluated where they are.
+    n_draws, random_state : int, seed
+        k of Eq. Dhat, and the seed of its noise.
+    """
+
+    function: Function | None
+    points: FloatArray
+    order: int = 2
+    epsilon: Any = 1e-3
+    derivatives: Derivatives | None = None
+    inside: Callable[[FloatArray], FloatArray] | None = None
+    n_draws: int = 20
+    random_state: Seed = None
+
+
+def check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> IntArray:
+    """Return the first ``n_neighbors`` columns of a graph that fits the data and is wide enough."""
     indices = np.asarray(neighbors[1] if isinstance(neighbors, tuple) else neighbors)
     if indices.dtype.kind not in "iu":
         raise InputTypeError(
@@ -81,4 +162,4 @@ def check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> npt.NDArray
             f"neighbors points at sample {int(indices.max() if indices.max() >= n_samples else indices.min())} "
             f"of {n_samples}; need indices from 0 to {n_samples - 1}; build it from the same X"
         )
-    return indices
+    return np.asarray(indices[:, :n_neighbors])

@@ -22,6 +22,8 @@ from steep._validation import (
     check_generator,
     check_points,
 )
+from steep.exceptions import InputError
+from steep.measures.neighborhood import FunctionAround
 
 
 def perturbation_variance(
@@ -74,3 +76,17 @@ def perturbation_variance(
     middle = draws.mean(axis=0) if center == "mean" else evaluate(function, points, vectorized=vectorized)
     variation: FloatArray = ((draws - middle) ** 2).sum(axis=(0, 2)) / (n_draws - 1)
     return variation
+
+
+def perturbation(around: FunctionAround) -> FloatArray:
+    """Eq. Dhat about the mean of the draws, for the registry."""
+    function, inside = around.function, around.inside
+    if function is None:
+        raise InputError("measure='perturbation' evaluates the function, got none; need function")
+    return perturbation_variance(
+        function if inside is None else lambda X: function(inside(X)),
+        around.points,
+        epsilon=around.epsilon,
+        n_draws=around.n_draws,
+        random_state=around.random_state,
+    )

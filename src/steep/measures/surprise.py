@@ -1,4 +1,4 @@
-"""Surprise: how badly each label is foreseen by those around it, without derivatives or evaluations.
+"""Surprise: how poorly each label is predicted by its neighbours, without derivatives or evaluations.
 
     e_i = y_i − s_i(x_i)        s_i interpolates the k nearest *other* points by cubic splines
                                 Σ_j λ_j ‖x − x_j‖³ + a linear polynomial
@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from steep._validation import FloatArray, IntArray, check_count, check_points
+from steep._validation import FloatArray, IntArray, check_count, check_indices, check_points
 from steep.exceptions import InputError
+from steep.labels import check_labels, one_hot
+from steep.measures.neighborhood import Neighborhood
 from steep.neighbors.query import nearest
 
 # Share of the mean added to error and spread, so that one accidental zero does not hide a region.
@@ -26,16 +28,16 @@ _BATCH = 8 * 2**20
 
 
 def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: Any = None) -> FloatArray:
-    """Measure how much each label surprises: its error when foreseen from others × their spread.
+    """Measure how much each label surprises: its error when predicted from others × their spread.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
         Points, in coordinates whose distances mean something (the unit cube).
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels; each output is divided by its standard deviation, so that none dominates.
+        Labels, as numbers; each output is divided by its standard deviation, so that none dominates.
     n_neighbors : int, optional
-        k, points each label is foreseen from; default 3(d+1), at least 20.
+        k, other points each label is predicted from; default 3(d+1), at least 20.
     at : array of int, optional
         Indices of the points wanted; default all.
 
@@ -51,16 +53,36 @@ def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: An
     (True, True)
     """
     points = check_points(X).astype(np.float64, copy=False)
-    labels = standardised(np.asarray(y, dtype=np.float64).reshape(len(points), -1))
+    labels = check_labels(y, n_samples=len(points), task="regression")
     n_samples, n_features = points.shape
     if n_samples < 3:
         raise InputError(f"surprise needs at least 3 samples, got {n_samples}; pass more data")
-    k = max(20, 3 * (n_features + 1)) if n_neighbors is None else check_count(n_neighbors, name="n_neighbors")
-    wanted = np.arange(n_samples) if at is None else np.asarray(at)
+    k = _usual(n_features) if n_neighbors is None else check_count(n_neighbors, name="n_neighbors")
+    wanted = np.arange(n_samples) if at is None else check_indices(at, name="at", n_samples=n_samples)
     _, around = nearest(points, points[wanted], min(k, n_samples - 1) + 1)
-    others = _without_self(around, wanted)
-    error = np.sqrt((_foreseen(points, labels, wanted, others) ** 2).sum(axis=1))
-    close = labels[np.column_stack([wanted, others[:, : 2 * n_features + 1]])]
+    return _surprise(points, labels.array, wanted, _without_self(around, wanted))
+
+
+def surprise(around: Neighborhood) -> FloatArray:
+    """The same from neighbours that are known; classes count by their one-hot columns."""
+    everyone = np.arange(len(around.points))
+    return _surprise(around.points, one_hot(around.labels), everyone, around.indices[:, 1:])
+
+
+def default_size(n_samples: int, n_coordinates: int) -> int:
+    """k where the caller named none, the sample itself counted."""
+    return min(_usual(n_coordinates), n_samples - 1) + 1
+
+
+def _usual(n_coordinates: int) -> int:
+    return max(20, 3 * (n_coordinates + 1))
+
+
+def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
+    """v_i at the wanted points."""
+    values = standardised(labels)
+    error = np.sqrt((_prediction_errors(points, values, wanted, others) ** 2).sum(axis=1))
+    close = values[np.column_stack([wanted, others[:, : 2 * points.shape[1] + 1]])]
     spread = np.sqrt(close.var(axis=1, ddof=1).sum(axis=1))
     return _regular(error) * _regular(spread)
 
@@ -72,10 +94,12 @@ def standardised(labels: FloatArray) -> FloatArray:
     return scaled
 
 
-def _foreseen(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
+def _prediction_errors(
+    points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray
+) -> FloatArray:
     """e_i at the wanted points, in batches of equal linear systems."""
-    size = others.shape[1] + points.shape[1] + 1
-    step = max(1, _BATCH // size**2)
+    size = others.shape[1] + min(points.shape[1], others.shape[1]) + 1
+    step = max(1, _BATCH // max(size**2, others.shape[1] * points.shape[1]))
     parts = [
         _errors(points, labels, wanted[i : i + step], others[i : i + step])
         for i in range(0, len(wanted), step)
@@ -84,9 +108,11 @@ def _foreseen(points: FloatArray, labels: FloatArray, wanted: IntArray, others: 
 
 
 def _errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
-    centred = points[others] - points[wanted][:, None]
+    centred: FloatArray = points[others] - points[wanted][:, None]
     # The unit of length is each neighbourhood's own: it keeps the systems well conditioned.
     centred = centred / (np.sqrt((centred**2).sum(axis=2)).max(axis=1)[:, None, None] + 1e-300)
+    if centred.shape[2] > centred.shape[1]:
+        centred = _turned(centred)
     n, k, d = centred.shape
     system = np.zeros((n, k + d + 1, k + d + 1))
     system[:, :k, :k] = _cubes(centred) + 1e-8 * np.eye(k)
@@ -98,11 +124,18 @@ def _errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: In
     right = np.zeros((n, k + d + 1, 1))
     right[:, :k, 0] = np.sqrt((centred**2).sum(axis=2)) ** 3
     right[:, k, 0] = 1.0
-    # The value foreseen at the origin is linear in the labels: one solve gives its weights.
+    # The value predicted at the origin is linear in the labels: one solve gives its weights.
     weights = np.linalg.solve(system, right)[:, :k, 0]
-    foreseen = np.einsum("nk,nko->no", weights, labels[others])
-    errors: FloatArray = labels[wanted] - foreseen
+    predicted = np.einsum("nk,nko->no", weights, labels[others])
+    errors: FloatArray = labels[wanted] - predicted
     return errors
+
+
+def _turned(centred: FloatArray) -> FloatArray:
+    """The same neighbourhoods in the k coordinates that k points span: all their products are kept."""
+    values, axes = np.linalg.eigh(centred @ centred.transpose(0, 2, 1))
+    turned: FloatArray = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    return turned
 
 
 def _cubes(centred: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from steep.domain import Bounds, Box
 from steep.exceptions import FunctionError, InputError
 from steep.measures.derivatives import Derivatives, FiniteDifferences
 from steep.measures.multi_index import factorial, multi_indices, power
+from steep.measures.neighborhood import FunctionAround
 
 
 def taylor_variation(
@@ -75,6 +76,17 @@ def taylor_variation(
     coefficients = power(epsilon, k) / factorial(k)
     variation: FloatArray = np.einsum("k,kno->n", coefficients, partials**2)
     return variation
+
+
+def taylor(around: FunctionAround) -> FloatArray:
+    """Eq. dn, for the registry."""
+    return taylor_variation(
+        around.function,
+        around.points,
+        order=around.order,
+        epsilon=around.epsilon,
+        derivatives=around.derivatives,
+    )
 
 
 def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:

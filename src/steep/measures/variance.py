@@ -71,8 +71,18 @@ def neighbor_variance(
         task=task,
         n_jobs=n_jobs,
     )
-    variation: FloatArray = prefix_variances(around.labels, around.indices, [n_neighbors])[0]
-    return variation
+    return variance(around)
+
+
+def variance(around: Neighborhood) -> FloatArray:
+    """Eq. Dhat2, the paper's measure."""
+    total: FloatArray = variances(around, [around.n_neighbors])[0]
+    return total
+
+
+def variances(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+    """Eq. Dhat2 for every k in ``sizes``, ``(len(sizes), n_samples)``."""
+    return prefix_variances(around.labels, around.indices, sizes)
 
 
 def prefix_variances(

@@ -9,8 +9,9 @@ import numpy as np
 
 from steep._validation import FloatArray
 from steep.labels import Task, one_hot
-from steep.measures.label_measures import contradiction, noise, variance
+from steep.measures.label_measures import contradiction, noise
 from steep.measures.neighborhood import Neighborhood
+from steep.measures.variance import variance
 from steep.rescaling import rescale
 from steep.weighting.embedding import embed
 

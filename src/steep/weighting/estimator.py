@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples
 
 from steep._validation import FloatArray, check_count, check_sample_weight
 from steep.exceptions import InputError
-from steep.measures.label_measures import ASK_A_MODEL
+from steep.measures import resolve
 from steep.rescaling import Method, rescale
 from steep.weighting.measuring import measure_all
 from steep.weighting.weights import sample_weights
@@ -106,7 +106,7 @@ class VarianceWeighted(DelegatingEstimator):
         if used.size < n_samples:
             X, y = _safe_indexing(X, used), _safe_indexing(y, used)
         variance_weights = np.zeros(n_samples)
-        if isinstance(self.measure, str) and self.measure in ASK_A_MODEL:
+        if resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model")).needs == "model":
             variance_weights[used] = self._model_weights(X, y, given[used], params)
             return variance_weights * given
         variance_weights[used] = sample_weights(

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from steep._validation import FloatArray, check_count
 from steep.labels import check_labels
-from steep.measures.label_measures import ASK_A_MODEL, smallest_size, variations
+from steep.measures import MEASURES
 from steep.measures.neighborhood import Neighborhood
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.embedding import embed
@@ -43,7 +43,7 @@ def default_sizes(estimator: Any) -> tuple[int, ...]:
 
 def sizes_for(measure: str, sizes: Sequence[int]) -> list[int]:
     """Return the k that make sense for a measure; one at least."""
-    smallest = smallest_size(measure)
+    smallest = MEASURES[measure].smallest_k
     fitting = [k for k in sizes if k >= smallest]
     return fitting or [check_count(max(sizes), name="n_neighbors", minimum=smallest)]
 
@@ -71,14 +71,14 @@ def measure_all(
     wanted = {measure: sizes_for(measure, sizes) for measure in measures}
     around = neighborhood(X, y, estimator, largest_size(measures, sizes), embedding, neighbors, n_jobs)
     asked = time.perf_counter()
-    if any(measure in ASK_A_MODEL for measure in measures):
+    if any(MEASURES[measure].needs == "model" for measure in measures):
         predicted = cross_fitted(estimator, X, y, around.labels, sample_weight=sample_weight, params=params)
         around = replace(around, predicted=predicted)
     answered = time.perf_counter()
     variation = {
         (measure, k): values
         for measure, fitting in wanted.items()
-        for k, values in zip(fitting, variations(around, measure, fitting), strict=True)
+        for k, values in zip(fitting, MEASURES[measure].variations(around, fitting), strict=True)
     }
     ended = time.perf_counter()
     return Measured(variation, asked - started + ended - answered, answered - asked)

@@ -32,7 +32,7 @@ from steep._validation import (
 from steep.evidence import Evidence, weigh_evidence
 from steep.exceptions import InputError
 from steep.labels import check_labels
-from steep.measures.label_measures import MEASURES
+from steep.measures import resolve
 from steep.metrics import Interval
 from steep.rescaling import Method
 from steep.weighting.candidates import (
@@ -239,7 +239,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             return default_measures(self.estimator, y)
         names = (self.measure,) if isinstance(self.measure, str) else tuple(self.measure)
         for name in names:
-            check_choice(name, name="measure", choices=tuple(MEASURES))
+            resolve(name, use="VarianceWeightedCV", feeds=("labels", "model"))
         return names
 
     def _sizes(self, measures: Sequence[str]) -> tuple[int, ...]:

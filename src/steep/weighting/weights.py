@@ -11,10 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from steep._validation import FloatArray
-from steep.exceptions import InputError
 from steep.labels import Task
-from steep.measures.label_measures import measure_variation
-from steep.measures.variance import neighbor_variance
+from steep.measures import measure_variation
 from steep.rescaling import Method, Normalize, rescale
 from steep.weighting.embedding import embed
 
@@ -78,19 +76,15 @@ def sample_weights(
     >>> bool(abs(weight.mean() - 1) < 1e-12), bool(weight.max() / weight.min() < 40 + 1e-9)
     (True, True)
     """
-    space = X if neighbors is not None else embed(X, embedding)
-    search: dict[str, Any] = {
-        "n_neighbors": n_neighbors,
-        "neighbors": neighbors,
-        "task": task,
-        "n_jobs": n_jobs,
-    }
-    if isinstance(measure, str) and measure == "variance":
-        variation = neighbor_variance(space, y, include_self=include_self, **search)
-    elif include_self:
-        variation = measure_variation(space, y, measure=measure, **search)
-    else:
-        raise InputError(
-            f"include_self=False goes with measure='variance' only, got {measure!r}; leave it out"
-        )
+    variation = measure_variation(
+        X if neighbors is not None else embed(X, embedding),
+        y,
+        measure=measure,
+        n_neighbors=n_neighbors,
+        include_self=include_self,
+        neighbors=neighbors,
+        task=task,
+        n_jobs=n_jobs,
+        use="sample_weights",
+    )
     return rescale(variation, weight_ratio=weight_ratio, method=method, normalize=normalize, clip=clip)

@@ -1,0 +1,232 @@
+"""The measures by name, and the one way every use finds them.
+
+A *measure* gives ``variation``, an array of shape ``(n_samples,)``, ≥ 0: how much f varies around each point.
+A *use* (designs, weights, heads) turns it into points, weights or a head. Any measure goes with any use that
+can feed it. What a measure needs is one of
+
+    "function"   f itself, evaluated or differentiated around the points: a ``FunctionAround``
+    "labels"     the labels of the points and of their neighbours: a ``Neighborhood``
+    "model"      the labels, and predictions of the model that is to be trained: a ``Neighborhood`` with ``predicted``
+
+To add a measure, write one function of what it needs and add one line to ``MEASURES``; every use has it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from steep._validation import FloatArray, check_count, check_vector
+from steep.exceptions import InputError, InputTypeError
+from steep.labels import Task
+from steep.measures.label_measures import ambiguity, contradiction, density, noise, slope, smoothed
+from steep.measures.model_measures import border, borders, misfit, misfits
+from steep.measures.neighborhood import Neighborhood
+from steep.measures.perturbation import perturbation
+from steep.measures.surprise import default_size as surprise_size
+from steep.measures.surprise import surprise
+from steep.measures.taylor import taylor
+from steep.measures.variance import variance, variances
+
+Needs = Literal["function", "labels", "model"]
+
+
+def _usual_size(n_samples: int, n_coordinates: int) -> int:
+    """k where the caller named none: 20, less for few samples."""
+    return min(20, max(3, n_samples // 4), n_samples)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure: its name, its function and what it needs.
+
+    Attributes
+    ----------
+    name : str
+        As users write it.
+    function : callable
+        Of a :class:`Neighborhood`, or of a :class:`FunctionAround`, → ``(n_samples,)``.
+    needs : {"function", "labels", "model"}
+        What a use must be able to give.
+    smallest_k : int
+        Fewest neighbours, the sample itself counted, for which it makes sense.
+    needs_self : bool
+        Whether the sample itself must be the first of its neighbours.
+    prefixes : callable, optional
+        ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` in one pass, where that is quicker.
+    size : callable
+        ``size(n_samples, n_coordinates)``: k for a caller who named none.
+    """
+
+    name: str
+    function: Callable[[Any], FloatArray]
+    needs: Needs = "labels"
+    smallest_k: int = 3
+    needs_self: bool = True
+    prefixes: Callable[[Neighborhood, Sequence[int]], FloatArray] | None = None
+    size: Callable[[int, int], int] = _usual_size
+
+    def variation(self, around: Any) -> FloatArray:
+        """Variation at every point."""
+        return self.function(around)
+
+    def variations(self, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+        """Variation for every k in ``sizes`` from one graph, ``(len(sizes), n_samples)``."""
+        if self.prefixes is not None:
+            return self.prefixes(around, sizes)
+        return np.array([self.function(around.narrowed(k)) for k in sizes])
+
+
+MEASURES: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure("taylor", taylor, needs="function"),
+        Measure("perturbation", perturbation, needs="function"),
+        Measure("variance", variance, needs_self=False, prefixes=variances),
+        Measure("slope", slope),
+        Measure("noise", noise),
+        Measure("contradiction", contradiction),
+        Measure("ambiguity", ambiguity),
+        Measure("smoothed", smoothed),
+        Measure("density", density),
+        Measure("surprise", surprise, size=surprise_size),
+        Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits),
+        Measure("border", border, needs="model", smallest_k=1, prefixes=borders),
+    )
+}
+
+# Older names.
+_ALIASES = {"neighbors": "variance"}
+
+_LACKS = {
+    "function": "evaluates the function itself",
+    "labels": "compares labels",
+    "model": "asks the model that is to be trained",
+}
+_INSTEAD = {
+    "function": "design(function, …)",
+    "labels": "sample_weights(X, y)",
+    "model": "VarianceWeighted(estimator) or VarianceWeightedCV(estimator)",
+}
+
+
+def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
+    """Return the measure that a use was asked for, or refuse it by name.
+
+    Parameters
+    ----------
+    measure : str, Measure or callable
+        A name of ``MEASURES``; a :class:`Measure`; or ``measure(X, y)`` → values ≥ 0, which gets the data as
+        the caller knows them.
+    use : str
+        Who asks, for the error.
+    feeds : sequence of {"function", "labels", "model"}
+        What the use can give.
+
+    Examples
+    --------
+    >>> resolve("slope", use="design", feeds=("function", "labels")).needs
+    'labels'
+    >>> resolve("taylor", use="sample_weights", feeds=("labels",))
+    Traceback (most recent call last):
+        ...
+    steep.exceptions.InputError: measure='taylor' evaluates the function itself, which sample_weights cannot ...
+    """
+    if isinstance(measure, str):
+        name = _ALIASES.get(measure, measure)
+        if name not in MEASURES:
+            raise InputError(f"measure={measure!r} is unknown; need {_known(feeds)}, or a callable of (X, y)")
+        found = MEASURES[name]
+    elif isinstance(measure, Measure):
+        found = measure
+    elif callable(measure):
+        found = _own(measure)
+    else:
+        raise InputTypeError(
+            f"measure={measure!r} is a {type(measure).__name__}; need {_known(feeds)}, or a callable of (X, y)"
+        )
+    if found.needs not in feeds:
+        raise InputError(
+            f"measure={found.name!r} {_LACKS[found.needs]}, which {use} cannot give it; need {_known(feeds)}; "
+            f"use {found.name!r} with {_INSTEAD[found.needs]}"
+        )
+    return found
+
+
+def measure_variation(
+    X: Any,
+    y: Any,
+    *,
+    measure: Any = "variance",
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    neighbors: Any = None,
+    task: Task = "auto",
+    n_jobs: int | None = None,
+    use: str = "measure_variation",
+) -> FloatArray:
+    """Measure the variation of labelled samples by any measure that compares labels.
+
+    Parameters
+    ----------
+    X, y, n_neighbors, include_self, neighbors, task, n_jobs
+        See :func:`steep.neighbor_variance`. Only measure="variance" can leave a sample out of its own
+        neighbours; a graph given for another one must hold it first.
+    measure : str, Measure or callable, default "variance"
+        See :func:`resolve`.
+    use : str
+        Who asks, for the errors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 40)[:, None]
+    >>> bool(measure_variation(x, 3 * x[:, 0], measure="noise", n_neighbors=8).max() < 1e-12)
+    True
+    """
+    found = resolve(measure, use=use, feeds=("labels",))
+    if found.needs_self and not include_self:
+        raise InputError(
+            f"include_self=False goes with measure='variance' only, got {found.name!r}; leave it out"
+        )
+    check_count(n_neighbors, name="n_neighbors", minimum=max(2, found.smallest_k if found.needs_self else 2))
+    around = Neighborhood.of(
+        X,
+        y,
+        n_neighbors=n_neighbors,
+        include_self=include_self,
+        neighbors=neighbors,
+        task=task,
+        n_jobs=n_jobs,
+    )
+    return found.variation(around)
+
+
+def _known(feeds: Sequence[Needs]) -> str:
+    names = [repr(name) for name, measure in MEASURES.items() if measure.needs in feeds]
+    return f"one of {', '.join(names)}"
+
+
+def _own(function: Callable[[Any, Any], Any]) -> Measure:
+    """A measure of the caller's own; its values are checked."""
+
+    def checked(around: Neighborhood) -> FloatArray:
+        if around.given is None:
+            raise InputError(
+                "measure is a callable, and the data as the caller knows them are not at hand; need a name"
+            )
+        values = function(*(_copy(data) for data in around.given))
+        return check_vector(values, name="measure(X, y)", n_samples=len(around.points), minimum=0.0)
+
+    return Measure(getattr(function, "__name__", "measure"), checked, smallest_k=1, needs_self=False)
+
+
+def _copy(data: Any) -> Any:
+    """What a caller's function may change without harm."""
+    return data.copy() if isinstance(data, np.ndarray) else data

@@ -152,8 +152,8 @@ def _pandas_array(y: Any, name: str) -> npt.NDArray[Any]:
 def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
     at = int(np.argwhere(missing)[0][0])
     return InputError(
-        f"{name} is missing (NaN, NaT, None, NA or masked) at {int(missing.sum())} places, first at sample {at}; "
-        "need a label for every sample; drop those rows"
+        f"{name} contains NaN, infinity (inf) or None, first at sample {at} ({int(missing.sum())} in all, NaT, NA and "
+        "masked entries counted); need a label for every sample; drop those rows"
     )
 
 
@@ -188,11 +188,7 @@ def _class_codes(
     array: npt.NDArray[Any], name: str, *, warn: bool
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        at = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise InputError(
-            f"{name} contains NaN or infinity (inf), first at sample {at}; need a label for every sample; "
-            "drop those rows"
-        )
+        raise _missing(name, ~np.isfinite(array))
     try:
         classes, codes = np.unique(array, return_inverse=True)
     except (TypeError, ValueError) as error:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,15 +29,13 @@ from sklearn.utils import get_tags
 from steep._sklearn import count_samples, take_rows
 from steep._validation import FloatArray, IntArray, check_points
 from steep.exceptions import InputError, InputTypeError, SteepError
+from steep.neighbors.folds import standardise
 
 # A column of more categories keeps the most frequent ones apart and pools the others.
 _MOST_CATEGORIES = 50
 
 # Entries of a sparse result that is still made dense: 64 M doubles are 512 MB.
 _MOST_DENSE = 2**26
-
-# Beyond these sizes squares overflow, or vanish; columns are brought to ordinary size first.
-_HUGE, _TINY = 1e100, 1e-100
 
 _HELP = "pass embedding=, a transformer or a callable that returns numbers, for example a fitted encoder's transform"
 
@@ -48,7 +46,7 @@ _SPANS = frozenset({"timedelta", "timedelta64"})
 
 @dataclass(frozen=True)
 class Space:
-    """How samples become points, settled once for all rows; ``points(rows)`` are those of a training set.
+    """How samples become points, settled once; ``rows`` gives that of a training set.
 
     Attributes
     ----------
@@ -93,15 +91,20 @@ class Space:
             "or a callable"
         )
 
-    def points(self, rows: IntArray | None = None) -> FloatArray:
-        """Points of the samples ``rows``, or of all, learned from them alone."""
+    def rows(self, rows: IntArray) -> Self:
+        """The same for some of the samples."""
+        return replace(
+            self,
+            X=take_rows(self.X, rows),
+            y=None if self.y is None else take_rows(self.y, rows),
+            numbers=None if self.numbers is None else self.numbers[rows],
+        )
+
+    def points(self) -> FloatArray:
+        """Points of the samples, learned from them alone."""
         if self.numbers is not None:
-            numbers = self.numbers if rows is None else self.numbers[rows]
-            return standardise(numbers) if self.standardised else numbers
-        X = self.X if rows is None else take_rows(self.X, rows)
-        if self.transform is not None:
-            y = self.y if rows is None or self.y is None else take_rows(self.y, rows)
-            X = self._transformed(X, y)
+            return standardise(self.numbers) if self.standardised else self.numbers
+        X = self.X if self.transform is None else self._transformed(self.X, self.y)
         if not self.standardised:
             return check_points(X, name=f"{_name(self.transform)}(X)")
         return encode(X) if _needs_encoding(X) else standardise(check_points(X))
@@ -137,19 +140,6 @@ def embed(X: Any, embedding: Any = "auto", *, y: Any = None, estimator: Any = No
     array([0.70710678, 0.70710678])
     """
     return Space.settle(X, embedding, y=y, estimator=estimator).points()
-
-
-def standardise(points: FloatArray) -> FloatArray:
-    """Columns of mean 0 and deviation 1; a constant one becomes 0."""
-    largest = np.abs(points).max(axis=0)
-    if ((largest > _HUGE) | ((largest < _TINY) & (largest > 0))).any():
-        points = points / np.where(largest > 0, largest, 1.0)
-    spread = points.std(axis=0, dtype=np.float64)
-    # A constant column may differ from its mean by rounding; that is no spread.
-    spread[spread <= 1e-15 * np.abs(points).max(axis=0)] = 0.0
-    centred = points - points.mean(axis=0, dtype=np.float64)
-    standard: FloatArray = np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
-    return standard.astype(points.dtype, copy=False)
 
 
 def preprocessing_of(estimator: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from sklearn import get_config
@@ -12,7 +12,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from steep._validation import FloatArray
+from steep._sklearn import take_rows
+from steep._validation import FloatArray, IntArray
 from steep.exceptions import UnsupportedEstimatorError
 from steep.labels import Task
 
@@ -30,15 +31,20 @@ def _delegates(method: Callable[..., Any]) -> Any:
 class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A meta-estimator whose predictions are those of ``estimator_``, fitted with weights of ours."""
 
-    # The weights are ours to use; whether the wrapped estimator asked for them changes nothing.
-    __metadata_request__fit: ClassVar = {"sample_weight": True}
+    # Weights and groups are ours to use; whether the wrapped estimator asked for them changes nothing.
+    __metadata_request__fit: ClassVar = {"sample_weight": True, "groups": True}
 
     estimator: Any
     estimator_: Any
 
-    def _fit_params(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _fit_params(self, params: dict[str, Any], groups: Any) -> dict[str, Any]:
         """Arguments of ``fit`` that are meant for the wrapped estimator."""
-        return dict(process_routing(self, "fit", **params).estimator.fit) if params else {}
+        if get_config()["enable_metadata_routing"]:
+            given = params if groups is None else params | {"groups": groups}
+            return dict(process_routing(self, "fit", **given).estimator.fit)
+        if groups is not None and _wants_groups(self.estimator):
+            return params | {"groups": groups}
+        return params
 
     @_delegates
     def predict(self, X: Any) -> Any:
@@ -125,7 +131,31 @@ def _accepts_sample_weight(estimator: Any) -> bool:
     return inner is not None and takes_anything and _accepts_sample_weight(inner)
 
 
-def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: dict[str, Any]) -> Any:
+def _wants_groups(estimator: Any) -> bool:
+    """Whether ``fit`` takes groups: a search does, whose splitter may need them."""
+    return has_fit_parameter(estimator, "groups") or (
+        hasattr(estimator, "cv") and hasattr(estimator, "refit")
+    )
+
+
+def params_of_rows(params: Mapping[str, Any], rows: IntArray, n_samples: int) -> dict[str, Any]:
+    """Arguments of ``fit`` for some of the samples: what has one entry a sample is cut to them."""
+
+    return {
+        name: take_rows(value, rows) if _length(value) == n_samples else value
+        for name, value in params.items()
+    }
+
+
+def _length(value: Any) -> int | None:
+    """Entries of an array, a column or a list; None for anything else."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if shape else None
+    return len(value) if isinstance(value, list | tuple) else None
+
+
+def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: Mapping[str, Any]) -> Any:
     """Fit with weights; a pipeline hands them to its last step."""
     name = "sample_weight"
     if get_config()["enable_metadata_routing"]:

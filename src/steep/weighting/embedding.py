@@ -30,6 +30,7 @@ from steep._sklearn import count_samples, take_rows
 from steep._validation import FloatArray, IntArray, check_points
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.neighbors.folds import standardise
+from steep.weighting.wrapping import inner_estimator
 
 # A column of more categories keeps the most frequent ones apart and pools the others.
 _MOST_CATEGORIES = 50
@@ -147,10 +148,8 @@ def preprocessing_of(estimator: Any) -> list[Any]:
     if hasattr(estimator, "steps"):
         before = [step for _, step in estimator.steps[:-1] if step not in (None, "passthrough")]
         return before + preprocessing_of(estimator.steps[-1][1])
-    for inner in ("estimator", "regressor"):
-        if getattr(estimator, inner, None) is not None:
-            return preprocessing_of(getattr(estimator, inner))
-    return []
+    inner = inner_estimator(estimator)
+    return [] if inner is None else preprocessing_of(inner)
 
 
 def encode(X: Any) -> FloatArray:

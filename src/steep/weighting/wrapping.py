@@ -126,9 +126,14 @@ def _accepts_sample_weight(estimator: Any) -> bool:
         return _accepts_sample_weight(estimator.steps[-1][1])
     if has_fit_parameter(estimator, "sample_weight"):
         return True
-    inner = getattr(estimator, "estimator", getattr(estimator, "regressor", None))
+    inner = inner_estimator(estimator)
     takes_anything = has_fit_parameter(estimator, "params") or has_fit_parameter(estimator, "fit_params")
     return inner is not None and takes_anything and _accepts_sample_weight(inner)
+
+
+def inner_estimator(estimator: Any) -> Any:
+    """What a search or a target transformation wraps; None for anything else."""
+    return getattr(estimator, "estimator", getattr(estimator, "regressor", None))
 
 
 def _wants_groups(estimator: Any) -> bool:
@@ -166,23 +171,27 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: Ma
 
 
 def _last_step_prefix(estimator: Any) -> str:
-    """``"ridge__"`` of a pipeline that ends in a step named ridge; empty for anything else."""
-    if not hasattr(estimator, "steps"):
+    """``"ridge__"`` of a pipeline that ends in a step named ridge, also inside a search; empty for anything else."""
+    if hasattr(estimator, "steps"):
+        name, last = estimator.steps[-1]
+        return f"{name}__{_last_step_prefix(last)}"
+    inner = inner_estimator(estimator)
+    if inner is None or has_fit_parameter(estimator, "sample_weight"):
         return ""
-    name, last = estimator.steps[-1]
-    return f"{name}__{_last_step_prefix(last)}"
+    return _last_step_prefix(inner)
 
 
 def _request_for_last_step(estimator: Any) -> None:
     """Ask for the weights in the last step of a (nested) pipeline, and nowhere else."""
-    if not hasattr(estimator, "steps"):
-        if hasattr(estimator, "set_fit_request"):
-            estimator.set_fit_request(sample_weight=True)
-        return
-    for _, step in estimator.steps[:-1]:
-        if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
-            step.set_fit_request(sample_weight=False)
-    _request_for_last_step(estimator.steps[-1][1])
+    if hasattr(estimator, "steps"):
+        for _, step in estimator.steps[:-1]:
+            if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
+                step.set_fit_request(sample_weight=False)
+        _request_for_last_step(estimator.steps[-1][1])
+    elif hasattr(estimator, "set_fit_request"):
+        estimator.set_fit_request(sample_weight=True)
+    elif (inner := inner_estimator(estimator)) is not None:
+        _request_for_last_step(inner)
 
 
 def task_of(estimator: Any) -> Task:

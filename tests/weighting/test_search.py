@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_diabetes, make_moons
+from sklearn.datasets import load_diabetes, load_iris, make_moons
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import make_scorer, max_error
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
 from steep.evidence import NO_GAIN
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
+from steep.measures import MEASURES
 
 MOONS = make_moons(200, noise=0.2, random_state=0)
 DIABETES = load_diabetes(return_X_y=True)
@@ -208,6 +209,73 @@ def test_a_warm_start_gives_the_same_scores():
     )
 
 
+class Forgetful(Ridge):
+    """Claims a warm start and scores its own alpha, to see whether it is set while scoring."""
+
+    def __init__(self, alpha=1.0, warm_start=True, tol=1e-4):
+        super().__init__(alpha=alpha, tol=tol)
+        self.warm_start = warm_start
+
+    def score(self, X, y):
+        return self.alpha + self.tol
+
+
+@pytest.mark.parametrize("search", ["grid", "optuna"])
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_every_candidate_is_scored_with_its_own_parameters(search, warm_start):
+    """Also the parameters that only another part of the grid names return to what they were."""
+    grid = [{"alpha": [2.0, 5.0]}, {"tol": [0.5]}]
+    options = SMALL | {"search": search, "n_trials": 8, "n_neighbors": (5,)}
+    model = VarianceWeightedCV(Forgetful(warm_start=warm_start), param_grid=grid, **options).fit(*DIABETES)
+    table = pd.DataFrame(model.cv_results_)
+    expected = [p.get("alpha", 1.0) + p.get("tol", 1e-4) for p in table["params"]]
+    np.testing.assert_allclose(table["mean_test_score"], expected)
+    assert {tuple(p) for p in table["params"][table["measure"].notna()]} == {("alpha",), ("tol",)}
+
+
+def test_three_folds_of_equal_gains_give_an_interval_of_their_size():
+    X, y = load_iris(return_X_y=True)
+    for seed in range(3):
+        search = {"weight_ratio": (1, 3, 10), "cv": 3, "n_repeats": 1, "random_state": seed}
+        model = VarianceWeightedCV(LogisticRegression(max_iter=500), **search).fit(X, y)
+        words = re.search(r"95 % interval (\S+) to ([^;)]+)", str(model.verdict_))
+        low, high = map(float, words.groups())
+        assert -100 <= low <= high <= 100
+
+
+class Counter:
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return self.function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
+    """Labels are read once, neighbours searched once, and points made once for each training set."""
+    from steep.measures import neighborhood
+    from steep.neighbors import folds
+    from steep.weighting import embedding, weights
+
+    labels = Counter(weights.check_labels)
+    settled = Counter(embedding.Space.settle)
+    made = Counter(embedding.Space.points)
+    shared, searched = Counter(folds.neighbor_graph), Counter(neighborhood.refined_graph)
+    monkeypatch.setattr(weights, "check_labels", labels)
+    monkeypatch.setattr(embedding.Space, "settle", settled)
+    monkeypatch.setattr(embedding.Space, "points", lambda self: made(self))
+    monkeypatch.setattr(folds, "neighbor_graph", shared)
+    monkeypatch.setattr(neighborhood, "refined_graph", searched)
+    X, y = noisy_far_away(300)
+    options = SMALL | {"measure": ("variance", "misfit"), "confidence": 0.5 if chosen else 0.9999}
+    model = VarianceWeightedCV(LogisticRegression(), scoring="accuracy", **options).fit(X, y)
+    assert (model.best_params_["weight_ratio"] != 1) == chosen
+    assert (labels.calls, settled.calls, shared.calls, searched.calls) == (1, 1, 1, 0)
+    assert made.calls == model.n_splits_ + chosen  # all rows are points only if their weights are wanted
+
+
 def test_optuna_proposes_candidates_within_the_ranges():
     pytest.importorskip("optuna")
     model = VarianceWeightedCV(LogisticRegression(), search="optuna", n_trials=6, **SMALL).fit(*MOONS)
@@ -258,6 +326,71 @@ def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
 def test_bad_input_is_refused(kwargs, message):
     with pytest.raises(SteepError, match=message):
         VarianceWeightedCV(LogisticRegression(), **SMALL | kwargs).fit(*MOONS)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"scoring": 7}, "scoring=7 is unknown"),
+        ({"scoring": []}, r"scoring=\[\] is empty"),
+        ({"scoring": [7]}, "scoring=7 is unknown"),
+        ({"measure": 7}, "measure=7 is a int"),
+        ({"measure": []}, "measure is empty"),
+        ({"measure": ("variance", "taylor")}, "measure='taylor' evaluates the function itself"),
+        ({"param_grid": {"nonsense": [1]}}, "does not fit LogisticRegression"),
+        ({"param_grid": 7}, "does not fit LogisticRegression"),
+        ({"param_grid": {"C": []}}, "does not fit LogisticRegression"),
+        ({"n_jobs": "all"}, "n_jobs='all' is no number of jobs"),
+        ({"n_jobs": 0}, "n_jobs=0 is no number of jobs"),
+        ({"n_neighbors": ()}, "n_neighbors is empty"),
+        ({"weight_ratio": ()}, "weight_ratio is empty"),
+        ({"weight_ratio": (1, 10**400)}, "weight_ratio=1000.* is out of range"),
+        ({"weight_ratio": [[1], [2, 3]]}, r"weight_ratio=\[1\] is a list"),
+        ({"cv": "five"}, "cv='five' is no splitter"),
+        ({"cv": 150}, "cv=150 cannot split these data"),
+        ({"cv": [([0, 1], [999]), ([2, 3], [4])]}, "cv gives rows that do not fit 200 samples"),
+        ({"cv": [([0, 1], []), ([2, 3], [4])]}, "cv gives 2 training and 0 test rows"),
+        ({"scoring": lambda model, X, y: np.nan}, "is nan on a fold"),
+        ({"confidence": "high"}, "confidence='high' is a str"),
+    ],
+)
+def test_odd_parameters_are_refused_in_one_line(kwargs, message):
+    with pytest.raises(SteepError, match=message) as caught:
+        VarianceWeightedCV(LogisticRegression(), **SMALL | kwargs).fit(*MOONS)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_class_is_refused_by_name():
+    with pytest.raises(InputError, match="y holds one class; need at least 2 classes"):
+        VarianceWeightedCV(LogisticRegression(), **SMALL).fit(MOONS[0], np.zeros(200, int))
+
+
+def test_measures_may_be_names_callables_and_measures():
+    def outward(X, y):
+        return np.abs(X[:, 0])
+
+    measures = ["surprise", "slope", outward, MEASURES["border"]]
+    model = VarianceWeightedCV(LogisticRegression(), **SMALL | {"measure": measures, "n_neighbors": (5,)})
+    tried = set(model.fit(*MOONS).cv_results_["measure"]) - {None}
+    assert tried == {"surprise", "slope", "outward", "border"}
+
+
+def test_a_score_that_takes_no_weights_says_so():
+    search = VarianceWeightedCV(Ridge(), scoring=make_scorer(lambda a, b: 1.0), **SMALL)
+    with pytest.raises(InputError, match="takes no sample_weight"):
+        search.fit(*DIABETES, sample_weight=np.ones(442))
+    for name in ("worst_decile", "max_error"):
+        VarianceWeightedCV(Ridge(), scoring=name, **SMALL).fit(*DIABETES, sample_weight=np.ones(442))
+
+
+def test_arguments_of_fit_with_one_entry_a_sample_are_cut_to_the_fold():
+    class Checking(LogisticRegression):
+        def fit(self, X, y, sample_weight=None, note=None):
+            assert len(note) == len(y)
+            return super().fit(X, y, sample_weight)
+
+    note = np.arange(200)
+    VarianceWeightedCV(Checking(), **SMALL | {"measure": "misfit"}).fit(*MOONS, note=note)
 
 
 def test_an_estimator_without_sample_weight_is_refused():

@@ -32,7 +32,7 @@ from steep.weighting.wrapping import fit_weighted, params_of_rows
 EQUAL, BALANCED, THRESHOLD = "equal weights", "balanced class weights", "tuned threshold"
 
 # Thresholds tried: enough that the best of a few thousand probabilities is not missed by much.
-_N_THRESHOLDS = 200
+_N_THRESHOLDS = 100
 
 
 @dataclass(frozen=True)

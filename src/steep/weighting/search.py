@@ -392,7 +392,7 @@ def sizes_for(asked: Any, measure: Measure, sizes: Sequence[int]) -> list[int]:
 def values_of(given: Any, name: str) -> list[Any]:
     """One value or several, as a list."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    values = list(given) if several and np.ndim(given) != 0 else [given]
+    values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
     if not values:
         raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
     return values
@@ -460,8 +460,9 @@ def check_jobs(n_jobs: Any) -> None:
 
 def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
     """Return training and test rows as indices."""
+    everything = np.arange(n_samples)
     try:
-        train, test = (np.arange(n_samples)[np.asarray(rows)] for rows in pair)
+        train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError(
             f"cv gives rows that do not fit {n_samples} samples ({_reason(error)}); need (train, test) indices"

@@ -192,6 +192,14 @@ def _request_for_last_step(estimator: Any) -> None:
         estimator.set_fit_request(sample_weight=True)
     elif (inner := inner_estimator(estimator)) is not None:
         _request_for_last_step(inner)
+        if hasattr(inner, "set_score_request") and _is_undecided(inner):
+            # A search scores its candidates without our weights, as it does where nothing is routed.
+            inner.set_score_request(sample_weight=False)
+
+
+def _is_undecided(estimator: Any) -> bool:
+    """Whether nobody said if ``score`` wants weights."""
+    return estimator.get_metadata_routing().score.requests.get("sample_weight") is None
 
 
 def task_of(estimator: Any) -> Task:

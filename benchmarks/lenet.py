@@ -24,12 +24,12 @@ import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load_file, save_file
+from steep.nn.candidates import head_outputs
 from torch import nn
 from torch.nn import functional
 
 import steep.nn
 from steep.metrics import paired_interval
-from steep.nn.candidates import head_outputs
 from steep.records import Records
 
 BATCH, LEARNING_RATE = 128, 1e-3

@@ -31,13 +31,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
+from steep.weighting.measuring import default_measures, measure_all
 
 from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.records import Records, machine, write_json
 from steep.rescaling import rescale
-from steep.weighting.measuring import default_measures, measure_all
 from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"

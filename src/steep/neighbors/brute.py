@@ -31,7 +31,7 @@ def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, 
             certain[rows] = np.take_along_axis(scores, short, axis=1).max(axis=1) + half[rows]
     if width < n_points - 1:
         certain = certain_scores(certain, row_lengths(points), n_features, 53)
-        certain[frame.far_rows(X)] = -np.inf
+        certain[frame.is_far(X)] = -np.inf
         with np.errstate(over="ignore", under="ignore"):
             reached = 0.5 * np.square(distances[:, -1] * frame.unit) * (1 + 1e-6)
         unsure, equal = ~(reached < certain), distances[:, -1] == 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -25,7 +25,7 @@ BALL = 2.0**60
 ORDINARY = 30  # powers of two around 1 for which nothing need be scaled
 SCALED_MOST = 2.0**500  # whatever is beyond is far from all the others
 BEND = 16.0  # distances beyond this many typical ones count by their logarithm when cells are cut
-OVERFLOW = 2.0**1000  # beyond, differences and lengths could leave float64
+LARGE, TINY = 2.0**1010, 2.0**-950  # data beyond them are to be scaled before they are searched
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,14 @@ class Frame:
     largest: float
 
     @classmethod
-    def of(cls, X: FloatArray) -> Frame:
-        """Find the frame of some data."""
+    def of(cls, X: FloatArray, rows: Any = slice(None)) -> Frame:
+        """Find the frame of some data, or that of some of their rows; beyond ``LARGE`` only the largest entry."""
         lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
         largest = float(max(-lower.min(), upper.max()))
-        if largest > OVERFLOW:
+        if largest > LARGE:
             return cls(np.zeros(X.shape[1]), 0, 1.0, np.inf, largest)
-        sample = X[:: max(1, len(X) // SAMPLE)].astype(np.float64)
+        chosen = np.arange(len(X))[rows]
+        sample = X[chosen[:: max(1, len(chosen) // SAMPLE)]].astype(np.float64)
         center = np.median(sample, axis=0)
         lengths = row_lengths(sample - center)
         typical = float(np.median(lengths[lengths > 0])) if lengths.any() else 1.0
@@ -109,13 +110,13 @@ class Frame:
             )
         return out
 
-    def far_rows(self, X: FloatArray) -> IntArray:
+    def is_far(self, X: FloatArray) -> npt.NDArray[np.bool_]:
         """Return which rows lie beyond the ball."""
         if self.extent <= BALL:
-            return np.empty(0, np.int64)
+            return np.zeros(len(X), np.bool_)
         with np.errstate(over="ignore", under="ignore"):
             lengths = np.ldexp(row_lengths(X - self.center), -self.exponent)
-        return np.flatnonzero(~(lengths <= BALL))
+        return np.asarray(~(lengths <= BALL))
 
     def bend(self, placed: FloatArray) -> FloatArray:
         """Draw far points in, r to the logarithm of r, so that cells can be cut from heavy tails."""

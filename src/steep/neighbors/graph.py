@@ -22,7 +22,7 @@ from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
 from steep.neighbors.distances import as_float32
-from steep.neighbors.frame import OVERFLOW, Frame
+from steep.neighbors.frame import LARGE, TINY, Frame
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 FEW_FEATURES = 10  # up to here a tree prunes
@@ -30,8 +30,6 @@ MEDIUM = 20_000  # up to here exact search is quick
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]
-
-SHRINK = 2.0**-12  # brings lengths of the largest numbers back into float64
 
 
 @dataclass(frozen=True)
@@ -211,17 +209,26 @@ def _search(
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
     used = _choose(algorithm, points.shape[0], points.shape[1], recall)
-    frame = Frame.of(points)
-    shrunk = frame.largest > OVERFLOW
-    if shrunk:
-        points = points * SHRINK
-        frame = Frame.of(points)
+    points, frame, scale = _within_range(points)
     distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng, labels)
-    if shrunk:
-        distances = as_float32(distances.astype(np.float64) / SHRINK)
+    if scale != 1:
+        distances = as_float32(distances.astype(np.float64) / scale)
     if metric == "cosine":
         distances *= distances * np.float32(0.5)
     return distances, indices, GraphInfo(**{"algorithm": used, **done})
+
+
+def _within_range(points: FloatArray) -> tuple[FloatArray, Frame, float]:
+    """Bring numbers at either end of float64 to where their differences and lengths are numbers, too."""
+    frame, scale = Frame.of(points), 1.0
+    if frame.largest > LARGE:
+        scale = 2.0**-14
+    elif 0 < frame.largest < TINY:
+        scale = 2.0**120
+    if scale != 1:
+        points = points * scale
+        frame = Frame.of(points)
+    return points, frame, scale
 
 
 def _run(

@@ -42,7 +42,7 @@ NEAR_MOST = 1024
 DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 SHARE = 0.99  # of Σ v² carried by the points searched on
 AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
-FEW_FAR = 2e10  # the same for far points, which are measured one by one
+FEW_FAR = 1e11  # the same for far points
 
 
 def join_partitioned(
@@ -128,9 +128,9 @@ def _finish(
     cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies
     team.each(work, range(0, len(X), 20_000))
     distances, indices = lists.in_rows_of(cells.order, include_self)
-    far = frame.far_rows(X)
-    if len(far) * X.size <= FEW_FAR:
-        unsure[far] = True
+    far = frame.is_far(X)
+    if far.sum() * X.size <= FEW_FAR:
+        unsure |= far
     again = Lists(distances[:, -n_others:], indices[:, -n_others:], distances[:, -1])
     settle(X, frame, np.flatnonzero(unsure), again, team)
     return distances, indices

@@ -8,7 +8,6 @@ with all others, measuring only those that float32 cannot rule out.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
@@ -38,7 +37,7 @@ def proven(
     n_points, X = len(X), np.ascontiguousarray(X)
     out = empty_lists(n_points, n_others)
     unsure = np.zeros(n_points, dtype=np.bool_)
-    certain[frame.far_rows(X)] = -np.inf
+    certain[frame.is_far(X)] = -np.inf
     team.each(
         lambda rows: prove(X, lists.index, certain, frame.unit, out.score, out.index, unsure, rows),
         batches(n_points, 5_000),
@@ -62,27 +61,25 @@ def exact_rows(
     X = np.ascontiguousarray(X)
     scores = np.full((len(rows), width), np.inf)
     indices = np.full((len(rows), width), NOBODY, np.int32)
-    n_parts = max(-(-len(rows) // ROWS), min(team.n_threads, len(rows)))
-    is_far = np.isin(rows, frame.far_rows(X))
+    far = frame.is_far(X[rows])
+    near = np.flatnonzero(~far)
 
     def look(part: IntArray) -> None:
-        some = slice(part[0], part[-1] + 1)
-        _compare(X, frame, rows[some], is_far[some], scores[some], indices[some], team)
+        scores[part], indices[part] = _compare(X, frame, rows[part], width, team)
 
-    team.each(look, np.array_split(np.arange(len(rows)), n_parts))
+    n_parts = max(1, -(-len(near) // ROWS), min(team.n_threads, len(near)))
+    team.each(look, np.array_split(near, n_parts))
+    if far.any():  # rows that are far in this frame have one of their own
+        scores[far], indices[far] = exact_rows(X, Frame.of(X, rows[far]), rows[far], width, team)
     return scores, indices
 
 
 def _compare(
-    X: FloatArray,
-    frame: Frame,
-    rows: IntArray,
-    is_far: npt.NDArray[np.bool_],
-    scores: FloatArray,
-    indices: IntArray,
-    team: Team,
-) -> None:
+    X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team
+) -> tuple[FloatArray, IntArray]:
     """Compare some rows with all, a block of them at a time."""
+    scores = np.full((len(rows), width), np.inf)
+    indices = np.full((len(rows), width), NOBODY, np.int32)
     n_features, limit = X.shape[1], np.full(len(rows), np.inf)
     error = 4 * (n_features + 8) * 2.0**-24
     mine = frame.place_float32(X, rows)
@@ -90,8 +87,9 @@ def _compare(
     for first in range(0, len(X), CHUNK // 2):
         block = frame.place_float32(X, slice(first, first + CHUNK // 2))
         compare(
-            X, rows, mine, half, is_far, first, block, half_norms(block), error, vanished(n_features), frame.unit,
+            X, rows, mine, half, first, block, half_norms(block), error, vanished(n_features), frame.unit,
             limit, scores, indices, team.stop,
         )  # fmt: skip
     for i in range(len(rows)):
         sort_pairs(scores[i], indices[i])
+    return scores, indices

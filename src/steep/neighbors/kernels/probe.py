@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.tiles import STRIP
 from steep.neighbors.kernels.lists import scan_rows
 from steep.neighbors.kernels.sweep import directions, gather
+from steep.neighbors.kernels.tiles import STRIP
 
 
 @compiled()

@@ -90,13 +90,11 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
 
 
 @compiled()
-def compare(
-    X, rows, mine, mine_half, blind, first, block, half, error, least, unit, limit, score, index, stop
-):
+def compare(X, rows, mine, mine_half, first, block, half, error, least, unit, limit, score, index, stop):
     """Offer the rows of ``X`` from ``first`` on, also given as float32 ``block``, to some other ``rows``.
 
     A float32 score may be too large by ``error`` of both half norms and by ``least``. What could still be
-    within ``limit`` is measured in float64. ``blind`` rows have no float32 form and measure all.
+    within ``limit`` is measured in float64.
     """
     room = np.empty(ROWS * block.shape[0], np.float32)
     rest = np.float32(1.0 - error)
@@ -111,17 +109,17 @@ def compare(
         for i in range(begin, end):
             if limit[i] >= 0:
                 compare_row(
-                    X, rows[i], i, products[i - begin], mine_half[i], blind[i], first, half, rest, least, unit,
+                    X, rows[i], i, products[i - begin], mine_half[i], first, half, rest, least, unit,
                     limit, score, index,
                 )  # fmt: skip
 
 
 @compiled()
-def compare_row(X, q, i, line, my_half, blind, first, half, rest, least, unit, limit, score, index):
+def compare_row(X, q, i, line, my_half, first, half, rest, least, unit, limit, score, index):
     """Offer one strip of rows to row ``q``, whose list is the ``i``-th."""
     for begin in range(0, line.shape[0], BLOCK):
         end = min(begin + BLOCK, line.shape[0])
-        bound = np.float32(np.inf if blind else limit[i] * (1 + 1e-6) + least)
+        bound = np.float32(limit[i] * (1 + 1e-6) + least)
         hits = 0
         for j in range(begin, end):
             hits += (my_half + half[j]) * rest - line[j] <= bound

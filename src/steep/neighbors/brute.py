@@ -26,7 +26,7 @@ def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, 
         scores += half
         scores[rows - first, rows] = np.inf
         short = _shortlist(scores, width)
-        distances[rows], indices[rows] = best_of(_distances(X, rows, short), short, n_others)
+        distances[rows], indices[rows] = best_of(lengths_of_pairs(X, rows, short), short, n_others)
         if width < n_points - 1:
             certain[rows] = np.take_along_axis(scores, short, axis=1).max(axis=1) + half[rows]
     if width < n_points - 1:
@@ -58,7 +58,7 @@ def first_equals(X: FloatArray, rows: IntArray, n_others: int) -> IntArray:
 def compare_all(X: FloatArray, q: int, n_others: int) -> tuple[FloatArray, IntArray]:
     """Return the nearest others of one point, by its distances to all."""
     everyone = np.delete(np.arange(len(X), dtype=np.int32), q)
-    distances, indices = best_of(_distances(X, np.array([q]), everyone[None]), everyone[None], n_others)
+    distances, indices = best_of(lengths_of_pairs(X, np.array([q]), everyone[None]), everyone[None], n_others)
     return distances[0], indices[0]
 
 
@@ -71,7 +71,7 @@ def _shortlist(scores: FloatArray, width: int) -> IntArray:
     return np.sort(np.argpartition(scores, width - 1, axis=1)[:, :width], axis=1)
 
 
-def _distances(X: FloatArray, rows: IntArray, others: IntArray) -> FloatArray:
+def lengths_of_pairs(X: FloatArray, rows: IntArray, others: IntArray) -> FloatArray:
     """Return the distances of some ``rows`` to ``others`` of each, of the data as given."""
     step = max(1, NUMBERS // (others.shape[1] * X.shape[1]))
     parts = [slice(first, first + step) for first in range(0, len(rows), step)]

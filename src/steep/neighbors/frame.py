@@ -53,11 +53,9 @@ class Frame:
 
     @classmethod
     def of(cls, X: FloatArray, rows: Any = slice(None)) -> Frame:
-        """Find the frame of some data, or that of some of their rows; beyond ``LARGE`` only the largest entry."""
+        """Find the frame of some data, or that of some of their rows; entries are within :func:`into_range`."""
         lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
         largest = float(max(-lower.min(), upper.max()))
-        if largest > LARGE:
-            return cls(np.zeros(X.shape[1]), 0, 1.0, np.inf, largest)
         chosen = np.arange(len(X))[rows]
         sample = X[chosen[:: max(1, len(chosen) // SAMPLE)]].astype(np.float64)
         center = np.median(sample, axis=0)
@@ -80,7 +78,7 @@ class Frame:
 
     def scale(self, X: FloatArray) -> FloatArray:
         """Return rows times 2⁻ᵉ, not centred: differences keep every digit of the data as given."""
-        if not self.exponent:
+        if not self.exponent and self.largest < SCALED_MOST:
             return X
         with np.errstate(over="ignore", under="ignore"):
             scaled = np.ldexp(X.astype(np.float64), -self.exponent)
@@ -141,6 +139,23 @@ class Frame:
         far = lengths > edge
         grow[far] = np.exp(lengths[far] / edge - 1) * edge / lengths[far]
         return np.asarray(bent * grow[:, None])
+
+
+def into_range(*arrays: FloatArray) -> tuple[Any, ...]:
+    """Bring numbers at either end of float64 to where their differences and lengths are numbers, too.
+
+    Returns the arrays, times one power of two, and that power.
+
+    Examples
+    --------
+    >>> into_range(np.array([[1e308]]), np.array([[1.0]]))[-1] < 1
+    True
+    """
+    largest = max((float(max(array.max(), -array.min())) for array in arrays if array.size), default=1.0)
+    if TINY <= largest <= LARGE or largest == 0:
+        return (*arrays, 1.0)
+    scale = 2.0**-14 if largest > LARGE else 2.0**120
+    return (*(array * scale for array in arrays), scale)
 
 
 def row_lengths(rows: FloatArray) -> FloatArray:

@@ -22,10 +22,12 @@ from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
 from steep.neighbors.distances import as_float32
-from steep.neighbors.frame import LARGE, TINY, Frame
+from steep.neighbors.frame import Frame, into_range
+from steep.neighbors.small_tree import join_small_tree
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 FEW_FEATURES = 10  # up to here a tree prunes
+FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
 MEDIUM = 20_000  # up to here exact search is quick
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
@@ -209,26 +211,14 @@ def _search(
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
     used = _choose(algorithm, points.shape[0], points.shape[1], recall)
-    points, frame, scale = _within_range(points)
+    points, scale = into_range(points)
+    frame = Frame.of(points)
     distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng, labels)
     if scale != 1:
         distances = as_float32(distances.astype(np.float64) / scale)
     if metric == "cosine":
         distances *= distances * np.float32(0.5)
     return distances, indices, GraphInfo(**{"algorithm": used, **done})
-
-
-def _within_range(points: FloatArray) -> tuple[FloatArray, Frame, float]:
-    """Bring numbers at either end of float64 to where their differences and lengths are numbers, too."""
-    frame, scale = Frame.of(points), 1.0
-    if frame.largest > LARGE:
-        scale = 2.0**-14
-    elif 0 < frame.largest < TINY:
-        scale = 2.0**120
-    if scale != 1:
-        points = points * scale
-        frame = Frame.of(points)
-    return points, frame, scale
 
 
 def _run(
@@ -243,13 +233,13 @@ def _run(
     labels: Any,
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Run one engine; the compiled ones are imported only here."""
+    watch = Stopwatch()
     if used == "brute":
-        watch = Stopwatch()
-        distances, indices = join_brute(points, frame, n_others)
-        if include_self:
-            distances, indices = _with_self(distances, indices)
-        watch.lap("search")
-        return distances, indices, {"seconds": watch.seconds}
+        return _without_compiler(join_brute(points, frame, n_others), include_self, watch)
+    if used == "tree" and len(points) <= FEW_POINTS and points.shape[1] <= FEW_FEATURES:
+        found = join_small_tree(points, frame, n_others)
+        if found is not None:
+            return _without_compiler(found, include_self, watch)
     from steep.neighbors.exact import join_exact
     from steep.neighbors.partitioned import join_partitioned
     from steep.neighbors.threads import threads
@@ -280,6 +270,14 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
     if n_features <= FEW_FEATURES:
         return "tree"
     return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
+
+
+def _without_compiler(
+    found: tuple[FloatArray, IntArray], include_self: bool, watch: Stopwatch
+) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    distances, indices = _with_self(*found) if include_self else found
+    watch.lap("search")
+    return distances, indices, {"seconds": watch.seconds}
 
 
 def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:

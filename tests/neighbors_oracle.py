@@ -1,6 +1,11 @@
 """Brute force in float64, written to be read: the oracle of the neighbour engines, and data to try them on."""
 
+from unittest import mock
+
 import numpy as np
+
+import steep.neighbors
+from steep.neighbors import graph
 
 FLOAT32_MAX = np.finfo(np.float32).max
 
@@ -77,7 +82,7 @@ NASTY = {
     "outlier of tiny data": lambda r, n, d: _with(1e-300 * r.normal(size=(n, d)), 1e300),
     "smallest numbers": lambda r, n, d: 5e-324 * r.integers(-40, 40, size=(n, d)),
     "any one scale": lambda r, n, d: 10.0 ** r.uniform(-300, 300) * r.normal(size=(n, d)),
-    "float32's ends": lambda r, n, d: np.float32(10.0 ** r.choice([-42, -38, -22, 19, 36])) * r.normal(size=(n, d)).astype(np.float32),
+    "float32's ends": lambda r, n, d: np.float32(10.0 ** r.choice([-42, -38, -22, 19, 36]) * r.normal(size=(n, d))),
     "a scale for each row": lambda r, n, d: 10.0 ** r.uniform(-200, 200, size=(n, 1)) * r.normal(size=(n, d)),
     "a scale for each column": lambda r, n, d: 10.0 ** r.uniform(-30, 30, size=d) * r.normal(size=(n, d)),
     "two scales": lambda r, n, d: np.where(r.random((n, 1)) < 0.4, 1e30, 1e-30) * r.normal(size=(n, d)),
@@ -104,3 +109,22 @@ def _with(X, value, where=0):
 
 def _standardised(X):
     return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def neighbor_graph(X, *, algorithm="auto", **options):
+    """The public search; also of "compiled tree", the KD-tree of large data whatever the size."""
+    with _compiled_tree(algorithm):
+        return steep.neighbors.neighbor_graph(X, algorithm=algorithm.removeprefix("compiled "), **options)
+
+
+def refined_graph(X, labels, *, algorithm="auto", **options):
+    """The same for the search with labels."""
+    with _compiled_tree(algorithm):
+        return steep.neighbors.refined_graph(
+            X, labels, algorithm=algorithm.removeprefix("compiled "), **options
+        )
+
+
+def _compiled_tree(algorithm):
+    few = 0 if algorithm == "compiled tree" else graph.FEW_POINTS
+    return mock.patch.object(graph, "FEW_POINTS", few)

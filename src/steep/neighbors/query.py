@@ -6,6 +6,8 @@ as given decide among the rest.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial import KDTree
 
@@ -34,11 +36,23 @@ def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tu
     array([[1]])
     """
     points, queries, scale = into_range(points, queries)
-    frame, width = Frame.of(points), min(n_neighbors, len(points))
+    frame, width = _frame_of(points, queries), min(n_neighbors, len(points))
     search = _by_tree if points.shape[1] <= _TREE_FEATURES or len(points) < 64 else _by_products
     distances, indices = search(points, queries, frame, width)
     with np.errstate(over="ignore", under="ignore"):
         return distances / scale, indices
+
+
+def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
+    """Return the frame of the points, wide enough to tell which queries are far."""
+    frame = Frame.of(points)
+    if not len(queries):
+        return frame
+    span = row_lengths(np.abs(queries - frame.center).max(axis=0)[None])
+    with np.errstate(over="ignore", under="ignore"):
+        extent = float(span[0] * frame.unit)
+    largest = max(frame.largest, float(np.abs(queries).max()))
+    return replace(frame, extent=max(frame.extent, extent), largest=largest)
 
 
 def _by_tree(

@@ -30,7 +30,6 @@ from torch.nn import functional
 
 import steep.nn
 from steep.metrics import paired_interval
-from steep.nn.candidates import head_outputs
 
 BATCH, LEARNING_RATE = 128, 1e-3
 EPOCHS = {"early": 2, "end": 12}
@@ -166,7 +165,7 @@ def improve(arguments):
         network, start = load_network(arguments.cache, kind, seed), time.perf_counter()
         result = steep.nn.improve(network, training, validation, augment=small_affine, progress=False, **GRID)
         seconds = time.perf_counter() - start
-        line = {"kind": kind, "seed": seed, "data": name, "seconds": round(seconds, 1), "verdict": result.verdict,
+        line = {"kind": kind, "seed": seed, "data": name, "seconds": round(seconds, 1), "verdict": str(result.verdict),
                 "chosen": asdict(result.chosen), **test_figures(result, network, test),
                 "held_out_gain": result.table["gain"].mul(100).round(3).to_dict()}  # fmt: skip
         with path.open("a") as file:
@@ -179,9 +178,7 @@ def test_figures(result, network, test):
     """Test accuracy of the best head of each kind (best by held-out data), in points, and the chosen one's interval."""
     features = steep.nn.project(network, test[0], progress=False).features
     labels = test[1].numpy()
-    right = {
-        row: (head_outputs(head, features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()
-    }
+    right = {row: (head.outputs(features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()}
     gain = paired_interval(right["original"], right["chosen"])
     return {"test": {row: round(float(hits.mean()), 3) for row, hits in right.items()},
             "gain": round(gain.mean, 3), "gain_low": round(gain.low, 3), "gain_high": round(gain.high, 3)}  # fmt: skip

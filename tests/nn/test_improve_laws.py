@@ -185,7 +185,8 @@ class Restless(nn.Module):
 def test_a_network_that_does_not_score_what_its_head_scores_is_no_gain():
     network = nn.Sequential(Restless(), *half_trained())
     with pytest.raises(
-        FunctionError, match=r"joined network has a accuracy of 0\.\d+ where its head alone has 0\.\d+"
+        FunctionError,
+        match=r"accuracy of the joined network is 0\.\d+ where that of its head alone is 0\.\d+",
     ):
         improve(network, *parts(), **GRID)
 

@@ -134,7 +134,7 @@ def measure_grid(threads):
     )
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     peer = saved.get("head", {}).get("peer_seconds")
-    return {"seconds": seconds, "heads": len(result.candidates) - 1, "verdict": result.verdict,
+    return {"seconds": seconds, "heads": len(result.candidates) - 1, "verdict": str(result.verdict),
             "peer_one_fit_seconds": peer, "share_of_peer": seconds / peer if peer else None,
             "goal": "share_of_peer < 0.25"}  # fmt: skip
 

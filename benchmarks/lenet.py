@@ -163,7 +163,7 @@ def improve(arguments):
         network, start = load_network(arguments.cache, kind, seed), time.perf_counter()
         result = steep.nn.improve(network, training, validation, augment=small_affine, progress=False, **GRID)
         seconds = time.perf_counter() - start
-        figures = {"seconds": round(seconds, 1), "verdict": result.verdict, "chosen": asdict(result.chosen),
+        figures = {"seconds": round(seconds, 1), "verdict": str(result.verdict), "chosen": asdict(result.chosen),
                    **test_figures(result, network, test),
                    "held_out_gain": result.table["gain"].mul(100).round(3).to_dict()}  # fmt: skip
         records.add("lenet", kind, seed, settings={"data": name}, result=figures)
@@ -175,9 +175,7 @@ def test_figures(result, network, test):
     """Test accuracy of the best head of each kind (best by held-out data), in points, and the chosen one's interval."""
     features = steep.nn.project(network, test[0], progress=False).features
     labels = test[1].numpy()
-    right = {
-        row: (head_outputs(head, features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()
-    }
+    right = {row: (head.outputs(features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()}
     gain = paired_interval(right["original"], right["chosen"])
     return {"test": {row: round(float(hits.mean()), 3) for row, hits in right.items()},
             "gain": round(gain.mean, 3), "gain_low": round(gain.low, 3), "gain_high": round(gain.high, 3)}  # fmt: skip

@@ -212,7 +212,7 @@ def marked(mark):
     return found
 
 
-def wait_until(condition, seconds=60.0):
+def wait_until(condition, seconds=180.0):
     """Wait for something that must happen; the bound only keeps a failing test from hanging."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -270,7 +270,7 @@ def kill_often(storage, log, n_kills, seed, n_runs):
         )
         time.sleep(rng.uniform(0, 0.15))
         process.kill()
-        process.wait(60)
+        process.wait(180)
 
 
 def check_nothing_lost(storage, log, n_kills):

@@ -76,7 +76,7 @@ def test_nothing_outlives_a_campaign_that_is_killed(tmp_path, storage, where, n_
         wanted = "started\n" * (2 - kill % 2)
         assert wait_until(lambda wanted=wanted: wanted in log.read_text()), log.read_text()
         process.kill()
-        process.wait(60)
+        process.wait(180)
         nothing_left(tmp_path, mark)
 
 
@@ -95,7 +95,7 @@ def test_an_interrupted_campaign_leaves_neither_processes_nor_folders(tmp_path, 
     process, mark = launch(tmp_path, "linger", storage, log, where)
     assert wait_until(lambda: "started" in log.read_text())
     process.send_signal(signal_)
-    assert process.wait(60) != 0
+    assert process.wait(180) != 0
     nothing_left(tmp_path, mark)
 
 
@@ -150,7 +150,7 @@ def test_a_function_of_the_script_itself_is_found_by_its_workers(tmp_path, stora
     script = tmp_path / "mine.py"
     script.write_text(SCRIPT_OF_A_USER.format(guard="if __name__ == '__main__': "))
     process, _ = launch(tmp_path, storage, script=script)
-    assert process.wait(60) == 0, (tmp_path / "out.txt").read_text()
+    assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
     with Campaign(storage=storage) as campaign:
         assert campaign.n_done == 6
     assert (tmp_path / "out.txt").read_text().count("a run prints") == 6
@@ -160,7 +160,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path, storage):
     script = tmp_path / "mine.py"
     script.write_text(SCRIPT_OF_A_USER.format(guard=""))
     process, _ = launch(tmp_path, storage, script=script)
-    assert process.wait(60) == 1
+    assert process.wait(180) == 1
     last = (tmp_path / "out.txt").read_text().splitlines()[-1]
     assert "cannot load the function" in last
     assert "if __name__ == '__main__':" in last
@@ -220,7 +220,7 @@ def test_a_hanging_thread_does_not_keep_the_interpreter(tmp_path, storage):
         "assert campaign.n_failed == 2\n"
     )
     process, _ = launch(tmp_path, storage, script=script)
-    assert process.wait(60) == 0, (tmp_path / "out.txt").read_text()
+    assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
 
 
 # ---------------------------------------------------------------- the caller's executor

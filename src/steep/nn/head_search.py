@@ -22,7 +22,7 @@ import pandas as pd
 
 from steep._validation import FloatArray, IntArray, check_count, check_real
 from steep.evidence import Evidence, weigh_evidence
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.nn._arguments import check_each
 from steep.nn.feature_space import (
@@ -63,10 +63,10 @@ class Grid:
     is_extended: bool = False
 
     @classmethod
-    def of(cls, l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any) -> Grid:
+    def of(cls, l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, *, use: str) -> Grid:
         """Check what the caller gave; no ``l2`` is the default range, which may be extended."""
         names = measure if isinstance(measure, list | tuple) else (measure,)
-        measures = tuple(_measure(name) for name in names)
+        measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
         smallest = max((smallest_size(measure) for measure in measures), default=1)
         grid = cls(
             l2=tuple(10.0**power for power in _FIRST_POWERS)
@@ -113,14 +113,6 @@ class Grid:
         steps = {10.0 ** (round(np.log10(high)) + 1)} if high in best else set()
         steps |= {10.0 ** (round(np.log10(low)) - 1)} if low in best else set()
         return [step for step in steps if step in self.reachable]
-
-
-def _measure(name: Any) -> Measure:
-    if not isinstance(name, str | Measure) and not callable(name):
-        raise InputTypeError(
-            f"measure is a {type(name).__name__}; need a name, or a callable of (features, labels)"
-        )
-    return resolve(name, use="steep.nn", feeds=("labels", "model"))
 
 
 def smallest_size(measure: Measure) -> int:
@@ -218,7 +210,8 @@ class Training:
         if grid.sizes:
             wanted = max(grid.sizes)
             share = 1 - n_extra / len(pool) if n_folds is None else 1 - 1 / n_folds
-            _check_enough(wanted, int(share * len(plain)) * (1 + len(copies)), in_fold=n_folds is not None)
+            n_kept = len(plain) - (0 if n_folds is None else -(-len(plain) // n_folds))
+            _check_enough(wanted, n_kept * (1 + len(copies)), in_fold=n_folds is not None)
             known = min(n_known(wanted, share, len(copies)), len(pool))
             neighbors = search_neighbors(pool.features, known, n_jobs)
         return cls(pool, len(plain), len(copies), n_extra, task, grid, original, neighbors)
@@ -442,5 +435,7 @@ def choose(
 
 
 def _differences(scores: Scores, rows: Sequence[int], control: int) -> FloatArray:
+    """Score of each row minus that of the control, unit by unit; nothing is gained by a head that gives no numbers."""
     differences: FloatArray = np.subtract(scores[list(rows)], scores[control], dtype=np.float32)
+    differences[~np.isfinite(differences).all(axis=1)] = 0.0
     return differences

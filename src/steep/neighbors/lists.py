@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import IntArray
-from steep.neighbors.points import Float32Array
-from steep.neighbors.threads import Workers
+from steep.neighbors.frame import Float32Array
+from steep.neighbors.kernels.lists import color
+from steep.neighbors.threads import Team
 
 NOBODY = np.iinfo(np.int32).max
 
 
 @dataclass
 class Lists:
-    """The best neighbours of each point so far (see kernels.py for the notation)."""
+    """The best neighbours of each point so far (see kernels/lists.py for the notation)."""
 
     score: Float32Array
     index: npt.NDArray[np.int32]
@@ -60,21 +61,19 @@ class Rounds:
     """
 
     def __init__(self, pairs: IntArray, n_cells: int) -> None:
-        from steep.neighbors.kernels import color
-
         rounds = color(pairs, n_cells)
         self.order = np.argsort(rounds, kind="stable")
         self.pairs = pairs[self.order]
         starts = np.flatnonzero(np.diff(rounds[self.order], prepend=-1))
         self._bounds = [*starts.tolist(), len(rounds)]
 
-    def run(self, task: Callable[[slice], None], team: Workers, *, at_once: int) -> None:
+    def run(self, task: Callable[[slice], None], team: Team, *, at_once: int) -> None:
         """Call ``task`` on slices of ``pairs`` of at most ``at_once``, round by round."""
-        if team.n_workers == 1:  # nobody to collide with: one long round
+        if team.n_threads == 1:  # nobody to collide with: one long round
             team.each(task, _slices(0, len(self.pairs), at_once))
             return
         for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True):
-            share = -(-(last - first) // (2 * team.n_workers))
+            share = -(-(last - first) // (2 * team.n_threads))
             team.each(task, _slices(first, last, max(1, min(at_once, share))))
 
 

@@ -11,29 +11,29 @@ rounding may do to t is allowed for on both sides.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from steep.neighbors.sweep import (
+from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels.lists import scan_rows
+from steep.neighbors.kernels.sweep import (
     LEVELS,
     ROWS,
     direction,
     directions,
     gather,
     nearest_first,
-    scan_rows,
     side_of,
 )
 
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def limits(along, far, swept, doubt):
     """Return how far along u each point still has to look; −∞ where the sweep went as ``far``."""
     return np.where(far + doubt > swept, np.minimum(along + far + doubt, FAR), np.float32(-np.inf))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def complete(
     X, start, centers, size, near_start, near, behind, swept, rounding, cells, score, index, top, stop
 ):
@@ -88,7 +88,7 @@ def complete(
                 )
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def count_left(X, start, centers, top, cells):
     """Count the pairs of points that completing some ``cells`` would look at, of all their pairs."""
     looked_at, all_pairs = 0, 0

@@ -11,12 +11,15 @@ no lower row is not entered; many equal points cost no more than others.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from steep.neighbors.kernels import push, sort_pairs
+from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels.lists import push, sort_pairs
+from steep.neighbors.kernels.proof import distance, ranked, write
+
+LEAST, MOST = np.float32(1e-30), np.float32(1e37)  # squares between them have kept their digits
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def split_at(points, order, f, first, last, middle):
     """Swap points ``first`` … ``last`` until none before ``middle`` has a larger feature f (quickselect)."""
     while last - first > 1:
@@ -41,7 +44,7 @@ def split_at(points, order, f, first, last, middle):
             return
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def widest(points, first, last):
     """Return the feature that spreads most over the points ``first`` … ``last``, judged by some of them."""
     step = max(1, (last - first) // 256)
@@ -54,7 +57,7 @@ def widest(points, first, last):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def build(points, order, start, lower, upper, lowest):
     """Sort the points leaf by leaf, in place; fill in each node's place, bounding box and lowest row."""
     n_nodes = lowest.shape[0]
@@ -78,7 +81,7 @@ def build(points, order, start, lower, upper, lowest):
                 upper[v, f] = points[start[v, 0] : start[v, 1], f].max()
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def box_gap(lower, upper, v, w):
     """Squared distance of two boxes; no pair of their points computes a smaller one."""
     total = 0.0
@@ -88,7 +91,7 @@ def box_gap(lower, upper, v, w):
     return np.float32(total)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def point_gap(columns, q, lower, upper, v):
     """Squared distance of a point to a box."""
     total = 0.0
@@ -98,7 +101,7 @@ def point_gap(columns, q, lower, upper, v):
     return np.float32(total)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def meet_leaf(columns, order, q, begin, end, score, index, squares):
     """Offer the points ``begin`` … ``end`` to point ``q``."""
     squares[: end - begin] = 0.0
@@ -119,7 +122,7 @@ def meet_leaf(columns, order, q, begin, end, score, index, squares):
             push(score, index, q, found, order[p])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def wants(v, gap, first, last, lowest, score, index):
     """Return whether a node ``gap`` away may hold a better neighbour of one of the points."""
     for q in range(first, last):
@@ -129,7 +132,7 @@ def wants(v, gap, first, last, lowest, score, index):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def search_leaves(columns, order, start, lower, upper, lowest, leaves, score, index, stop):
     """Find the neighbours of all points of some leaves; ``columns`` and the lists are in tree order."""
     n_inner = lowest.shape[0] // 2
@@ -160,14 +163,21 @@ def search_leaves(columns, order, start, lower, upper, lowest, leaves, score, in
             waiting += 2
 
 
-@njit(cache=True, nogil=True)
-def finish_tree(columns, place, score, index, first, last):
-    """Turn squared distances, rounded to float32 on the way, into distances; sort each row."""
+@compiled()
+def finish_tree(X, order, score, index, unsure, first, last):
+    """Rank each list by distances of the data as given, and say where float32 squares could not decide.
+
+    They cannot where the last square is beyond float32, nor where it vanishes and the distance does not.
+    """
+    width = score.shape[1]
+    keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in range(first, last):
-        for j in range(score.shape[1]):
-            total = 0.0
-            for f in range(columns.shape[0]):
-                step = columns[f, place[index[q, j]]] - columns[f, q]
-                total += step * step
-            score[q, j] = np.sqrt(total)
-        sort_pairs(score[q], index[q])
+        row, farthest = order[q], score[q, 0]
+        unsure[row] = not farthest < MOST
+        if unsure[row]:
+            continue
+        for j in range(width):
+            keys[j], indices[j] = ranked(distance(X, row, index[q, j])), index[q, j]
+        sort_pairs(keys, indices)
+        write(keys, indices, score[q], index[q])
+        unsure[row] = farthest < LEAST and keys[width - 1] > 0

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from steep.neighbors.kernels import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def class_spread(index, codes):
     """Return 1 − Σ p² of the classes of each point and its neighbours."""
     n_points, width = index.shape
@@ -29,7 +30,7 @@ def class_spread(index, codes):
     return spread
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def value_spread(index, values):
     """Return the variance of the values of each point and its neighbours, summed over the columns."""
     n_points, width = index.shape

@@ -9,13 +9,14 @@ the sweep has not gone as far. Chosen points are too few in each cell to pick po
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from steep.neighbors.kernels import STRIP
-from steep.neighbors.sweep import directions, gather, scan_rows
+from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels.lists import scan_rows
+from steep.neighbors.kernels.sweep import directions, gather
+from steep.neighbors.kernels.tiles import STRIP
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def list_probes(
     X, start, centers, near_start, near, behind, swept, chosen, reach, cells, top, places, probing
 ):
@@ -37,7 +38,7 @@ def list_probes(
                     places[b] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def probe(
     X, half, start, centers, home, near_start, near, behind, swept, chosen, reach, cells, score, index, top, stop
 ):  # fmt: skip

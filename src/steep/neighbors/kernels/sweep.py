@@ -15,15 +15,15 @@ about a point between them: digits are lost to the size of the cells, not to tha
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from steep.neighbors.kernels import BLOCK, push, scan, sort_pairs
+from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels.lists import scan
 
 LEVELS = 64
 ROWS = 32  # rows per product: fewer follow the staircase t_m − t_q ≤ reach more closely
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def direction(centers, a, b):
     """Return the unit vector from the centre of cell ``a`` to that of ``b``, and their distance."""
     u = centers[b] - centers[a]
@@ -31,7 +31,7 @@ def direction(centers, a, b):
     return (u / max(length, 1e-300)).astype(np.float32), np.float32(length)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def nearest_first(along, limit, first, positions, levels):
     """List the points of a cell with ``along`` ≤ ``limit``, nearest first; return how many.
 
@@ -58,7 +58,7 @@ def nearest_first(along, limit, first, positions, levels):
     return kept
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def gather(X, positions, n_wanted, shift, out, out_half):
     """Copy the points at ``positions``, moved by ``shift``, with half their squared length."""
     for i in range(n_wanted):
@@ -70,14 +70,14 @@ def gather(X, positions, n_wanted, shift, out, out_half):
         out_half[i] = np.float32(0.5) * total
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def side_of(longest, n_features):
     """Return room for one side of a meeting: positions, levels, points and half their squared lengths."""
     points = np.empty((longest, n_features), np.float32)
     return np.empty(longest, np.int64), np.empty(longest, np.float32), points, np.empty(longest, np.float32)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
     """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
     longest = np.max(start[1:] - start[:-1])
@@ -115,7 +115,7 @@ def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
             )
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def directions(centers, a, others):
     """Return the unit vectors from the centre of cell ``a`` to those of ``others``."""
     u = np.empty((others.shape[0], centers.shape[1]), np.float32)
@@ -124,7 +124,7 @@ def directions(centers, a, others):
     return u
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def extents(X, start, centers, near_start, near, cells, extent, length):
     """Find how far each cell reaches towards each cell near it, max of x·u, and how far that cell is."""
     for a in cells:
@@ -133,72 +133,3 @@ def extents(X, start, centers, near_start, near, cells, extent, length):
         for p in range(first, last):
             extent[p] = np.max(along[p - first])
             length[p] = direction(centers, a, near[p])[1]
-
-
-@njit(cache=True, nogil=True)
-def knows(indices, m):
-    """Return whether ``m`` is already among a point's neighbours."""
-    for j in range(indices.shape[0]):  # noqa: SIM110  a loop compiles to less than a generator
-        if indices[j] == m:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def scan_rows(products, rows, slots, row_half, cols, col_half, score, index, top):
-    """Offer every column to the rows only; ``rows[i]`` keeps its neighbours in ``slots[i]``.
-
-    Rows may meet themselves and points they already know: both are passed over.
-    """
-    n_cols = cols.shape[0]
-    for i in range(rows.shape[0]):
-        slot, line, my_half = slots[i], products[i], row_half[i]
-        for begin in range(0, n_cols, BLOCK):
-            end = min(begin + BLOCK, n_cols)
-            worst = top[slot]
-            hits = 0
-            for j in range(begin, end):
-                hits += (my_half + col_half[j]) - line[j] <= worst
-            if hits == 0:
-                continue
-            for j in range(begin, end):
-                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
-                if found <= top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
-                    push(score, index, slot, found, cols[j])
-                    top[slot] = score[slot, 0]
-
-
-@njit(cache=True, nogil=True)
-def search(X, half, start, centers, rows, home, first, last, score, index, top):
-    """Find the nearest points of the cells ``first`` … ``last`` for sampled ``rows``, of cells ``home``."""
-    queries, slots = np.empty((rows.shape[0], X.shape[1]), np.float32), np.arange(rows.shape[0])
-    query_half = np.empty(rows.shape[0], np.float32)
-    for b in range(first, last):
-        for i in range(rows.shape[0]):
-            shift = (centers[home[i]] - centers[b]).astype(np.float32)
-            gather(X, rows[i : i + 1], 1, shift, queries[i : i + 1], query_half[i : i + 1])
-        begin, end = start[b], start[b + 1]
-        products = np.dot(queries, X[begin:end].T)
-        scan_rows(
-            products, rows, slots, query_half, np.arange(begin, end), half[begin:end], score, index, top
-        )
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def finish(X, centers, home, order, score, index, first, last):
-    """Turn scores into distances, taken from differences, positions into rows of the data; sort."""
-    between = np.empty(X.shape[1], np.float32)
-    for q in range(first, last):
-        other = -1
-        for j in range(score.shape[1]):
-            m, total = index[q, j], np.float32(0.0)
-            if home[m] != other:
-                other = home[m]
-                for f in range(X.shape[1]):
-                    between[f] = centers[home[q], f] - centers[other, f]
-            for f in range(X.shape[1]):
-                step = (X[q, f] - X[m, f]) + between[f]
-                total += step * step
-            score[q, j] = np.sqrt(total)
-            index[q, j] = order[m]
-        sort_pairs(score[q], index[q])

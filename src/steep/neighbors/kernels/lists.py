@@ -5,7 +5,8 @@
 Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
 point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y in a max-heap whose root is
 the worst. ``top`` repeats the roots side by side, so that a scan reads them as vectors. Every product
-x·y serves both points. Ties go to the lower index, so the result is the same for every order of work.
+x·y serves both points. Of ties with the worst the first to come stays: with many equal points all else would be
+ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
 """
 
 from __future__ import annotations
@@ -79,15 +80,15 @@ def scan(products, rows, cols, row_half, col_half, score, index, top, col_top):
             my_top = top[q]
             hits = 0
             for j in range(begin, end):
-                hits += (my_half + col_half[j]) - line[j] <= max(my_top, col_top[j])
+                hits += (my_half + col_half[j]) - line[j] < max(my_top, col_top[j])
             if hits == 0:
                 continue
             for j in range(begin, end):
                 found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
-                if found <= top[q]:
+                if found < top[q]:
                     push(score, index, q, found, cols[j])
                     top[q] = score[q, 0]
-                if found <= col_top[j]:
+                if found < col_top[j]:
                     m = cols[j]
                     push(score, index, m, found, q)
                     top[m] = score[m, 0]
@@ -117,12 +118,12 @@ def scan_rows(products, rows, slots, row_half, cols, col_half, score, index, top
             worst = top[slot]
             hits = 0
             for j in range(begin, end):
-                hits += (my_half + col_half[j]) - line[j] <= worst
+                hits += (my_half + col_half[j]) - line[j] < worst
             if hits == 0:
                 continue
             for j in range(begin, end):
                 found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
-                if found <= top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
+                if found < top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
                     push(score, index, slot, found, cols[j])
                     top[slot] = score[slot, 0]
 

@@ -430,7 +430,8 @@ def test_the_graph_of_a_fold_is_the_graph_of_its_samples():
 
 
 def test_the_interval_of_cross_validation_is_wider_than_that_of_held_out_samples():
-    from steep.nn.head_search import Candidate, choose
+    from steep.nn.candidates import Candidate
+    from steep.nn.head_search import choose
 
     rng = np.random.default_rng(0)
     candidates = [Candidate("original"), Candidate("equal", 1e-2)]

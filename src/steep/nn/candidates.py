@@ -224,26 +224,22 @@ class Training:
         copied = [kept + self.n_plain * copy for copy in range(1 + self.n_copies)]
         groups = []
         if self.n_copies:
-            groups.append(self._group(self._rows(np.concatenate([kept, extra])), [], augmented=False))
+            groups.append(self._group(np.concatenate([kept, extra]), [], augmented=False))
         rows = np.concatenate([*copied, extra])
         owners = np.concatenate(
             [np.tile(np.arange(len(kept)), 1 + self.n_copies), len(kept) + np.arange(len(extra))]
         )
-        samples = self._rows(rows)
-        weightings = self._weightings(samples, rows, owners)
-        return [*groups, self._group(samples, weightings, augmented=bool(self.n_copies))]
+        weightings = self._weightings(rows, owners)
+        return [*groups, self._group(rows, weightings, augmented=bool(self.n_copies))]
 
-    def _rows(self, rows: npt.NDArray[np.intp]) -> Samples:
-        return self.pool if len(rows) == len(self.pool) else self.pool.rows(rows)
-
-    def _group(self, samples: Samples, weightings: list[Weighting], *, augmented: bool) -> Group:
+    def _group(self, rows: npt.NDArray[np.intp], weightings: list[Weighting], *, augmented: bool) -> Group:
         weights = [weighting.weight for weighting in weightings]
-        heads = HeadGrid(samples, self.task, weights, original=self.original, reachable=self.grid.reachable)
+        heads = HeadGrid(
+            self.pool, rows, self.task, weights, original=self.original, reachable=self.grid.reachable
+        )
         return Group(heads, weightings, augmented)
 
-    def _weightings(
-        self, samples: Samples, rows: npt.NDArray[np.intp], owners: npt.NDArray[np.intp]
-    ) -> list[Weighting]:
+    def _weightings(self, rows: npt.NDArray[np.intp], owners: npt.NDArray[np.intp]) -> list[Weighting]:
         if self.neighbors is None:
             return []
         k = max(self.grid.sizes)
@@ -251,7 +247,7 @@ class Training:
         if len(rows) < len(self.pool):
             neighbors = neighbors_within(self.pool.features, self.neighbors, rows, k)
         variations = measure_variations(
-            samples, self.task, neighbors, self.grid.measures, self.grid.sizes,
+            self.pool.rows(rows), self.task, neighbors, self.grid.measures, self.grid.sizes,
             original=self.original, l2=self.grid.middle, owners=owners,
         )  # fmt: skip
         return [

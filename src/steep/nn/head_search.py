@@ -160,7 +160,7 @@ def final_head(
     groups = trials[0].groups if is_scored else training.groups(np.arange(training.n_plain), with_extra=refit)
     weighting = _weighting_of(chosen, groups) or _weighting_of(_best_weighted(search, choice), groups)
     group = groups[0] if not chosen.augmented else groups[-1]
-    weight = weighting.weight if weighting and chosen.kind == "weighted" else np.ones(len(group.grid.samples))
+    weight = weighting.weight if weighting and chosen.kind == "weighted" else np.ones(len(group.grid.rows))
     head = search.heads.get(chosen) if is_scored else None
     if chosen.kind == "original":
         head = training.original

@@ -686,5 +686,5 @@ def test_misfit_is_the_error_of_heads_that_have_not_seen_the_sample():
         Samples(features, noisy), task, search_neighbors(features, 1, None), [MEASURES["misfit"]], [1],
         original=original, l2=1e-3,
     )["misfit", 1]  # fmt: skip
-    # A wrong label is foreseen by no head that was fitted without it.
+    # No head that was fitted without it predicts a wrong label.
     assert np.median(found[:30]) > 10 * np.median(found[30:])

@@ -330,7 +330,7 @@ def _original(parts: Split) -> Head:
     original = parts.own_head()
     if original.fixed_bias is not None and not np.isfinite(original.fixed_bias).all():
         raise InputError(
-            f"the bias of head {parts.name!r} is frozen and holds NaN or infinity; need a finite one; mend it, or set "
+            f"the bias of head {parts.name!r} is frozen and holds NaN or infinity; need a finite one; fix it, or set "
             "requires_grad=True"
         )
     return original

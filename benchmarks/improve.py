@@ -29,6 +29,7 @@ import steep.nn
 from steep.measures.multi_index import multi_indices
 from steep.measures.variance import neighbor_variance
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
+from steep.records import write_json
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -211,7 +212,7 @@ def main():
             "load": os.getloadavg()[0],
         }
         saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps(saved | {name: result}, indent=1, ensure_ascii=False) + "\n")
+        write_json(RESULTS, saved | {name: result})
         print(name)
         for key, value in result.items():
             print(

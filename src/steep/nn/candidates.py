@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray, check_count, check_real
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.nn._arguments import check_each
 from steep.nn.feature_space import (
@@ -57,10 +57,10 @@ class Grid:
     is_extended: bool = False
 
     @classmethod
-    def of(cls, l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any) -> Grid:
+    def of(cls, l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, *, use: str) -> Grid:
         """Check what the caller gave; no ``l2`` is the default range, which may be extended."""
         names = measure if isinstance(measure, list | tuple) else (measure,)
-        measures = tuple(_measure(name) for name in names)
+        measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
         smallest = max((smallest_size(measure) for measure in measures), default=1)
         grid = cls(
             l2=tuple(10.0**power for power in _FIRST_POWERS)
@@ -107,14 +107,6 @@ class Grid:
         steps = {10.0 ** (round(np.log10(high)) + 1)} if high in best else set()
         steps |= {10.0 ** (round(np.log10(low)) - 1)} if low in best else set()
         return [step for step in steps if step in self.reachable]
-
-
-def _measure(name: Any) -> Measure:
-    if not isinstance(name, str | Measure) and not callable(name):
-        raise InputTypeError(
-            f"measure is a {type(name).__name__}; need a name, or a callable of (features, labels)"
-        )
-    return resolve(name, use="steep.nn", feeds=("labels", "model"))
 
 
 def smallest_size(measure: Measure) -> int:

@@ -112,7 +112,7 @@ def retrain_head(
     check_choice(solver, name="solver", choices=("convex", "adam"))
     strength = check_real(l2, name="l2", minimum=0.0)
     ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
-    grid = Grid.of((strength,), (ratio,), (n_neighbors,), (measure,))
+    grid = Grid.of((strength,), (ratio,), (n_neighbors,), (measure,), use="retrain_head")
     check_jobs(n_jobs)
     adam = _adam_settings(learning_rate, batch_size, epochs, random_state)
     check_flag(progress, name="progress", optional=True)
@@ -227,7 +227,7 @@ def improve(
     >>> bool(result.table.loc["chosen", "gain"] > 0.2)
     True
     """
-    grid = Grid.of(l2, weight_ratio, n_neighbors, measure)
+    grid = Grid.of(l2, weight_ratio, n_neighbors, measure, use="improve")
     seed = check_seed(random_state)
     check_jobs(n_jobs)
     check_real(confidence, name="confidence", above=0.0, maximum=1.0)

@@ -24,7 +24,6 @@ import numpy as np
 import pandas as pd
 import torch
 from safetensors.torch import load_file, save_file
-from steep.nn.candidates import head_outputs
 from torch import nn
 from torch.nn import functional
 

@@ -14,7 +14,8 @@ from architectures import ARCHITECTURES, assert_untouched, build, snapshot
 from steep import sample_weights
 from steep.exceptions import InputError
 from steep.nn import Improvement, improve, project, retrain_head
-from steep.nn.head_search import Candidate, choose
+from steep.nn.candidates import Candidate
+from steep.nn.head_search import choose
 
 GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
 SPLIT = 80

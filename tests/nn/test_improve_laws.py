@@ -430,7 +430,8 @@ def test_the_graph_of_a_fold_is_the_graph_of_its_samples():
 
 
 def test_the_interval_of_cross_validation_is_wider_than_that_of_held_out_samples():
-    from steep.nn.head_search import Candidate, choose
+    from steep.nn.candidates import Candidate
+    from steep.nn.head_search import choose
 
     rng = np.random.default_rng(0)
     candidates = [Candidate("original"), Candidate("equal", 1e-2)]
@@ -685,5 +686,5 @@ def test_misfit_is_the_error_of_heads_that_have_not_seen_the_sample():
         Samples(features, noisy), task, search_neighbors(features, 1, None), [MEASURES["misfit"]], [1],
         original=original, l2=1e-3,
     )["misfit", 1]  # fmt: skip
-    # A wrong label is foreseen by no head that was fitted without it.
+    # No head that was fitted without it predicts a wrong label.
     assert np.median(found[:30]) > 10 * np.median(found[30:])

@@ -43,6 +43,7 @@ def test_improve_runs_on_every_architecture_and_leaves_the_given_network(name):
     network, data, _, task = build(name)
     before = snapshot(network)
     result = improve(network, *halves(data), **GRID)
+    assert isinstance(result, Improvement)
     assert_untouched(before, network)
     assert {"original", "equal weights", "weighted", "chosen"} == set(result.table.index)
     assert ("mean squared error" if task == "regression" else "accuracy") in result.table
@@ -199,10 +200,6 @@ def test_bad_input_is_refused(kwargs, message):
     with pytest.raises(InputError, match=message):
         improve(network, (X[:100], y[:100]), (X[100:], y[100:]), **kwargs)
     assert_untouched(before, network)
-
-
-def test_improvement_is_public():
-    assert Improvement.__name__ == "Improvement"
 
 
 def test_without_torch_the_error_says_what_to_install():

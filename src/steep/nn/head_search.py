@@ -218,7 +218,8 @@ class Training:
         if grid.sizes:
             wanted = max(grid.sizes)
             share = 1 - n_extra / len(pool) if n_folds is None else 1 - 1 / n_folds
-            _check_enough(wanted, int(share * len(plain)) * (1 + len(copies)), in_fold=n_folds is not None)
+            n_kept = len(plain) - (0 if n_folds is None else -(-len(plain) // n_folds))
+            _check_enough(wanted, n_kept * (1 + len(copies)), in_fold=n_folds is not None)
             known = min(n_known(wanted, share, len(copies)), len(pool))
             neighbors = search_neighbors(pool.features, known, n_jobs)
         return cls(pool, len(plain), len(copies), n_extra, task, grid, original, neighbors)
@@ -442,5 +443,7 @@ def choose(
 
 
 def _differences(scores: Scores, rows: Sequence[int], control: int) -> FloatArray:
+    """Score of each row minus that of the control, unit by unit; nothing is gained by a head that gives no numbers."""
     differences: FloatArray = np.subtract(scores[list(rows)], scores[control], dtype=np.float32)
+    differences[~np.isfinite(differences).all(axis=1)] = 0.0
     return differences

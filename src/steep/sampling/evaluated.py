@@ -63,7 +63,7 @@ class Evaluated:
 class Measuring:
     """A measure fed with evaluated points.
 
-    A measure of labels is taken anew each time, of standardised labels at embedded unit points. One that
+    A measure of labels is taken again each time, of standardised labels at embedded unit points. One that
     evaluates or differentiates the function is taken once a point, in the unit cube; ``n_evaluations`` counts
     what it spends, and ``costs`` tells whether it spends anything.
     """

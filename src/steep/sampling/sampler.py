@@ -51,6 +51,13 @@ class _Candidates(NamedTuple):
         return _Candidates(*(part[rows] for part in self))
 
 
+def _check_variation(variation: Any, n_samples: int) -> FloatArray:
+    """One value ≥ 0 a point; none at all where there are no points."""
+    if n_samples == 0 and isinstance(variation, list | np.ndarray) and np.size(variation) == 0:
+        return np.empty(0)
+    return check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
+
+
 class VariationSampler:
     """Draw points of a domain in proportion to measured variation.
 
@@ -158,8 +165,7 @@ class VariationSampler:
         ``occupied`` are embedded coordinates too. ``trust(U)`` multiplies the density at the unit points of a
         pool, as where some runs fail.
         """
-        least = 0.0 if len(unit) else None
-        values = check_vector(variation, name="variation", n_samples=len(unit), minimum=least)
+        values = _check_variation(variation, len(unit))
         self._generator = check_generator(self.random_state)
         self._scale, self._trust = self._check_scale(scale), trust
         self._points = coordinates * self._scale

@@ -39,7 +39,9 @@ from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.rescaling import rescale
-from steep.weighting.measuring import default_measures, measure_all
+from steep.weighting.search import default_measures
+from steep.weighting.weights import Samples, measure_samples
+from steep.weighting.wrapping import task_of
 from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"
@@ -122,7 +124,7 @@ def run_split(table, model_name, seed, options):
     model, scores = MODELS[model_name, table.task], SCORES[table.task]
     menu = [m for m in options.measures if table.task == "classification" or m != "border"]
     X, y, X_test, y_test = split_and_scale(table, seed, options.n_train)
-    default = default_measures(model, y)
+    default = default_measures(model, Samples.check(X, y, embedding=None, task=task_of(model)))
     names = {"table": table.name, "task": table.task, "model": model_name, "seed": seed, "n_train": len(X)}
     line = names | {"arms": {}}
     with warnings.catch_warnings():
@@ -170,11 +172,11 @@ class Tester:
     def measured(self, measure, k):
         """Variation of the training part; all k of a measure at once."""
         if (measure, k) not in self.variation:
-            sizes = {k, *sizes_of(measure, self.task)}
-            measured = measure_all(
-                *self.data, self.model, measures=[measure], sizes=sorted(sizes), embedding=None
-            )
-            self.variation |= measured.variation
+            found = MEASURES[measure]
+            samples = Samples.check(*self.data, embedding=None, task=task_of(self.model))
+            sizes = sorted(s for s in {k, *sizes_of(measure, self.task)} if s >= found.smallest_k)
+            measured = measure_samples(samples, {found: sizes}, estimator=self.model)
+            self.variation |= {(measure, size): values for (_, size), values in measured.variation.items()}
         return self.variation[measure, k]
 
     def score(self, candidate, score):

@@ -166,7 +166,9 @@ def test_regressors_have_equal_weights_alone():
     model = VarianceWeightedCV(Ridge(), **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
     assert controls_of(model) == ALL[:1]
     with pytest.raises(InputError, match="does not apply to Ridge and 0 classes"):
-        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
+        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(
+            X, X[:, 0]
+        )
 
 
 def test_a_scorer_of_the_callers_own_can_be_tuned_for():

@@ -264,7 +264,12 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError("X has 1 sample; need several for cross-validation; pass more data")
         if not is_classifier(self.estimator):
             return samples
-        kind = type_of_target(y)
+        try:
+            kind = type_of_target(y)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"y is of no kind that classifiers take ({_reason(error)}); need one class a sample; convert them to str"
+            ) from error
         if kind in ("continuous", "continuous-multioutput", "unknown"):
             raise InputError(
                 f"y is {kind}. Unknown label type: need classes for a classifier; pass a regressor, or "

@@ -39,7 +39,7 @@ from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.rescaling import rescale
-from steep.weighting.search import default_measures
+from steep.weighting.candidates import default_measures
 from steep.weighting.weights import Samples, measure_samples
 from steep.weighting.wrapping import task_of
 from tables import load_tables

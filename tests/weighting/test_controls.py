@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from steep import VarianceWeightedCV
 from steep.exceptions import InputError
 from steep.labels import check_labels
-from steep.weighting.candidates import balancing
+from steep.weighting.controls import balancing
 
 # One in ten is of the rare class, and a classifier that minimises errors hardly ever names it.
 Y = (np.arange(400) % 10 == 0).astype(int)

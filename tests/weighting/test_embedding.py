@@ -191,8 +191,12 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
 
 @pytest.mark.parametrize("measure", ["variance", "misfit", "slope"])
 @pytest.mark.parametrize(
-    ("estimator", "y"), [(HistGradientBoostingClassifier(max_iter=5), Y), (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0])]
-)  # fmt: skip
+    ("estimator", "y"),
+    [
+        (HistGradientBoostingClassifier(max_iter=5), Y),
+        (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0]),
+    ],
+)
 def test_estimators_that_take_missing_values_are_weighed_with_them(estimator, y, measure):
     X = NUMBERS.copy()
     X[RNG.random(X.shape) < 0.1] = np.nan
@@ -235,7 +239,7 @@ SPARSE = sparse.random(N, 40, density=0.2, random_state=0, format="csr")
     ],
 )
 def test_sparse_data_are_refused_by_name_before_anything_is_fitted(call):
-    with pytest.raises(InputTypeError, match="X is sparse.*embedding="):
+    with pytest.raises(InputTypeError, match=r"X is sparse.*embedding="):
         call(SPARSE)
 
 
@@ -273,7 +277,7 @@ def test_tables_that_no_distance_can_be_taken_in_are_refused(X, message):
 @pytest.mark.parametrize("embedding", ["standard", None])
 @pytest.mark.parametrize("X", [FRAME, np.where(NUMBERS > 2, np.nan, NUMBERS), FRAME[["day"]]])
 def test_the_plain_embeddings_take_numbers_only_and_name_the_way_out(embedding, X):
-    with pytest.raises(SteepError, match="or leave embedding=.* for 'auto'"):
+    with pytest.raises(SteepError, match=r"or leave embedding=.* for 'auto'"):
         sample_weights(X, Y, embedding=embedding)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import RBFInterpolator
 
-from steep.exceptions import InputError
+from steep.exceptions import InputError, InputTypeError
 from steep.measures.surprise import _prediction_errors, surprise_variation
 from steep.neighbors.query import nearest
 
@@ -71,3 +71,49 @@ def test_nearest_is_the_brute_search(d):
     np.testing.assert_array_equal(indices, np.argsort(brute, axis=1)[:, :5])
     np.testing.assert_allclose(distances, np.sort(brute, axis=1)[:, :5])
     assert (nearest(points, points)[0] == 0).all()
+
+
+def test_labels_in_rows_instead_of_columns_are_refused():
+    X = np.random.default_rng(0).random((30, 2))
+    with pytest.raises(InputError, match=r"y has shape \(2, 30\) for 30 samples"):
+        surprise_variation(X, np.zeros((2, 30)))
+
+
+def test_a_missing_label_is_refused_instead_of_spreading():
+    X = np.random.default_rng(0).random((30, 2))
+    y = np.where(np.arange(30) == 3, np.nan, X[:, 0])
+    with pytest.raises(InputError, match="y contains NaN, first at sample 3"):
+        surprise_variation(X, y)
+
+
+def test_more_columns_than_neighbours_say_the_same_as_the_space_they_span():
+    rng = np.random.default_rng(0)
+    inner = rng.normal(size=(60, 4))
+    turn = np.linalg.qr(rng.normal(size=(500, 4)))[0]
+    y = np.sin(inner[:, 0])
+    # Isometric data have the same neighbours and distances; the plane is held back a little where it is free.
+    few = surprise_variation(inner, y, n_neighbors=12)
+    many = surprise_variation(inner @ turn.T, y, n_neighbors=12)
+    assert np.corrcoef(few, many)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("at", "error", "message"),
+    [
+        ([0, 99], InputError, "at goes from 0 to 99; need numbers from 0 to 29"),
+        ([0.5], InputTypeError, "at is float64"),
+        ("a", InputTypeError, "at is <U1"),
+    ],
+)
+def test_points_that_are_not_there_are_refused(at, error, message):
+    X = np.random.default_rng(0).random((30, 2))
+    with pytest.raises(error, match=message):
+        surprise_variation(X, X[:, 0], at=at)
+
+
+@pytest.mark.parametrize(("length", "height"), [(1e300, 1.0), (1e-300, 1.0), (1.0, 1e300), (1.0, 1e-300)])
+def test_units_do_not_matter_however_large_or_small(length, height):
+    X, y = data()
+    np.testing.assert_allclose(
+        surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6
+    )

@@ -45,10 +45,10 @@ def slope(around: Neighborhood) -> FloatArray:
     k = around.n_neighbors
     n_directions = max(1, min(around.points.shape[1], k // _NEIGHBORS_PER_DIRECTION, k - 2))
     total, explained = variance(around), np.empty(len(around.indices))
-    columns = one_hot(around.labels)
+    columns, points = one_hot(around.labels), around.coordinates
     for start in range(0, len(explained), _BLOCK):
         rows = around.indices[start : start + _BLOCK]
-        fitted = _leading_directions(around.points[rows], n_directions)
+        fitted = _leading_directions(points[rows], n_directions)
         centred = columns[rows] - columns[rows].mean(axis=1, keepdims=True)
         explained[start : start + _BLOCK] = np.sum((np.swapaxes(fitted, 1, 2) @ centred) ** 2, axis=(1, 2))
     explained /= k - 1
@@ -111,10 +111,10 @@ def smoothed(around: Neighborhood) -> FloatArray:
 
 def density(around: Neighborhood) -> FloatArray:
     """Variance over density, w = D̂f²/p of Eq. J2*, with p ∝ 1/r_k^d kept within a factor of 3 of its median."""
-    gaps = np.empty(len(around.indices))
+    gaps, points = np.empty(len(around.indices)), around.coordinates
     for start in range(0, len(gaps), _BLOCK):
         block = slice(start, start + _BLOCK)
-        farthest = around.points[around.indices[block, -1]] - around.points[block]
+        farthest = points[around.indices[block, -1]] - points[block]
         gaps[block] = np.linalg.norm(farthest, axis=1)
     middle = np.median(gaps)
     if middle == 0:

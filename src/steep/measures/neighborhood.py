@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from steep._function import Function
 from steep._validation import FloatArray, IntArray, Seed, check_count, check_points
+from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels
 from steep.neighbors import refined_graph
@@ -109,9 +109,22 @@ class Neighborhood:
         """k."""
         return int(self.indices.shape[1])
 
+    @property
+    def coordinates(self) -> FloatArray:
+        """``points`` in a unit of length in which squares can be taken; no measure depends on the unit."""
+        return in_safe_units(self.points)
+
     def narrowed(self, n_neighbors: int) -> Neighborhood:
         """The same with the ``n_neighbors`` nearest alone."""
         return replace(self, indices=self.indices[:, :n_neighbors])
+
+
+def in_safe_units(values: FloatArray) -> FloatArray:
+    """Numbers divided by a power of two where their squares would overflow or vanish; usual ones as they are."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0 or 1e-100 < largest < 1e100:
+        return values
+    return np.asarray(np.ldexp(values.astype(np.float64), -int(np.frexp(largest)[1])))
 
 
 @dataclass(frozen=True)
@@ -129,8 +142,8 @@ class FunctionAround:
         n and ε of Eq. dn; ε is also the variance of the noise in Eq. Dhat.
     derivatives : callable, optional
         ``derivatives(X, multi_indices)``; default finite differences of ``function``.
-    inside : callable, optional
-        Brings points that lie outside the domain back into it; default they are evaluated where they are.
+    bounds : Box, optional
+        S in the coordinates of ``points``: f is evaluated inside it only. Default anywhere.
     n_draws, random_state : int, seed
         k of Eq. Dhat, and the seed of its noise.
     """
@@ -140,7 +153,7 @@ class FunctionAround:
     order: int = 2
     epsilon: Any = 1e-3
     derivatives: Derivatives | None = None
-    inside: Callable[[FloatArray], FloatArray] | None = None
+    bounds: Box | None = None
     n_draws: int = 20
     random_state: Seed = None
 

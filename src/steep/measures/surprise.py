@@ -18,7 +18,7 @@ import numpy as np
 from steep._validation import FloatArray, IntArray, check_count, check_indices, check_points
 from steep.exceptions import InputError
 from steep.labels import check_labels, one_hot
-from steep.measures.neighborhood import Neighborhood
+from steep.measures.neighborhood import Neighborhood, in_safe_units
 from steep.neighbors.query import nearest
 
 # Share of the mean added to error and spread, so that one accidental zero does not hide a region.
@@ -52,7 +52,7 @@ def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: An
     >>> bool(abs(x[v.argmax(), 0] - 0.5) < 0.1), bool(v[0] < 1e-2 * v.max())
     (True, True)
     """
-    points = check_points(X).astype(np.float64, copy=False)
+    points = in_safe_units(check_points(X).astype(np.float64, copy=False))
     labels = check_labels(y, n_samples=len(points), task="regression")
     n_samples, n_features = points.shape
     if n_samples < 3:
@@ -66,7 +66,7 @@ def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: An
 def surprise(around: Neighborhood) -> FloatArray:
     """The same from neighbours that are known; classes count by their one-hot columns."""
     everyone = np.arange(len(around.points))
-    return _surprise(around.points, one_hot(around.labels), everyone, around.indices[:, 1:])
+    return _surprise(around.coordinates, one_hot(around.labels), everyone, around.indices[:, 1:])
 
 
 def default_size(n_samples: int, n_coordinates: int) -> int:
@@ -89,8 +89,9 @@ def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: 
 
 def standardised(labels: FloatArray) -> FloatArray:
     """Each output centred and divided by its deviation; a constant output becomes zero."""
-    deviation = labels.std(axis=0)
-    scaled: FloatArray = (labels - labels.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    values = in_safe_units(labels)
+    deviation = values.std(axis=0)
+    scaled: FloatArray = (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     return scaled
 
 

@@ -222,21 +222,13 @@ class VarianceWeightedCV(DelegatingEstimator):
         watch.lap("fits")
         test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
         outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
-        chosen = candidates[outcome.chosen]
-        measured = measure_all_rows(chosen, samples, training, graph)
+        final = train(candidates[outcome.chosen], samples, training, graph)
 
         self.scorers_, self.n_splits_ = scorers, len(folds)
         self.best_index_, self.gain_interval_ = outcome.chosen, outcome.interval
         self.gain_ = outcome.interval.mean
         self.cv_results_ = results_table(candidates, scores, list(scorers), outcome.equal, test_ratio)
-        self.sample_weight_ = candidate_weights(chosen, samples, measured, training.rescaling)
-        model = fit_weighted(training.model(chosen), X, y, self.sample_weight_, training.params)
-        self.best_params_ = params_of(chosen)
-        if chosen.control == THRESHOLD:
-            threshold = threshold_of(chosen, samples, measured, training, training.params)
-            model = thresholded(model, threshold).fit(X, y)
-            self.best_params_["threshold"] = threshold
-        self.estimator_ = model
+        self.estimator_, self.sample_weight_, self.best_params_ = final
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], self._score_name(), self.cv_results_)
         self.seconds_ = seconds_by_stage(watch, folds)
         return self
@@ -402,6 +394,20 @@ def shared_graph(samples: Samples, menu: Menu, n_jobs: int | None) -> SharedGrap
     if space.numbers is None:
         return None
     return SharedGraph.of(space.numbers, menu.largest_size, standardised=space.standardised, n_jobs=n_jobs)
+
+
+def train(
+    chosen: Candidate, samples: Samples, training: Training, graph: SharedGraph | None
+) -> tuple[Any, FloatArray, dict[str, Any]]:
+    """Fit the choice on all rows; the estimator, its weights and how they are written."""
+    measured = measure_all_rows(chosen, samples, training, graph)
+    weights = candidate_weights(chosen, samples, measured, training.rescaling)
+    model = fit_weighted(training.model(chosen), samples.X, samples.y, weights, training.params)
+    if chosen.control != THRESHOLD:
+        return model, weights, params_of(chosen)
+    threshold = threshold_of(chosen, samples, measured, training, training.params)
+    tuned = thresholded(model, threshold).fit(samples.X, samples.y)
+    return tuned, weights, params_of(chosen) | {"threshold": threshold}
 
 
 def measure_all_rows(

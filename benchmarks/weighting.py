@@ -31,13 +31,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
-from steep.weighting.measuring import default_measures, measure_all
 
 from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.records import Records, machine, write_json
 from steep.rescaling import rescale
+from steep.weighting.candidates import default_measures
+from steep.weighting.weights import Samples, measure_samples
+from steep.weighting.wrapping import task_of
 from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"
@@ -120,7 +122,7 @@ def run_split(table, model_name, seed, options):
     model, scores = MODELS[model_name, table.task], SCORES[table.task]
     menu = [m for m in options.measures if table.task == "classification" or m != "border"]
     X, y, X_test, y_test = split_and_scale(table, seed, options.n_train)
-    default = default_measures(model, y)
+    default = default_measures(model, Samples.check(X, y, embedding=None, task=task_of(model)))
     line = {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
@@ -168,11 +170,11 @@ class Tester:
     def measured(self, measure, k):
         """Variation of the training part; all k of a measure at once."""
         if (measure, k) not in self.variation:
-            sizes = {k, *sizes_of(measure, self.task)}
-            measured = measure_all(
-                *self.data, self.model, measures=[measure], sizes=sorted(sizes), embedding=None
-            )
-            self.variation |= measured.variation
+            found = MEASURES[measure]
+            samples = Samples.check(*self.data, embedding=None, task=task_of(self.model))
+            sizes = sorted(s for s in {k, *sizes_of(measure, self.task)} if s >= found.smallest_k)
+            measured = measure_samples(samples, {found: sizes}, estimator=self.model)
+            self.variation |= {(measure, size): values for (_, size), values in measured.variation.items()}
         return self.variation[measure, k]
 
     def score(self, candidate, score):

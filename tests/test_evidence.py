@@ -45,7 +45,9 @@ def test_candidates_equal_to_the_control_are_never_chosen():
 @pytest.mark.parametrize("scale", [1e-9, 3.0, 1e12])
 def test_the_choice_ignores_the_unit_of_the_score(scale):
     differences = null_differences(np.random.default_rng(4)) + 0.5
-    plain, scaled = (weigh_evidence(d, 0.25, 0.5, np.random.default_rng(0)) for d in (differences, differences * scale))
+    plain, scaled = (
+        weigh_evidence(d, 0.25, 0.5, np.random.default_rng(0)) for d in (differences, differences * scale)
+    )
     assert (plain.chosen, plain.nearest) == (scaled.chosen, scaled.nearest)
     assert scaled.critical == pytest.approx(plain.critical)
     np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors * scale)
@@ -66,7 +68,8 @@ def test_differences_that_are_all_equal_prove_nothing(gain, n_units):
 def test_few_units_are_no_licence_to_choose(n_units):
     rng = np.random.default_rng(5)
     chosen = [
-        weigh_evidence(null_differences(rng, 20, n_units), 0.0, 0.84, rng).chosen is not None for _ in range(400)
+        weigh_evidence(null_differences(rng, 20, n_units), 0.0, 0.84, rng).chosen is not None
+        for _ in range(400)
     ]
     assert np.mean(chosen) <= 0.16 + 4 * np.sqrt(0.16 * 0.84 / 400)
 
@@ -110,7 +113,12 @@ def test_the_interval_of_a_chosen_candidate_covers_its_true_gain():
             -50.0,
             "lowers the mean absolute error by 0.5 (1 %; 95 % interval 0.2 to 0.8)",
         ),
-        ("max_error", (-2.0, -3.0, -1.0), -10.0, "raises the largest error by 2 (20 %; 95 % interval 1 to 3)"),
+        (
+            "max_error",
+            (-2.0, -3.0, -1.0),
+            -10.0,
+            "raises the largest error by 2 (20 %; 95 % interval 1 to 3)",
+        ),
         ("r2", (0.01, 0.002, 0.018), 0.5, "raises R² by 0.01 (2 %; 95 % interval 0.002 to 0.018)"),
     ],
 )

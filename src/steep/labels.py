@@ -120,10 +120,13 @@ def _label_array(y: Any, name: str) -> npt.NDArray[Any]:
         )
     if hasattr(y, "toarray"):
         raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray()")
-    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
-        raise _missing(name, np.ma.getmaskarray(y))
+    is_pandas = isinstance(y, pd.Series | pd.DataFrame)
+    if is_pandas or np.ma.isMA(y):
+        missing = np.asarray(y.isna()) if is_pandas else np.ma.getmaskarray(y)
+        if missing.any():
+            raise _missing(name, missing)
     try:
-        array = _pandas_array(y, name) if isinstance(y, pd.Series | pd.DataFrame) else np.asarray(y)
+        array = _pandas_array(y) if is_pandas else np.asarray(y)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"{name} is no array ({_reason(error)}); need one row of the same length per sample"
@@ -137,11 +140,8 @@ def _label_array(y: Any, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _pandas_array(y: Any, name: str) -> npt.NDArray[Any]:
+def _pandas_array(y: Any) -> npt.NDArray[Any]:
     """Pandas labels as NumPy holds them; its nullable dtypes would become objects otherwise."""
-    missing = np.asarray(y.isna())
-    if missing.any():
-        raise _missing(name, missing)
     kinds = {dtype.kind for dtype in ([y.dtype] if isinstance(y, pd.Series) else y.dtypes)}
     for allowed, dtype in (("b", bool), ("biu", np.int64), ("biuf", np.float64)):
         if kinds and kinds <= set(allowed):

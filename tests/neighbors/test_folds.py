@@ -23,9 +23,7 @@ def test_the_graph_of_a_fold_is_the_one_it_would_find_itself(seed, share, d, sta
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(150, d)) * np.logspace(-2, 2, d)
     train = np.sort(rng.permutation(150)[: int(share * 150)])
-    np.testing.assert_array_equal(
-        taken(X, train, 5, standardised), searched_anew(X, train, 5, standardised)
-    )
+    np.testing.assert_array_equal(taken(X, train, 5, standardised), searched_anew(X, train, 5, standardised))
 
 
 @settings(max_examples=25, deadline=None)

@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from steep import VarianceWeightedCV
 from steep.exceptions import InputError
 from steep.labels import check_labels
-from steep.weighting.candidates import balancing
+from steep.weighting.controls import balancing
 
 # One in ten is of the rare class, and a classifier that minimises errors hardly ever names it.
 Y = (np.arange(400) % 10 == 0).astype(int)
@@ -166,7 +166,9 @@ def test_regressors_have_equal_weights_alone():
     model = VarianceWeightedCV(Ridge(), **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
     assert controls_of(model) == ALL[:1]
     with pytest.raises(InputError, match="does not apply to Ridge and 0 classes"):
-        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
+        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(
+            X, X[:, 0]
+        )
 
 
 def test_a_scorer_of_the_callers_own_can_be_tuned_for():

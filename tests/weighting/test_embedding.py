@@ -127,7 +127,18 @@ def test_rare_categories_are_pooled_where_there_are_very_many():
             pl.DataFrame({"d": [date(2024, 1, 1), None, date(2024, 1, 5)]}),
         ),
     ],
-    ids=["Float64", "category", "objects", "frame", "nullable", "object", "list", "polars", "polars-mixed", "polars-dates"],
+    ids=[
+        "Float64",
+        "category",
+        "objects",
+        "frame",
+        "nullable",
+        "object",
+        "list",
+        "polars",
+        "polars-mixed",
+        "polars-dates",
+    ],
 )
 def test_the_points_do_not_depend_on_what_holds_the_table(first, second):
     np.testing.assert_allclose(embed(second), embed(first))
@@ -160,7 +171,13 @@ def test_a_preprocessing_that_uses_labels_gets_them():
 def test_the_preprocessing_is_learned_from_the_training_rows_alone():
     X = NUMBERS.copy()
     folds = [(np.arange(80), np.arange(80, N)), (np.arange(40, N), np.arange(40))]
-    search = SMALL | {"cv": folds, "measure": "variance", "n_neighbors": (5,), "clip": None, "scoring": "neg_log_loss"}
+    search = SMALL | {
+        "cv": folds,
+        "measure": "variance",
+        "n_neighbors": (5,),
+        "clip": None,
+        "scoring": "neg_log_loss",
+    }
     model = VarianceWeightedCV(make_pipeline(SelectKBest(k=1), LogisticRegression()), **search).fit(X, Y)
     train, test = folds[0]
     alone = VarianceWeighted(
@@ -174,8 +191,12 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
 
 @pytest.mark.parametrize("measure", ["variance", "misfit", "slope"])
 @pytest.mark.parametrize(
-    ("estimator", "y"), [(HistGradientBoostingClassifier(max_iter=5), Y), (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0])]
-)  # fmt: skip
+    ("estimator", "y"),
+    [
+        (HistGradientBoostingClassifier(max_iter=5), Y),
+        (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0]),
+    ],
+)
 def test_estimators_that_take_missing_values_are_weighed_with_them(estimator, y, measure):
     X = NUMBERS.copy()
     X[RNG.random(X.shape) < 0.1] = np.nan
@@ -184,7 +205,18 @@ def test_estimators_that_take_missing_values_are_weighed_with_them(estimator, y,
     assert VarianceWeightedCV(estimator, **SMALL).fit(X, y).predict(X).shape == (N,)
 
 
-@pytest.mark.parametrize("data", [FRAME, pl.DataFrame({"size": FRAME["size"].to_numpy(), "colour": [c if isinstance(c, str) else None for c in FRAME["colour"]]})])
+@pytest.mark.parametrize(
+    "data",
+    [
+        FRAME,
+        pl.DataFrame(
+            {
+                "size": FRAME["size"].to_numpy(),
+                "colour": [c if isinstance(c, str) else None for c in FRAME["colour"]],
+            }
+        ),
+    ],
+)
 def test_raw_tables_are_weighed_searched_and_reported(data):
     assert np.ptp(sample_weights(data, Y)) > 0
     assert weighting_report(data, Y).n_samples == N
@@ -207,7 +239,7 @@ SPARSE = sparse.random(N, 40, density=0.2, random_state=0, format="csr")
     ],
 )
 def test_sparse_data_are_refused_by_name_before_anything_is_fitted(call):
-    with pytest.raises(InputTypeError, match="X is sparse.*embedding="):
+    with pytest.raises(InputTypeError, match=r"X is sparse.*embedding="):
         call(SPARSE)
 
 
@@ -245,7 +277,7 @@ def test_tables_that_no_distance_can_be_taken_in_are_refused(X, message):
 @pytest.mark.parametrize("embedding", ["standard", None])
 @pytest.mark.parametrize("X", [FRAME, np.where(NUMBERS > 2, np.nan, NUMBERS), FRAME[["day"]]])
 def test_the_plain_embeddings_take_numbers_only_and_name_the_way_out(embedding, X):
-    with pytest.raises(SteepError, match="or leave embedding=.* for 'auto'"):
+    with pytest.raises(SteepError, match=r"or leave embedding=.* for 'auto'"):
         sample_weights(X, Y, embedding=embedding)
 
 

@@ -60,7 +60,7 @@ def test_groups_are_dealt_whole_and_evenly():
     labels = Labels(codes=Y.astype(np.int32), classes=np.array([0, 1]))
     part = deal(labels, 5, CODES)
     for group in range(8):
-        assert len(set(part[CODES == group])) == 1
+        assert len(set(part[group == CODES])) == 1
     assert len(set(part)) == 5
     assert deal(labels, 5, np.arange(160) // 80).max() == 1
 

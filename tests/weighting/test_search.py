@@ -180,7 +180,10 @@ def test_several_scores_are_kept_and_the_first_decides():
 
 @pytest.mark.parametrize(
     ("scoring", "words"),
-    [("max_error", "lowers the largest error by"), ("neg_mean_absolute_error", "raises the mean absolute error by")],
+    [
+        ("max_error", "lowers the largest error by"),
+        ("neg_mean_absolute_error", "raises the mean absolute error by"),
+    ],
 )
 def test_the_verb_follows_the_sign_of_the_gain(scoring, words):
     """A line through a step: heavy weights on the misfit lower the largest error and raise the mean one."""

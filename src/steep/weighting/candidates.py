@@ -1,38 +1,35 @@
-"""What a weighting search tries: its controls, the weightings it proposes, and their scores on one fold.
-
-A *control* is what anybody would try before weighting by variation: equal weights, and for scores that count
-rare classes as much as frequent ones also weights that balance the classes, or a decision threshold tuned on
-cross-fitted probabilities. A weighting has to beat them.
-"""
+"""What a weighting search tries: controls and weightings, on a grid or proposed by Optuna, and their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid
 
 from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray, check_count
 from steep.exceptions import InputError, MissingExtraError
-from steep.labels import Labels
 from steep.measures import Measure
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph
 from steep.rescaling import rescale
+from steep.weighting.controls import (
+    BALANCED,
+    EQUAL,
+    THRESHOLD,
+    balancing,
+    finite_score,
+    thresholded,
+    tuned_threshold,
+)
 from steep.weighting.cross_fitting import cross_fitted
-from steep.weighting.weights import Measured, Samples, measure_samples
+from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
 from steep.weighting.wrapping import fit_weighted, params_of_rows
-
-EQUAL, BALANCED, THRESHOLD = "equal weights", "balanced class weights", "tuned threshold"
-
-# Thresholds tried: enough that the best of a few thousand probabilities is not missed by much.
-_N_THRESHOLDS = 100
 
 
 @dataclass(frozen=True)
@@ -214,26 +211,9 @@ def score_fold(
             fit_weighted(model, inside.X, inside.y, weights, extra)
             asked, last = model, candidate
         else:
-            asked = thresholded(model, tuned_threshold(candidate, inside, fold.measured, training, extra))
-        row[:] = [_score(s, asked, X_test, y_test, weight, n) for n, s in training.scorers.items()]
+            asked = thresholded(model, threshold_of(candidate, inside, fold.measured, training, extra))
+        row[:] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()]
     return scores
-
-
-def _score(scorer: Scorer, model: Any, X: Any, y: Any, weight: Mapping[str, Any], name: str) -> float:
-    try:
-        value = float(scorer(model, X, y, **weight))
-    except TypeError as error:
-        if weight and "sample_weight" in str(error):
-            raise InputError(
-                f"scoring={name!r} takes no sample_weight, and one was given to fit; leave it out, or use another score"
-            ) from error
-        raise
-    if not np.isfinite(value):
-        raise InputError(
-            f"scoring={name!r} is {value} on a fold of {len(y)} samples; need a finite score on every fold; use fewer "
-            "folds, stratified ones, or another score"
-        )
-    return value
 
 
 def candidate_weights(
@@ -247,23 +227,14 @@ def candidate_weights(
     return own * balancing(samples.labels, own) if candidate.control == BALANCED else own
 
 
-def balancing(labels: Labels, own: FloatArray) -> FloatArray:
-    """Weights under which every class counts the same, as ``class_weight="balanced"`` does for own weights of one."""
-    codes = np.asarray(labels.codes)
-    totals = np.bincount(codes, weights=own, minlength=labels.n_columns)
-    present = totals > 0
-    share = np.divide(totals.sum() / present.sum(), totals, out=np.zeros_like(totals), where=present)
-    return np.asarray(share[codes])
-
-
-def tuned_threshold(
+def threshold_of(
     candidate: Candidate,
     samples: Samples,
     measured: Measured | None,
     training: Training,
     params: Mapping[str, Any],
 ) -> float:
-    """Threshold of the second class's probability with the best deciding score on cross-fitted predictions."""
+    """Tuned threshold of a candidate; predictions that a measure asked for are used again."""
     predicted = measured.predicted if measured is not None and not candidate.params else None
     if predicted is None:
         predicted = cross_fitted(
@@ -275,42 +246,57 @@ def tuned_threshold(
             groups=samples.groups,
             params=params,
         )
-    probability = predicted[:, 1]
-    weight = {} if samples.sample_weight is None else {"sample_weight": samples.sample_weight}
-    name, scorer = next(iter(training.scorers.items()))
-    steps = _thresholds(probability)
-    scores = [
-        _score(scorer, _Answers(samples.labels, probability >= t), samples.X, samples.y, weight, name)
-        for t in steps
-    ]
-    return float(steps[int(np.argmax(scores))])
+    return tuned_threshold(samples, predicted[:, 1], *next(iter(training.scorers.items())))
 
 
-def _thresholds(probability: FloatArray) -> FloatArray:
-    """Half-way between probabilities met, and 1/2; nearest to 1/2 first, so that it wins where scores are equal."""
-    values = np.unique(np.quantile(probability, np.linspace(0, 1, _N_THRESHOLDS), method="nearest"))
-    steps = np.append((values[1:] + values[:-1]) / 2, 0.5)
-    return np.asarray(steps[np.argsort(np.abs(steps - 0.5), kind="stable")])
+def default_measures(estimator: Any, samples: Samples) -> tuple[str, ...]:
+    """Return the measures to try: what gained most on development tables, if the estimator can answer."""
+    if not is_classifier(estimator):
+        return ("variance", "misfit")
+    one_class_each = samples.labels.codes is not None
+    return ("misfit", "border") if one_class_each and hasattr(estimator, "predict_proba") else ("misfit",)
 
 
-class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose predictions are known, so that any scorer can be asked about them."""
-
-    def __init__(self, labels: Labels, is_second: npt.NDArray[np.bool_]) -> None:
-        self.labels = labels
-        self.is_second = is_second
-
-    @property
-    def classes_(self) -> Any:
-        return self.labels.classes
-
-    def predict(self, X: Any) -> Any:
-        """The known predictions, whatever ``X`` is."""
-        return np.asarray(self.labels.classes)[self.is_second.astype(int)]
+def default_sizes(estimator: Any) -> tuple[int, ...]:
+    """Return the values of k to try: borders between classes blur over many neighbours, numbers less so."""
+    return (1, 5) if is_classifier(estimator) else (1, 5, 20)
 
 
-def thresholded(model: Any, threshold: float) -> Any:
-    """A fitted classifier that predicts its second class from ``threshold`` on."""
-    return FixedThresholdClassifier(
-        FrozenEstimator(model), threshold=threshold, response_method="predict_proba"
-    )
+def sizes_for(asked: Any, measure: Measure, sizes: Sequence[int]) -> list[int]:
+    """Return the k that make sense for a measure; one at least."""
+    if is_callers_own(asked):
+        return [1]
+    fitting = [k for k in sizes if k >= measure.smallest_k]
+    return fitting or [check_count(max(sizes), name="n_neighbors", minimum=measure.smallest_k)]
+
+
+def values_of(given: Any, name: str) -> list[Any]:
+    """One value or several, as a list."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
+    if not values:
+        raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
+    return values
+
+
+def check_settings(estimator: Any, param_grid: Any) -> list[dict[str, Any]]:
+    """Return every combination of the estimator's parameters that is to be tried."""
+    if param_grid is None:
+        return [{}]
+    try:
+        settings = list(ParameterGrid(param_grid))
+        for setting in settings:
+            clone(estimator).set_params(**setting)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({reason(error)}); need a mapping "
+            "from its parameters to lists of values"
+        ) from error
+    if not settings:
+        raise InputError("param_grid is empty; need at least one setting; leave it out for none")
+    return settings
+
+
+def reason(error: Exception) -> str:
+    """What another library complains about, on one line."""
+    return " ".join(str(error).split()).rstrip(".")

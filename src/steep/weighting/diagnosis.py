@@ -14,8 +14,8 @@ from steep.measures import MEASURES, Neighborhood
 from steep.measures.label_measures import contradiction, noise
 from steep.measures.variance import variance
 from steep.rescaling import rescale
+from steep.weighting.candidates import default_measures
 from steep.weighting.cross_fitting import cross_fitted
-from steep.weighting.search import default_measures
 from steep.weighting.weights import Samples, check_size
 from steep.weighting.wrapping import require_sample_weight, task_of
 

@@ -188,11 +188,9 @@ def _encoded(name: str, column: pd.Series) -> list[FloatArray]:
     """The columns that stand for one: numbers, or a column a category; and one for "missing"."""
     missing = column.isna().to_numpy(dtype=bool)
     kind = _kind(name, column)
-    if kind == "category":
-        parts = [_categories(column, missing)]
-    else:
-        parts = [_numbers(name, column, kind, missing)[:, None]]
-    return [*parts, missing[:, None].astype(np.float64)] if missing.any() else parts
+    is_number = kind != "category"
+    part = _numbers(name, column, kind, missing)[:, None] if is_number else _categories(column, missing)
+    return [part, missing[:, None].astype(np.float64)] if missing.any() else [part]
 
 
 def _kind(name: str, column: pd.Series) -> str:

@@ -8,16 +8,14 @@ is chosen only when it beats the preferred control by more than the best of as m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import (
     GroupKFold,
-    ParameterGrid,
     RepeatedKFold,
     RepeatedStratifiedKFold,
     StratifiedGroupKFold,
@@ -29,35 +27,34 @@ from sklearn.utils.multiclass import type_of_target
 from steep._progress import progress
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, Seed, check_choice, check_count, check_generator, check_real
-from steep.evidence import NO_GAIN, Evidence, Score, Verdict, weigh_evidence
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
-from steep.metrics import Interval, resolve_scorers
+from steep.metrics import resolve_scorers
 from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Method
 from steep.weighting.candidates import (
-    BALANCED,
-    EQUAL,
-    THRESHOLD,
     Candidate,
     Fold,
     Menu,
     Training,
     candidate_weights,
+    check_settings,
+    default_measures,
+    default_sizes,
     prepare_fold,
     propose,
+    reason,
     score_fold,
-    thresholded,
-    tuned_threshold,
+    sizes_for,
+    threshold_of,
+    values_of,
 )
-from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
+from steep.weighting.controls import THRESHOLD, check_controls, thresholded
+from steep.weighting.outcome import conclude, params_of, results_table, verdict
+from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
-
-# Scores that a threshold can raise, and those that only balanced weights can.
-_THRESHOLDED = ("balanced_accuracy", "f1", "precision", "recall", "jaccard")
-_RANKED = ("average_precision",)
 
 Rows = npt.NDArray[np.intp]
 
@@ -225,21 +222,13 @@ class VarianceWeightedCV(DelegatingEstimator):
         watch.lap("fits")
         test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
         outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
-        chosen = candidates[outcome.chosen]
-        measured = measure_all_rows(chosen, samples, training, graph)
+        final = train(candidates[outcome.chosen], samples, training, graph)
 
         self.scorers_, self.n_splits_ = scorers, len(folds)
         self.best_index_, self.gain_interval_ = outcome.chosen, outcome.interval
         self.gain_ = outcome.interval.mean
         self.cv_results_ = results_table(candidates, scores, list(scorers), outcome.equal, test_ratio)
-        self.sample_weight_ = candidate_weights(chosen, samples, measured, training.rescaling)
-        model = fit_weighted(training.model(chosen), X, y, self.sample_weight_, training.params)
-        self.best_params_ = params_of(chosen)
-        if chosen.control == THRESHOLD:
-            threshold = tuned_threshold(chosen, samples, measured, training, training.params)
-            model = thresholded(model, threshold).fit(X, y)
-            self.best_params_["threshold"] = threshold
-        self.estimator_ = model
+        self.estimator_, self.sample_weight_, self.best_params_ = final
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], self._score_name(), self.cv_results_)
         self.seconds_ = seconds_by_stage(watch, folds)
         return self
@@ -264,7 +253,12 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError("X has 1 sample; need several for cross-validation; pass more data")
         if not is_classifier(self.estimator):
             return samples
-        kind = type_of_target(y)
+        try:
+            kind = type_of_target(y)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"y is no target of a classifier ({reason(error)}); need one class a sample; convert them to str"
+            ) from error
         if kind in ("continuous", "continuous-multioutput", "unknown"):
             raise InputError(
                 f"y is {kind}. Unknown label type: need classes for a classifier; pass a regressor, or "
@@ -311,14 +305,14 @@ class VarianceWeightedCV(DelegatingEstimator):
                 splitters = [check_cv(self.cv, samples.y, classifier=is_classifier(self.estimator))]
             except (TypeError, ValueError) as error:
                 raise InputError(
-                    f"cv={self.cv!r} is no splitter ({_reason(error)}); need a number of folds, a splitter or splits"
+                    f"cv={self.cv!r} is no splitter ({reason(error)}); need a number of folds, a splitter or splits"
                 ) from error
         blank = np.zeros((len(samples), 1))
         try:
             splits = [pair for s in splitters for pair in s.split(blank, samples.y, samples.groups)]
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"cv={self.cv!r} cannot split these data ({_reason(error)}); lower cv, or pass groups to fit"
+                f"cv={self.cv!r} cannot split these data ({reason(error)}); lower cv, or pass groups to fit"
             ) from error
         if len(splits) < 2:
             raise InputError(
@@ -368,93 +362,13 @@ class VarianceWeightedCV(DelegatingEstimator):
         return "accuracy" if is_classifier(self.estimator) else "r2" if is_regressor(self.estimator) else name
 
 
-def default_measures(estimator: Any, samples: Samples) -> tuple[str, ...]:
-    """Return the measures to try: what gained most on development tables, if the estimator can answer."""
-    if not is_classifier(estimator):
-        return ("variance", "misfit")
-    one_class_each = samples.labels.codes is not None
-    return ("misfit", "border") if one_class_each and hasattr(estimator, "predict_proba") else ("misfit",)
-
-
-def default_sizes(estimator: Any) -> tuple[int, ...]:
-    """Return the values of k to try: borders between classes blur over many neighbours, numbers less so."""
-    return (1, 5) if is_classifier(estimator) else (1, 5, 20)
-
-
-def sizes_for(asked: Any, measure: Measure, sizes: Sequence[int]) -> list[int]:
-    """Return the k that make sense for a measure; one at least."""
-    if is_callers_own(asked):
-        return [1]
-    fitting = [k for k in sizes if k >= measure.smallest_k]
-    return fitting or [check_count(max(sizes), name="n_neighbors", minimum=measure.smallest_k)]
-
-
-def values_of(given: Any, name: str) -> list[Any]:
-    """One value or several, as a list."""
-    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
-    if not values:
-        raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
-    return values
-
-
-def check_settings(estimator: Any, param_grid: Any) -> list[dict[str, Any]]:
-    """Return every combination of the estimator's parameters that is to be tried."""
-    if param_grid is None:
-        return [{}]
-    try:
-        settings = list(ParameterGrid(param_grid))
-        for setting in settings:
-            clone(estimator).set_params(**setting)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({_reason(error)}); need a mapping "
-            "from its parameters to lists of values"
-        ) from error
-    if not settings:
-        raise InputError("param_grid is empty; need at least one setting; leave it out for none")
-    return settings
-
-
-def check_controls(controls: Any, score: str, estimator: Any, samples: Samples) -> tuple[str, ...]:
-    """Return the controls to try, equal weights first."""
-    names = {"balanced": BALANCED, "threshold": THRESHOLD}
-    classes = samples.labels.n_columns if is_classifier(estimator) and samples.labels.codes is not None else 0
-    possible = {
-        "balanced": classes >= 2,
-        "threshold": classes == 2 and hasattr(estimator, "predict_proba"),
-    }
-    if isinstance(controls, str) and controls == "auto":
-        wanted = []
-        if score.startswith(_THRESHOLDED + _RANKED) and not _is_balanced(estimator):
-            wanted += ["balanced"]
-        if score.startswith(_THRESHOLDED):
-            wanted += ["threshold"]
-        return (EQUAL, *(names[name] for name in wanted if possible[name]))
-    asked = [controls] if isinstance(controls, str) or not isinstance(controls, Iterable) else list(controls)
-    for name in asked:
-        check_choice(name, name="controls", choices=tuple(names))
-        if not possible[name]:
-            raise InputError(
-                f"controls={name!r} does not apply to {type(estimator).__name__} and {classes} classes; need "
-                f"{'classes' if name == 'balanced' else 'two classes and predict_proba'}; leave it out"
-            )
-    return (EQUAL, *(names[name] for name in names if name in asked))
-
-
-def _is_balanced(estimator: Any) -> bool:
-    """Whether the estimator weighs classes already; balancing them again would overdo it."""
-    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return any(name.split("__")[-1] == "class_weight" and value is not None for name, value in params.items())
-
-
 def check_jobs(n_jobs: Any) -> None:
     """Refuse numbers of jobs that mean nothing."""
     try:
         effective_n_jobs(n_jobs)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputTypeError(
-            f"n_jobs={n_jobs!r} is no number of jobs ({_reason(error)}); need None, a number ≥ 1, or −1 for all"
+            f"n_jobs={n_jobs!r} is no number of jobs ({reason(error)}); need None, a number ≥ 1, or −1 for all"
         ) from error
 
 
@@ -465,7 +379,7 @@ def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
         train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError(
-            f"cv gives rows that do not fit {n_samples} samples ({_reason(error)}); need (train, test) indices"
+            f"cv gives rows that do not fit {n_samples} samples ({reason(error)}); need (train, test) indices"
         ) from error
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
         raise InputError(
@@ -480,6 +394,20 @@ def shared_graph(samples: Samples, menu: Menu, n_jobs: int | None) -> SharedGrap
     if space.numbers is None:
         return None
     return SharedGraph.of(space.numbers, menu.largest_size, standardised=space.standardised, n_jobs=n_jobs)
+
+
+def train(
+    chosen: Candidate, samples: Samples, training: Training, graph: SharedGraph | None
+) -> tuple[Any, FloatArray, dict[str, Any]]:
+    """Fit the choice on all rows; the estimator, its weights and how they are written."""
+    measured = measure_all_rows(chosen, samples, training, graph)
+    weights = candidate_weights(chosen, samples, measured, training.rescaling)
+    model = fit_weighted(training.model(chosen), samples.X, samples.y, weights, training.params)
+    if chosen.control != THRESHOLD:
+        return model, weights, params_of(chosen)
+    threshold = threshold_of(chosen, samples, measured, training, training.params)
+    tuned = thresholded(model, threshold).fit(samples.X, samples.y)
+    return tuned, weights, params_of(chosen) | {"threshold": threshold}
 
 
 def measure_all_rows(
@@ -498,150 +426,6 @@ def measure_all_rows(
     )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What the evidence says.
-
-    Attributes
-    ----------
-    equal, control, chosen : int
-        Candidates: the best setting with equal weights, the control that weightings had to beat, and the choice.
-    interval : Interval
-        Gain of the choice over the control it had to beat; zero for equal weights.
-    rivals : list of int
-        The weightings.
-    evidence : Evidence or None
-        Of the weightings; None when there are none.
-    """
-
-    equal: int
-    control: int
-    chosen: int
-    interval: Interval
-    rivals: list[int]
-    evidence: Evidence | None
-
-
-def conclude(
-    candidates: Sequence[Candidate],
-    scores: FloatArray,
-    test_ratio: float,
-    confidence: float,
-    generator: np.random.Generator,
-) -> Outcome:
-    """Choose the control by evidence, then a weighting if one beats it; ``scores`` are ``(n_candidates, n_folds)``."""
-
-    def beaten(control: int, rivals: list[int]) -> Evidence | None:
-        differences = scores[rivals] - scores[control]
-        return weigh_evidence(differences, test_ratio, confidence, generator) if rivals else None
-
-    kinds = [candidate.control for candidate in candidates]
-    equal = max((i for i, kind in enumerate(kinds) if kind == EQUAL), key=lambda i: scores[i].mean())
-    others = [i for i, kind in enumerate(kinds) if kind in (BALANCED, THRESHOLD)]
-    rivals = [i for i, kind in enumerate(kinds) if kind is None]
-    control, interval = equal, NO_GAIN
-    if (first := beaten(equal, others)) is not None and first.chosen is not None:
-        control, interval = others[first.chosen], first.interval(first.chosen)
-    evidence = beaten(control, rivals)
-    if evidence is None or evidence.chosen is None:
-        return Outcome(equal, control, control, interval, rivals, evidence)
-    return Outcome(
-        equal, control, rivals[evidence.chosen], evidence.interval(evidence.chosen), rivals, evidence
-    )
-
-
-def verdict(
-    outcome: Outcome, candidates: Sequence[Candidate], scores: FloatArray, name: str, table: dict[str, Any]
-) -> Verdict:
-    """Put the outcome into words."""
-    import pandas as pd
-
-    score, means = Score.named(name), scores.mean(axis=1)
-    sentences = [_choice(outcome, candidates, means, score)]
-    if outcome.evidence is not None and outcome.chosen == outcome.control:
-        nearest = outcome.evidence.nearest
-        words = score.describe(outcome.evidence.interval(nearest), float(means[outcome.control]))
-        sentences.append(
-            f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {scores.shape[1]} paired fits."
-        )
-    reached = _reached(candidates, means, score)
-    return Verdict(
-        " ".join([*sentences, *reached]), outcome.interval, score.unit.strip(), pd.DataFrame(table)
-    )
-
-
-def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score) -> str:
-    """The sentence that says what was chosen."""
-    chosen, control = candidates[outcome.chosen], candidates[outcome.control]
-    n_rivals = len(outcome.rivals)
-    beaten = f"none of {n_rivals} weightings beat" if n_rivals > 1 else "the one weighting did not beat"
-    if chosen.measure is not None:
-        gain = score.describe(outcome.interval, float(means[outcome.control]))
-        over = "" if control.control == EQUAL else f", compared with {control}"
-        return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}."
-    if chosen.control == EQUAL:
-        why = f"{beaten} them" if n_rivals else "no other weight_ratio was tried"
-        return f"Equal weights are kept: {why}."
-    gain = score.describe(outcome.interval, float(means[outcome.equal]))
-    what = "Balancing the classes" if chosen.control == BALANCED else "Tuning the decision threshold"
-    after = f"; {beaten} that" if n_rivals else ""
-    return f"{what} {gain} over {outcome.interval.n} paired fits{after}."
-
-
-def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -> list[str]:
-    """What each control reaches, where there are several."""
-    kinds = list(dict.fromkeys(c.control for c in candidates if c.control is not None))
-    if len(kinds) < 2:
-        return []
-    best = {
-        kind: max(m for c, m in zip(candidates, means, strict=True) if c.control == kind) for kind in kinds
-    }
-    sign = -1.0 if score.is_error else 1.0
-    figures = ", ".join(
-        f"{sign * score.factor * mean:.3g}{score.unit} by {kind}" for kind, mean in best.items()
-    )
-    return [f"Reached in {score.title}: {figures}."]
-
-
-def params_of(candidate: Candidate) -> dict[str, Any]:
-    """A candidate as users write it; what does not apply is left out."""
-    params: dict[str, Any] = {"weight_ratio": candidate.weight_ratio}
-    if candidate.measure is not None:
-        params |= {"n_neighbors": candidate.n_neighbors, "measure": _written(candidate.measure)}
-    elif candidate.control != EQUAL:
-        params |= {"control": candidate.control}
-    return params | {f"estimator__{name}": value for name, value in candidate.params.items()}
-
-
-def _written(measure: Measure) -> Any:
-    """A measure as it is asked for: by its name where that finds it."""
-    from steep.measures import MEASURES
-
-    return measure.name if MEASURES.get(measure.name) is measure else measure
-
-
-def results_table(
-    candidates: Sequence[Candidate], scores: FloatArray, names: list[str], equal: int, test_ratio: float
-) -> dict[str, Any]:
-    """One row per candidate, gains over equal weights."""
-    table: dict[str, Any] = {
-        "control": np.array([c.control for c in candidates], dtype=object),
-        "measure": np.array([c.measure and c.measure.name for c in candidates], dtype=object),
-        "n_neighbors": np.array([c.n_neighbors for c in candidates], dtype=object),
-        "weight_ratio": np.array([c.weight_ratio for c in candidates]),
-        "params": [dict(c.params) for c in candidates],
-    }
-    for column, name in enumerate(names):
-        gains = scores[:, :, column] - scores[equal, :, column]
-        table[f"mean_test_{name}"] = scores[:, :, column].mean(axis=1)
-        for fold in range(scores.shape[1]):
-            table[f"split{fold}_test_{name}"] = scores[:, fold, column]
-        table[f"std_test_{name}"] = scores[:, :, column].std(axis=1)
-        table[f"mean_gain_{name}"] = gains.mean(axis=1)
-        table[f"se_gain_{name}"] = gains.std(axis=1, ddof=1) * np.sqrt(1 / gains.shape[1] + test_ratio)
-    return table
-
-
 def seconds_by_stage(watch: Stopwatch, folds: Sequence[Fold]) -> dict[str, float]:
     """Seconds of neighbours, cross-fitting and fits; the folds' own are summed."""
     spent = {
@@ -652,7 +436,3 @@ def seconds_by_stage(watch: Stopwatch, folds: Sequence[Fold]) -> dict[str, float
         "cross_fitting": spent["cross_fitting"],
         "fits": watch.seconds["fits"],
     }
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".")

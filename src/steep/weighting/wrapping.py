@@ -145,7 +145,6 @@ def _wants_groups(estimator: Any) -> bool:
 
 def params_of_rows(params: Mapping[str, Any], rows: IntArray, n_samples: int) -> dict[str, Any]:
     """Arguments of ``fit`` for some of the samples: what has one entry a sample is cut to them."""
-
     return {
         name: take_rows(value, rows) if _length(value) == n_samples else value
         for name, value in params.items()

@@ -158,8 +158,10 @@ class VariationSampler:
         ``occupied`` are embedded coordinates too. ``trust(U)`` multiplies the density at the unit points of a
         pool, as where some runs fail.
         """
-        least = 0.0 if len(unit) else None
-        values = check_vector(variation, name="variation", n_samples=len(unit), minimum=least)
+        if len(unit) or np.size(variation):
+            values = check_vector(variation, name="variation", n_samples=len(unit), minimum=0.0)
+        else:
+            values = np.empty(0)  # nothing measured yet: an even spread
         self._generator = check_generator(self.random_state)
         self._scale, self._trust = self._check_scale(scale), trust
         self._points = coordinates * self._scale

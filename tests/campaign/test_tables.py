@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from campaign_functions import BOUNDS
+from steep import SteepError
 from steep.campaign import Campaign
 from steep.domain.axes import Category, Integer, Log
 from steep.exceptions import InputError
@@ -98,7 +99,7 @@ def test_a_frame_is_read_by_the_names_of_its_columns(tmp_path):
     ],
 )
 def test_a_frame_of_what_are_no_numbers_is_refused(campaign, columns):
-    with pytest.raises(InputError):
+    with pytest.raises(SteepError):
         campaign.load_dataframe(pd.DataFrame(columns))
     assert campaign.n_done == 0
 

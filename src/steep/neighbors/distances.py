@@ -46,8 +46,7 @@ def vanished(n_features: int) -> float:
 def lengths_between(points: FloatArray, others: FloatArray) -> FloatArray:
     """Return the distances of ``points`` (n, d) to ``others`` (n, m, d)."""
     with np.errstate(over="ignore", under="ignore"):
-        steps = others.astype(np.float64, copy=True)
-        steps -= points[:, None, :]
+        steps = np.subtract(others, points[:, None, :], dtype=np.float64)
         squares = np.einsum("ijk,ijk->ij", steps, steps)
         out: FloatArray = np.sqrt(squares)
     odd = ~((squares > 1e-280) & (squares < 1e300))

@@ -32,9 +32,6 @@ _SUSPICIOUS_CLASS_MINIMUM = 20
 # Whole floats with no more different values than this, each met ten times on average, are more likely classes.
 _FEW_VALUES = 10
 
-# Squares of larger labels, summed over neighbours and outputs, would overflow.
-_LARGEST = 1e150
-
 
 @dataclass(frozen=True)
 class Labels:
@@ -175,11 +172,6 @@ def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
         kind = "NaN" if np.isnan(values[at]).any() else "infinity (inf)"
         raise InputError(
             f"{name} contains {kind}, first at sample {at}; need a label for every sample; drop those rows"
-        )
-    if np.abs(values).max() > _LARGEST:
-        raise InputError(
-            f"{name} reaches {np.abs(values).max():.2g}; need numbers up to {_LARGEST:g}, whose squares are "
-            "finite; divide them"
         )
     return values.reshape(len(values), -1)
 

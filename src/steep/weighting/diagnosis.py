@@ -102,11 +102,13 @@ def weighting_report(
 
     Parameters
     ----------
-    X, y, n_neighbors, weight_ratio, embedding, task, n_jobs
+    X, y : array-like
         See :func:`sample_weights`.
     estimator : estimator, optional
         The model that is to be trained. The report then looks at the measures that
         :class:`VarianceWeightedCV` would try for it, which needs five fits; else at "variance".
+    n_neighbors, weight_ratio, embedding, task, n_jobs
+        See :func:`sample_weights`.
 
     Returns
     -------

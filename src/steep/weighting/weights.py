@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils import indexable
 
 from steep._sklearn import count_samples
@@ -22,6 +23,9 @@ from steep.measures import Measure, Neighborhood, resolve
 from steep.rescaling import Method, Normalize, rescale
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.embedding import Space
+
+# Squares of larger labels, summed over neighbours and outputs, would overflow.
+_LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,11 @@ class Samples:
         space = Space.settle(X, embedding, y=y, estimator=estimator)
         n_samples = count_samples(X)
         labels = check_labels(y, n_samples=n_samples, task=task)
+        if labels.codes is None and np.abs(labels.array).max() > _LARGEST:
+            raise InputError(
+                f"y reaches {np.abs(labels.array).max():.2g}; need numbers up to {_LARGEST:g}, or squares overflow; "
+                "divide them"
+            )
         own = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
         if groups is not None:
             groups = check_labels(groups, n_samples=n_samples, task="classification", name="groups").codes

@@ -44,6 +44,15 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
     return points
 
 
+def check_numbers(values: Any, *, name: str) -> FloatArray:
+    """Return ``values`` as a finite float64 array of any shape, with at least one entry."""
+    array = _numeric_array(values, name).astype(np.float64, copy=False)
+    if not array.size:
+        raise InputError(f"{name} has 0 values (shape={array.shape}); need at least 1; pass some data")
+    _check_finite(array, name)
+    return array
+
+
 def check_vector(
     values: Any, *, name: str, n_samples: int | None = None, minimum: float | None = None
 ) -> FloatArray:
@@ -60,17 +69,6 @@ def check_vector(
         at = int(vector.argmin())
         raise InputError(f"{name}[{at}] is {vector[at]:g}; need values ≥ {minimum:g}")
     return vector
-
-
-def count_values(values: Any, *, name: str) -> int:
-    """How many numbers a caller passed, at least one."""
-    try:
-        n_values = np.asarray(values).size
-    except ValueError as error:
-        raise InputError(f"{name} is ragged ({error}); need a vector of numbers") from error
-    if n_values == 0:
-        raise InputError(f"{name} is empty; need at least one value")
-    return n_values
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int, *, name: str = "sample_weight") -> FloatArray:
@@ -137,11 +135,27 @@ def check_choice(value: Any, *, name: str, choices: tuple[Any, ...]) -> Any:
     return value
 
 
-def check_flag(value: Any, *, name: str) -> bool:
-    """Return ``value`` as a bool; only True and False are flags."""
+def check_flag(value: Any, *, name: str, optional: bool = False) -> Any:
+    """Return ``value`` as a bool; only True and False are flags, and None where that is ``optional``."""
+    if optional and value is None:
+        return None
     if not isinstance(value, bool | np.bool_):
-        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need True or False")
+        kinds = "True, False or None" if optional else "True or False"
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need {kinds}")
     return bool(value)
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return a number of jobs as joblib understands it; None is one."""
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, bool | np.bool_) or not isinstance(n_jobs, int | np.integer):
+        raise InputTypeError(
+            f"n_jobs={shown(n_jobs)} is a {type(n_jobs).__name__}; need None or a whole number"
+        )
+    if n_jobs == 0:
+        raise InputError("n_jobs=0 is no job at all; need None, a number ≥ 1, or −1 for all processors")
+    return int(n_jobs)
 
 
 def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
@@ -207,6 +221,12 @@ def _refuse_masked(values: Any, name: str) -> None:
         )
 
 
+def one_line(error: BaseException) -> str:
+    """What another library complains about: short, and on one line."""
+    text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]} …"
+
+
 def shown(value: Any) -> str:
     """A value as an error shows it: short, and on one line."""
     try:
@@ -221,8 +241,7 @@ def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
         return InputError(
             f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
         )
-    reason = " ".join(str(error).split()).rstrip(".")[:200]
-    message = f"{name} is not numeric ({reason}); need real numbers; encode text, categories and dates first"
+    message = f"{name} is not numeric ({one_line(error)}); need real numbers; encode text, categories and dates first"
     # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
     return InputTypeError(message) if isinstance(error, TypeError) else InputError(message)
 

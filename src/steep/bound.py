@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._validation import check_choice, check_points, check_real, check_vector, count_values
+from steep._validation import check_choice, check_points, check_real, check_vector
 from steep.exceptions import InputError, InputTypeError
 
 CONSTANTS = {"any": 1 / 3, "centred": 1 / 4, "exact": 1 / 12}
@@ -55,9 +55,8 @@ def generalization_bound(
     >>> generalization_bound([3.0, 0.0], [0.5, 0.5], 1.0, constant="centred")
     0.53125
     """
-    n_samples = count_values(derivative, name="derivative")
-    slopes = np.abs(check_vector(derivative, name="derivative", n_samples=n_samples))
-    sizes = check_vector(cell_sizes, name="cell_sizes", n_samples=n_samples, minimum=0.0)
+    slopes = np.abs(check_vector(derivative, name="derivative"))
+    sizes = check_vector(cell_sizes, name="cell_sizes", n_samples=len(slopes), minimum=0.0)
     if sizes.sum() > 1 + 1e-9:
         raise InputError(
             f"cell_sizes add up to {sizes.sum():g}; need shares of the domain that add up to at most 1; divide "

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from steep._validation import FloatArray, IntArray, check_choice
+from steep._validation import FloatArray, IntArray, check_choice, one_line
 from steep._warnings import warn_user
 from steep.exceptions import InputError, InputTypeError
 
@@ -126,7 +126,7 @@ def _label_array(y: Any, name: str) -> npt.NDArray[Any]:
         array = _pandas_array(y) if is_pandas else np.asarray(y)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{name} is no array ({_reason(error)}); need one row of the same length per sample"
+            f"{name} is no array ({one_line(error)}); need one row of the same length per sample"
         ) from error
     if np.iscomplexobj(array):
         raise InputError(f"{name} is complex. Complex data not supported: need real numbers or classes")
@@ -154,16 +154,12 @@ def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
     )
 
 
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64]:
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{name} is not numeric ({_reason(error)}); need numbers for regression; pass task='classification' "
+            f"{name} is not numeric ({one_line(error)}); need numbers for regression; pass task='classification' "
             "if these are classes"
         ) from error
     finite = np.isfinite(values)
@@ -185,7 +181,7 @@ def _class_codes(
         classes, codes = np.unique(array, return_inverse=True)
     except (TypeError, ValueError) as error:
         raise InputTypeError(
-            f"{name} mixes kinds of labels that cannot be compared ({_reason(error)}); need one kind; convert "
+            f"{name} mixes kinds of labels that cannot be compared ({one_line(error)}); need one kind; convert "
             "them to str"
         ) from error
     suspicious = max(_SUSPICIOUS_CLASS_MINIMUM, _SUSPICIOUS_CLASS_SHARE * len(array))

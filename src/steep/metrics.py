@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 from sklearn.metrics import check_scoring, get_scorer, make_scorer
 
-from steep._validation import FloatArray, check_real, check_sample_weight, check_vector, count_values
+from steep._validation import FloatArray, check_numbers, check_real, check_sample_weight, check_vector
 from steep.exceptions import InputError, InputTypeError
 
 Scorer = Callable[..., float]
@@ -169,7 +169,7 @@ def gain_per_model(baseline: Any, improved: Any) -> FloatArray:
         Scores after re-training; with several repeats the best counts, as in Table 4, which is a
         choice on the very data the score is measured on. Pass one score a model for an honest gain.
     """
-    start, after = _numbers(baseline, "baseline"), _numbers(improved, "improved")
+    start, after = check_numbers(baseline, name="baseline"), check_numbers(improved, name="improved")
     if start.ndim != 1 or after.shape[:1] != start.shape or after.ndim > 2 or not after.size:
         raise InputError(
             f"baseline has shape {start.shape} and improved {after.shape}; need (n_models,) and (n_models,) or "
@@ -212,12 +212,6 @@ def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Int
     return mean_interval(second - first, confidence=confidence)
 
 
-def _numbers(values: Any, name: str) -> FloatArray:
-    """Finite numbers of any shape."""
-    n_values = count_values(values, name=name)
-    return check_vector(np.ravel(values), name=name, n_samples=n_values).reshape(np.shape(values))
-
-
 def _sample(scores: Any, name: str) -> FloatArray:
     values = check_vector(scores, name=name)
     if values.size < 2:
@@ -226,7 +220,7 @@ def _sample(scores: Any, name: str) -> FloatArray:
 
 
 def _difference(y_true: Any, y_pred: Any) -> FloatArray:
-    true, predicted = _numbers(y_true, "y_true"), _numbers(y_pred, "y_pred")
+    true, predicted = check_numbers(y_true, name="y_true"), check_numbers(y_pred, name="y_pred")
     if true.shape != predicted.shape or true.ndim not in (1, 2) or not true.size:
         raise InputError(
             f"y_true has shape {true.shape} and y_pred {predicted.shape}; need the same (n_samples,) or "

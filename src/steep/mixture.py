@@ -25,11 +25,10 @@ from steep._validation import (
     Seed,
     check_count,
     check_generator,
+    check_numbers,
     check_points,
     check_real,
     check_sample_weight,
-    check_vector,
-    count_values,
 )
 from steep.exceptions import InputError
 
@@ -193,10 +192,10 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
 
     def _check_covariances(self, n_components: int, n_features: int) -> FloatArray:
         name, shape = "covariances_init", (n_components, n_features, n_features)
-        n_values = count_values(self.covariances_init, name=name)
-        if np.shape(self.covariances_init) != shape:
-            raise InputError(f"{name} has shape {np.shape(self.covariances_init)}; need {shape}")
-        return check_vector(np.ravel(self.covariances_init), name=name, n_samples=n_values).reshape(shape)
+        covariances = check_numbers(self.covariances_init, name=name)
+        if covariances.shape != shape:
+            raise InputError(f"{name} has shape {covariances.shape}; need {shape}")
+        return covariances
 
     def _run(
         self, points: FloatArray, shares: FloatArray, start: _Parameters

@@ -15,10 +15,11 @@ from steep._validation import (
     check_choice,
     check_count,
     check_generator,
+    check_jobs,
     check_points,
     check_real,
 )
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError
 from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
 from steep.neighbors.distances import as_float32
@@ -201,7 +202,7 @@ def _search(
     check_real(recall, name="recall", above=0.0, maximum=1.0)
     check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
     check_choice(metric, name="metric", choices=("euclidean", "cosine"))
-    _check_jobs(n_jobs)
+    check_jobs(n_jobs)
     rng = check_generator(random_state)
     if labels is not None:
         labels = _read_labels(labels, len(points))
@@ -313,16 +314,6 @@ def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> in
             "lower n_neighbors or pass more data"
         )
     return needed - 1
-
-
-def _check_jobs(n_jobs: Any) -> None:
-    """Refuse numbers of threads that mean nothing."""
-    if n_jobs is None:
-        return
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
-        raise InputTypeError(f"n_jobs={n_jobs!r} is a {type(n_jobs).__name__}; need None or a whole number")
-    if n_jobs == 0:
-        raise InputError("n_jobs=0 is no thread at all; need None, a number ≥ 1, or −1 for all processors")
 
 
 def _read_labels(labels: Any, n_samples: int) -> Any:

@@ -47,14 +47,6 @@ def check_callable(value: Any, *, name: str, signature: str) -> Any:
     return value
 
 
-def check_flag(value: Any, *, name: str, optional: bool = False) -> Any:
-    """Return True, False or, when ``optional``, None."""
-    if isinstance(value, bool | np.bool_) or (optional and value is None):
-        return value
-    kinds = "True, False or None" if optional else "True or False"
-    raise InputTypeError(f"{name} is a {type(value).__name__}; need {kinds}")
-
-
 def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:
     """Return a tuple of checked values; a number alone is not a sequence."""
     is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
@@ -68,20 +60,6 @@ def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tupl
 def check_batch_size(batch_size: Any) -> int | None:
     """Return the samples of a batch; None lets the caller choose."""
     return None if batch_size is None else check_count(batch_size, name="batch_size")
-
-
-def check_jobs(n_jobs: Any) -> int | None:
-    """Return the number of jobs, whose range the neighbour search checks."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)):
-        raise InputTypeError(f"n_jobs is a {type(n_jobs).__name__}; need a whole number, or None")
-    return None if n_jobs is None else int(n_jobs)
-
-
-def one_line(error: BaseException) -> str:
-    """What an error of torch says, without its many lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return text if len(text) <= 200 else text[:200] + " …"
 
 
 def _short(number: Any) -> str:

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from steep._validation import FloatArray, Seed, check_count, check_epsilon, check_points
+from steep._validation import FloatArray, Seed, check_count, check_epsilon, check_points, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_precision, check_seed, one_line
+from steep.nn._arguments import check_precision, check_seed
 
 TorchFunction = Callable[[Tensor], Tensor]
 # Numbers in a batch of points: derivatives of order n keep about 2ⁿ copies of every intermediate result.

@@ -23,8 +23,9 @@ from torch.utils.data import (
     default_collate,
 )
 
+from steep._validation import one_line
 from steep.exceptions import InputError, InputTypeError
-from steep.nn._arguments import check_batch_size, one_line
+from steep.nn._arguments import check_batch_size
 
 Batch = tuple[Any, Any]
 _LABEL_KEYS = ("labels", "label", "y")

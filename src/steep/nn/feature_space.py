@@ -14,11 +14,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray, IntArray, one_line
 from steep.exceptions import FunctionError, SteepError
 from steep.measures import MEASURES, Measure, Neighborhood
 from steep.neighbors import neighbor_graph
-from steep.nn._arguments import one_line
 from steep.nn.heads import Head, HeadTask, Samples, fit_head
 from steep.nn.heads.fitting import CANDIDATE_TOLERANCE
 from steep.weighting.cross_fitting import deal

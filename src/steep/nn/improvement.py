@@ -16,11 +16,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from steep._files import write_whole
-from steep._validation import FloatArray, check_count
+from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Evidence, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval
-from steep.nn._arguments import one_line
 from steep.nn.candidates import Candidate, Training
 from steep.nn.head_search import Choice, Final, Search, mean_scores
 from steep.nn.heads import Head, HeadTask

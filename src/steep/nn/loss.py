@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import WeightedRandomSampler
 
-from steep._validation import FloatArray, Seed, check_count, check_sample_weight
+from steep._validation import FloatArray, Seed, check_count, check_sample_weight, one_line
 from steep.exceptions import InputError, InputTypeError
-from steep.nn._arguments import check_seed, one_line
+from steep.nn._arguments import check_seed
 
 
 class WeightedLoss(nn.Module):

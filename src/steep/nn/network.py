@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from steep._validation import one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_callable, one_line
+from steep.nn._arguments import check_callable
 from steep.nn._random import kept_random_state
 from steep.nn.heads import Head
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from steep._progress import progress_bar
-from steep._validation import FloatArray, Seed
+from steep._validation import FloatArray, Seed, check_flag, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError, StorageError
-from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_seed, one_line
+from steep.nn._arguments import check_batch_size, check_callable, check_seed
 from steep.nn._random import kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples
 from steep.nn.network import Forward, Split, run_network, split, undisturbed

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from torch import nn
 
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_flag, check_jobs, check_real
 from steep.exceptions import InputError
-from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_jobs, check_seed
+from steep.nn._arguments import check_batch_size, check_callable, check_seed
 from steep.nn.batches import label_array
 from steep.nn.candidates import Grid, Training, Trial
 from steep.nn.feature_space import measure_variations, search_neighbors

@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
 from steep._sklearn import take_rows
-from steep._validation import FloatArray, IntArray, check_count
+from steep._validation import FloatArray, IntArray, check_count, one_line
 from steep.exceptions import InputError, MissingExtraError
 from steep.measures import Measure
 from steep.metrics import Scorer
@@ -289,14 +289,9 @@ def check_settings(estimator: Any, param_grid: Any) -> list[dict[str, Any]]:
             clone(estimator).set_params(**setting)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({reason(error)}); need a mapping "
+            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({one_line(error)}); need a mapping "
             "from its parameters to lists of values"
         ) from error
     if not settings:
         raise InputError("param_grid is empty; need at least one setting; leave it out for none")
     return settings
-
-
-def reason(error: Exception) -> str:
-    """What another library complains about, on one line."""
-    return " ".join(str(error).split()).rstrip(".")

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from steep._sklearn import count_samples, take_rows
-from steep._validation import FloatArray, IntArray, check_points
+from steep._validation import FloatArray, IntArray, check_points, one_line
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.neighbors.folds import standardise
 from steep.weighting.wrapping import inner_estimator
@@ -119,7 +119,7 @@ class Space:
                 result = clone(self.transform).fit_transform(X, *((y,) if supervised else ()))
             except (TypeError, ValueError) as error:
                 raise InputError(
-                    f"{_name(self.transform)} fails on X ({_reason(error)}), so no neighbours can be found; {_HELP}"
+                    f"{_name(self.transform)} fails on X ({one_line(error)}), so no neighbours can be found; {_HELP}"
                 ) from error
         if count_samples(result) != count_samples(X):
             raise InputError(
@@ -233,7 +233,7 @@ def _numbers(name: str, column: pd.Series, kind: str, missing: npt.NDArray[np.bo
             values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         values = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError, pd.errors.OutOfBoundsDatetime) as error:
-        raise InputError(f"column {name} of X is not numeric ({_reason(error)}); {_HELP}") from error
+        raise InputError(f"column {name} of X is not numeric ({one_line(error)}); {_HELP}") from error
     if np.isinf(values[~missing]).any():
         raise InputError(f"column {name} of X contains infinity (inf); need finite numbers; or {_HELP}")
     values[missing] = np.median(values[~missing]) if not missing.all() else 0.0
@@ -280,7 +280,7 @@ def _objects(X: Any) -> npt.NDArray[Any]:
         return array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"X is no table ({_reason(error)}); need (n_samples, n_features); {_HELP}"
+            f"X is no table ({one_line(error)}); need (n_samples, n_features); {_HELP}"
         ) from error
 
 
@@ -319,7 +319,3 @@ def _name(transform: Any) -> str:
     if hasattr(transform, "steps"):
         return "the preprocessing of the pipeline"
     return "embedding.fit_transform" if hasattr(transform, "fit_transform") else "embedding"
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import (
     GroupKFold,
@@ -26,8 +26,17 @@ from sklearn.utils.multiclass import type_of_target
 
 from steep._progress import progress
 from steep._timing import Stopwatch
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_generator, check_real
-from steep.exceptions import InputError, InputTypeError
+from steep._validation import (
+    FloatArray,
+    Seed,
+    check_choice,
+    check_count,
+    check_generator,
+    check_jobs,
+    check_real,
+    one_line,
+)
+from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.metrics import resolve_scorers
 from steep.neighbors.folds import SharedGraph
@@ -43,7 +52,6 @@ from steep.weighting.candidates import (
     default_sizes,
     prepare_fold,
     propose,
-    reason,
     score_fold,
     sizes_for,
     threshold_of,
@@ -257,7 +265,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             kind = type_of_target(y)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"y is no target of a classifier ({reason(error)}); need one class a sample; convert them to str"
+                f"y is no target of a classifier ({one_line(error)}); need one class a sample; convert them to str"
             ) from error
         if kind in ("continuous", "continuous-multioutput", "unknown"):
             raise InputError(
@@ -305,14 +313,14 @@ class VarianceWeightedCV(DelegatingEstimator):
                 splitters = [check_cv(self.cv, samples.y, classifier=is_classifier(self.estimator))]
             except (TypeError, ValueError) as error:
                 raise InputError(
-                    f"cv={self.cv!r} is no splitter ({reason(error)}); need a number of folds, a splitter or splits"
+                    f"cv={self.cv!r} is no splitter ({one_line(error)}); need a number of folds, a splitter or splits"
                 ) from error
         blank = np.zeros((len(samples), 1))
         try:
             splits = [pair for s in splitters for pair in s.split(blank, samples.y, samples.groups)]
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"cv={self.cv!r} cannot split these data ({reason(error)}); lower cv, or pass groups to fit"
+                f"cv={self.cv!r} cannot split these data ({one_line(error)}); lower cv, or pass groups to fit"
             ) from error
         if len(splits) < 2:
             raise InputError(
@@ -362,16 +370,6 @@ class VarianceWeightedCV(DelegatingEstimator):
         return "accuracy" if is_classifier(self.estimator) else "r2" if is_regressor(self.estimator) else name
 
 
-def check_jobs(n_jobs: Any) -> None:
-    """Refuse numbers of jobs that mean nothing."""
-    try:
-        effective_n_jobs(n_jobs)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputTypeError(
-            f"n_jobs={n_jobs!r} is no number of jobs ({reason(error)}); need None, a number ≥ 1, or −1 for all"
-        ) from error
-
-
 def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
     """Return training and test rows as indices."""
     everything = np.arange(n_samples)
@@ -379,7 +377,7 @@ def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
         train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError(
-            f"cv gives rows that do not fit {n_samples} samples ({reason(error)}); need (train, test) indices"
+            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); need (train, test) indices"
         ) from error
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
         raise InputError(

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steep._validation import FloatArray, check_points, check_sample_weight
+from steep._validation import FloatArray, check_points, check_sample_weight, one_line
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import check_labels
-from steep.nn._arguments import check_each, check_seed, one_line
+from steep.nn._arguments import check_each, check_seed
 
 # A class is an output of every network: more of them than this are identifiers, not classes.
 _MOST_CLASSES = 100_000

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from steep.neighbors import neighbor_graph
 from steep.neighbors import threads as parallel
-from steep.neighbors.threads import one_blas_thread, threads
+from steep.neighbors.threads import threads
 
 
 def gaussian(n=1_200, d=8):
@@ -25,36 +25,30 @@ def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
-def test_blas_threads_are_restored_after_calls_that_overlap():
-    # The first to enter leaves first: the one still inside must neither lose the limit nor set it for good.
-    with threadpool_limits(limits=2, user_api="blas"):
-        before = blas_threads()
-        first, second = one_blas_thread(), one_blas_thread()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert set(blas_threads()) == {1}
-        second.__exit__(None, None, None)
-        assert blas_threads() == before
+def test_blas_threads_are_restored_after_four_threads_overlap():
+    # They enter one after the other and leave in the same order, so that each saw the limit of the one before.
+    turns = [threading.Event() for _ in range(9)]
+    inside = []
 
-
-def test_blas_threads_are_restored_after_four_threads_search_at_once():
-    X, barrier = gaussian(), threading.Barrier(4)
-    neighbor_graph(X, algorithm="exact")  # compiled
-
-    def search():
-        for _ in range(5):
-            barrier.wait(timeout=60)
-            neighbor_graph(X, algorithm="exact")
+    def search(i):
+        assert turns[i].wait(timeout=60)
+        with threads(1):
+            turns[i + 1].set()
+            assert turns[4 + i].wait(timeout=60)
+            inside.extend(blas_threads())
+        turns[5 + i].set()
 
     with threadpool_limits(limits=2, user_api="blas"):
         before = blas_threads()
-        callers = [threading.Thread(target=search) for _ in range(4)]
+        callers = [threading.Thread(target=search, args=(i,)) for i in range(4)]
         for caller in callers:
             caller.start()
+        turns[0].set()
+        assert turns[8].wait(timeout=60)
         for caller in callers:
-            caller.join(timeout=120)
+            caller.join(timeout=60)
         assert blas_threads() == before
+    assert set(inside) == {1}
 
 
 def test_blas_threads_are_restored_and_no_thread_is_left():

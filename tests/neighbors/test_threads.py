@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 from steep.neighbors import neighbor_graph
 from steep.neighbors import threads as parallel
@@ -21,34 +21,50 @@ def gaussian(n=1_200, d=8):
     return np.random.default_rng(0).normal(size=(n, d))
 
 
-def blas_threads():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+# A process of its own: the first thread that ever set a limit may be the only one that can, and here it is ours.
+OVERLAPPING = """
+import threading
+from threadpoolctl import threadpool_info
+from steep.neighbors.threads import threads
+
+def blas():
+    return {{pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}}
+
+turns, end, inside = [threading.Event() for _ in range(9)], threading.Event(), []
+
+def search(i):
+    turns[i].wait(60)
+    with threads(1):
+        inside.append(blas())
+        turns[i + 1].set()
+        turns[4 + {leaving}.index(i)].wait(60)
+    turns[5 + {leaving}.index(i)].set()
+    if {stay}:
+        end.wait(60)
+
+before = blas()
+callers = [threading.Thread(target=search, args=(i,)) for i in range(4)]
+for caller in callers:
+    caller.start()
+turns[0].set()
+assert turns[8].wait(60)
+after = blas()
+end.set()
+for caller in callers:
+    caller.join(60)
+print(before, inside[0], after, blas())
+"""
 
 
-def test_blas_threads_are_restored_after_four_threads_overlap():
-    # They enter one after the other and leave in the same order, so that each saw the limit of the one before.
-    turns = [threading.Event() for _ in range(9)]
-    inside = []
-
-    def search(i):
-        assert turns[i].wait(timeout=60)
-        with threads(1):
-            turns[i + 1].set()
-            assert turns[4 + i].wait(timeout=60)
-            inside.extend(blas_threads())
-        turns[5 + i].set()
-
-    with threadpool_limits(limits=2, user_api="blas"):
-        before = blas_threads()
-        callers = [threading.Thread(target=search, args=(i,)) for i in range(4)]
-        for caller in callers:
-            caller.start()
-        turns[0].set()
-        assert turns[8].wait(timeout=60)
-        for caller in callers:
-            caller.join(timeout=60)
-        assert blas_threads() == before
-    assert set(inside) == {1}
+@pytest.mark.parametrize("stay", [False, True])
+@pytest.mark.parametrize("leaving", [[0, 1, 2, 3], [2, 0, 3, 1]])
+def test_blas_threads_are_restored_after_four_threads_overlap(leaving, stay):
+    done = subprocess.run(
+        [sys.executable, "-c", OVERLAPPING.format(leaving=leaving, stay=stay)],
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.stdout == "{2} {1} {2} {2}\n", done.stderr
 
 
 def test_blas_threads_are_restored_and_no_thread_is_left():

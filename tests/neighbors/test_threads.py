@@ -10,51 +10,61 @@ import time
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 from steep.neighbors import neighbor_graph
 from steep.neighbors import threads as parallel
-from steep.neighbors.threads import one_blas_thread, threads
+from steep.neighbors.threads import threads
 
 
 def gaussian(n=1_200, d=8):
     return np.random.default_rng(0).normal(size=(n, d))
 
 
-def blas_threads():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+# A process of its own: the first thread that ever set a limit may be the only one that can, and here it is ours.
+OVERLAPPING = """
+import threading
+from threadpoolctl import threadpool_info
+from steep.neighbors.threads import threads
+
+def blas():
+    return {{pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}}
+
+turns, end, inside = [threading.Event() for _ in range(9)], threading.Event(), []
+
+def search(i):
+    turns[i].wait(60)
+    with threads(1):
+        inside.append(blas())
+        turns[i + 1].set()
+        turns[4 + {leaving}.index(i)].wait(60)
+    turns[5 + {leaving}.index(i)].set()
+    if {stay}:
+        end.wait(60)
+
+before = blas()
+callers = [threading.Thread(target=search, args=(i,)) for i in range(4)]
+for caller in callers:
+    caller.start()
+turns[0].set()
+assert turns[8].wait(60)
+after = blas()
+end.set()
+for caller in callers:
+    caller.join(60)
+print(before, inside[0], after, blas())
+"""
 
 
-def test_blas_threads_are_restored_after_calls_that_overlap():
-    # The first to enter leaves first: the one still inside must neither lose the limit nor set it for good.
-    with threadpool_limits(limits=2, user_api="blas"):
-        before = blas_threads()
-        first, second = one_blas_thread(), one_blas_thread()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert set(blas_threads()) == {1}
-        second.__exit__(None, None, None)
-        assert blas_threads() == before
-
-
-def test_blas_threads_are_restored_after_four_threads_search_at_once():
-    X, barrier = gaussian(), threading.Barrier(4)
-    neighbor_graph(X, algorithm="exact")  # compiled
-
-    def search():
-        for _ in range(5):
-            barrier.wait(timeout=60)
-            neighbor_graph(X, algorithm="exact")
-
-    with threadpool_limits(limits=2, user_api="blas"):
-        before = blas_threads()
-        callers = [threading.Thread(target=search) for _ in range(4)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join(timeout=120)
-        assert blas_threads() == before
+@pytest.mark.parametrize("stay", [False, True])
+@pytest.mark.parametrize("leaving", [[0, 1, 2, 3], [2, 0, 3, 1]])
+def test_blas_threads_are_restored_after_four_threads_overlap(leaving, stay):
+    done = subprocess.run(
+        [sys.executable, "-c", OVERLAPPING.format(leaving=leaving, stay=stay)],
+        env={**os.environ, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+    assert done.stdout == "{2} {1} {2} {2}\n", done.stderr
 
 
 def test_blas_threads_are_restored_and_no_thread_is_left():

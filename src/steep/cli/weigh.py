@@ -221,7 +221,7 @@ def _choose(
     )  # fmt: skip
     search.fit(X.to_numpy(dtype=float), labels.array if labels.codes is not None else labels.array[:, 0])
     interval = search.gain_interval_
-    figures = {"verdict": search.verdict_, "chosen": search.best_params_, "gain": search.gain_,
+    figures = {"verdict": str(search.verdict_), "chosen": search.best_params_, "gain": search.gain_,
                "gain_interval": [interval.low, interval.high], "task": _task_of(labels)}  # fmt: skip
     return search.sample_weight_, figures
 

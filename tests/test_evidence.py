@@ -13,17 +13,17 @@ def null_differences(rng, n_candidates=20, n_folds=20):
 @pytest.mark.parametrize("confidence", [0.5, 0.84, 0.95])
 def test_without_a_difference_equal_weights_are_kept_as_often_as_promised(confidence):
     rng = np.random.default_rng(0)
-    kept = [weigh_evidence(null_differences(rng), 0.0, confidence, rng).chosen is None for _ in range(400)]
-    assert abs(np.mean(kept) - confidence) < 4 * np.sqrt(confidence * (1 - confidence) / 400)
+    kept = [weigh_evidence(null_differences(rng), 0.0, confidence, rng).chosen is None for _ in range(150)]
+    assert abs(np.mean(kept) - confidence) < 4 * np.sqrt(confidence * (1 - confidence) / 150)
 
 
 def test_intervals_cover_all_candidates_at_once():
     rng = np.random.default_rng(1)
     covered = []
-    for _ in range(300):
+    for _ in range(150):
         evidence = weigh_evidence(null_differences(rng), 0.0, 0.84, rng)
         covered.append(all(i.low <= 0 <= i.high for i in map(evidence.interval, range(20))))
-    assert abs(np.mean(covered) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 300)
+    assert abs(np.mean(covered) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 150)
 
 
 def test_a_clear_gain_is_chosen_among_many():
@@ -69,9 +69,9 @@ def test_few_units_are_no_licence_to_choose(n_units):
     rng = np.random.default_rng(5)
     chosen = [
         weigh_evidence(null_differences(rng, 20, n_units), 0.0, 0.84, rng).chosen is not None
-        for _ in range(400)
+        for _ in range(150)
     ]
-    assert np.mean(chosen) <= 0.16 + 4 * np.sqrt(0.16 * 0.84 / 400)
+    assert np.mean(chosen) <= 0.16 + 4 * np.sqrt(0.16 * 0.84 / 150)
 
 
 @pytest.mark.parametrize("n_units", [2, 3, 5])
@@ -88,7 +88,7 @@ def test_the_interval_of_a_chosen_candidate_covers_its_true_gain():
     rng = np.random.default_rng(7)
     truth = np.linspace(-0.5, 0.5, 20)[:, None]
     covered = []
-    for _ in range(300):
+    for _ in range(150):
         evidence = weigh_evidence(null_differences(rng) + truth, 0.0, 0.5, rng)
         if evidence.chosen is not None:
             interval = evidence.interval(evidence.chosen)

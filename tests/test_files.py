@@ -147,7 +147,10 @@ write_whole(sys.argv[1], slow)
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGTERM, signal.SIGINT))],
+)
 def test_a_process_that_is_stopped_leaves_the_old_file(tmp_path, how):
     path = tmp_path / "a.txt"
     path.write_text("old")

@@ -49,7 +49,7 @@ def nothing_left(tmp_path, mark):
 
 
 @LINUX
-@pytest.mark.parametrize("n_runs", [42, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_runs", [24, pytest.param(300, marks=pytest.mark.slow)])
 def test_runs_that_die_hang_fork_or_print_touch_no_other_and_leave_nothing(tmp_path, storage, n_runs):
     process, mark = launch(tmp_path, "chaos", storage, n_runs)
     assert process.wait(timeout=300) == 0, (tmp_path / "out.txt").read_bytes()[-3000:]
@@ -66,8 +66,16 @@ def test_runs_that_die_hang_fork_or_print_touch_no_other_and_leave_nothing(tmp_p
 
 
 @LINUX
-@pytest.mark.parametrize("n_kills", [1, pytest.param(10, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("where", ["processes", "processes-program", "threads-program"])
+@pytest.mark.parametrize(
+    ("where", "n_kills"),
+    [
+        ("processes", 1),
+        *(
+            pytest.param(where, 10, marks=pytest.mark.slow)
+            for where in ("processes", "processes-program", "threads-program")
+        ),
+    ],
+)
 def test_nothing_outlives_a_campaign_that_is_killed(tmp_path, storage, where, n_kills):
     log = tmp_path / "log.txt"
     for kill in range(n_kills):

@@ -61,12 +61,12 @@ def test_without_a_ratio_weights_are_chosen_by_evidence(tmp_path, capsys):
     search = VarianceWeightedCV(model, scoring=score, n_neighbors=(5,), random_state=0).fit(X, y)
     assert search.best_params_["weight_ratio"] != 1
     np.testing.assert_allclose(weights_in(tmp_path / "t-weighted.csv"), search.sample_weight_)
-    assert search.verdict_ in capsys.readouterr().out
+    assert str(search.verdict_) in capsys.readouterr().out
 
 
 def test_equal_weights_are_written_when_they_win(line, capsys):
     assert weigh(line, "--target", "y", "-k", "5", "-o", line.with_name("w.csv")) == 0
-    assert capsys.readouterr().out.startswith("equal weights were kept")
+    assert capsys.readouterr().out.startswith("Equal weights are kept")
     assert (weights_in(line.with_name("w.csv")) == 1).all()
 
 
@@ -186,7 +186,7 @@ def test_json_holds_the_figures_and_nothing_else_is_printed(table, capsys):
 def test_json_holds_the_evidence(line, capsys):
     assert weigh(line, "--target", "y", "-k", "5", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
-    assert figures["verdict"].startswith("equal weights were kept")
+    assert figures["verdict"].startswith("Equal weights are kept")
     assert figures["chosen"] == {"weight_ratio": 1.0}
     assert (figures["gain"], figures["gain_interval"], figures["task"]) == (0.0, [0.0, 0.0], "regression")
 

@@ -57,7 +57,7 @@ print(before, inside[0], after, blas())
 
 
 @pytest.mark.parametrize("stay", [False, True])
-@pytest.mark.parametrize("leaving", [[0, 1, 2, 3], [2, 0, 3, 1]])
+@pytest.mark.parametrize("leaving", [[2, 0, 3, 1], pytest.param([0, 1, 2, 3], marks=pytest.mark.slow)])
 def test_blas_threads_are_restored_after_four_threads_overlap(leaving, stay):
     done = subprocess.run(
         [sys.executable, "-c", OVERLAPPING.format(leaving=leaving, stay=stay)],
@@ -110,7 +110,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of this kind are POSIX")
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [2, pytest.param(1, marks=pytest.mark.slow)])
 def test_ctrl_c_ends_the_search_and_leaves_nothing_behind(n_jobs):
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED.format(n_jobs=n_jobs)],

@@ -175,6 +175,7 @@ def check_lines(records):
         assert line["result"]["text"] == line["arm"] * 200_000
 
 
+@pytest.mark.slow
 def test_two_processes_append_to_one_file(records):
     runs = [start(records.path, arm, 40) for arm in "ab"]
     for run in runs:
@@ -187,7 +188,8 @@ def test_two_processes_append_to_one_file(records):
     assert sum(1 for _ in records) == 80
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, range(1, 20)])
 def test_no_line_is_lost_or_mixed_when_writers_are_killed(records, seed):
     for number in np.atleast_1d(seed).tolist():
         rng = random.Random(number)

@@ -93,8 +93,8 @@ def test_nothing_outlives_a_campaign_that_is_killed(tmp_path, storage, where, n_
     ("where", "signal_"),
     [
         ("processes-program", signal.SIGINT),
-        ("threads-program", signal.SIGINT),
-        ("here-program", signal.SIGTERM),
+        pytest.param("threads-program", signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param("here-program", signal.SIGTERM, marks=pytest.mark.slow),
     ],
 )
 def test_an_interrupted_campaign_leaves_neither_processes_nor_folders(tmp_path, storage, where, signal_):
@@ -123,6 +123,7 @@ def test_a_run_over_time_is_stopped_and_the_others_finish(campaign):
     assert campaign.n_done + campaign.n_failed == 8
 
 
+@pytest.mark.slow
 def test_the_time_of_a_run_does_not_count_the_loading_of_its_worker(campaign):
     campaign.run(SlowToLoad(), n_initial=4, n_samples=0, executor="processes", n_workers=2, timeout=0.5)
     assert (campaign.n_done, len(campaign.failures())) == (4, 0)
@@ -154,6 +155,7 @@ def mine(u0, t):
 """
 
 
+@pytest.mark.slow
 def test_a_function_of_the_script_itself_is_found_by_its_workers(tmp_path, storage):
     script = tmp_path / "mine.py"
     script.write_text(SCRIPT_OF_A_USER.format(guard="if __name__ == '__main__': "))
@@ -164,6 +166,7 @@ def test_a_function_of_the_script_itself_is_found_by_its_workers(tmp_path, stora
     assert (tmp_path / "out.txt").read_text().count("a run prints") == 6
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_is_told_so(tmp_path, storage):
     script = tmp_path / "mine.py"
     script.write_text(SCRIPT_OF_A_USER.format(guard=""))
@@ -201,6 +204,7 @@ def test_arrays_reach_processes(storage):
 # ---------------------------------------------------------------- threads
 
 
+@pytest.mark.slow
 def test_a_thread_over_its_time_frees_its_place_and_cannot_be_stopped(campaign):
     gate = threading.Event()
     try:

@@ -32,7 +32,7 @@ def test_importing_and_small_data_touch_no_compiler():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("n_points", [1_001, 20_000])
+@pytest.mark.parametrize("n_points", [20_000, pytest.param(1_001, marks=pytest.mark.slow)])
 def test_few_features_touch_no_compiler(n_points):
     code = (
         "import sys, numpy as np\n"

@@ -56,7 +56,7 @@ print(before, inside[0], after, blas())
 """
 
 
-@pytest.mark.parametrize("stay", [False, True])
+@pytest.mark.parametrize("stay", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("leaving", [[2, 0, 3, 1], pytest.param([0, 1, 2, 3], marks=pytest.mark.slow)])
 def test_blas_threads_are_restored_after_four_threads_overlap(leaving, stay):
     done = subprocess.run(

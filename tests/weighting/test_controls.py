@@ -21,7 +21,7 @@ from steep.weighting.controls import balancing
 # One in ten is of the rare class, and a classifier that minimises errors hardly ever names it.
 Y = (np.arange(400) % 10 == 0).astype(int)
 X = np.random.default_rng(0).normal(size=(400, 2)) + 1.2 * Y[:, None]
-FOLDS = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y))
+FOLDS = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, Y))
 GRID = {"weight_ratio": (1, 3), "n_neighbors": (1,), "cv": FOLDS, "random_state": 0}
 
 

@@ -20,12 +20,14 @@ EXPERIMENTS: dict[str, str] = {
     "figure4": "figure_doublem",
     "figure5": "figure_hyp_search",
     "table4": "table4",
-    "figure6": "figure_difficult",
     "table5": "table5",
     "table6": "table6",
     "table7": "table7",
     "open": "open_questions",
 }
+
+# Figures that are drawn from the lines of another experiment.
+ALIASES = {"figure6": "table4", "figure7": "lemma1"}
 
 
 class Experiment(Protocol):

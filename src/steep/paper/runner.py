@@ -14,7 +14,7 @@ from steep.exceptions import InputError, StorageError
 from steep.paper.data import Data, StandIns
 from steep.paper.jobs import SCALES, Context, Job, Scale
 from steep.paper.locks import turn
-from steep.paper.registry import EXPERIMENTS, module
+from steep.paper.registry import ALIASES, EXPERIMENTS, module
 from steep.records import Records, cpu_seconds
 
 CACHE = Path("~/.cache/steep/paper")
@@ -77,6 +77,7 @@ def reproduce(
 
 def resolve(names: Sequence[str]) -> list[str]:
     """Names of experiments in the paper's order; "all" is all of them."""
+    names = [ALIASES.get(name, name) for name in names]
     unknown = [name for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
         raise InputError(f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}")

@@ -67,15 +67,15 @@ def experiment_of(name: str, inputs: str) -> str:
 
 def _run(problem: Problem, inputs: str, numbers: dict[str, int], context: Context) -> Results:
     test = _uniform_points(problem, numbers["n_test"], np.random.default_rng(2**20))
-    grid = _grid(problem, numbers["n_grid"])
+    grid = grid_of(problem, numbers["n_grid"])
     truth, on_grid = problem.function(test), problem.function(grid.reshape(-1, grid.shape[-1]))
     results: Results = {}
     worst: dict[str, FloatArray] = {}
     for arm, design in ARMS.items():
         plans = [design(problem, numbers["n_points"], seed) for seed in range(numbers["repeats"])]
-        ensemble = _train(problem, inputs, [X for X, _ in plans], numbers)
+        ensemble = train(problem, inputs, [X for X, _ in plans], numbers)
         worst[arm] = _worst_in_time(ensemble, problem, inputs, grid, on_grid)
-        for seed, outputs in enumerate(_predict(ensemble, problem, inputs, test)):
+        for seed, outputs in enumerate(predict(ensemble, problem, inputs, test)):
             z = worst["uniform"][seed].ravel(), worst[arm][seed].ravel()
             results[arm, seed] = {
                 **errors(truth, outputs), "n_points": len(plans[seed][0]), "n_evaluations": plans[seed][1],
@@ -90,7 +90,7 @@ def errors(truth: FloatArray, outputs: FloatArray) -> dict[str, float]:
     return {"mse": mse, "max_squared": largest**2, "l2": float(np.sqrt(mse)), "linf": largest}
 
 
-def _train(problem: Problem, inputs: str, plans: list[FloatArray], numbers: dict[str, int]) -> Any:
+def train(problem: Problem, inputs: str, plans: list[FloatArray], numbers: dict[str, int]) -> Any:
     from steep.nn import train_ensemble
 
     return train_ensemble(
@@ -107,7 +107,7 @@ def _scaled(problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
     return 2 * (X - low) / (high - low) - 1
 
 
-def _predict(ensemble: Any, problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
+def predict(ensemble: Any, problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
     """Outputs of every member, some thousands of points at a time."""
     parts = [ensemble.predict(_scaled(problem, inputs, part)) for part in np.array_split(X, 1 + len(X) // 4000)]
     return np.concatenate(parts, axis=1)
@@ -115,13 +115,13 @@ def _predict(ensemble: Any, problem: Problem, inputs: str, X: FloatArray) -> Flo
 
 def _worst_in_time(ensemble: Any, problem: Problem, inputs: str, grid: FloatArray, truth: FloatArray) -> FloatArray:
     """g_θ of every member, ``(n_members, n_starts)``: the largest squared error over time."""
-    outputs = _predict(ensemble, problem, inputs, grid.reshape(-1, grid.shape[-1]))
+    outputs = predict(ensemble, problem, inputs, grid.reshape(-1, grid.shape[-1]))
     squared = ((outputs - truth) ** 2).sum(axis=2)
     worst: FloatArray = squared.reshape(len(outputs), *grid.shape[:2]).max(axis=2)
     return worst
 
 
-def _grid(problem: Problem, n: int) -> FloatArray:
+def grid_of(problem: Problem, n: int) -> FloatArray:
     """Starts × times, ``(n², n + 1, d)``: a grid of (u_0, η_0); further species are drawn once."""
     low, high = np.array(problem.bounds).T
     first = np.stack(np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij"), axis=-1).reshape(-1, 2)

@@ -221,7 +221,7 @@ class StandIns(Data):
         """The same digits at 32 × 32 in three random colours."""
         pictures, labels = _enlarge(32)
         colour = np.random.default_rng(0).uniform(0.3, 1.0, (len(pictures), 1, 1, 3))
-        return _split(((pictures[..., None] * colour).astype(np.uint8), labels), 500, 300)
+        return _split(((pictures[..., None] * colour).astype(np.uint8), labels), 140, 60)
 
     def boston(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """scikit-learn's diabetes data."""

@@ -24,7 +24,7 @@ from steep.paper.training import Recipe, train_network
 TITLE = "Table 6: label noise on CIFAR-10"
 NOISE = (10, 20, 30, 40)
 SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {"noise": [10, 40], "networks": 1, "epochs": 1, "n_train": 200, "n_held_out": 60, "heads": 2, "head_epochs": 1},
+    "smoke": {"noise": [10, 40], "networks": 1, "epochs": 1, "n_train": 100, "n_held_out": 40, "heads": 2, "head_epochs": 1},
     "laptop": {"noise": [*NOISE], "networks": 1, "epochs": 15, "n_train": 10000, "n_held_out": 2000, "heads": 10, "head_epochs": 25},
     "paper": {"noise": [*NOISE], "networks": 1, "epochs": 200, "n_train": 45000, "n_held_out": 5000, "heads": 30, "head_epochs": 25},
 }  # fmt: skip

@@ -30,7 +30,7 @@ TITLE = "Table 7: Active Bias and transfer-learned curriculum"
 TRAININGS = ("vanilla", "AB", "TCL")
 HEADS = ("original", "equal-weight head", "VBSW")
 SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {"networks": 2, "epochs": 1, "n_train": 200, "heads": 2, "head_epochs": 1, "burn_in": 2, "step_length": 1},
+    "smoke": {"networks": 2, "epochs": 1, "n_train": 100, "heads": 2, "head_epochs": 1, "burn_in": 2, "step_length": 1},
     "laptop": {"networks": 3, "epochs": 15, "n_train": 10000, "heads": 10, "head_epochs": 25, "burn_in": 5, "step_length": 100},
     "paper": {"networks": 60, "epochs": 100, "n_train": 50000, "heads": 10, "head_epochs": 25, "burn_in": 10, "step_length": 400},
 }  # fmt: skip

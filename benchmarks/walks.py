@@ -73,9 +73,10 @@ def walk_campaign():
     import steep
 
     def run():
-        with tempfile.TemporaryDirectory() as folder, steep.Campaign(
-            {"u": (0, 1), "t": (0, 10)}, storage=Path(folder) / "campaign.db"
-        ) as campaign:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            steep.Campaign({"u": (0, 1), "t": (0, 10)}, storage=Path(folder) / "campaign.db") as campaign,
+        ):
             campaign.run(simulator, n_initial=20, n_samples=60, executor="processes", n_workers=2)
             assert campaign.n_done == 80
 

@@ -114,4 +114,6 @@ def test_points_that_are_not_there_are_refused(at, error, message):
 @pytest.mark.parametrize(("length", "height"), [(1e300, 1.0), (1e-300, 1.0), (1.0, 1e300), (1.0, 1e-300)])
 def test_units_do_not_matter_however_large_or_small(length, height):
     X, y = data()
-    np.testing.assert_allclose(surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6)
+    np.testing.assert_allclose(
+        surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6
+    )

@@ -33,8 +33,16 @@ def _run(name: str, context: Context) -> Results:
     many = np.concatenate([ARMS["TBS"](problem, seed)[0][N:, 0] for seed in range(20)])
     x = np.linspace(0, 1, 201)[:, None]
     df = steep.taylor_variation(None, x, order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
-    at = steep.taylor_variation(None, many[:, None], order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
-    return {(name, 0): {"points": X[:, 0].round(6).tolist(), "df": df.round(8).tolist(), "ratio": float(at.mean() / df.mean())}}
+    at = steep.taylor_variation(
+        None, many[:, None], order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives
+    )
+    return {
+        (name, 0): {
+            "points": X[:, 0].round(6).tolist(),
+            "df": df.round(8).tolist(),
+            "ratio": float(at.mean() / df.mean()),
+        }
+    }
 
 
 def summarize(lines: Lines) -> Section:
@@ -47,7 +55,9 @@ def summarize(lines: Lines) -> Section:
             continue
         said = f"Df at drawn points is {result['ratio']:.2f} times its mean over [0, 1] (20 repeats)"
         claims.append(Claim(*claim, said, said, "holds" if result["ratio"] > 1 else "does not hold"))
-        figures.append(Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name)))
+        figures.append(
+            Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name))
+        )
     return Section(claims, [], figures)
 
 

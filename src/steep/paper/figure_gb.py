@@ -59,13 +59,26 @@ def summarize(lines: Lines) -> Section:
     if not all(results.values()):
         return Section([not_run(*CLAIM)])
     bounds = {name: result for name, result in results.items() if result}
-    rows = [[name, *(f"{bounds[name][constant]:.4g}" for constant in ("any", "centred", "exact"))] for name in DENSITIES]
+    rows = [
+        [name, *(f"{bounds[name][constant]:.4g}" for constant in ("any", "centred", "exact"))]
+        for name in DENSITIES
+    ]
     uniform, paper, asked = (bounds[name]["any"] for name in (DENSITIES[0], DENSITIES[1], DENSITIES[3]))
     said = f"uniform {uniform:.3g}, ∝ Df {paper:.3g}"
     verdict = "holds" if paper < uniform else "holds under conditions" if asked < uniform else "does not hold"
     honest = f"least with density ∝ |f'| + K: {asked:.3g}; ∝ Df empties the flat part"
     table = markdown(["density of cells", "bound, c = 1/3", "c = 1/4", "c = 1/12"], rows)
-    return Section([Claim(*CLAIM, said, honest, verdict)], [table], [Figure("gb", "x³, its cells under three densities, and each cell's share of the bound", partial(_draw, lines))])
+    return Section(
+        [Claim(*CLAIM, said, honest, verdict)],
+        [table],
+        [
+            Figure(
+                "gb",
+                "x³, its cells under three densities, and each cell's share of the bound",
+                partial(_draw, lines),
+            )
+        ],
+    )
 
 
 def _draw(lines: Lines) -> Drawing:
@@ -80,7 +93,9 @@ def _draw(lines: Lines) -> Drawing:
         ax.plot(x, x**3, color="#444444")
         for left, right, at in zip(edges[:-1], edges[1:], centres, strict=True):
             reach = (3 * at**2 + LIPSCHITZ) * np.abs([left - at, 0, right - at])
-            ax.fill_between([left, at, right], at**3 - reach, at**3 + reach, color="#d94800", alpha=0.25, lw=0)
+            ax.fill_between(
+                [left, at, right], at**3 - reach, at**3 + reach, color="#d94800", alpha=0.25, lw=0
+            )
             ax.axvline(left, color="0.8", lw=0.5)
         ax.set(title=name, xlabel="x", ylim=(-2.2, 2.2))
     return figure

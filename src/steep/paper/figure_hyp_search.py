@@ -31,13 +31,18 @@ SETTINGS: dict[str, dict[str, int]] = {
 }
 CLAIMS = {
     "boston": ("Boston: low k is poor, m near 2 is best; many (m, k) beat equal weights", "a heat map"),
-    "breast_cancer": ("Breast cancer: low k is best, m may be high; many (m, k) beat equal weights", "a heat map"),
+    "breast_cancer": (
+        "Breast cancer: low k is best, m may be high; many (m, k) beat equal weights",
+        "a heat map",
+    ),
 }
 
 
 def grid(numbers: dict[str, int]) -> tuple[list[float], list[int]]:
     """Values of m and of k."""
-    return np.linspace(2, 100, numbers["n_m"]).tolist(), np.linspace(10, 50, numbers["n_k"]).round().astype(int).tolist()
+    return np.linspace(2, 100, numbers["n_m"]).tolist(), np.linspace(10, 50, numbers["n_k"]).round().astype(
+        int
+    ).tolist()
 
 
 def jobs(scale: Scale) -> list[Job]:
@@ -57,7 +62,10 @@ def _run(name: str, numbers: dict[str, int], split: int, context: Context) -> Re
     ratios, sizes = grid(numbers)
     rows, equal = [], _errors(name, numbers, X, y, X_test, y_test, [np.ones(len(X))])[0]
     for k in sizes:
-        weights = [steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", embedding=None) for m in ratios]
+        weights = [
+            steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", embedding=None)
+            for m in ratios
+        ]
         rows.append([round(e, 5) for e in _errors(name, numbers, X, y, X_test, y_test, weights)])
     return {("map", split): {"error": rows, "equal_weights": equal}}
 
@@ -69,7 +77,9 @@ def _split(name: str, split: int, data: Data) -> list[Any]:
     return [parts[0] / largest, parts[1] / largest, parts[2], parts[3]]
 
 
-def _errors(name: str, numbers: dict[str, int], X: Any, y: Any, X_test: Any, y_test: Any, weights: list[Any]) -> list[float]:
+def _errors(
+    name: str, numbers: dict[str, int], X: Any, y: Any, X_test: Any, y_test: Any, weights: list[Any]
+) -> list[float]:
     """Mean error of each set of weights over the seeds."""
     if name == "boston":
         models = [LinearRegression().fit(X, y, sample_weight=w) for w in weights]
@@ -103,9 +113,22 @@ def summarize(lines: Lines) -> Section:
             if len(maps) > 1 else "one split only"
         )  # fmt: skip
         good = share.mean() > 0.5 if len(maps) > 1 else share[0] > 0.5
-        claims.append(Claim(*claim, printed, honest, "holds" if good else "holds under conditions" if share[0] > 0.5 else "does not hold"))
+        claims.append(
+            Claim(
+                *claim,
+                printed,
+                honest,
+                "holds" if good else "holds under conditions" if share[0] > 0.5 else "does not hold",
+            )
+        )
         tables.append(_table(lines, name, maps, equal))
-        figures.append(Figure(f"hyp-search-{name}", f"Error over m and k, {name.replace('_', ' ')}", partial(_draw, lines, name)))
+        figures.append(
+            Figure(
+                f"hyp-search-{name}",
+                f"Error over m and k, {name.replace('_', ' ')}",
+                partial(_draw, lines, name),
+            )
+        )
     return Section(claims, tables, figures)
 
 
@@ -120,8 +143,27 @@ def _table(lines: Lines, name: str, maps: Any, equal: Any) -> str:
     rows = []
     for split, (errors, base) in enumerate(zip(maps, equal, strict=True)):
         k, m = np.unravel_index(np.argmin(errors), errors.shape)
-        rows.append([str(split), f"{base:.4g}", f"{errors.min():.4g}", f"{ratios[m]:.3g}", str(sizes[k]), f"{(errors < base).mean():.0%}"])
-    return f"**{name}**\n\n" + markdown(["split", "equal weights", "best of the map (chosen on the test set)", "its m", "its k", "pairs better than equal weights"], rows)
+        rows.append(
+            [
+                str(split),
+                f"{base:.4g}",
+                f"{errors.min():.4g}",
+                f"{ratios[m]:.3g}",
+                str(sizes[k]),
+                f"{(errors < base).mean():.0%}",
+            ]
+        )
+    return f"**{name}**\n\n" + markdown(
+        [
+            "split",
+            "equal weights",
+            "best of the map (chosen on the test set)",
+            "its m",
+            "its k",
+            "pairs better than equal weights",
+        ],
+        rows,
+    )
 
 
 def _draw(lines: Lines, name: str) -> Drawing:
@@ -129,10 +171,20 @@ def _draw(lines: Lines, name: str) -> Drawing:
 
     maps, _ = _maps(lines, name)
     ratios, sizes = grid({key: lines.settings(name)[key] for key in ("n_m", "n_k")})
-    shown = [("one split (the paper)", maps[0])] + ([(f"mean of {len(maps)} splits", maps.mean(axis=0))] if len(maps) > 1 else [])
-    figure, axes = pyplot.subplots(1, len(shown), figsize=(4.2 * len(shown), 3.4), layout="constrained", squeeze=False)
+    shown = [("one split (the paper)", maps[0])] + (
+        [(f"mean of {len(maps)} splits", maps.mean(axis=0))] if len(maps) > 1 else []
+    )
+    figure, axes = pyplot.subplots(
+        1, len(shown), figsize=(4.2 * len(shown), 3.4), layout="constrained", squeeze=False
+    )
     for ax, (title, errors) in zip(axes[0], shown, strict=True):
-        image = ax.imshow(errors, origin="lower", aspect="auto", cmap="coolwarm", extent=(ratios[0], ratios[-1], sizes[0], sizes[-1]))
+        image = ax.imshow(
+            errors,
+            origin="lower",
+            aspect="auto",
+            cmap="coolwarm",
+            extent=(ratios[0], ratios[-1], sizes[0], sizes[-1]),
+        )
         ax.set(title=title, xlabel="m", ylabel="k")
         figure.colorbar(image, ax=ax)
     return figure

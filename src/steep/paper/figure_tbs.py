@@ -48,7 +48,10 @@ def _run(numbers: dict[str, int], context: Context) -> Results:
     df = steep.taylor_variation(None, flat, order=2, epsilon=table2.EPSILON, derivatives=BATEMAN.derivatives)
     variation = df.reshape(grid.shape[:2]).max(axis=1)
     gain = worst["uniform"] - worst["TBS"]
-    chosen = {"random": int(np.random.default_rng(0).integers(n * n)), "worst": int(np.argmax(np.maximum(*worst.values())))}
+    chosen = {
+        "random": int(np.random.default_rng(0).integers(n * n)),
+        "worst": int(np.argmax(np.maximum(*worst.values()))),
+    }
     return {("maps", 0): {
         "variation": _rounded(variation.reshape(n, n)), "gain": _rounded(gain.reshape(n, n)),
         "correlation": float(np.corrcoef(_ranks(variation), _ranks(gain))[0, 1]),
@@ -75,7 +78,17 @@ def summarize(lines: Lines) -> Section:
     found = result["correlation"]
     said = f"rank correlation of max Df and error reduction {found:+.2f}"
     verdict = "holds" if found > 0.2 else "does not hold"
-    return Section([Claim(*CLAIM, said, f"{said} (one network each)", verdict)], [], [Figure("tbs", "Bateman: (a) a random start, (b) the worst start, (c) max Df, (d) error reduction by TBS", partial(_draw, lines))])
+    return Section(
+        [Claim(*CLAIM, said, f"{said} (one network each)", verdict)],
+        [],
+        [
+            Figure(
+                "tbs",
+                "Bateman: (a) a random start, (b) the worst start, (c) max Df, (d) error reduction by TBS",
+                partial(_draw, lines),
+            )
+        ],
+    )
 
 
 def _draw(lines: Lines) -> Drawing:
@@ -83,17 +96,33 @@ def _draw(lines: Lines) -> Drawing:
 
     result = lines.result("tbs", "maps") or {}
     figure, axes = pyplot.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
-    for ax, (letter, (name, curves)) in zip(axes[0], zip("ab", result["curves"].items(), strict=True), strict=True):
+    for ax, (letter, (name, curves)) in zip(
+        axes[0], zip("ab", result["curves"].items(), strict=True), strict=True
+    ):
         t = np.linspace(0, 10, len(curves["truth"]))
-        for label, colour, style in (("truth", "0.3", "-"), ("uniform", "#235789", "--"), ("TBS", "#d94800", "--")):
+        for label, colour, style in (
+            ("truth", "0.3", "-"),
+            ("uniform", "#235789", "--"),
+            ("TBS", "#d94800", "--"),
+        ):
             for output, values in enumerate(np.array(curves[label]).T):
                 ax.plot(t, values, style, color=colour, label=label if output == 0 else None)
         ax.set(title=f"({letter}) {name} start {curves['start']}", xlabel="t")
         ax.legend(frameon=False)
-    maps = (("(c) max Df (capped)", np.minimum(result["variation"], CAP), "viridis"), ("(d) g_BS − g_TBS", np.array(result["gain"]), "coolwarm"))
+    maps = (
+        ("(c) max Df (capped)", np.minimum(result["variation"], CAP), "viridis"),
+        ("(d) g_BS − g_TBS", np.array(result["gain"]), "coolwarm"),
+    )
     for ax, (title, values, colours) in zip(axes[1], maps, strict=True):
         reach = np.abs(values).max() if colours == "coolwarm" else None
-        image = ax.imshow(values.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=-reach if reach else None, vmax=reach)
+        image = ax.imshow(
+            values.T,
+            origin="lower",
+            extent=(0, 1, 0, 1),
+            cmap=colours,
+            vmin=-reach if reach else None,
+            vmax=reach,
+        )
         ax.set(title=title, xlabel="$u_0$", ylabel="$η_0$")
         figure.colorbar(image, ax=ax)
     return figure

@@ -36,7 +36,9 @@ class HeadPlan:
     grid: dict[str, Any]
 
 
-def study_network(network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan) -> dict[str, Any]:
+def study_network(
+    network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan
+) -> dict[str, Any]:
     """Accuracy in per cent of every arm on the test set, and the weights VBSW gave the training samples."""
     from steep.nn import project
 
@@ -49,7 +51,11 @@ def study_network(network: nn.Module, train: Labelled, held_out: Labelled, test:
     found: dict[str, Any] = {"original": {"accuracy": accuracy(network, test)}}
     for arm, weight in (("equal-weight head", np.ones(len(labels))), ("VBSW", weights)):
         scores = _adam_heads(features[0], labels, weight, features[1], truth, plan)
-        found[arm] = {"accuracy": float(scores.mean()), "best": float(scores.max()), "all": scores.round(4).tolist()}
+        found[arm] = {
+            "accuracy": float(scores.mean()),
+            "best": float(scores.max()),
+            "all": scores.round(4).tolist(),
+        }
     if plan.grid:
         found["improve"] = _improve(network, train, held_out, test, plan)
     return found | {"weights": weights}
@@ -59,12 +65,20 @@ def accuracy(network: nn.Module, test: Labelled) -> float:
     """Share of right answers in per cent, some hundreds of pictures at a time."""
     network.eval()
     with torch.no_grad():
-        right = sum(int((network(x).argmax(1) == y).sum()) for x, y in zip(test[0].split(500), test[1].split(500), strict=True))
+        right = sum(
+            int((network(x).argmax(1) == y).sum())
+            for x, y in zip(test[0].split(500), test[1].split(500), strict=True)
+        )
     return 100 * right / len(test[1])
 
 
 def _adam_heads(
-    features: FloatArray, labels: FloatArray, weight: FloatArray, test: FloatArray, truth: FloatArray, plan: HeadPlan
+    features: FloatArray,
+    labels: FloatArray,
+    weight: FloatArray,
+    test: FloatArray,
+    truth: FloatArray,
+    plan: HeadPlan,
 ) -> FloatArray:
     """Accuracy of each re-trained head: a linear layer, Glorot start, Adam with the paper's batches."""
     from steep.nn import train_ensemble
@@ -77,7 +91,9 @@ def _adam_heads(
     return right
 
 
-def _improve(network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan) -> dict[str, Any]:
+def _improve(
+    network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan
+) -> dict[str, Any]:
     from steep.nn import improve
 
     result = improve(network, train, held_out, progress=False, **plan.grid)

@@ -33,12 +33,20 @@ def jobs(scale: Scale) -> list[Job]:
 
 
 def _function(name: str) -> Any:
-    return {"x²": lambda X: X[:, 0] ** 2, "x³": lambda X: X[:, 0] ** 3, "sin 3x": lambda X: np.sin(3 * X[:, 0])}[name]
+    return {
+        "x²": lambda X: X[:, 0] ** 2,
+        "x³": lambda X: X[:, 0] ** 3,
+        "sin 3x": lambda X: np.sin(3 * X[:, 0]),
+    }[name]
 
 
 def _derivatives(name: str) -> Any:
     x = X0
-    first, second = {"x²": (2 * x, 2.0), "x³": (3 * x**2, 6 * x), "sin 3x": (3 * np.cos(3 * x), -9 * np.sin(3 * x))}[name]
+    first, second = {
+        "x²": (2 * x, 2.0),
+        "x³": (3 * x**2, 6 * x),
+        "sin 3x": (3 * np.cos(3 * x), -9 * np.sin(3 * x)),
+    }[name]
     return lambda X, k: np.array([[first if order[0] == 1 else second] * len(X) for order in k])
 
 
@@ -53,7 +61,11 @@ def _run(name: str, context: Context) -> Results:
         taylor.append(float(df[0]))
     remainder = np.abs(np.subtract(variances, taylor))
     small = remainder > 1e-12
-    slope = float(np.polyfit(np.log(np.array(EPSILONS)[small][-3:]), np.log(remainder[small][-3:]), 1)[0]) if small.sum() > 2 else None
+    slope = (
+        float(np.polyfit(np.log(np.array(EPSILONS)[small][-3:]), np.log(remainder[small][-3:]), 1)[0])
+        if small.sum() > 2
+        else None
+    )
     return {(name, 0): {"variance": variances, "taylor": taylor, "slope": slope}}
 
 
@@ -65,8 +77,14 @@ def summarize(lines: Lines) -> Section:
     verdict = "not run" if cubic is None else "does not hold" if cubic < 2.5 else "holds"
     said = "not run" if cubic is None else f"slope {cubic:.2f} on x³ at 1: O(ε²); exact for x²"
     claim = Claim("Var f(x+e) = Df² + O(ε³) (Lemma 1)", "O(‖ε‖³)", said, said, verdict)
-    figures = [Figure("lemma1", "Remainder |Var − Df²| against ε, with slopes 2 and 3", partial(_draw, lines))] if slopes else []
-    return Section([claim], [markdown(["f at x = 1", "slope of the remainder"], rows)] if rows else [], figures)
+    figures = (
+        [Figure("lemma1", "Remainder |Var − Df²| against ε, with slopes 2 and 3", partial(_draw, lines))]
+        if slopes
+        else []
+    )
+    return Section(
+        [claim], [markdown(["f at x = 1", "slope of the remainder"], rows)] if rows else [], figures
+    )
 
 
 def _draw(lines: Lines) -> Drawing:

@@ -34,8 +34,18 @@ RATIO, K = 20.0, 20
 MEASURES = {"equal weights": None, "Df²": "variance", "Df²/p": "density"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {"splits": 3, "sizes": [100, 400], "dimensions": [1, 3], "repeats": 2},
-    "laptop": {"splits": 60, "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 5},
-    "paper": {"splits": 60, "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 20},
+    "laptop": {
+        "splits": 60,
+        "sizes": [250, 1000, 4000, 16000, 64000],
+        "dimensions": [1, 2, 3, 6],
+        "repeats": 5,
+    },
+    "paper": {
+        "splits": 60,
+        "sizes": [250, 1000, 4000, 16000, 64000],
+        "dimensions": [1, 2, 3, 6],
+        "repeats": 20,
+    },
 }
 DATA = ("boston", "breast_cancer")
 
@@ -46,8 +56,15 @@ def jobs(scale: Scale) -> list[Job]:
     found = []
     for name in DATA:
         lines = tuple((arm, split) for arm in MEASURES for split in range(numbers["splits"]))
-        told = {**describe(scale if name == "boston" else "real"), "m": RATIO, "k": K, "splits": numbers["splits"]}
-        found.append(Job(f"density, {name}", "all splits", lines, partial(_density, name, numbers["splits"]), told))
+        told = {
+            **describe(scale if name == "boston" else "real"),
+            "m": RATIO,
+            "k": K,
+            "splits": numbers["splits"],
+        }
+        found.append(
+            Job(f"density, {name}", "all splits", lines, partial(_density, name, numbers["splits"]), told)
+        )
     for d in numbers["dimensions"]:
         lines = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"]))
         run = partial(_convergence, d, numbers)
@@ -63,10 +80,18 @@ def _density(name: str, n_splits: int, context: Context) -> Results:
         scaler = StandardScaler().fit(parts[0])
         train, test = scaler.transform(parts[0]), scaler.transform(parts[1])
         for arm, measure in MEASURES.items():
-            weight = None if measure is None else steep.sample_weights(train, parts[2], measure=measure, weight_ratio=RATIO, n_neighbors=K)
+            weight = (
+                None
+                if measure is None
+                else steep.sample_weights(train, parts[2], measure=measure, weight_ratio=RATIO, n_neighbors=K)
+            )
             model = LinearRegression() if name == "boston" else LogisticRegression(max_iter=1000)
             predicted = model.fit(train, parts[2], sample_weight=weight).predict(test)
-            score = ((predicted - parts[3]) ** 2).mean() if name == "boston" else 100 * (predicted == parts[3]).mean()
+            score = (
+                ((predicted - parts[3]) ** 2).mean()
+                if name == "boston"
+                else 100 * (predicted == parts[3]).mean()
+            )
             results[arm, split] = {"score": float(score)}
     return results
 
@@ -95,7 +120,11 @@ def summarize(lines: Lines) -> Section:
     """Does p(x) help, and how fast does the estimate converge?"""
     claims = [_density_claim(lines, name) for name in DATA] + [_convergence_claim(lines)]
     tables = [_density_table(lines)] + ([_convergence_table(lines)] if _dimensions(lines) else [])
-    figures = [Figure("convergence", "Rank correlation of Df̂² and Df² against n", partial(_draw, lines))] if _dimensions(lines) else []
+    figures = (
+        [Figure("convergence", "Rank correlation of Df̂² and Df² against n", partial(_draw, lines))]
+        if _dimensions(lines)
+        else []
+    )
     return Section(claims, tables, figures)
 
 
@@ -115,12 +144,25 @@ def _density_table(lines: Lines) -> str:
         for arm in MEASURES:
             experiment = f"density, {name}"
             gain = lines.gain(experiment, "equal weights", arm, "score", is_error=name == "boston")
-            rows.append([name, arm, show(lines.interval(experiment, arm, "score"), digits=4), "" if arm == "equal weights" else show_gain(gain)])
-    return markdown(["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"], rows)
+            rows.append(
+                [
+                    name,
+                    arm,
+                    show(lines.interval(experiment, arm, "score"), digits=4),
+                    "" if arm == "equal weights" else show_gain(gain),
+                ]
+            )
+    return markdown(
+        ["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"],
+        rows,
+    )
 
 
 def _dimensions(lines: Lines) -> list[str]:
-    return sorted({line["arm"] for line in lines.all if line["experiment"] == "convergence"}, key=lambda arm: int(arm.split()[-1]))
+    return sorted(
+        {line["arm"] for line in lines.all if line["experiment"] == "convergence"},
+        key=lambda arm: int(arm.split()[-1]),
+    )
 
 
 def _curve(lines: Lines, arm: str) -> tuple[list[int], FloatArray]:
@@ -138,7 +180,12 @@ def _convergence_claim(lines: Lines) -> Claim:
         sizes, curve = _curve(lines, arm)
         told.append(f"{arm}: {curve[0]:.2f} at n = {sizes[0]}, {curve[-1]:.2f} at n = {sizes[-1]}")
     grows = all(_curve(lines, arm)[1][-1] > 0.95 for arm in dimensions)
-    return Claim(*title, "not in the paper", "rank correlation with ‖∇f‖²; " + "; ".join(told), "holds" if grows else "holds under conditions")
+    return Claim(
+        *title,
+        "not in the paper",
+        "rank correlation with ‖∇f‖²; " + "; ".join(told),
+        "holds" if grows else "holds under conditions",
+    )
 
 
 def _convergence_table(lines: Lines) -> str:

@@ -58,8 +58,12 @@ def sgd_classifiers(
     """
     inputs, targets = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y, dtype=torch.float32)
     weight = torch.as_tensor(weights, dtype=torch.float32)
-    rate = torch.as_tensor(np.broadcast_to(learning_rate, (len(seeds),)).copy(), dtype=torch.float32)[:, None, None]
-    parameters = [torch.stack(parts) for parts in zip(*(_start(X.shape[1], units, seed) for seed in seeds), strict=True)]
+    rate = torch.as_tensor(np.broadcast_to(learning_rate, (len(seeds),)).copy(), dtype=torch.float32)[
+        :, None, None
+    ]
+    parameters = [
+        torch.stack(parts) for parts in zip(*(_start(X.shape[1], units, seed) for seed in seeds), strict=True)
+    ]
     unique = sorted(set(seeds))
     column = torch.tensor([unique.index(seed) for seed in seeds])
     orders = [torch.Generator().manual_seed(seed) for seed in unique]
@@ -79,7 +83,9 @@ def _start(n_inputs: int, units: int, seed: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     bounds = [(6 / (n_inputs + units)) ** 0.5, (6 / (units + 1)) ** 0.5]
     shapes = [(n_inputs, units), (units, 1)]
-    first, second = ((torch.rand(shape, generator=generator) * 2 - 1) * b for shape, b in zip(shapes, bounds, strict=True))
+    first, second = (
+        (torch.rand(shape, generator=generator) * 2 - 1) * b for shape, b in zip(shapes, bounds, strict=True)
+    )
     return [first, torch.zeros(1, units), second, torch.zeros(1, 1)]
 
 

@@ -14,7 +14,16 @@ from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Lines,
 
 PAGE = "reproduction.md"
 IMAGES = "images/reproduction"
-HEADER = ["claim", "paper", "ours (paper's protocol)", "ours (honest)", "scale", "command", "CPU time", "verdict"]
+HEADER = [
+    "claim",
+    "paper",
+    "ours (paper's protocol)",
+    "ours (honest)",
+    "scale",
+    "command",
+    "CPU time",
+    "verdict",
+]
 _INTRODUCTION = """# The paper, reproduced
 
 Written by `steep reproduce --report` from the lines under `{results}/`; do not edit. Every claim of *Leveraging Local
@@ -36,7 +45,9 @@ def best_scale(results: str | Path) -> str:
     """The largest scale that has lines."""
     found = [scale for scale in SCALES if any((Path(results) / scale).glob("*.jsonl"))]
     if not found:
-        raise StorageError(f"{results} holds no lines; need those of a run; start with steep reproduce all --scale smoke")
+        raise StorageError(
+            f"{results} holds no lines; need those of a run; start with steep reproduce all --scale smoke"
+        )
     return found[-1]
 
 
@@ -45,7 +56,13 @@ def page(results: str | Path, scale: str) -> str:
     lines = collect(results, scale)
     sections = {name: module(name).summarize(own) for name, own in lines.items()}
     rows = [_row(claim, name, lines[name]) for name, section in sections.items() for claim in section.claims]
-    parts = [_INTRODUCTION.format(results=Path(results).name), "## Every claim\n", markdown(HEADER, rows), "", _counts(sections)]
+    parts = [
+        _INTRODUCTION.format(results=Path(results).name),
+        "## Every claim\n",
+        markdown(HEADER, rows),
+        "",
+        _counts(sections),
+    ]
     for name, section in sections.items():
         parts += ["", f"## {module(name).TITLE}", "", _told(name, lines[name])]
         for table in section.tables:
@@ -83,10 +100,15 @@ def _hours(seconds: float) -> str:
 
 def _counts(sections: dict[str, Section]) -> str:
     verdicts = [claim.verdict for section in sections.values() for claim in section.claims]
-    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in (HOLDS, CONDITIONS, FAILS, NOT_RUN)) + "."
+    return (
+        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in (HOLDS, CONDITIONS, FAILS, NOT_RUN))
+        + "."
+    )
 
 
-def write_report(results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None) -> Path:
+def write_report(
+    results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None
+) -> Path:
     """Write the page and its pictures.
 
     Parameters

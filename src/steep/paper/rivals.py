@@ -103,7 +103,13 @@ class TransferCurriculum(Curriculum):
     """
 
     def __init__(
-        self, order: Tensor, batch_size: int, *, start: float = 0.04, growth: float = 1.9, step_length: int = 100
+        self,
+        order: Tensor,
+        batch_size: int,
+        *,
+        start: float = 0.04,
+        growth: float = 1.9,
+        step_length: int = 100,
     ) -> None:
         super().__init__(len(order), batch_size)
         self.order = order
@@ -166,7 +172,9 @@ def _margins(features: FloatArray, labels: FloatArray, seed: int) -> FloatArray:
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
 
-    machine = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovr", random_state=seed)).fit(features, labels)
+    machine = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovr", random_state=seed)).fit(
+        features, labels
+    )
     scores = machine.decision_function(features)
     classes = machine.classes_
     if scores.ndim == 1:  # two classes have one column

@@ -80,7 +80,9 @@ def resolve(names: Sequence[str]) -> list[str]:
     names = [ALIASES.get(name, name) for name in names]
     unknown = [name for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
-        raise InputError(f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}")
+        raise InputError(
+            f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}"
+        )
     return [name for name in EXPERIMENTS if name in names or "all" in names]
 
 
@@ -93,12 +95,22 @@ def check_lines(records: Records, jobs: Sequence[Job]) -> None:
     """Refuse a file with lines that are not of these jobs, or were run with other settings."""
     known = {(job.experiment, arm, seed): job.settings for job in jobs for arm, seed in job.lines}
     for number, line in enumerate(records, start=1):
-        key = tuple(line.get(part) for part in ("experiment", "arm", "seed")) if isinstance(line, dict) else None
+        key = (
+            tuple(line.get(part) for part in ("experiment", "arm", "seed"))
+            if isinstance(line, dict)
+            else None
+        )
         where = f"{records.path} entry {number}"
         if key not in known or not isinstance(line.get("result"), dict):
-            raise StorageError(f"{where} is {key}, which is no line of this experiment; need none but its own; delete it")
+            raise StorageError(
+                f"{where} is {key}, which is no line of this experiment; need none but its own; delete it"
+            )
         if line.get("settings") != (wanted := _plain(known[key])):
-            differ = [name for name in {*wanted, *line.get("settings", {})} if wanted.get(name) != line["settings"].get(name)]
+            differ = [
+                name
+                for name in {*wanted, *line.get("settings", {})}
+                if wanted.get(name) != line["settings"].get(name)
+            ]
             raise StorageError(
                 f"{where} was run with other settings ({', '.join(sorted(differ))}); need those of now; delete it to run "
                 "it again, or use another --results folder"
@@ -126,7 +138,9 @@ def _run(jobs: list[tuple[Records, Job]], context: Context, label: str, say: Cal
         for records, job in jobs:
             if not _missing(records, job):
                 continue
-            with turn(context.cache / "locks", f"{records.path.resolve()}/{job.experiment}/{job.name}") as mine:
+            with turn(
+                context.cache / "locks", f"{records.path.resolve()}/{job.experiment}/{job.name}"
+            ) as mine:
                 if not mine:
                     elsewhere += 1
                     continue
@@ -148,7 +162,12 @@ def _run_job(records: Records, job: Job, context: Context) -> int:
     share = spent["seconds"] / len(job.lines)
     for arm, seed in missing:
         records.add(
-            job.experiment, arm, seed, result=results[arm, seed], settings=job.settings, seconds=round(share, 3)
+            job.experiment,
+            arm,
+            seed,
+            result=results[arm, seed],
+            settings=job.settings,
+            seconds=round(share, 3),
         )
     return len(missing)
 

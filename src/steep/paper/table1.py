@@ -62,7 +62,11 @@ def _run(problem: Problem, inputs: str, arm: str, epochs: int, repeats: int, con
     outputs = ensemble.predict(low + (high - low) * test)[:, :, 0]
     truth = problem.function(test)
     return {
-        (arm, seed): {**errors(truth, outputs[seed]), "n_evaluations": plans[seed][1], "points": _told(plans[seed][0])}
+        (arm, seed): {
+            **errors(truth, outputs[seed]),
+            "n_evaluations": plans[seed][1],
+            "points": _told(plans[seed][0]),
+        }
         for seed in range(repeats)
     }
 
@@ -141,7 +145,9 @@ def summarize(lines: Lines) -> Section:
         for inputs in INPUTS:
             experiment = f"{problem.name}, inputs {inputs}"
             tables.append(f"**{experiment}** (lines `{experiment}`)\n\n" + _table(lines, experiment))
-        claims += [_claim(lines, problem.name, name, number) for number, name in enumerate(("mse", "max_squared"))]
+        claims += [
+            _claim(lines, problem.name, name, number) for number, name in enumerate(("mse", "max_squared"))
+        ]
     return Section(claims, tables)
 
 

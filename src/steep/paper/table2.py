@@ -109,11 +109,15 @@ def _scaled(problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
 
 def predict(ensemble: Any, problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
     """Outputs of every member, some thousands of points at a time."""
-    parts = [ensemble.predict(_scaled(problem, inputs, part)) for part in np.array_split(X, 1 + len(X) // 4000)]
+    parts = [
+        ensemble.predict(_scaled(problem, inputs, part)) for part in np.array_split(X, 1 + len(X) // 4000)
+    ]
     return np.concatenate(parts, axis=1)
 
 
-def _worst_in_time(ensemble: Any, problem: Problem, inputs: str, grid: FloatArray, truth: FloatArray) -> FloatArray:
+def _worst_in_time(
+    ensemble: Any, problem: Problem, inputs: str, grid: FloatArray, truth: FloatArray
+) -> FloatArray:
     """g_θ of every member, ``(n_members, n_starts)``: the largest squared error over time."""
     outputs = predict(ensemble, problem, inputs, grid.reshape(-1, grid.shape[-1]))
     squared = ((outputs - truth) ** 2).sum(axis=2)
@@ -124,7 +128,9 @@ def _worst_in_time(ensemble: Any, problem: Problem, inputs: str, grid: FloatArra
 def grid_of(problem: Problem, n: int) -> FloatArray:
     """Starts × times, ``(n², n + 1, d)``: a grid of (u_0, η_0); further species are drawn once."""
     low, high = np.array(problem.bounds).T
-    first = np.stack(np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij"), axis=-1).reshape(-1, 2)
+    first = np.stack(np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij"), axis=-1).reshape(
+        -1, 2
+    )
     others = np.random.default_rng(0).random((n * n, len(low) - 3))
     starts = np.repeat(np.hstack([first, others])[:, None], n + 1, axis=1)
     times = np.broadcast_to(np.linspace(0, 1, n + 1)[None, :, None], (n * n, n + 1, 1))
@@ -185,7 +191,9 @@ def _bound(problem: Problem, n: int, seed: int) -> Plan:
     start = _uniform_points(problem, n // 2, np.random.default_rng(seed))
     low, high = np.array(problem.bounds).T
     partials = np.asarray(problem.derivatives(start, np.eye(len(low), dtype=np.int64)))
-    slope = np.sqrt((partials.reshape(len(low), n // 2, -1) ** 2 * ((high - low) ** 2)[:, None, None]).sum(axis=(0, 2)))
+    slope = np.sqrt(
+        (partials.reshape(len(low), n // 2, -1) ** 2 * ((high - low) ** 2)[:, None, None]).sum(axis=(0, 2))
+    )
     sampler = steep.VariationSampler(problem.bounds, density="pool", draw="random", random_state=seed)
     drawn = sampler.fit(start, slope + slope.mean()).sample(n - n // 2)
     return np.vstack([start, drawn]), n
@@ -206,7 +214,11 @@ def summarize(lines: Lines) -> Section:
     for name, inputs in RUNS:
         experiment = experiment_of(name, inputs)
         numbers = lines.settings(experiment)
-        told = f"{numbers['n_points']} points, {numbers['epochs']} epochs, {numbers['repeats']} repeats" if numbers else "not run"
+        told = (
+            f"{numbers['n_points']} points, {numbers['epochs']} epochs, {numbers['repeats']} repeats"
+            if numbers
+            else "not run"
+        )
         tables.append(f"**{experiment}**: {told}\n\n" + _table(lines, experiment))
     claims = [_claim(lines, "mse", 0, 1e-4), _claim(lines, "max_squared", 1, 1e-1), _claim_aeg(lines)]
     return Section(claims, tables)

@@ -76,10 +76,23 @@ def jobs(scale: Scale) -> list[Job]:
         found.append(Job(name, "all arms", lines, run, told))
     for name in PAPER:
         numbers = SETTINGS[scale]["honest"]
-        told = {**describe(scale if name == "boston" else "real"), "m": row(name).m, "k": row(name).k, **numbers}
+        told = {
+            **describe(scale if name == "boston" else "real"),
+            "m": row(name).m,
+            "k": row(name).k,
+            **numbers,
+        }
         for split in range(numbers["splits"]):
             lines = tuple((arm, split) for arm in HONEST_ARMS)
-            found.append(Job(f"{name}, repeated splits", f"split {split}", lines, partial(_honest, name, numbers, split), told))
+            found.append(
+                Job(
+                    f"{name}, repeated splits",
+                    f"split {split}",
+                    lines,
+                    partial(_honest, name, numbers, split),
+                    told,
+                )
+            )
     return found
 
 
@@ -98,14 +111,21 @@ def _moons(name: str, numbers: dict[str, Any], context: Context) -> Results:
     X_test, y_test = make_moons(500, noise=0.15, random_state=1)
     weighted = paper_weights(X, y, k=hyper.k, m=hyper.m)
     equal, step = np.ones(len(X)), float(weighted.mean())
-    of_arm = {"baseline": equal, "VBSW": weighted, "VBSW, mean one": weighted / step, "baseline, same step": equal * step}
+    of_arm = {
+        "baseline": equal,
+        "VBSW": weighted,
+        "VBSW, mean one": weighted / step,
+        "baseline, same step": equal * step,
+    }
     outputs = sgd_classifiers(
         X, y, np.repeat(np.stack([of_arm[arm] for arm in MOON_ARMS]), len(seeds), axis=0), test=X_test, units=MOON_UNITS,
         epochs=numbers["epochs"], batch_size=hyper.batch_size, learning_rate=hyper.learning_rate,
         seeds=seeds * len(MOON_ARMS),
     )  # fmt: skip
     right = 100 * ((outputs > 0.5) == y_test).mean(axis=1).reshape(len(MOON_ARMS), -1)
-    return {(arm, seed): {"score": float(right[i, seed])} for i, arm in enumerate(MOON_ARMS) for seed in seeds}
+    return {
+        (arm, seed): {"score": float(right[i, seed])} for i, arm in enumerate(MOON_ARMS) for seed in seeds
+    }
 
 
 def load(name: str, data: Data) -> tuple[FloatArray, FloatArray]:
@@ -126,7 +146,10 @@ def _perceptrons(name: str, numbers: dict[str, Any], context: Context) -> Result
 
     hyper, seeds = row(name), list(range(numbers["seeds"]))
     X, X_test, y, y_test = one_split(name, context.data)
-    weights = {"baseline": np.ones(len(X)), "VBSW": paper_weights(X, y, k=min(hyper.k, len(X) - 1), m=hyper.m)}
+    weights = {
+        "baseline": np.ones(len(X)),
+        "VBSW": paper_weights(X, y, k=min(hyper.k, len(X) - 1), m=hyper.m),
+    }
     ensemble = train_ensemble(
         X, y, layers=() if name == "boston" else (CANCER_UNITS,), activation="relu", init="glorot",
         loss="squared_error" if name == "boston" else "binary", epochs=numbers["epochs"],
@@ -134,7 +157,11 @@ def _perceptrons(name: str, numbers: dict[str, Any], context: Context) -> Result
         sample_weight=np.repeat(np.stack([weights[arm] for arm in ARMS]), len(seeds), axis=0),
     )  # fmt: skip
     outputs = ensemble.predict(X_test)[:, :, 0]
-    errors = ((outputs - y_test) ** 2).mean(axis=1) if name == "boston" else 100 * ((outputs > 0.5) == y_test).mean(axis=1)
+    errors = (
+        ((outputs - y_test) ** 2).mean(axis=1)
+        if name == "boston"
+        else 100 * ((outputs > 0.5) == y_test).mean(axis=1)
+    )
     scores = errors.reshape(len(ARMS), -1)
     return {(arm, seed): {"score": float(scores[i, seed])} for i, arm in enumerate(ARMS) for seed in seeds}
 
@@ -164,7 +191,11 @@ def _honest(name: str, numbers: dict[str, Any], split: int, context: Context) ->
     results = {}
     for arm, estimator in fitted.items():
         predicted = estimator.predict(X_test)
-        score = mean_squared_error(y_test, predicted) if name == "boston" else 100 * accuracy_score(y_test, predicted)
+        score = (
+            mean_squared_error(y_test, predicted)
+            if name == "boston"
+            else 100 * accuracy_score(y_test, predicted)
+        )
         results[arm, split] = {"score": float(score)}
     results["VarianceWeightedCV", split]["weight_ratio"] = float(chosen.best_params_["weight_ratio"])
     return results
@@ -194,7 +225,10 @@ def _honest_split(name: str, split: int, data: Data) -> list[FloatArray]:
 
 def summarize(lines: Lines) -> Section:
     """Best, mean and standard error beside the paper's; gains over the right control."""
-    tables = [f"**{name}**, the paper's protocol (one split, starts vary)\n\n" + _table(lines, name) for name in PAPER]
+    tables = [
+        f"**{name}**, the paper's protocol (one split, starts vary)\n\n" + _table(lines, name)
+        for name in PAPER
+    ]
     tables += [
         f"**{name}**, honest protocol (new splits, solved to the end)\n\n"
         + _table(lines, f"{name}, repeated splits", HONEST_ARMS)
@@ -209,8 +243,17 @@ def _table(lines: Lines, experiment: str, arms: tuple[str, ...] | None = None) -
     rows = []
     for arm in arms:
         score = lines.summary(experiment, arm, "score", is_error=IS_ERROR[name])
-        gain = lines.gain(experiment, arms[0], arm, "score", is_error=IS_ERROR[name]) if arm != arms[0] else None
-        rows.append([arm, str(len(lines.seeds(experiment, arm))), show(score), "" if arm == arms[0] else show_gain(gain)])
+        gain = (
+            lines.gain(experiment, arms[0], arm, "score", is_error=IS_ERROR[name]) if arm != arms[0] else None
+        )
+        rows.append(
+            [
+                arm,
+                str(len(lines.seeds(experiment, arm))),
+                show(score),
+                "" if arm == arms[0] else show_gain(gain),
+            ]
+        )
     return markdown(["arm", "runs", "best, mean ± se", f"gain over {arms[0]}"], rows)
 
 

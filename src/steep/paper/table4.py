@@ -73,12 +73,17 @@ def jobs(scale: Scale) -> list[Job]:
 def _run(name: str, numbers: dict[str, Any], seed: int, grid: dict[str, Any], context: Context) -> Results:
     data = context.data.mnist() if name == "mnist" else context.data.cifar10()
     parts = parts_of(data, n_train=numbers["n_train"], n_held_out=numbers["n_held_out"])
-    network = train_network(recipe_of(name, numbers, seed), *parts.train, context.cache, progress=context.progress)
+    network = train_network(
+        recipe_of(name, numbers, seed), *parts.train, context.cache, progress=context.progress
+    )
     plan = HeadPlan(row(name), numbers["heads"], numbers["head_epochs"], grid)
     found = study_network(network, parts.train, parts.held_out, parts.test, plan)
     if seed == 0:
         hardest = np.argsort(-found["weights"], kind="stable")[:N_SHOWN]
-        found["VBSW"] |= {"hardest": pack(parts.raw[hardest]), "their_labels": parts.train[1][hardest].tolist()}
+        found["VBSW"] |= {
+            "hardest": pack(parts.raw[hardest]),
+            "their_labels": parts.train[1][hardest].tolist(),
+        }
     return {(arm, seed): found[arm] for arm in ARMS}
 
 
@@ -89,7 +94,9 @@ def summarize(lines: Lines) -> Section:
         Figure(f"difficult-{name}", f"{name}: training pictures with the largest weights", partial(_draw, lines, name))
         for name in PAPER if "hardest" in (lines.result(name, "VBSW") or {})
     ]  # fmt: skip
-    return Section([head_claim(lines, name, name, *PAPER[name][:2], PAPER[name][2]) for name in PAPER], tables, figures)
+    return Section(
+        [head_claim(lines, name, name, *PAPER[name][:2], PAPER[name][2]) for name in PAPER], tables, figures
+    )
 
 
 def _told(lines: Lines, name: str) -> str:
@@ -122,7 +129,10 @@ def _best(lines: Lines, experiment: str, arm: str) -> Any:
 
 def _gain_per_model(lines: Lines, experiment: str, control: str, arm: str) -> Any:
     seeds = sorted({*lines.seeds(experiment, control)} & {*lines.seeds(experiment, arm)})
-    start, best = lines.values(experiment, control, "accuracy", seeds), lines.values(experiment, arm, "best", seeds)
+    start, best = (
+        lines.values(experiment, control, "accuracy", seeds),
+        lines.values(experiment, arm, "best", seeds),
+    )
     return gain_per_model(start, best) if len(seeds) else np.array([])
 
 
@@ -137,7 +147,9 @@ def head_claim(lines: Lines, title: str, experiment: str, baseline: str, vbsw: s
     original = lines.values(experiment, "original", "accuracy")
     best = _best(lines, experiment, "VBSW")
     if best is None or not len(original):
-        return Claim(f"VBSW raises accuracy: {title}", f"{baseline} → {vbsw}", "not run", "not run", "not run")
+        return Claim(
+            f"VBSW raises accuracy: {title}", f"{baseline} → {vbsw}", "not run", "not run", "not run"
+        )
     gpm = _gain_per_model(lines, experiment, "original", "VBSW")
     control = _gain_per_model(lines, experiment, "original", "equal-weight head")
     honest = lines.gain(experiment, "equal-weight head", "VBSW", "accuracy")
@@ -145,7 +157,13 @@ def head_claim(lines: Lines, title: str, experiment: str, baseline: str, vbsw: s
     chosen = lines.gain(experiment, "original", "improve", "accuracy")
     improved = lines.values(experiment, "improve", "accuracy")
     told = show_gain(honest) if honest else f"{show_gain(among_heads)} over the heads of one network"
-    ours = show_gain(chosen) if chosen else f"{improved[0] - original[0]:+.3g} (one network)" if len(improved) else "not run"
+    ours = (
+        show_gain(chosen)
+        if chosen
+        else f"{improved[0] - original[0]:+.3g} (one network)"
+        if len(improved)
+        else "not run"
+    )
     return Claim(
         f"VBSW raises accuracy: {title}",
         f"{baseline} → {vbsw}" + (f"; gain per model {gain}" if gain else ""),
@@ -160,7 +178,8 @@ def _gain_of_one(lines: Lines, experiment: str) -> Interval | None:
     """With a single network the pairs are its heads, start by start: this says nothing about other networks."""
     seed = lines.seeds(experiment, "VBSW")[0]
     equal, vbsw = (
-        np.array((lines.result(experiment, arm, seed) or {"all": []})["all"]) for arm in ("equal-weight head", "VBSW")
+        np.array((lines.result(experiment, arm, seed) or {"all": []})["all"])
+        for arm in ("equal-weight head", "VBSW")
     )
     return paired_interval(equal, vbsw) if 1 < len(equal) == len(vbsw) else None
 

@@ -56,7 +56,9 @@ def jobs(scale: Scale) -> list[Job]:
             told = {**describe(scale), "encoder": encoder, "m": hyper.m, "k": hyper.k, "batch_size": hyper.batch_size,
                     "learning_rate": hyper.learning_rate, **numbers}  # fmt: skip
             lines = tuple((arm, seed) for arm in ARMS for seed in range(numbers["seeds"]))
-            found.append(Job(f"{task}, {encoder}", "all arms", lines, partial(_run, task, encoder, numbers), told))
+            found.append(
+                Job(f"{task}, {encoder}", "all arms", lines, partial(_run, task, encoder, numbers), told)
+            )
             for split in range(numbers["splits"]):
                 lines = tuple((arm, split) for arm in HONEST_ARMS)
                 run = partial(_honest, task, encoder, numbers, split)
@@ -67,7 +69,10 @@ def jobs(scale: Scale) -> list[Job]:
 def scores(task: str, truth: FloatArray, outputs: FloatArray) -> dict[str, float]:
     """The metrics of a task in per cent; outputs are probabilities, or values for STS-B."""
     if task == "STS-B":
-        return {"spearman": 100 * float(stats.spearmanr(truth, outputs)[0]), "pearson": 100 * float(stats.pearsonr(truth, outputs)[0])}
+        return {
+            "spearman": 100 * float(stats.spearmanr(truth, outputs)[0]),
+            "pearson": 100 * float(stats.pearsonr(truth, outputs)[0]),
+        }
     found = {"accuracy": 100 * float(((outputs > 0.5) == truth).mean())}
     if task == "MRPC":
         found["f1"] = 100 * float(f1_score(truth, outputs > 0.5))
@@ -77,7 +82,13 @@ def scores(task: str, truth: FloatArray, outputs: FloatArray) -> dict[str, float
 def _weights(task: str, X: FloatArray, y: FloatArray, hyper: Row) -> FloatArray:
     kind = "regression" if task == "STS-B" else "classification"
     return steep.sample_weights(
-        X, y, n_neighbors=hyper.k, weight_ratio=hyper.m, method="max", embedding=None, task=kind  # type: ignore[arg-type]
+        X,
+        y,
+        n_neighbors=hyper.k,
+        weight_ratio=hyper.m,
+        method="max",
+        embedding=None,
+        task=kind,  # type: ignore[arg-type]
     )
 
 
@@ -101,7 +112,10 @@ def _run(task: str, encoder: str, numbers: dict[str, Any], context: Context) -> 
 
 def _honest(task: str, encoder: str, numbers: dict[str, Any], split: int, context: Context) -> Results:
     data, hyper = context.data.glue(task, encoder), row(ROWS[task])
-    X, y = np.vstack([data.x_train, data.x_test]).astype(np.float64), np.concatenate([data.y_train, data.y_test])
+    X, y = (
+        np.vstack([data.x_train, data.x_test]).astype(np.float64),
+        np.concatenate([data.y_train, data.y_test]),
+    )
     parts = train_test_split(X, y, test_size=0.2, random_state=split)
     scaler = StandardScaler().fit(parts[0])
     train, test = scaler.transform(parts[0]), scaler.transform(parts[1])
@@ -116,7 +130,9 @@ def _honest(task: str, encoder: str, numbers: dict[str, Any], split: int, contex
         "VBSW": clone(model).fit(train, parts[2], sample_weight=weight),
         "VarianceWeightedCV": chosen.fit(train, parts[2]),
     }
-    return {(arm, split): scores(task, parts[3], _outputs(task, found, test)) for arm, found in fitted.items()}
+    return {
+        (arm, split): scores(task, parts[3], _outputs(task, found, test)) for arm, found in fitted.items()
+    }
 
 
 def _outputs(task: str, model: Any, X: FloatArray) -> FloatArray:
@@ -126,8 +142,16 @@ def _outputs(task: str, model: Any, X: FloatArray) -> FloatArray:
 
 def summarize(lines: Lines) -> Section:
     """The paper's ten figures, by encoder, and the honest gains."""
-    encoders = [e for e in ENCODERS if lines.seeds(f"RTE, {e}", "VBSW") or lines.seeds(f"MRPC, {e}", "VBSW") or lines.seeds(f"STS-B, {e}", "VBSW")]
-    claims = [_claim(lines, task, metric, encoder) for encoder in encoders or ENCODERS[:1] for task, metric in PAPER]
+    encoders = [
+        e
+        for e in ENCODERS
+        if lines.seeds(f"RTE, {e}", "VBSW")
+        or lines.seeds(f"MRPC, {e}", "VBSW")
+        or lines.seeds(f"STS-B, {e}", "VBSW")
+    ]
+    claims = [
+        _claim(lines, task, metric, encoder) for encoder in encoders or ENCODERS[:1] for task, metric in PAPER
+    ]
     return Section(claims, [_table(lines, encoder) for encoder in encoders])
 
 
@@ -137,12 +161,20 @@ def _table(lines: Lines, encoder: str) -> str:
         for suffix, arms in (("", ARMS), (", repeated splits", HONEST_ARMS)):
             experiment = f"{task}, {encoder}{suffix}"
             for arm in arms:
-                gain = lines.gain(experiment, "equal weights", arm, metric) if arm != "equal weights" else None
+                gain = (
+                    lines.gain(experiment, "equal weights", arm, metric) if arm != "equal weights" else None
+                )
                 rows.append([f"{task} {metric}", "new splits" if suffix else "validation split, starts vary", arm,
                              show(lines.summary(experiment, arm, metric), digits=4), show_gain(gain) if gain else ""])  # fmt: skip
     numbers = lines.settings(f"RTE, {encoder}")
-    told = f"{numbers['seeds']} starts, {numbers['epochs']} epochs; data {numbers['data']}" if numbers else "not run"
-    return f"**Encoder {encoder}**: {told}\n\n" + markdown(["task", "protocol", "arm", "best, mean ± se", "gain over equal weights"], rows)
+    told = (
+        f"{numbers['seeds']} starts, {numbers['epochs']} epochs; data {numbers['data']}"
+        if numbers
+        else "not run"
+    )
+    return f"**Encoder {encoder}**: {told}\n\n" + markdown(
+        ["task", "protocol", "arm", "best, mean ± se", "gain over equal weights"], rows
+    )
 
 
 def _claim(lines: Lines, task: str, metric: str, encoder: str) -> Claim:

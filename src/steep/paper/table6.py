@@ -78,8 +78,21 @@ def _run(noise: int, numbers: dict[str, Any], seed: int, grid: dict[str, Any], c
 
 def summarize(lines: Lines) -> Section:
     """One claim and one table a noise level."""
-    numbers = next((lines.settings(f"noise {noise} %") for noise in NOISE if lines.settings(f"noise {noise} %")), None)
-    told = f"{numbers['n_train']} training pictures, {numbers['epochs']} epochs, {numbers['heads']} heads; data {numbers['data']}" if numbers else "not run"
-    claims = [head_claim(lines, f"CIFAR-10, {noise} % of labels wrong", f"noise {noise} %", *PAPER[noise]) for noise in NOISE]
-    tables = [f"**noise {noise} %**: {told}\n\n" + head_table(lines, f"noise {noise} %") for noise in NOISE if lines.seeds(f"noise {noise} %", "original")]
+    numbers = next(
+        (lines.settings(f"noise {noise} %") for noise in NOISE if lines.settings(f"noise {noise} %")), None
+    )
+    told = (
+        f"{numbers['n_train']} training pictures, {numbers['epochs']} epochs, {numbers['heads']} heads; data {numbers['data']}"
+        if numbers
+        else "not run"
+    )
+    claims = [
+        head_claim(lines, f"CIFAR-10, {noise} % of labels wrong", f"noise {noise} %", *PAPER[noise])
+        for noise in NOISE
+    ]
+    tables = [
+        f"**noise {noise} %**: {told}\n\n" + head_table(lines, f"noise {noise} %")
+        for noise in NOISE
+        if lines.seeds(f"noise {noise} %", "original")
+    ]
     return Section(claims, tables)

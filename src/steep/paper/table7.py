@@ -47,9 +47,20 @@ def jobs(scale: Scale) -> list[Job]:
     """One job a seed: TCL needs the plain network of the same seed as its teacher."""
     numbers = SETTINGS[scale]
     told = {**describe(scale), **numbers, "m": row("cifar10").m, "k": row("cifar10").k}
-    lines = [(f"{training}, {head}", seed) for seed in range(numbers["networks"]) for training in TRAININGS for head in HEADS]
+    lines = [
+        (f"{training}, {head}", seed)
+        for seed in range(numbers["networks"])
+        for training in TRAININGS
+        for head in HEADS
+    ]
     return [
-        Job("cifar10", f"network {seed}", tuple(line for line in lines if line[1] == seed), partial(_run, numbers, seed), told)
+        Job(
+            "cifar10",
+            f"network {seed}",
+            tuple(line for line in lines if line[1] == seed),
+            partial(_run, numbers, seed),
+            told,
+        )
         for seed in range(numbers["networks"])
     ]
 
@@ -62,14 +73,18 @@ def _run(numbers: dict[str, Any], seed: int, context: Context) -> Results:
     for training in TRAININGS:
         curriculum = _curriculum(training, numbers, parts.train, teacher)
         recipe = Recipe("resnet20", numbers["epochs"], BATCH, LEARNING_RATE, False, False, seed, training)
-        network = train_network(recipe, *parts.train, context.cache, curriculum=curriculum, progress=context.progress)
+        network = train_network(
+            recipe, *parts.train, context.cache, curriculum=curriculum, progress=context.progress
+        )
         teacher = network if teacher is None else teacher
         found = study_network(network, parts.train, parts.held_out, parts.test, plan)
         results |= {(f"{training}, {head}", seed): found[head] for head in HEADS}
     return results
 
 
-def _curriculum(training: str, numbers: dict[str, Any], train: tuple[Tensor, Tensor], teacher: nn.Module | None) -> Curriculum:
+def _curriculum(
+    training: str, numbers: dict[str, Any], train: tuple[Tensor, Tensor], teacher: nn.Module | None
+) -> Curriculum:
     n = len(train[1])
     if training == "AB":
         return ActiveBias(n, BATCH, burn_in=numbers["burn_in"])
@@ -77,7 +92,9 @@ def _curriculum(training: str, numbers: dict[str, Any], train: tuple[Tensor, Ten
         from steep.nn import project
 
         features = project(teacher, train[0], progress=False).features
-        return TransferCurriculum(easiest_first(features, train[1].numpy()), BATCH, step_length=numbers["step_length"])
+        return TransferCurriculum(
+            easiest_first(features, train[1].numpy()), BATCH, step_length=numbers["step_length"]
+        )
     return Curriculum(n, BATCH)
 
 
@@ -102,20 +119,45 @@ def _table(lines: Lines) -> str:
     for training in TRAININGS:
         start = _scores(lines, training, "original")
         for head in HEADS:
-            gpm = gain_per_model(start, _scores(lines, training, head, "best")) if head != "original" and len(start) else []
-            gain = lines.gain("cifar10", f"{training}, original", f"{training}, {head}", "accuracy") if head != "original" else None
+            gpm = (
+                gain_per_model(start, _scores(lines, training, head, "best"))
+                if head != "original" and len(start)
+                else []
+            )
+            gain = (
+                lines.gain("cifar10", f"{training}, original", f"{training}, {head}", "accuracy")
+                if head != "original"
+                else None
+            )
             rows.append([f"{training}, {head}", _told(_scores(lines, training, head)), _told(gpm) if head != "original" else "",
                          show_gain(gain) if head != "original" else ""])  # fmt: skip
-    told = f"{numbers['networks']} networks each, {numbers['epochs']} epochs on {numbers['n_train']} pictures, {numbers['heads']} heads; data {numbers['data']}" if numbers else "not run"
-    return f"{told}\n\n" + markdown(["network, head", "accuracy: best, mean ± se", "gain per model (best head on the test set)", "honest gain (mean of heads)"], rows)
+    told = (
+        f"{numbers['networks']} networks each, {numbers['epochs']} epochs on {numbers['n_train']} pictures, {numbers['heads']} heads; data {numbers['data']}"
+        if numbers
+        else "not run"
+    )
+    return f"{told}\n\n" + markdown(
+        [
+            "network, head",
+            "accuracy: best, mean ± se",
+            "gain per model (best head on the test set)",
+            "honest gain (mean of heads)",
+        ],
+        rows,
+    )
 
 
 def _claim(lines: Lines, training: str) -> Claim:
     paper = PAPER[training]
-    start, best = _scores(lines, training, "original"), _scores(lines, training, "VBSW", "best") if lines.seeds("cifar10", f"{training}, VBSW") else []
+    start, best = (
+        _scores(lines, training, "original"),
+        _scores(lines, training, "VBSW", "best") if lines.seeds("cifar10", f"{training}, VBSW") else [],
+    )
     title = f"VBSW raises the accuracy of {training} training"
     if not len(start) or not len(best):
-        return Claim(title, f"{paper[0]} → {paper[1]}; gain per model {paper[2]}", "not run", "not run", "not run")
+        return Claim(
+            title, f"{paper[0]} → {paper[1]}; gain per model {paper[2]}", "not run", "not run", "not run"
+        )
     gpm = gain_per_model(start, best)
     honest = lines.gain("cifar10", f"{training}, equal-weight head", f"{training}, VBSW", "accuracy")
     return Claim(
@@ -126,10 +168,16 @@ def _claim(lines: Lines, training: str) -> Claim:
 
 def _synergy(lines: Lines) -> Claim:
     """Gain on TCL networks minus gain on plain ones, for the equal-weight head and for VBSW − equal weights."""
-    title, paper = "TCL makes features particularly suited to VBSW", "gain per model 1.26 on TCL, 0.40 on vanilla"
+    title, paper = (
+        "TCL makes features particularly suited to VBSW",
+        "gain per model 1.26 on TCL, 0.40 on vanilla",
+    )
     if len(_scores(lines, "TCL", "original")) < 2:
         return Claim(title, paper, "not run", "not run", "not run")
-    gained = {t: {h: _scores(lines, t, h) - _scores(lines, t, "original") for h in HEADS[1:]} for t in ("vanilla", "TCL")}
+    gained = {
+        t: {h: _scores(lines, t, h) - _scores(lines, t, "original") for h in HEADS[1:]}
+        for t in ("vanilla", "TCL")
+    }
     retraining = paired_interval(gained["vanilla"]["equal-weight head"], gained["TCL"]["equal-weight head"])
     extra = {t: gained[t]["VBSW"] - gained[t]["equal-weight head"] for t in gained}
     weights = paired_interval(extra["vanilla"], extra["TCL"])

@@ -175,7 +175,9 @@ def _altered(batch: Tensor, generator: torch.Generator) -> Tensor:
     return padded[torch.arange(n)[:, None, None, None], channels, rows, columns]
 
 
-def _save(path: Path, told: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum) -> None:
+def _save(
+    path: Path, told: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum
+) -> None:
     tensors = {f"network.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"moments.{number}.{name}": value.contiguous() for name, value in moments.items()}
@@ -184,14 +186,18 @@ def _save(path: Path, told: dict[str, str], network: nn.Module, optimizer: torch
     write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=told))
 
 
-def _load(path: Path, told: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum) -> int:
+def _load(
+    path: Path, told: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum
+) -> int:
     """Take up a checkpoint; returns the epochs it has done."""
     try:
         with safe_open(path, framework="pt") as file:
             kept = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise StorageError(f"{path} is not a checkpoint ({error}); need one written by steep; delete it") from error
+        raise StorageError(
+            f"{path} is not a checkpoint ({error}); need one written by steep; delete it"
+        ) from error
     differ = [name for name in told if kept.get(name) != told[name]]
     if differ or not kept.get("epoch", "").isdigit():
         raise StorageError(

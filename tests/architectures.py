@@ -126,7 +126,8 @@ def snapshot(network):
         {key: value.clone() for key, value in network.state_dict().items()},
         [module.training for module in network.modules()],
         [parameter.requires_grad for parameter in network.parameters()],
-        [len(module._forward_hooks) for module in network.modules()],
+        [id(buffer) for buffer in network.buffers()],
+        [(len(module._forward_hooks), len(module._forward_pre_hooks)) for module in network.modules()],
         torch.get_rng_state(),
     )
 
@@ -138,4 +139,4 @@ def assert_untouched(before, network):
     assert torch.equal(rng, new_rng)
     assert state.keys() == new_state.keys()
     for key in state:
-        torch.testing.assert_close(state[key], new_state[key], rtol=0, atol=0)
+        torch.testing.assert_close(state[key], new_state[key], rtol=0, atol=0, equal_nan=True)

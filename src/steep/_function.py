@@ -1,4 +1,8 @@
-"""Calling the user's function: once for all points or point by point, its answers checked."""
+"""Calling the user's function: once for all points or point by point, its answers checked.
+
+A function is given a copy of the points, never the arrays steep goes on working with: what it does to them
+stays with it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from steep._validation import FloatArray
+from steep._validation import FloatArray, check_flag, shown
 from steep.exceptions import FunctionError, InputTypeError
 
 Function = Callable[[Any], Any]
@@ -20,20 +24,54 @@ def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> F
     ``(n_samples,)`` or ``(n_samples, n_outputs)``; otherwise it is called once for each row and may
     return a number or a vector.
     """
-    if not callable(function):
-        raise InputTypeError(f"function is a {type(function).__name__}; need a callable of X")
-    if vectorized:
-        values = _function_values(function(X))
+    check_function(function)
+    if check_flag(vectorized, name="vectorized"):
+        values = function_values(function(X.copy()), "function")
         if values.ndim not in (1, 2) or values.shape[0] != len(X):
             raise FunctionError(
                 f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
                 f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
             )
     else:
-        values = _stack_rows([_function_values(function(x)) for x in X])
+        values = _stack_rows([function_values(function(x.copy()), "function") for x in X])
+    if values.size == 0:
+        raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one a point")
     values = values.reshape(len(X), -1)
     _check_function_finite(values, X)
     return values
+
+
+def check_function(function: Any, *, name: str = "function", of: str = "X") -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise InputTypeError(f"{name} is a {type(function).__name__}; need a callable of {of}")
+
+
+def function_values(raw: Any, name: str) -> FloatArray:
+    """What a caller's function returned, as an array of float64."""
+    try:
+        values = np.asarray(raw)
+        if values.dtype.kind in "cmM":
+            raise TypeError(f"dtype {values.dtype}")
+        if isinstance(raw, np.ma.MaskedArray):
+            values = np.ma.filled(raw.astype(np.float64), np.nan)
+        return values.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise FunctionError(
+            f"{name} returned a {type(raw).__name__} that is not an array of numbers ({shown(error)}); need "
+            "real numbers"
+        ) from error
+
+
+def check_variation(variation: FloatArray) -> FloatArray:
+    """Refuse variation that is too large for a float: squares reach further than the values they are of."""
+    bad = np.flatnonzero(~np.isfinite(variation))
+    if bad.size:
+        raise FunctionError(
+            f"variation is too large for a float at {bad.size} of {len(variation)} points, first at row {bad[0]}; need "
+            "smaller values; scale the function or lower epsilon"
+        )
+    return variation
 
 
 def _stack_rows(rows: list[FloatArray]) -> FloatArray:
@@ -46,25 +84,15 @@ def _stack_rows(rows: list[FloatArray]) -> FloatArray:
     return np.stack([row.reshape(-1) for row in rows])
 
 
-def _function_values(raw: Any) -> FloatArray:
-    try:
-        return np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise FunctionError(
-            f"function returned a {type(raw).__name__} that is not an array of numbers ({error}); "
-            "need real numbers"
-        ) from error
-
-
 def _check_function_finite(values: FloatArray, X: FloatArray) -> None:
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if bad.size:
-        shown = ", ".join(_format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
+        places = ", ".join(_format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
         raise FunctionError(
-            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {shown}; need finite "
-            "values; shrink the bounds or mend the function there"
+            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; need finite "
+            "values; shrink the bounds or fix the function there"
         )
 
 
 def _format_point(x: FloatArray) -> str:
-    return "(" + ", ".join(f"{value:.6g}" for value in x) + ")"
+    return "(" + ", ".join(f"{value:.6g}" for value in x[:8]) + (", …)" if len(x) > 8 else ")")

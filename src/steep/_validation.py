@@ -56,15 +56,24 @@ def check_vector(values: Any, *, name: str, n_samples: int, minimum: float | Non
     return vector
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> FloatArray:
+def count_values(values: Any, *, name: str) -> int:
+    """How many numbers a caller passed, at least one."""
+    try:
+        n_values = np.asarray(values).size
+    except ValueError as error:
+        raise InputError(f"{name} is ragged ({error}); need a vector of numbers") from error
+    if n_values == 0:
+        raise InputError(f"{name} is empty; need at least one value")
+    return n_values
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int, *, name: str = "sample_weight") -> FloatArray:
     """Return a caller's weights, ≥ 0 and not all zero; ones when there are none."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weights = check_vector(sample_weight, name="sample_weight", n_samples=n_samples, minimum=0.0)
+    weights = check_vector(sample_weight, name=name, n_samples=n_samples, minimum=0.0)
     if not weights.any():
-        raise InputError(
-            "sample_weight is zero everywhere; need at least one positive weight; check its source"
-        )
+        raise InputError(f"{name} is zero everywhere; need at least one positive weight; check its source")
     return weights
 
 
@@ -86,12 +95,12 @@ def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
     """Return ``value`` as an int that is at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         raise InputTypeError(
-            f"{name}={_shown(value)} is a {type(value).__name__}; need a whole number ≥ {minimum}"
+            f"{name}={shown(value)} is a {type(value).__name__}; need a whole number ≥ {minimum}"
         )
     number = int(value)
     if not minimum <= number <= _LARGEST:
         size = "small" if number < minimum else "large"
-        raise InputError(f"{name}={_shown(value)} is too {size}; need a whole number ≥ {minimum}")
+        raise InputError(f"{name}={shown(value)} is too {size}; need a whole number ≥ {minimum}")
     return number
 
 
@@ -100,7 +109,7 @@ def check_real(
 ) -> float:
     """Return ``value`` as a finite float within ``(above, ∞) ∩ [minimum, maximum]``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"{name}={_shown(value)} is a {type(value).__name__}; need a number")
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need a number")
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond all floats is out of any range
@@ -110,7 +119,7 @@ def check_real(
             f"{sign} {x:g}" for sign, x in ((">", above), ("≥", minimum), ("≤", maximum)) if np.isfinite(x)
         ]
         raise InputError(
-            f"{name}={_shown(value)} is out of range; need a finite number {' and '.join(limits)}".rstrip()
+            f"{name}={shown(value)} is out of range; need a finite number {' and '.join(limits)}".rstrip()
         )
     return number
 
@@ -118,8 +127,15 @@ def check_real(
 def check_choice(value: Any, *, name: str, choices: tuple[Any, ...]) -> Any:
     """Return ``value`` when it is one of ``choices``."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise InputError(f"{name}={_shown(value)} is unknown; need one of {', '.join(map(repr, choices))}")
+        raise InputError(f"{name}={shown(value)} is unknown; need one of {', '.join(map(repr, choices))}")
     return value
+
+
+def check_flag(value: Any, *, name: str) -> bool:
+    """Return ``value`` as a bool; only True and False are flags."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need True or False")
+    return bool(value)
 
 
 def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
@@ -131,7 +147,7 @@ def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
         )
     if not (np.isfinite(vector).all() and (vector > 0).all()):
         raise InputError(
-            f"epsilon={_shown(epsilon)} is out of range; need variances > 0; use the squared size of the "
+            f"epsilon={shown(epsilon)} is out of range; need variances > 0; use the squared size of the "
             "neighbourhood that matters"
         )
     return np.broadcast_to(vector, (n_features,)).copy()
@@ -146,7 +162,7 @@ def check_generator(random_state: Seed) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     raise InputTypeError(
-        f"random_state={_shown(random_state)} is a {type(random_state).__name__}; need None, a whole number, "
+        f"random_state={shown(random_state)} is a {type(random_state).__name__}; need None, a whole number, "
         "or a numpy Generator or RandomState"
     )
 
@@ -185,7 +201,7 @@ def _refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value as an error shows it: short, and on one line."""
     try:
         text = " ".join(repr(value).split())

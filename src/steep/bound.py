@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._validation import check_choice, check_points, check_real, check_vector
-from steep.exceptions import InputError
+from steep._validation import check_choice, check_points, check_real, check_vector, count_values
+from steep.exceptions import InputError, InputTypeError
 
 CONSTANTS = {"any": 1 / 3, "centred": 1 / 4, "exact": 1 / 12}
 
@@ -55,7 +55,7 @@ def generalization_bound(
     >>> generalization_bound([3.0, 0.0], [0.5, 0.5], 1.0, constant="centred")
     0.53125
     """
-    n_samples = np.size(derivative)
+    n_samples = count_values(derivative, name="derivative")
     slopes = np.abs(check_vector(derivative, name="derivative", n_samples=n_samples))
     sizes = check_vector(cell_sizes, name="cell_sizes", n_samples=n_samples, minimum=0.0)
     if sizes.sum() > 1 + 1e-9:
@@ -65,7 +65,13 @@ def generalization_bound(
         )
     lipschitz = check_real(lipschitz, name="lipschitz", minimum=0.0)
     check_choice(constant, name="constant", choices=tuple(CONSTANTS))
-    return float(CONSTANTS[constant] * np.sum((slopes + lipschitz) ** 2 * sizes**3))
+    with np.errstate(over="ignore"):
+        bound = float(CONSTANTS[constant] * np.sum((slopes + lipschitz) ** 2 * sizes**3))
+    if not np.isfinite(bound):
+        raise InputError(
+            f"the bound is too large for a float: slopes up to {slopes.max():g} and lipschitz={lipschitz:g}; scale f"
+        )
+    return bound
 
 
 def lipschitz_constant(weights: Iterable[Any], *, activation: str = "relu") -> float:
@@ -84,6 +90,10 @@ def lipschitz_constant(weights: Iterable[Any], *, activation: str = "relu") -> f
     6.0
     """
     check_choice(activation, name="activation", choices=tuple(ACTIVATIONS))
+    # A sparse matrix and an array without dimensions say they can be iterated over, and cannot.
+    hollow = hasattr(weights, "toarray") or getattr(weights, "shape", None) == ()
+    if hollow or not isinstance(weights, Iterable):
+        raise InputTypeError(f"weights is a {type(weights).__name__}; need a list of weight matrices")
     norms = [float(np.linalg.norm(check_points(w, name="weights"), ord=2)) for w in weights]
     if not norms:
         raise InputError("weights is empty; need at least one weight matrix")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from steep._validation import FloatArray, check_real, check_vector
+from steep._validation import FloatArray, check_real, check_vector, count_values
 from steep.exceptions import InputError
 
 
@@ -90,8 +90,7 @@ def gain_per_model(baseline: Any, improved: Any) -> FloatArray:
         Scores after re-training; with several repeats the best counts, as in Table 4, which is a
         choice on the very data the score is measured on. Pass one score a model for an honest gain.
     """
-    start = np.asarray(baseline, dtype=np.float64)
-    after = np.asarray(improved, dtype=np.float64)
+    start, after = _numbers(baseline, "baseline"), _numbers(improved, "improved")
     if start.ndim != 1 or after.shape[:1] != start.shape or after.ndim > 2 or not after.size:
         raise InputError(
             f"baseline has shape {start.shape} and improved {after.shape}; need (n_models,) and (n_models,) or "
@@ -134,15 +133,21 @@ def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Int
     return mean_interval(second - first, confidence=confidence)
 
 
+def _numbers(values: Any, name: str) -> FloatArray:
+    """Finite numbers of any shape."""
+    n_values = count_values(values, name=name)
+    return check_vector(np.ravel(values), name=name, n_samples=n_values).reshape(np.shape(values))
+
+
 def _sample(scores: Any, name: str) -> FloatArray:
-    values = check_vector(scores, name=name, n_samples=np.size(scores))
+    values = check_vector(scores, name=name, n_samples=count_values(scores, name=name))
     if values.size < 2:
         raise InputError(f"{name} has {values.size} value; need at least 2 repeats for an interval; run more")
     return values
 
 
 def _difference(y_true: Any, y_pred: Any) -> FloatArray:
-    true, predicted = np.asarray(y_true, dtype=np.float64), np.asarray(y_pred, dtype=np.float64)
+    true, predicted = _numbers(y_true, "y_true"), _numbers(y_pred, "y_pred")
     if true.shape != predicted.shape or true.ndim not in (1, 2) or not true.size:
         raise InputError(
             f"y_true has shape {true.shape} and y_pred {predicted.shape}; need the same (n_samples,) or "
@@ -157,6 +162,6 @@ def _difference(y_true: Any, y_pred: Any) -> FloatArray:
 
 
 def _paired_differences(error_baseline: Any, error_new: Any) -> FloatArray:
-    n = np.size(error_baseline)
+    n = count_values(error_baseline, name="error_baseline")
     baseline = check_vector(error_baseline, name="error_baseline", n_samples=n)
     return baseline - check_vector(error_new, name="error_new", n_samples=n)

@@ -28,9 +28,13 @@ from steep._validation import (
     check_points,
     check_real,
     check_sample_weight,
+    check_vector,
+    count_values,
 )
 from steep.exceptions import InputError
 
+# Numbers drawn at once: 2^34 doubles are 128 GiB.
+_MOST_NUMBERS = 2**34
 # As in scikit-learn: keeps an empty component from dividing by zero.
 _TINY = 10 * np.finfo(np.float64).eps
 
@@ -112,10 +116,11 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         points, shares = self._check_data(X, sample_weight)
         generator = check_generator(self.random_state)
         best = None
-        for _ in range(check_count(self.n_init, name="n_init")):
-            run = self._run(points, shares, self._start(points, shares, generator))
-            if best is None or run[1] > best[1]:
-                best = run
+        with np.errstate(over="ignore", invalid="ignore"):  # covariances that are not finite are refused
+            for _ in range(check_count(self.n_init, name="n_init")):
+                run = self._run(points, shares, self._start(points, shares, generator))
+                if best is None or run[1] > best[1]:
+                    best = run
         assert best is not None
         self._fitted, self.lower_bound_, self.n_iter_, self.converged_ = best
         self.weights_, self.means_, self.covariances_, _ = self._fitted
@@ -125,7 +130,12 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         """Log-density of each point."""
         check_is_fitted(self)
         points = check_points(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        if points.shape[1] != self.n_features_in_:
+            raise InputError(  # in the words scikit-learn's checks look for
+                f"X has {points.shape[1]} features, but WeightedGaussianMixture is expecting {self.n_features_in_} "
+                "features as input; pass the inputs of fit"
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)  # only compares the names
         density: FloatArray = logsumexp(_log_joint(points, self._fitted), axis=1)
         return density
 
@@ -137,6 +147,8 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         """Draw points from the mixture; ``random_state`` overrides the estimator's own seed."""
         check_is_fitted(self)
         n_samples = check_count(n_samples, name="n_samples")
+        if n_samples * self.means_.size > _MOST_NUMBERS:
+            raise InputError(f"n_samples={n_samples} are too many to hold in memory; draw in parts")
         generator = check_generator(self.random_state if random_state is None else random_state)
         component = generator.choice(len(self.weights_), size=n_samples, p=self.weights_)
         noise = generator.standard_normal((n_samples, self.means_.shape[1]))
@@ -167,15 +179,24 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         means = check_points(self.means_init, name="means_init", n_features=points.shape[1])
         if len(means) != self.n_components:
             raise InputError(f"means_init has {len(means)} rows; need n_components={self.n_components}")
-        weights = (
-            np.full(len(means), 1.0) if self.weights_init is None else np.asarray(self.weights_init, float)
-        )
+        weights = check_sample_weight(self.weights_init, len(means), name="weights_init")
+        if not weights.all():
+            raise InputError(
+                f"weights_init[{int(weights.argmin())}] is 0; need weights > 0; lower n_components"
+            )
         if self.covariances_init is None:
             pooled = _m_step(points, shares, np.ones((len(points), 1)), reg).covariances[0]
             covariances = np.repeat(pooled[None], len(means), axis=0)
         else:
-            covariances = np.asarray(self.covariances_init, dtype=np.float64)
+            covariances = self._check_covariances(len(means), points.shape[1])
         return _Parameters(weights / weights.sum(), means, covariances, _cholesky(covariances))
+
+    def _check_covariances(self, n_components: int, n_features: int) -> FloatArray:
+        name, shape = "covariances_init", (n_components, n_features, n_features)
+        n_values = count_values(self.covariances_init, name=name)
+        if np.shape(self.covariances_init) != shape:
+            raise InputError(f"{name} has shape {np.shape(self.covariances_init)}; need {shape}")
+        return check_vector(np.ravel(self.covariances_init), name=name, n_samples=n_values).reshape(shape)
 
     def _run(
         self, points: FloatArray, shares: FloatArray, start: _Parameters
@@ -222,6 +243,8 @@ def _log_joint(points: FloatArray, parameters: _Parameters) -> FloatArray:
 
 
 def _cholesky(covariances: FloatArray) -> FloatArray:
+    if not np.isfinite(covariances).all():
+        raise InputError("X is spread too far for its squares to be floats; scale the inputs")
     try:
         return np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError as error:

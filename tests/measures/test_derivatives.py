@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from steep.exceptions import FunctionError
+from steep import Box, SteepError
+from steep.exceptions import FunctionError, InputError
 from steep.measures.derivatives import FiniteDifferences
 from steep.measures.multi_index import multi_indices
 
@@ -98,4 +99,58 @@ def test_a_function_whose_size_changes_is_refused():
 
 def test_a_function_that_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match="function is a int"):
-        FiniteDifferences(3)([[0.5]], np.array([[1]]))
+        FiniteDifferences(3)
+
+
+def test_nodes_are_never_where_the_constraint_says_no():
+    box = Box([(0, 1)] * 2, constraint=lambda X: X.sum(axis=1) <= 1)
+
+    def strict(X):
+        assert box.contains(X).all()
+        return X[:, 0] * X[:, 1]
+
+    X = np.array([[0.0, 1.0], [0.5, 0.5], [0.2, 0.2], [1.0, 0.0]])
+    partials = FiniteDifferences(strict, bounds=box)(X, multi_indices(2, 2))
+    np.testing.assert_allclose(partials[:2, :, 0], [X[:, 1], X[:, 0]], atol=2e-3)
+    np.testing.assert_allclose(partials[3, :, 0], 1, rtol=1e-4)
+
+
+def test_a_constraint_without_room_for_a_stencil_says_so():
+    thread = Box([(0, 1)] * 2, constraint=lambda X: X[:, 0] == 0.5)
+    with pytest.raises(InputError, match="leaves no room for finite differences around 1 of 1 points"):
+        FiniteDifferences(polynomial, bounds=thread)([[0.5, 0.5]], multi_indices(2, 1))
+
+
+@pytest.mark.parametrize("order", [4, 13, 30])
+def test_stencils_of_any_order_fit_into_the_box(order):
+    seen = []
+    FiniteDifferences(lambda X: seen.append(X) or X[:, 0], bounds=[(2, 3)])(
+        [[2.0], [2.9]], np.array([[order]])
+    )
+    assert seen[0].min() >= 2
+    assert seen[0].max() <= 3
+
+
+def test_large_stencils_are_evaluated_in_parts():
+    sizes = []
+    d = FiniteDifferences(lambda X: sizes.append(len(X)) or X[:, 0] * X[:, 1], bounds=[(0, 1)] * 60)
+    X = np.full((40, 60), 0.5)
+    X[:, 0] = np.linspace(0.1, 0.9, 40)
+    partials = d(X, multi_indices(60, 2))
+    assert len(sizes) > 1
+    assert sum(sizes) == d.n_evaluations == 40 * (1 + 2 * 60 + 2 * 60 * 59)
+    np.testing.assert_allclose(partials[1, :, 0], X[:, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "k", [[[0]], [[-1]], [[1.0]], [1], [[1, 0]], np.empty((0, 1), dtype=int), [["a"]], None, [[10**6, 10**6]]]
+)
+def test_multi_indices_of_the_wrong_kind_are_refused(k):
+    with pytest.raises((InputError, TypeError)) as caught:
+        FiniteDifferences(np.sin, bounds=[(0, 1)])([[0.5]], k)
+    assert isinstance(caught.value, SteepError)
+
+
+def test_stencils_of_too_many_terms_are_refused():
+    with pytest.raises(InputError, match="lower order, pass derivatives or use perturbation_variance"):
+        FiniteDifferences(np.sin)(np.ones((1, 3)), multi_indices(3, 30))

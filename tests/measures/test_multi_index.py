@@ -31,3 +31,18 @@ def test_order_below_one_is_refused(order):
 def test_order_that_is_no_whole_number_is_refused():
     with pytest.raises(TypeError, match=r"order=2\.0 is a float"):
         multi_indices(2, 2.0)
+
+
+@pytest.mark.parametrize(("n_features", "order"), [(1000, 2), (10, 60), (3, 99)])
+def test_more_derivatives_than_can_be_taken_are_refused_with_their_number(n_features, order):
+    count = f"{comb(n_features + order, order) - 1:.6g}".replace("+", r"\+")
+    with pytest.raises(
+        ValueError, match=rf"takes {count} derivatives; need at most 100000; lower order, or use"
+    ):
+        multi_indices(n_features, order)
+
+
+@pytest.mark.parametrize("order", [101, 10**6])
+def test_an_order_beyond_all_use_is_refused(order):
+    with pytest.raises(ValueError, match=rf"order={order} is too large; need at most 100"):
+        multi_indices(1, order)

@@ -3,7 +3,7 @@ import pytest
 
 import oracle
 from steep import perturbation_variance, taylor_variation
-from steep.exceptions import FunctionError, InputError
+from steep.exceptions import FunctionError, InputError, InputTypeError
 
 
 def cubic_partials(X, multi_indices):
@@ -125,3 +125,70 @@ def test_derivatives_that_are_not_finite_are_refused():
 def test_something_to_differentiate_is_needed():
     with pytest.raises(InputError, match="function is None and derivatives is None"):
         taylor_variation(None, X)
+
+
+@pytest.mark.parametrize("derivatives", [5, "exact", [1.0]])
+def test_derivatives_that_cannot_be_called_are_refused(derivatives):
+    with pytest.raises(InputTypeError, match=r"derivatives is a .*; need a callable of \(X, multi_indices\)"):
+        taylor_variation(None, X, derivatives=derivatives)
+
+
+@pytest.mark.parametrize(
+    "answer", ["text", None, [[1.0], [1.0, 2.0]], 1j * np.ones((5, 9)), np.ones((5, 9, 0))]
+)
+def test_derivatives_that_are_no_numbers_are_refused(answer):
+    with pytest.raises(FunctionError, match="derivatives returned"):
+        taylor_variation(None, X, derivatives=lambda X, k: answer)
+
+
+def test_derivatives_cannot_change_the_points():
+    def greedy(X, k):
+        X *= 0
+        k *= 0
+        return np.ones((len(k), len(X), 1))
+
+    points = X.copy()
+    changed = taylor_variation(None, points, derivatives=greedy)
+    np.testing.assert_array_equal(points, X)
+    np.testing.assert_allclose(
+        changed, taylor_variation(None, X, derivatives=lambda X, k: np.ones((5, 9, 1)))
+    )
+
+
+def test_a_function_cannot_change_the_points():
+    def greedy(X):
+        values = cubic(X)
+        X *= 0
+        return values
+
+    np.testing.assert_array_equal(taylor_variation(greedy, X), taylor_variation(cubic, X))
+
+
+def test_variation_too_large_for_a_float_is_refused():
+    with pytest.raises(FunctionError, match="variation is too large for a float at 9 of 9 points"):
+        taylor_variation(lambda X: 1e200 * X[:, 0], X)
+
+
+def test_bounds_must_fit_the_inputs():
+    with pytest.raises(InputError, match="X has 2 columns, need 3"):
+        taylor_variation(cubic, X, bounds=[(0, 1)] * 3)
+
+
+@pytest.mark.parametrize(("n_features", "order", "count"), [(1000, 1, 1000), (50, 2, 1325), (1, 60, 60)])
+def test_many_inputs_and_high_orders_are_measured(n_features, order, count):
+    """A linear function: exact to first order, nothing above."""
+    slopes = np.linspace(1, 2, n_features)
+    seen = []
+
+    def derivatives(X, k):
+        seen.append(len(k))
+        return np.where(k.sum(axis=1) == 1, k @ slopes, 0.0)[:, None] * np.ones(len(X))
+
+    points = np.full((2, n_features), 0.5)
+    expected = np.full(2, 1e-3 * (slopes**2).sum())
+    np.testing.assert_allclose(taylor_variation(None, points, order=order, derivatives=derivatives), expected)
+    assert seen == [count]
+    if order < 3:
+        bounds = [(0, 1)] * n_features
+        measured = taylor_variation(lambda X: X @ slopes, points, order=order, bounds=bounds)
+        np.testing.assert_allclose(measured, expected, rtol=1e-4)

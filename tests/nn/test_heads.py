@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic, logistic_path, ridge_path
-from steep.nn.heads.convex import minimize_together, search_minimum
+from steep.nn.heads.lbfgs import minimize_together, search_minimum
 
 RNG = np.random.default_rng(0)
 N, D, C = 1200, 6, 4

@@ -14,8 +14,7 @@ from architectures import ARCHITECTURES, assert_untouched, build, snapshot
 from steep import sample_weights
 from steep.exceptions import InputError
 from steep.nn import Improvement, improve, project, retrain_head
-from steep.nn.candidates import Candidate
-from steep.nn.improvement import choose
+from steep.nn.head_search import Candidate, choose
 
 GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
 SPLIT = 80
@@ -82,10 +81,16 @@ def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
     before, after = ((model(fresh).argmax(1) == labels).float().mean() for model in (network, result.network))
     assert result.chosen.kind != "original"
     assert after > before + 0.2
-    assert result.verdict.startswith("The new head gains +")
-    assert "300 held-out samples" in result.verdict
-    assert "from re-training with equal weights" in result.verdict
-    assert str(result).startswith(result.verdict)
+    gained = 100 * result.verdict.interval.mean
+    start, end = (100 * result.table.loc[row, "accuracy"] for row in ("original", "chosen"))
+    assert end - start == pytest.approx(gained)
+    told = str(result.verdict)
+    assert told.startswith(
+        f"The new head raises accuracy by {gained:.3g} points on 300 held-out samples (95 % inter"
+    )
+    assert f"from {start:.4g} % to {end:.4g} %" in told
+    assert "from re-training with equal weights" in told
+    assert str(result).startswith(told)
 
 
 def test_a_head_that_cannot_be_bettered_is_kept():
@@ -93,13 +98,14 @@ def test_a_head_that_cannot_be_bettered_is_kept():
     better = improve(half_trained(), (X, y), (X, y), l2=(1e-5,), weight_ratio=()).network
     again = improve(better, (X[:300], y[:300]), bent_data(900, seed=5), l2=(1e-1, 1e-2), weight_ratio=())
     assert again.chosen.kind == "original"
-    assert again.verdict.startswith("The original head is kept")
+    assert str(again.verdict).startswith("The original head is kept: on 900 held-out samples")
+    assert again.verdict.interval.mean == 0
     torch.testing.assert_close(again.network[2].weight, better[2].weight, rtol=0, atol=0)
 
 
 def test_cross_validation_says_that_the_features_were_fitted_on_the_same_data():
     result = improve(half_trained(), bent_data(400), **GRID, n_folds=3)
-    assert "features were fitted on the same data" in result.verdict
+    assert "features were fitted on the same data" in str(result.verdict)
     assert result.chosen.kind != "original"
     assert result.table.loc["chosen", "gain"] > 0.2
 
@@ -126,15 +132,6 @@ def test_refit_uses_the_held_out_data_for_the_last_fit_only():
     assert not torch.allclose(plain.network[2].weight, expected[2].weight, atol=1e-3)
 
 
-def test_hardest_samples_are_those_of_the_largest_weight():
-    X, y = bent_data(400)
-    result = improve(
-        half_trained(), (X[:300], y[:300]), (X[300:], y[300:]), **GRID | {"weight_ratio": (10.0,)}
-    )
-    hardest = result.hardest(5)
-    assert sorted(result.weights[hardest], reverse=True) == sorted(result.weights, reverse=True)[:5]
-
-
 def test_save_writes_safetensors_with_the_verdict(tmp_path):
     X, y = bent_data(300)
     result = improve(half_trained(), (X[:200], y[:200]), (X[200:], y[200:]), **GRID)
@@ -143,33 +140,45 @@ def test_save_writes_safetensors_with_the_verdict(tmp_path):
     fresh.load_state_dict(load_file(tmp_path / "better.safetensors"))
     assert torch.equal(fresh(X), result.network(X))
     with safe_open(tmp_path / "better.safetensors", "pt") as file:
-        assert file.metadata()["verdict"] == result.verdict
+        assert file.metadata()["verdict"] == str(result.verdict)
         assert json.loads(file.metadata()["chosen"])["kind"] == result.chosen.kind
 
 
 def scores_of(n, *right):
-    return np.stack([np.r_[np.ones(k), np.zeros(n - k)] for k in right])
+    return np.stack([np.arange(n) < k for k in right])
+
+
+CHOOSE = {"confidence": 0.84}
 
 
 @pytest.mark.parametrize(
     ("right", "expected"),
     [
         ((50, 50, 50), "original"),  # a tie goes to the original
-        ((50, 51, 50), "original"),  # one sample more is one standard error, no more than that
+        ((50, 51, 50), "original"),  # one discordant sample is no evidence
         ((50, 60, 60), "equal"),  # weights must beat equal weights
         ((50, 60, 61), "equal"),
         ((50, 60, 70), "weighted"),
         ((50, 40, 70), "weighted"),
+        ((70, 60, 65), "original"),
     ],
 )
-def test_the_simpler_head_is_left_only_for_more_than_one_standard_error(right, expected):
+def test_the_simpler_head_is_left_only_by_evidence(right, expected):
     candidates = [Candidate("original"), Candidate("equal", 1e-2), Candidate("weighted", 1e-2, 5.0, 10)]
-    assert candidates[choose(candidates, scores_of(100, *right)).chosen].kind == expected
+    assert candidates[choose(candidates, scores_of(100, *right), **CHOOSE).chosen].kind == expected
 
 
 def test_ties_go_to_the_stronger_penalty():
-    candidates = [Candidate("original"), Candidate("equal", 1e-5), Candidate("equal", 1e-1)]
-    assert choose(candidates, scores_of(100, 20, 60, 60)).chosen == 2
+    candidates = [Candidate("original"), Candidate("equal", 1e-1), Candidate("equal", 1e-5)]
+    assert choose(candidates, scores_of(100, 20, 60, 60), **CHOOSE).chosen == 1
+
+
+def test_of_many_heads_that_are_no_better_few_are_chosen_by_chance():
+    rng, candidates = np.random.default_rng(0), [Candidate("original")]
+    candidates += [Candidate("equal", 10.0**-power) for power in range(60)]
+    chosen = [choose(candidates, rng.random((61, 400)) < 0.9, **CHOOSE).chosen for _ in range(60)]
+    # One standard error without a correction would choose nearly always.
+    assert np.count_nonzero(chosen) < 0.35 * 60
 
 
 @pytest.mark.parametrize(

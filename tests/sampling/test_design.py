@@ -2,8 +2,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steep import Box, SteepError, SteepWarning, VariationSampler, design, neighbor_variance, taylor_variation
+from steep import (
+    Box,
+    Integer,
+    SteepError,
+    SteepWarning,
+    VariationSampler,
+    design,
+    neighbor_variance,
+    taylor_variation,
+)
 from steep.exceptions import AcceptanceError, FunctionError, InputError
+from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise_variation
 
 
@@ -217,7 +227,35 @@ def test_a_function_is_never_called_outside_the_domain():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"measure": "slope"}, "measure='slope' is unknown"),
+        ({"measure": "steepness"}, "measure='steepness' is unknown; need one of 'taylor', "),
+        ({"measure": "misfit"}, "measure='misfit' asks the model .* which design cannot give it"),
+        ({"measure": "border"}, "measure='border' asks the model"),
+        ({"measure": 3}, "measure=3 is a int"),
+        ({"measure": np.ones(3)}, "is a ndarray"),
+        ({"variant": "paper", "measure": "slope"}, "variant='paper' means measure='taylor', got 'slope'"),
+        ({"variant": "paper", "temper": np.ones(2)}, "temper=.* is a ndarray; need a number"),
+        ({"fixed": [[0.1, 0.2]]}, "fixed has 2 columns, need 1"),
+        ({"fixed": "points"}, "fixed is not numeric|fixed has shape"),
+        ({"fixed": [[None]]}, "fixed"),
+        ({"fixed": 3}, r"fixed has shape \(\)"),
+        ({"n_neighbors": 0}, "n_neighbors=0 is too small"),
+        ({"n_neighbors": "many"}, "n_neighbors='many' is a str"),
+        ({"order": "two"}, "order='two' is a str"),
+        ({"order": 200, "measure": "taylor"}, "order=200 is too large"),
+        ({"epsilon": "small"}, "epsilon is not numeric"),
+        ({"epsilon": [1e-3, 1e-3]}, r"epsilon has shape \(2,\)"),
+        ({"derivatives": 5}, "derivatives is a int; need a callable"),
+        ({"derivatives": lambda X, k: "text"}, "derivatives returned a str"),
+        (
+            {"derivatives": lambda X, k: np.ones((5, 5))},
+            r"derivatives returned shape \(5, 5\); need \(2, 8, n_outputs\)",
+        ),
+        ({"temper": None, "rounds": 2.5}, "rounds=2.5 is a float"),
+        ({"n_components": 0}, "n_components=0 is too small"),
+        ({"vectorized": 1}, "vectorized=1 is a int; need True or False"),
+        ({"constraint": 3}, "constraint is a int"),
+        ({"initial": np.ones(2)}, "initial=.* is unknown"),
+        ({"n_initial": 2}, "measure='surprise' needs at least 3 points, got 2; raise n_initial"),
         ({"initial": "lhs"}, "initial='lhs' is unknown"),
         ({"variant": "best"}, "variant='best' is unknown"),
         ({"variant": "paper", "temper": 0.5}, "variant='paper' means measure='taylor', temper=1 and floor=0"),
@@ -266,3 +304,141 @@ def test_a_sampler_refuses_points_it_cannot_use(X, variation, message):
 def test_a_sampler_without_density_says_so():
     with pytest.raises(InputError, match="call fit"):
         VariationSampler([(0, 1)]).sample(3)
+
+
+def test_a_function_that_changes_its_points_leaves_the_design_alone():
+    def greedy(X):
+        values = runge(X)
+        X /= 2
+        return values
+
+    def row(x):
+        value = float(runge(x[None])[0])
+        x /= 2
+        return value
+
+    for measure in ("surprise", "taylor", "perturbation"):
+        options = {"n_initial": 8, "n_samples": 6, "measure": measure, "random_state": 0}
+        plan = design(runge, [(0, 1)], **options)
+        np.testing.assert_array_equal(design(greedy, [(0, 1)], **options).X, plan.X)
+        np.testing.assert_allclose(design(row, [(0, 1)], vectorized=False, **options).X, plan.X)
+
+
+def test_a_measure_that_changes_its_points_leaves_the_design_alone():
+    def greedy(X, y):
+        X *= 0
+        y *= 0
+        return np.ones(len(X))
+
+    plan = design(runge, [(0, 1)], n_initial=8, n_samples=6, measure=greedy, random_state=0)
+    assert (plan.X > 0).any()
+    np.testing.assert_allclose(plan.y, runge(plan.X))
+
+
+@pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.needs != "model"])
+def test_every_measure_that_asks_no_model_makes_a_design(name):
+    wall = lambda X: np.tanh(20 * (X[:, 0] - 0.5)) + 0.1 * X[:, 1]  # noqa: E731
+    plan = design(wall, [(0, 1)] * 2, n_initial=24, n_samples=12, measure=name, random_state=0)
+    again = design(wall, [(0, 1)] * 2, n_initial=24, n_samples=12, measure=MEASURES[name], random_state=0)
+    assert plan.X.shape == (36, 2)
+    assert np.isfinite(plan.variation[:24]).all()
+    np.testing.assert_array_equal(plan.X, again.X)
+
+
+def test_an_older_name_means_the_same_measure():
+    plans = [
+        design(runge, [(0, 1)], n_initial=12, n_samples=6, measure=m, random_state=0).X
+        for m in ("neighbors", "variance")
+    ]
+    np.testing.assert_array_equal(*plans)
+
+
+def test_measures_of_labels_see_embedded_points_and_standardised_labels():
+    seen = []
+
+    def watch(around):
+        seen.append(around)
+        return np.ones(len(around.points))
+
+    bounds = {"x": (0, 100), "m": ["a", "b", "c"]}
+    design(
+        lambda X: 1e6 + 1e3 * X[:, 0], bounds, n_initial=9, n_samples=3, measure=Measure("watch", watch), rounds=1,
+        n_neighbors=4, random_state=0,
+    )  # fmt: skip
+    (around,) = seen
+    assert around.points.shape == (9, 4)
+    assert around.points.max() <= 1
+    assert around.indices.shape == (9, 4)
+    assert around.indices[:, 0].tolist() == list(range(9))
+    np.testing.assert_allclose([around.labels.array.mean(), around.labels.array.std()], [0, 1], atol=1e-9)
+
+
+def test_draws_of_a_perturbation_are_counted_and_carried_on():
+    plan = design(
+        runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation", rounds=2, random_state=0
+    )
+    assert plan.n_evaluations == 20 + 20 * 15  # measured at the start and at the first round's five
+    assert (
+        design(runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation").n_evaluations == 20 + 200
+    )
+
+
+@pytest.mark.parametrize("measure", ["taylor", "perturbation"])
+def test_a_measure_that_evaluates_never_leaves_the_domain(measure):
+    def disc(X):
+        return ((X - [0, 5]) ** 2).sum(axis=1) <= 25
+
+    bounds = [(0, 5), (0, 10)]
+
+    def strict(X):
+        assert Box(bounds, constraint=disc).contains(X).all()
+        return X[:, 0] ** 2 + np.tanh(X[:, 1] - 5)
+
+    plan = design(
+        strict,
+        bounds,
+        n_initial=30,
+        n_samples=20,
+        measure=measure,
+        epsilon=0.05,
+        constraint=disc,
+        random_state=0,
+    )
+    assert (plan.variation[:30] > 0).all()
+
+
+def test_a_perturbation_works_on_whole_numbers_and_categories():
+    bounds = {"n": Integer(1, 9), "m": ["a", "b"], "x": (0.0, 1.0)}
+
+    def f(X):
+        assert Box(bounds).contains(X).all()
+        return X.sum(axis=1)
+
+    plan = design(f, bounds, n_initial=12, n_samples=6, measure="perturbation", epsilon=0.1, random_state=0)
+    assert (plan.variation[:12] > 0).all()
+
+
+def test_a_function_whose_outputs_change_in_number_is_refused():
+    calls = []
+
+    def moody(X):
+        calls.append(1)
+        return np.ones((len(X), len(calls))) * X[:, :1]
+
+    with pytest.raises(FunctionError, match="returned 1 outputs at first and 2 now"):
+        design(moody, [(0, 1)], n_initial=6, n_samples=4, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"scale": [1.0, 2.0]}, r"scale has shape \(2,\); need \(1,\)"),
+        ({"scale": [0.0]}, "scale is .* need numbers > 0"),
+        ({"scale": "wide"}, "scale is not numeric"),
+        ({"occupied": [[0.1, 0.2]]}, "occupied has 2 columns, need 1"),
+        ({"occupied": 3}, "occupied has shape"),
+    ],
+)
+def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
+    with pytest.raises(SteepError, match=message):
+        VariationSampler([(0, 1)]).fit([[0.5]], [1.0], **kwargs)

@@ -12,9 +12,9 @@ from steep._validation import FloatArray
 from steep.domain import Box
 from steep.measures.surprise import standardised, surprise_variation
 from steep.neighbors.query import nearest
-from steep.sampling.design import Plan
+from steep.sampling.design import Recipe
 from steep.sampling.draws import greedy_fill
-from steep.sampling.pool import candidate_pool, density, interpolate
+from steep.sampling.pool import candidate_pool, interpolate, wanted_density
 from steep.sampling.relevance import axis_relevance
 
 # The map of variation is drawn from at most this many points: asking stays fast with a million told.
@@ -76,7 +76,7 @@ def _map(
     scale = axis_relevance(points, labels)
     variation = surprise_variation(points, standardised(labels))
     at_pool, _ = interpolate(points * scale, variation, box.embed(pool) * scale)
-    return scale, density(at_pool, temper=Plan.temper, floor=Plan.floor)
+    return scale, wanted_density(at_pool, temper=Recipe.temper, floor=Recipe.floor)
 
 
 def _safety(box: Box, pool: FloatArray, X: FloatArray, failed: FloatArray) -> FloatArray:

@@ -11,13 +11,20 @@ coordinates in which distances are taken.
 
 from __future__ import annotations
 
+import json
+import numbers
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from steep._validation import FloatArray
+from steep._validation import FloatArray, shown
 from steep.exceptions import InputError, InputTypeError
+
+# Whole numbers beyond this one have no exact float, and inputs are floats.
+_LARGEST_WHOLE = 2**53
 
 
 class Axis:
@@ -26,8 +33,13 @@ class Axis:
     kind = "linear"
 
     def __init__(self, low: float, high: float) -> None:
-        self.low = float(low)
-        self.high = float(high)
+        self.low = _number(low, f"low end of {type(self).__name__}")
+        self.high = _number(high, f"high end of {type(self).__name__}")
+
+    @property
+    def n_values(self) -> float:
+        """How many different values the axis has: a whole number, or infinity."""
+        return np.inf
 
     def unit(self, x: FloatArray) -> FloatArray:
         """Map values of the axis to [0, 1]."""
@@ -54,7 +66,7 @@ class Axis:
 
     def code(self, name: str, value: Any) -> float:
         """The number that stands for ``value``."""
-        return float(value)
+        return _number(value, f"value of {name!r}")
 
     def check(self, name: str) -> None:
         """Refuse ends that make no axis."""
@@ -94,7 +106,8 @@ class Log(Axis):
     def unit(self, x: FloatArray) -> FloatArray:
         """Map values of the axis to [0, 1]."""
         # Numbers that have no logarithm are no values of the axis: they land below 0.
-        u: FloatArray = np.log(np.maximum(x, 1e-300) / self.low) / np.log(self.high / self.low)
+        least = max(1e-300 * self.low, 5e-324)
+        u: FloatArray = np.log(np.maximum(x, least) / self.low) / np.log(self.high / self.low)
         return u
 
     def from_unit(self, u: FloatArray) -> FloatArray:
@@ -108,6 +121,12 @@ class Log(Axis):
         super().check(name)
         if self.low <= 0:
             raise InputError(f"log axis {name!r} starts at {self.low:g}; need low > 0; raise it or drop Log")
+        ratio = self.high / self.low
+        if not 1 < ratio < np.inf:
+            raise InputError(
+                f"log axis {name!r} goes from {self.low!r} to {self.high!r}, whose ratio is {ratio:g} in floats; "
+                "need a finite ratio above 1; choose another range or unit"
+            )
 
 
 class Integer(Axis):
@@ -125,6 +144,11 @@ class Integer(Axis):
     """
 
     kind = "integer"
+
+    @property
+    def n_values(self) -> float:
+        """How many different values the axis has."""
+        return self.high - self.low + 1
 
     def unit(self, x: FloatArray) -> FloatArray:
         """Map each whole number to the middle of its share of [0, 1]."""
@@ -149,6 +173,10 @@ class Integer(Axis):
         super().check(name)
         if self.low != round(self.low) or self.high != round(self.high):
             raise InputError(f"integer axis {name!r} is {self!r}; need whole ends; round them")
+        if max(-self.low, self.high) > _LARGEST_WHOLE:
+            raise InputError(
+                f"integer axis {name!r} is {self!r}; need ends within ±2^53, where floats are whole; use Log"
+            )
 
 
 class Category(Integer):
@@ -156,8 +184,9 @@ class Category(Integer):
 
     Parameters
     ----------
-    *values
-        The values, each different; anything that can be compared, such as strings.
+    *values : str, int, float, bool or None
+        The values, each different: what a campaign can write down and read back. NumPy's scalars become
+        Python's. ``1``, ``1.0`` and ``True`` are equal in Python, so only one of them can be a value.
 
     Examples
     --------
@@ -168,8 +197,16 @@ class Category(Integer):
     kind = "category"
 
     def __init__(self, *values: Any) -> None:
-        self.values = tuple(values)
+        self.values = tuple(_plain(value) for value in values)
         super().__init__(0, len(values) - 1)
+        seen: dict[Any, Any] = {}
+        for value in self.values:
+            if value in seen:
+                raise InputError(
+                    f"Category has {shown(seen[value])} and {shown(value)}, which are equal; need different "
+                    "values; drop one"
+                )
+            seen[value] = value
 
     def embed(self, u: FloatArray) -> FloatArray:
         """One column for each value, so that any two values are one apart."""
@@ -179,24 +216,35 @@ class Category(Integer):
 
     def value(self, x: float) -> Any:
         """The value itself."""
+        if not self.contains(np.asarray(x, dtype=np.float64)):
+            raise InputError(
+                f"{x:g} is no code of {shown(self)}; need a whole number from 0 to {self.high:g}"
+            )
         return self.values[round(x)]
 
     def code(self, name: str, value: Any) -> float:
         """Place of the value in the list."""
-        if value not in self.values:
-            raise InputError(
-                f"{value!r} is no value of {name!r}; need one of {', '.join(map(repr, self.values))}"
-            )
-        return float(self.values.index(value))
+        plain = value.item() if isinstance(value, np.generic) else value
+        if type(plain) not in _PLAIN or plain not in self.values:
+            known = ", ".join(map(shown, self.values[:20])) + (", …" if len(self.values) > 20 else "")
+            raise InputError(f"{shown(value)} is no value of {name!r}; need one of {known}")
+        return float(self.values.index(plain))
 
     def check(self, name: str) -> None:
-        """Refuse fewer than two values, or the same one twice."""
-        if len(self.values) < 2 or len(set(self.values)) < len(self.values):
-            raise InputError(f"category axis {name!r} is {self!r}; need two or more different values")
+        """Refuse fewer than two values."""
+        if len(self.values) < 2:
+            raise InputError(f"category axis {name!r} is {shown(self)}; need two or more different values")
 
     def key(self) -> tuple[Any, ...]:
         """Kind and values."""
         return (self.kind, *self.values)
+
+    def __eq__(self, other: object) -> bool:
+        # 1 and True are equal, but a function that is given one is not given the other.
+        types = list(map(type, self.values))
+        return super().__eq__(other) and types == [type(value) for value in other.values]  # type: ignore[attr-defined]
+
+    __hash__ = Axis.__hash__
 
     def __repr__(self) -> str:
         return f"Category({', '.join(map(repr, self.values))})"
@@ -209,13 +257,7 @@ def make_axis(name: str, entry: Any) -> Axis:
     elif _is_names(entry):
         axis = Category(*entry)
     else:
-        try:
-            low, high = (float(value) for value in entry)
-        except (TypeError, ValueError) as error:
-            raise InputTypeError(
-                f"bounds of axis {name!r} are {entry!r}; need two numbers (low, high), Log, Integer or Category"
-            ) from error
-        axis = Axis(low, high)
+        axis = Axis(*_pair(name, entry))
     axis.check(name)
     return axis
 
@@ -223,7 +265,12 @@ def make_axis(name: str, entry: Any) -> Axis:
 def axis_from_key(key: Sequence[Any]) -> Axis:
     """Rebuild an axis from :meth:`Axis.key`, as read back from a storage."""
     kinds: dict[str, type[Axis]] = {"linear": Axis, "log": Log, "integer": Integer, "category": Category}
-    return kinds[key[0]](*key[1:])
+    try:
+        return kinds[key[0]](*key[1:])
+    except (KeyError, IndexError, TypeError) as error:
+        raise InputError(
+            f"stored axis {shown(key)} is none of {', '.join(kinds)} with its ends or values; is the file damaged?"
+        ) from error
 
 
 def check_ends(name: str, low: float, high: float) -> None:
@@ -231,6 +278,11 @@ def check_ends(name: str, low: float, high: float) -> None:
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InputError(
             f"bounds of axis {name!r} are ({low:g}, {high:g}); need finite numbers; choose a range"
+        )
+    if not np.isfinite(high - low):
+        raise InputError(
+            f"bounds of axis {name!r} are ({low:g}, {high:g}), further apart than floats reach; choose a smaller "
+            "range or unit"
         )
     if low > high:
         raise InputError(
@@ -246,3 +298,52 @@ def check_ends(name: str, low: float, high: float) -> None:
 def _is_names(entry: Any) -> bool:
     """Whether an entry is a list of two or more names: a category in short."""
     return isinstance(entry, list) and len(entry) > 1 and all(isinstance(value, str) for value in entry)
+
+
+# What JSON gives back as it was.
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a category as Python's own, or an error: a file must give back what was written."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    # Exact types: a subclass, such as an enum of strings, would come back as something else.
+    if type(plain) not in _PLAIN:
+        raise InputTypeError(
+            f"Category value {shown(value)} is a {type(value).__name__}; need str, int, float, bool or None; pass "
+            "its name, and look the object up inside the function"
+        )
+    try:
+        known = json.loads(json.dumps(plain, allow_nan=False)) == plain
+    except ValueError:  # NaN, infinity, or a whole number of thousands of digits
+        known = False
+    if not known:
+        raise InputError(
+            f"Category value {shown(value)} cannot be stored; need a finite number or another name"
+        )
+    return plain
+
+
+def _number(value: Any, what: str) -> float:
+    """A number as a float; anything else, and what no float holds, is refused."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
+        raise InputTypeError(f"{what} is {shown(value)}, a {type(value).__name__}; need a number")
+    try:
+        return float(value)
+    except (OverflowError, ValueError) as error:  # ValueError: Decimal("sNaN")
+        raise InputError(f"{what} is {shown(value)}, which no float holds; need a smaller number") from error
+
+
+def _pair(name: str, entry: Any) -> tuple[float, float]:
+    """Both ends of a real axis."""
+    is_row = isinstance(entry, np.ndarray | pd.Series) and entry.ndim == 1
+    listed = isinstance(entry, Sequence) and not isinstance(entry, str | bytes)
+    ends = list(entry) if is_row or listed else []
+    if len(ends) != 2:
+        raise InputTypeError(
+            f"bounds of axis {name!r} are {shown(entry)}; need two numbers (low, high), Log, Integer or Category"
+        )
+    what = f"bounds of axis {name!r} are {shown(entry)}: one"
+    return _number(ends[0], what), _number(ends[1], what)

@@ -14,15 +14,21 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import qmc
 
-from steep._validation import FloatArray, Seed, check_count, check_generator, check_points
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
 from steep.domain.axes import Axis, make_axis
 from steep.exceptions import AcceptanceError, InputError, InputTypeError
 
 Bounds = Sequence[Any] | Mapping[str, Any] | npt.NDArray[Any]
 Constraint = Callable[[FloatArray], Any]
 
-# A constraint that keeps fewer than one point in this many is refused: drawing would take forever.
+# Rejection that keeps fewer than one point in this many is given up: drawing would take forever.
 _MOST_DRAWS_PER_SAMPLE = 1000
+# Points of a box of whole numbers and categories that are listed one by one at most.
+_MOST_LISTED = 2**20
+# Numbers drawn at once: 2^34 doubles are 128 GiB.
+_MOST_NUMBERS = 2**34
+# What scipy's Sobol sequences reach to.
+_MOST_SOBOL_POINTS = 2**30
 
 
 class Box:
@@ -34,7 +40,7 @@ class Box:
         One entry per input. Reversed, equal, NaN or infinite bounds are refused by name of the axis.
     constraint : callable, optional
         ``constraint(X)`` gets points of the box, shape ``(n, n_features)``, and tells which belong to
-        S: an array of n booleans. Nothing is ever evaluated where it says False.
+        S: an array of n booleans. Nothing is ever evaluated where it says False. It is given a copy.
 
     Attributes
     ----------
@@ -84,15 +90,32 @@ class Box:
         """Whether every axis is a plain real number."""
         return all(axis.kind == "linear" for axis in self.axes)
 
+    @property
+    def n_points(self) -> float:
+        """How many different points the box holds, the constraint left aside: infinity with a real axis."""
+        return float(np.prod([axis.n_values for axis in self.axes]))
+
+    def every_point(self) -> FloatArray:
+        """Every point of S, where all axes are whole numbers or categories."""
+        if not self.n_points <= _MOST_LISTED:
+            raise InputError(
+                f"the box holds {self.n_points:g} points; need at most {_MOST_LISTED} to list them"
+            )
+        values = [np.arange(axis.low, axis.high + 1) for axis in self.axes]
+        points = np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
+        return points[self.contains(points)]
+
     def unit(self, X: Any) -> FloatArray:
         """Map points of the box to the unit cube."""
         points = check_points(X, n_features=self.n_features)
-        return np.column_stack([axis.unit(x) for axis, x in zip(self.axes, points.T, strict=True)])
+        with np.errstate(over="ignore"):  # far outside is outside
+            return np.column_stack([axis.unit(x) for axis, x in zip(self.axes, points.T, strict=True)])
 
     def from_unit(self, U: Any) -> FloatArray:
         """Map points of the unit cube to the box; what lies inside the cube lands inside the box."""
         unit = check_points(U, name="U", n_features=self.n_features)
-        return np.column_stack([axis.from_unit(u) for axis, u in zip(self.axes, unit.T, strict=True)])
+        with np.errstate(over="ignore"):
+            return np.column_stack([axis.from_unit(u) for axis, u in zip(self.axes, unit.T, strict=True)])
 
     def embed(self, U: FloatArray) -> FloatArray:
         """Coordinates of unit points in which distances are meant: categories take a column per value."""
@@ -113,7 +136,13 @@ class Box:
     def _allowed(self, points: FloatArray) -> npt.NDArray[np.bool_]:
         """What the constraint says about points of the box."""
         assert self.constraint is not None
-        allowed = np.asarray(self.constraint(points))
+        raw = self.constraint(points.copy())
+        try:
+            allowed = np.asarray(raw)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"constraint returned {shown(raw)}, which is no array ({shown(error)}); need {len(points)} booleans"
+            ) from error
         if allowed.shape != (len(points),) or allowed.dtype != bool:
             raise InputError(
                 f"constraint returned {allowed.dtype} of shape {allowed.shape} for {len(points)} points; need "
@@ -121,23 +150,42 @@ class Box:
             )
         return allowed
 
-    def draw_unit(self, draw: Callable[[int], FloatArray], n_samples: int) -> FloatArray:
-        """First ``n_samples`` unit points of ``draw(n)`` that lie in S."""
-        if self.constraint is None or n_samples == 0:
+    def draw_unit(
+        self,
+        draw: Callable[[int], FloatArray],
+        n_samples: int,
+        *,
+        may_leave: bool = False,
+        advice: str = "tighten the bounds around the domain",
+    ) -> FloatArray:
+        """First ``n_samples`` unit points of ``draw(n)`` that lie in S, by rejection.
+
+        ``may_leave`` says that the draws may lie outside the unit cube, ``advice`` what a caller can do when
+        too few of them are kept.
+        """
+        if n_samples == 0 or (self.constraint is None and not may_leave):
             return draw(n_samples)
-        kept: list[FloatArray] = []
-        n_kept, n_drawn = 0, 0
+        kept: list[FloatArray] = [np.empty((0, self.n_features))]
+        n_kept = n_drawn = 0
         while n_kept < n_samples:
-            batch = draw(max(2 * (n_samples - n_kept), 64))
-            kept.append(batch[self.contains(self.from_unit(batch))])
-            n_kept, n_drawn = n_kept + len(kept[-1]), n_drawn + len(batch)
-            if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64) and n_kept < n_samples:
+            if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64):
+                rate = n_kept / n_drawn
                 raise AcceptanceError(
-                    f"the constraint keeps only {n_kept} of {n_drawn} points of the box, need {n_samples}; "
-                    "tighten the bounds around the domain",
-                    acceptance_rate=n_kept / n_drawn,
+                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate {rate:.2g}), need "
+                    f"{n_samples}; {advice}",
+                    acceptance_rate=rate,
                 )
+            batch = draw(max(2 * (n_samples - n_kept), 64))
+            kept.append(batch[self.contains_unit(batch)])
+            n_kept, n_drawn = n_kept + len(kept[-1]), n_drawn + len(batch)
         return np.vstack(kept)[:n_samples]
+
+    def contains_unit(self, U: FloatArray) -> npt.NDArray[np.bool_]:
+        """Tell for each point of the unit cube's space whether it stands for a point of S."""
+        inside: npt.NDArray[np.bool_] = np.all((U >= 0) & (U <= 1), axis=1)
+        if self.constraint is not None and inside.any():
+            inside[inside] = self.contains(self.from_unit(U[inside]))
+        return inside
 
     def decode(self, X: Any) -> list[dict[str, Any]]:
         """Name the inputs of each point: floats, ints and categories as a function wants them."""
@@ -147,13 +195,37 @@ class Box:
 
     def encode(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Undo :meth:`decode`: named inputs as numbers, categories as their codes."""
+        if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
+            raise InputTypeError(
+                f"rows is a {type(rows).__name__}; need a list of mappings from name to value"
+            )
         pairs = list(zip(self.names, self.axes, strict=True))
+        for i, row in enumerate(rows):
+            self._check_names(i, row)
         coded = [[axis.code(name, row[name]) for name, axis in pairs] for row in rows]
         return np.array(coded, dtype=np.float64).reshape(len(rows), self.n_features)
+
+    def _check_names(self, i: int, row: Any) -> None:
+        if not isinstance(row, Mapping):
+            raise InputTypeError(f"row {i} is a {type(row).__name__}; need a mapping from name to value")
+        missing = [name for name in self.names if name not in row]
+        unknown = [name for name in row if name not in self.names]
+        if missing or unknown:
+            lacks = " and ".join(
+                f"{verb} {shown(names)}"
+                for verb, names in (("lacks", missing), ("has unknown", unknown))
+                if names
+            )
+            raise InputError(f"row {i} {lacks}; need the inputs {shown(list(self.names))}")
 
     def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw points from U(S)."""
         n_samples = check_count(n_samples, name="n_samples")
+        if n_samples * self.n_features > _MOST_NUMBERS:
+            raise InputError(
+                f"n_samples={n_samples} points of {self.n_features} inputs are too many; need at most {_MOST_NUMBERS} "
+                "numbers; draw in parts"
+            )
         generator = check_generator(random_state)
         return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))
 
@@ -164,7 +236,8 @@ class Box:
             raise InputError(
                 "a grid needs a box of real axes without a constraint; use sobol, which takes both"
             )
-        per_axis = round(n_samples ** (1 / self.n_features))
+        # Up to 2^53 a float root, rounded, is exact where there is one.
+        per_axis = round(float(n_samples) ** (1 / self.n_features))
         if per_axis**self.n_features != n_samples:
             below, above = (_grid_size(n_samples, self.n_features, up=up) for up in (False, True))
             raise InputError(
@@ -178,6 +251,11 @@ class Box:
     def sobol(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw a scrambled Sobol sequence; any ``n_samples``, though powers of two are the most even."""
         n_samples = check_count(n_samples, name="n_samples")
+        if n_samples > _MOST_SOBOL_POINTS or self.n_features > qmc.Sobol.MAXDIM:
+            raise InputError(
+                f"{n_samples} Sobol points of {self.n_features} inputs are too many; need at most "
+                f"{_MOST_SOBOL_POINTS} points of {qmc.Sobol.MAXDIM} inputs; use uniform"
+            )
         sequence = qmc.Sobol(self.n_features, rng=check_generator(random_state))
         return self.from_unit(self.draw_unit(lambda n: _sobol_next(sequence, n), n_samples))
 
@@ -199,9 +277,12 @@ class Box:
 def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
     if isinstance(bounds, Mapping):
         names, rows = tuple(str(name) for name in bounds), list(bounds.values())
+        if len(set(names)) < len(names):
+            raise InputError(f"bounds names {shown(list(bounds))} are not all different as text; rename some")
     else:
-        if isinstance(bounds, str) or not hasattr(bounds, "__len__"):
-            raise InputTypeError(f"bounds is {bounds!r}; need a list of (low, high), one pair per input")
+        is_row = isinstance(bounds, np.ndarray) and bounds.ndim > 0
+        if isinstance(bounds, str | bytes) or not (is_row or isinstance(bounds, Sequence)):
+            raise InputTypeError(f"bounds is {shown(bounds)}; need a list of (low, high), one pair per input")
         names, rows = tuple(f"x{i}" for i in range(len(bounds))), list(bounds)
     if not rows:
         raise InputError("bounds is empty; need one (low, high) pair per input")

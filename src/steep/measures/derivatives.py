@@ -6,7 +6,8 @@ The one-dimensional central stencils
     ∂^j ≈ μδ^j / h^j         j odd       μδ:  (−½, 0, ½)
 
 have error O(h²). The stencil of a multi-index k is their tensor product. All multi-indices share one
-set of nodes, each evaluated once: order 2 in d dimensions needs 1 + 2d + 2d(d−1) evaluations a point.
+set of nodes, each evaluated once: order 2 in d dimensions needs 1 + 2d + 2d(d−1) evaluations a point. A node is
+kept as its offsets along the few axes where it has any.
 """
 
 from __future__ import annotations
@@ -15,12 +16,23 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from steep._function import Function, evaluate
-from steep._validation import FloatArray, check_points, check_real
+from steep._function import Function, check_function, evaluate
+from steep._validation import FloatArray, check_count, check_flag, check_points, check_real
 from steep.domain import Bounds, Box
+from steep.exceptions import FunctionError, InputError
 
-Stencil = dict[tuple[int, ...], float]
+# Offsets in steps along the axes that have one: ((axis, offset), …), in the order of the axes.
+Node = tuple[tuple[int, int], ...]
+Stencil = dict[Node, float]
+
+# Terms of all stencils together; beyond it the bookkeeping alone takes minutes.
+_MOST_TERMS = 1_000_000
+# Numbers in one call of the function: 2^24 doubles are 128 MiB.
+_BLOCK = 2**24
+# Places tried for a stencil that a constraint does not let stand around its own point.
+_TRIES = 64
 
 
 class Derivatives(Protocol):
@@ -37,14 +49,17 @@ class FiniteDifferences:
     Parameters
     ----------
     function : callable
-        Called once with all nodes, shape ``(n, n_features)``; see ``vectorized``.
+        Called with all nodes at once, shape ``(n, n_features)``, as long as they fit into 128 MiB; see
+        ``vectorized``.
     bounds : bounds or Box, optional
         Scale of each axis, and limits the nodes must stay within: a stencil that would leave the box
-        is moved inwards, by at most its own reach. Without it the scale is the range of ``X`` and
-        nodes may lie outside it.
+        is moved inwards, by at most its own reach; one that would break the constraint is moved to a place
+        near by where it does not, or refused. Without bounds the scale is the range of ``X`` and nodes may
+        lie outside it.
     step : float, optional
         h as a share of each axis. Default (machine epsilon)^(1/(order+2)), which balances truncation
-        O(h²) against rounding O(1/h^order): 1.2e-4 at order 2.
+        O(h²) against rounding O(1/h^order): 1.2e-4 at order 2. Made smaller where a stencil of high order
+        would not fit into the box.
     vectorized : bool, default True
         False when ``function`` takes one point at a time.
 
@@ -71,24 +86,35 @@ class FiniteDifferences:
         step: float | None = None,
         vectorized: bool = True,
     ) -> None:
+        check_function(function)
         self.function = function
         self.box = None if bounds is None else Box(bounds)
         self.step = None if step is None else check_real(step, name="step", above=0.0, maximum=0.1)
-        self.vectorized = vectorized
+        self.vectorized = check_flag(vectorized, name="vectorized")
         self.n_evaluations = 0
 
     def __call__(self, X: Any, multi_indices: npt.NDArray[np.int64], /) -> FloatArray:
         """Return ∂^k f as ``(n_indices, n_samples, n_outputs)``."""
-        points = check_points(X).astype(np.float64, copy=False)
-        stencils = [_tensor_stencil(tuple(int(j) for j in k)) for k in multi_indices]
-        nodes = sorted({node for stencil in stencils for node in stencil})
-        order = int(np.max(np.sum(multi_indices, axis=1)))
-        width = self._width(points)
-        step = (self.step or np.finfo(np.float64).eps ** (1 / (order + 2))) * width
-        values = self._evaluate_nodes(points, np.array(nodes), step)
-        rows = _coefficients(stencils, nodes) / np.prod(step**multi_indices, axis=1)[:, None]
-        derivatives: FloatArray = np.tensordot(rows, values, axes=1)
-        return derivatives
+        points = check_points(X, n_features=None if self.box is None else self.box.n_features)
+        points = points.astype(np.float64, copy=False)
+        k = _check_multi_indices(multi_indices, points.shape[1])
+        stencils = [_tensor_stencil(row) for row in k]
+        nodes = sorted({node for stencil in stencils for node in stencil}, key=_place)
+        offsets = _offsets(nodes, points.shape[1])
+        step = self._step(points, int(k.sum(axis=1).max()), np.abs(offsets).max(axis=0))
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            scale = np.prod(step**k, axis=1)
+            rows = _coefficients(stencils, nodes, scale)
+            n_block = max(1, _BLOCK // offsets.size)
+            blocks = [points[i : i + n_block] for i in range(0, len(points), n_block)]
+            return _joined([self._differences(block, offsets, step, rows) for block in blocks])
+
+    def _step(self, points: FloatArray, order: int, reach: npt.NDArray[np.int64]) -> FloatArray:
+        """h along each axis; both arms of a stencil fit into the box."""
+        share: FloatArray = np.full(len(reach), self.step or np.finfo(np.float64).eps ** (1 / (order + 2)))
+        if self.box is not None:
+            share = np.minimum(share, 0.5 / np.maximum(reach, 1))
+        return share * self._width(points)
 
     def _width(self, points: FloatArray) -> FloatArray:
         if self.box is not None:
@@ -97,22 +123,90 @@ class FiniteDifferences:
         # A column that does not vary has no range; fall back on its size, then on 1.
         return np.where(width > 0, width, np.where(points[0] != 0, np.abs(points[0]), 1.0))
 
-    def _evaluate_nodes(
-        self, points: FloatArray, nodes: npt.NDArray[np.int64], step: FloatArray
+    def _differences(
+        self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray, rows: Any
     ) -> FloatArray:
-        """Values at every node of every point, ``(n_nodes, n_samples, n_outputs)``, in one call."""
-        centres = points
-        if self.box is not None:
-            reach = np.abs(nodes).max(axis=0) * step
-            inside = np.clip(points, self.box.lower + reach, self.box.upper - reach)
-            # Only points of the box are moved: where a caller's point lies outside, so must its nodes.
-            centres = np.where(self.box.contains(points)[:, None], inside, points)
-        stacked: FloatArray = (centres[None] + nodes[:, None, :] * step).reshape(-1, points.shape[1])
-        if self.box is not None:
-            stacked = _clip_rounding(stacked, self.box)
-        self.n_evaluations += len(stacked)
-        values = evaluate(self.function, stacked, vectorized=self.vectorized)
-        return values.reshape(len(nodes), len(points), -1)
+        """Derivatives at some of the points, from the values at every node of each, in one call."""
+        centres = self._centres(points, offsets, step)
+        nodes = self._nodes(centres, offsets, step)
+        if not np.isfinite(nodes).all():
+            raise InputError("X spans more than floats reach; need a smaller range; scale the inputs")
+        self.n_evaluations += len(nodes)
+        values = evaluate(self.function, nodes, vectorized=self.vectorized)
+        derivatives: FloatArray = (rows @ values.reshape(len(offsets), -1)).reshape(
+            rows.shape[0], len(points), -1
+        )
+        return derivatives
+
+    def _nodes(self, centres: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
+        """Every node of every centre, node by node."""
+        nodes: FloatArray = (centres[None] + offsets[:, None, :] * step).reshape(-1, centres.shape[1])
+        return nodes if self.box is None else _clip_rounding(nodes, self.box)
+
+    def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
+        """Where the stencils stand: at the points, or near by where they stay inside the domain."""
+        if self.box is None:
+            return points
+        reach = np.abs(offsets).max(axis=0) * step
+        within = (self.box.lower + reach, self.box.upper - reach)
+        # Only points of the domain are moved: where a caller's point lies outside, so must its nodes.
+        movable = self.box.contains(points)
+        centres: FloatArray = np.where(movable[:, None], np.clip(points, *within), points)
+        if self.box.constraint is None:
+            return centres
+        generator = np.random.default_rng(0)
+        left = np.flatnonzero(movable)
+        for attempt in range(_TRIES):
+            left = left[~self._stand_inside(centres[left], offsets, step)]
+            if not len(left):
+                return centres
+            # Further away as the tries go on, up to sixteen times the reach.
+            shift = generator.uniform(-1, 1, (len(left), points.shape[1])) * reach * (1 + attempt // 4)
+            centres[left] = np.clip(points[left] + shift, *within)
+        raise InputError(
+            f"the constraint leaves no room for finite differences around {len(left)} of {len(points)} points; pass "
+            "derivatives, or use a measure of labels such as 'surprise'"
+        )
+
+    def _stand_inside(
+        self, centres: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray
+    ) -> npt.NDArray[np.bool_]:
+        """Tell for each centre whether all its nodes belong to the domain."""
+        if not len(centres) or self.box is None:
+            return np.ones(len(centres), dtype=bool)
+        inside = self.box.contains(self._nodes(centres, offsets, step)).reshape(len(offsets), -1)
+        stand: npt.NDArray[np.bool_] = np.all(inside, axis=0)
+        return stand
+
+
+def _joined(blocks: list[FloatArray]) -> FloatArray:
+    sizes = {block.shape[2] for block in blocks}
+    if len(sizes) > 1:
+        raise FunctionError(
+            f"function returned different numbers of outputs in different calls: {sorted(sizes)}; need the same"
+        )
+    return np.concatenate(blocks, axis=1)
+
+
+def _check_multi_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.int64]:
+    try:
+        k = np.asarray(multi_indices)
+    except ValueError as error:
+        raise InputError(
+            f"multi_indices is ragged ({error}); need one row of {n_features} numbers each"
+        ) from error
+    if k.ndim != 2 or not len(k) or k.shape[1] != n_features or k.dtype.kind not in "iu" or k.min() < 0:
+        raise InputError(
+            f"multi_indices is {k.dtype} of shape {k.shape}; need whole numbers ≥ 0 of shape (n_indices, {n_features})"
+        )
+    check_count(int(k.sum(axis=1).min()), name="|k| of a multi-index")
+    n_terms = np.prod(k + 1.0, axis=1).sum()
+    if n_terms > _MOST_TERMS:
+        raise InputError(
+            f"finite differences of order {k.sum(axis=1).max()} in {n_features} inputs have {n_terms:.3g} terms; need "
+            f"at most {_MOST_TERMS}; lower order, pass derivatives or use perturbation_variance"
+        )
+    return k.astype(np.int64)
 
 
 def _clip_rounding(points: FloatArray, box: Box) -> FloatArray:
@@ -132,18 +226,36 @@ def _central_stencil(order: int) -> dict[int, float]:
     return {i - reach: float(c) for i, c in enumerate(coefficients) if c}
 
 
-def _tensor_stencil(k: tuple[int, ...]) -> Stencil:
+def _tensor_stencil(k: npt.NDArray[np.int64]) -> Stencil:
     stencil: Stencil = {(): 1.0}
-    for order in k:
-        axis = _central_stencil(order)
-        stencil = {(*node, o): c * a for node, c in stencil.items() for o, a in axis.items()}
+    for axis in np.flatnonzero(k).tolist():
+        arms = _central_stencil(int(k[axis]))
+        stencil = {
+            ((*node, (axis, offset)) if offset else node): c * a
+            for node, c in stencil.items()
+            for offset, a in arms.items()
+        }
     return stencil
 
 
-def _coefficients(stencils: list[Stencil], nodes: list[tuple[int, ...]]) -> FloatArray:
+def _place(node: Node) -> tuple[tuple[int, ...], ...]:
+    """Sorts nodes as their full vectors of offsets would be sorted."""
+    arms = ((0, axis, offset) if offset < 0 else (2, -axis, offset) for axis, offset in node)
+    return (*arms, (1,))
+
+
+def _offsets(nodes: list[Node], n_features: int) -> npt.NDArray[np.int64]:
+    """Nodes as vectors, ``(n_nodes, n_features)``."""
+    offsets = np.zeros((len(nodes), n_features), dtype=np.int64)
+    for i, node in enumerate(nodes):
+        for axis, offset in node:
+            offsets[i, axis] = offset
+    return offsets
+
+
+def _coefficients(stencils: list[Stencil], nodes: list[Node], scale: FloatArray) -> Any:
+    """Coefficient of every node in every stencil over its ``scale``, a sparse ``(n_indices, n_nodes)``."""
     column = {node: i for i, node in enumerate(nodes)}
-    rows = np.zeros((len(stencils), len(nodes)))
-    for row, stencil in zip(rows, stencils, strict=True):
-        for node, coefficient in stencil.items():
-            row[column[node]] = coefficient
-    return rows
+    entries = [(row, column[node], c) for row, stencil in enumerate(stencils) for node, c in stencil.items()]
+    rows, columns, coefficients = (np.array(part) for part in zip(*entries, strict=True))
+    return sparse.csr_array((coefficients / scale[rows], (rows, columns)), shape=(len(stencils), len(nodes)))

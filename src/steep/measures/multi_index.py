@@ -2,18 +2,25 @@
 
     |k| = Σ k_i      k! = Π k_i!      ε^k = Π ε_i^{k_i}
 
-``multi_indices`` lists every k with 1 ≤ |k| ≤ n, the sum's range in Eq. dn.
+``multi_indices`` lists every k with 1 ≤ |k| ≤ n, the sum's range in Eq. dn. A k is a choice of |k| axes, an axis
+as often as one likes: it is listed as such and then counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import combinations_with_replacement
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import factorial as _factorial
 
 from steep._validation import FloatArray, check_count
+from steep.exceptions import InputError
+
+# Derivatives beyond this many are not worth their time, and ε^k/k! beyond this order is nothing.
+_MOST_INDICES = 100_000
+_HIGHEST_ORDER = 100
 
 
 def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
@@ -30,8 +37,15 @@ def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
     """
     n_features = check_count(n_features, name="n_features")
     order = check_count(order, name="order")
-    rows = [k for total in range(1, order + 1) for k in _compositions(n_features, total)]
-    return np.array(rows, dtype=np.int64)
+    if order > _HIGHEST_ORDER:
+        raise InputError(f"order={order} is too large; need at most {_HIGHEST_ORDER}; 2 is usual")
+    n_indices = comb(n_features + order, order) - 1
+    if n_indices > _MOST_INDICES:
+        raise InputError(
+            f"order={order} of {n_features} inputs takes {n_indices:.6g} derivatives; need at most {_MOST_INDICES}; "
+            "lower order, or use perturbation_variance (steep.nn.hutchinson_variation for torch functions)"
+        )
+    return np.vstack([_of_total(n_features, total) for total in range(1, order + 1)])
 
 
 def factorial(k: npt.NDArray[np.int64]) -> FloatArray:
@@ -46,11 +60,9 @@ def power(epsilon: FloatArray, k: npt.NDArray[np.int64]) -> FloatArray:
     return product
 
 
-def _compositions(length: int, total: int) -> Iterator[tuple[int, ...]]:
-    """Yield every tuple of ``length`` non-negative integers that add up to ``total``."""
-    if length == 1:
-        yield (total,)
-        return
-    for first in range(total, -1, -1):
-        for rest in _compositions(length - 1, total - first):
-            yield (first, *rest)
+def _of_total(n_features: int, total: int) -> npt.NDArray[np.int64]:
+    """Every k with |k| = ``total``."""
+    axes = np.array(list(combinations_with_replacement(range(n_features), total)))
+    k = np.zeros((len(axes), n_features), dtype=np.int64)
+    np.add.at(k, (np.arange(len(axes))[:, None], axes), 1)
+    return k

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from steep._function import Function
 from steep._validation import FloatArray, IntArray, Seed, check_count, check_points
+from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels
 from steep.neighbors import refined_graph
@@ -142,8 +142,8 @@ class FunctionAround:
         n and ε of Eq. dn; ε is also the variance of the noise in Eq. Dhat.
     derivatives : callable, optional
         ``derivatives(X, multi_indices)``; default finite differences of ``function``.
-    inside : callable, optional
-        Brings points that lie outside the domain back into it; default they are evaluated where they are.
+    bounds : Box, optional
+        S in the coordinates of ``points``: f is evaluated inside it only. Default anywhere.
     n_draws, random_state : int, seed
         k of Eq. Dhat, and the seed of its noise.
     """
@@ -153,7 +153,7 @@ class FunctionAround:
     order: int = 2
     epsilon: Any = 1e-3
     derivatives: Derivatives | None = None
-    inside: Callable[[FloatArray], FloatArray] | None = None
+    bounds: Box | None = None
     n_draws: int = 20
     random_state: Seed = None
 

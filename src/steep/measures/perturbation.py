@@ -4,6 +4,9 @@
 
 k is ``n_draws``. The paper takes c = f(x) (``center="point"``), which exceeds the variance by (½ ε tr H)²
 at leading order; the default c is the mean of the draws. Outputs are summed.
+
+Where f may only be evaluated inside S, noise that leaves the box is reflected at its faces, and a draw that the
+constraint refuses is brought halfway back to its point until it is allowed.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._function import Function, evaluate
+from steep._function import Function, check_variation, evaluate
 from steep._validation import (
     FloatArray,
     Seed,
@@ -22,8 +25,14 @@ from steep._validation import (
     check_generator,
     check_points,
 )
+from steep.domain import Bounds, Box
 from steep.exceptions import InputError
 from steep.measures.neighborhood import FunctionAround
+
+# Numbers drawn at most: 2^30 doubles are 8 GiB.
+_MOST_NUMBERS = 2**30
+# Halvings of a draw that the constraint refuses; it is taken at its point after that.
+_HALVINGS = 10
 
 
 def perturbation_variance(
@@ -33,6 +42,7 @@ def perturbation_variance(
     epsilon: Any = 1e-3,
     n_draws: int = 20,
     center: Literal["mean", "point"] = "mean",
+    bounds: Bounds | Box | None = None,
     vectorized: bool = True,
     random_state: Seed = None,
 ) -> FloatArray:
@@ -41,7 +51,7 @@ def perturbation_variance(
     Parameters
     ----------
     function : callable
-        f, called with an ``(n, n_features)`` array. Draws may fall outside the domain of ``X``.
+        f, called with an ``(n, n_features)`` array. Without ``bounds`` draws may fall outside the domain.
     X : array-like of shape (n_samples, n_features)
         Where to measure.
     epsilon : float or array of shape (n_features,), default 1e-3
@@ -51,6 +61,9 @@ def perturbation_variance(
     center : {"mean", "point"}, default "mean"
         Spread around the mean of the draws (an unbiased variance) or around f(x) as in Eq. Dhat,
         which costs one more evaluation a point.
+    bounds : bounds or Box, optional
+        S, the only place where ``function`` is evaluated: draws are reflected at its faces, and brought back
+        towards their point where a constraint refuses them, which lowers the variation there.
     vectorized : bool, default True
         False when ``function`` takes one point at a time.
     random_state : int, Generator or None
@@ -65,28 +78,71 @@ def perturbation_variance(
     >>> perturbation_variance(lambda X: 3 * X[:, 0], [[0.0]], n_draws=4000, random_state=0).round(3)
     array([0.009])
     """
-    points = check_points(X)
+    box = None if bounds is None else Box(bounds)
+    points = check_points(X, n_features=None if box is None else box.n_features)
     n_samples, n_features = points.shape
     scale = np.sqrt(check_epsilon(epsilon, n_features))
-    n_draws = check_count(n_draws, name="n_draws", minimum=2)
+    n_draws = _check_draws(n_draws, points.size)
     check_choice(center, name="center", choices=("mean", "point"))
     noise = check_generator(random_state).standard_normal((n_draws, n_samples, n_features)) * scale
-    noisy = evaluate(function, (points + noise).reshape(-1, n_features), vectorized=vectorized)
+    drawn: FloatArray = points + noise
+    if box is not None:
+        drawn = np.array([_inside(box, points, draw) for draw in drawn])
+    noisy = evaluate(function, drawn.reshape(-1, n_features), vectorized=vectorized)
     draws = noisy.reshape(n_draws, n_samples, -1)
-    middle = draws.mean(axis=0) if center == "mean" else evaluate(function, points, vectorized=vectorized)
-    variation: FloatArray = ((draws - middle) ** 2).sum(axis=(0, 2)) / (n_draws - 1)
-    return variation
+    middle = evaluate(function, points, vectorized=vectorized) if center == "point" else None
+    return _spread(draws, middle)
 
 
 def perturbation(around: FunctionAround) -> FloatArray:
     """Eq. Dhat about the mean of the draws, for the registry."""
-    function, inside = around.function, around.inside
-    if function is None:
+    if around.function is None:
         raise InputError("measure='perturbation' evaluates the function, got none; need function")
     return perturbation_variance(
-        function if inside is None else lambda X: function(inside(X)),
+        around.function,
         around.points,
         epsilon=around.epsilon,
         n_draws=around.n_draws,
+        bounds=around.bounds,
         random_state=around.random_state,
     )
+
+
+def _spread(draws: FloatArray, middle: FloatArray | None) -> FloatArray:
+    """Σ (f(x + e_i) − c)²/(k − 1), summed over outputs; c the mean of the draws unless given."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = draws.mean(axis=0) if middle is None else middle
+        variation: FloatArray = ((draws - centre) ** 2).sum(axis=(0, 2)) / (len(draws) - 1)
+    return check_variation(variation)
+
+
+def _inside(box: Box, points: FloatArray, draws: FloatArray) -> FloatArray:
+    """One draw for each point, brought into S."""
+    inside = _reflected(box, draws)
+    if box.constraint is None:
+        return inside
+    for _ in range(_HALVINGS):
+        refused = ~box.contains(inside)
+        if not refused.any():
+            return inside
+        draws = np.where(refused[:, None], (points + draws) / 2, draws)
+        inside[refused] = _reflected(box, draws[refused])
+    refused = ~box.contains(inside)
+    inside[refused] = points[refused]
+    return inside
+
+
+def _reflected(box: Box, points: FloatArray) -> FloatArray:
+    """Points of the box: what lies outside is reflected at its faces, whole numbers stay whole."""
+    folded = np.abs(np.mod(box.unit(points) + 1, 2) - 1)
+    return box.from_unit(folded)
+
+
+def _check_draws(n_draws: int, n_numbers: int) -> int:
+    n_draws = check_count(n_draws, name="n_draws", minimum=2)
+    if n_draws * n_numbers > _MOST_NUMBERS:
+        raise InputError(
+            f"n_draws={n_draws} takes {n_draws * n_numbers:.3g} random numbers; need at most {_MOST_NUMBERS}; lower it "
+            "or measure fewer points at a time"
+        )
+    return n_draws

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_vector
+from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Task
 from steep.measures.label_measures import ambiguity, contradiction, density, noise, slope, smoothed
@@ -138,7 +138,9 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
     if isinstance(measure, str):
         name = _ALIASES.get(measure, measure)
         if name not in MEASURES:
-            raise InputError(f"measure={measure!r} is unknown; need {_known(feeds)}, or a callable of (X, y)")
+            raise InputError(
+                f"measure={shown(measure)} is unknown; need {_known(feeds)}, or a callable of (X, y)"
+            )
         found = MEASURES[name]
     elif isinstance(measure, Measure):
         found = measure
@@ -146,7 +148,7 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
         found = _own(measure)
     else:
         raise InputTypeError(
-            f"measure={measure!r} is a {type(measure).__name__}; need {_known(feeds)}, or a callable of (X, y)"
+            f"measure={shown(measure)} is a {type(measure).__name__}; need {_known(feeds)}, or a callable of (X, y)"
         )
     if found.needs not in feeds:
         raise InputError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from steep._function import Function
+from steep._function import Function, check_function, check_variation, function_values
 from steep._validation import FloatArray, check_count, check_epsilon, check_points
 from steep.domain import Bounds, Box
 from steep.exceptions import FunctionError, InputError
@@ -49,7 +49,7 @@ def taylor_variation(
         ``derivatives(X, multi_indices)`` → ``(n_indices, n_samples, n_outputs)``. Default: central
         finite differences of ``function``.
     bounds : bounds or Box, optional
-        For finite differences: scale of each axis and limits of the evaluations.
+        For finite differences: scale of each axis and limits of the evaluations, a constraint included.
     vectorized : bool, default True
         False when ``function`` takes one point at a time.
 
@@ -65,17 +65,18 @@ def taylor_variation(
     >>> taylor_variation(lambda X: X[:, 0] ** 2, x, epsilon=0.01).round(6)
     array([0.0002, 0.0402])
     """
-    points = check_points(X)
+    points = check_points(X, n_features=None if bounds is None else Box(bounds).n_features)
     epsilon = check_epsilon(epsilon, points.shape[1])
     k = multi_indices(points.shape[1], check_count(order, name="order"))
     if derivatives is None:
         if function is None:
             raise InputError("function is None and derivatives is None; need one of them; pass function")
         derivatives = FiniteDifferences(function, bounds=bounds, vectorized=vectorized)
-    partials = _check_partials(derivatives(points, k), len(k), len(points))
-    coefficients = power(epsilon, k) / factorial(k)
-    variation: FloatArray = np.einsum("k,kno->n", coefficients, partials**2)
-    return variation
+    check_function(derivatives, name="derivatives", of="(X, multi_indices)")
+    partials = _check_partials(derivatives(points.copy(), k.copy()), len(k), len(points))
+    with np.errstate(over="ignore", invalid="ignore"):
+        coefficients = power(epsilon, k) / factorial(k)
+        return check_variation(np.einsum("k,kno->n", coefficients, partials**2))
 
 
 def taylor(around: FunctionAround) -> FloatArray:
@@ -86,14 +87,15 @@ def taylor(around: FunctionAround) -> FloatArray:
         order=around.order,
         epsilon=around.epsilon,
         derivatives=around.derivatives,
+        bounds=around.bounds,
     )
 
 
 def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:
-    partials = np.asarray(raw, dtype=np.float64)
+    partials = function_values(raw, "derivatives")
     if partials.shape == (n_indices, n_samples):
         partials = partials[:, :, None]
-    if partials.ndim != 3 or partials.shape[:2] != (n_indices, n_samples):
+    if partials.ndim != 3 or partials.shape[:2] != (n_indices, n_samples) or not partials.size:
         raise FunctionError(
             f"derivatives returned shape {partials.shape}; need ({n_indices}, {n_samples}, n_outputs): one "
             "block per multi-index, one row per point"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,20 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from steep._validation import FloatArray, check_count, check_epsilon, check_points
-from steep.exceptions import FunctionError, InputTypeError
+from steep._validation import FloatArray, Seed, check_count, check_epsilon, check_points
+from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
+from steep.nn._arguments import check_precision, check_seed, one_line
 
 TorchFunction = Callable[[Tensor], Tensor]
 # Numbers in a batch of points: derivatives of order n keep about 2ⁿ copies of every intermediate result.
 _BLOCK = 2**16
+# Nested derivatives double their work with every order: 2¹² passes are the most anyone would wait for.
+_LARGEST_ORDER = 12
 
 
-class torch_derivatives:  # noqa: N801 - used as a function, documented as one
+def torch_derivatives(
+    function: TorchFunction, *, block: int = _BLOCK, dtype: torch.dtype = torch.float64
+) -> TorchDerivatives:
     """Derivatives of a torch function, for ``taylor_variation(None, X, derivatives=torch_derivatives(f))``.
 
     Parameters
@@ -47,26 +53,35 @@ class torch_derivatives:  # noqa: N801 - used as a function, documented as one
     dtype : torch.dtype, default torch.float64
         Precision of the points given to ``function``; that of its parameters for a network.
 
+    Returns
+    -------
+    TorchDerivatives
+        A callable ``(X, multi_indices)``, which can be pickled if ``function`` can.
+
     Examples
     --------
     >>> d = torch_derivatives(lambda x: x[:, 0] ** 2 * x[:, 1])
     >>> d(np.array([[3.0, 5.0]]), np.array([[1, 0], [2, 0], [1, 1]])).ravel().tolist()
     [30.0, 10.0, 6.0]
     """
+    return TorchDerivatives(
+        _check_function(function), check_count(block, name="block"), check_precision(dtype)
+    )
 
-    def __init__(
-        self, function: TorchFunction, *, block: int = _BLOCK, dtype: torch.dtype = torch.float64
-    ) -> None:
-        if not callable(function):
-            raise InputTypeError(f"function is a {type(function).__name__}; need a callable of a tensor")
-        self.function = function
-        self.block = check_count(block, name="block")
-        self.dtype = dtype
+
+@dataclass(frozen=True)
+class TorchDerivatives:
+    """What :func:`torch_derivatives` returns: ∂^k f by automatic differentiation, block by block."""
+
+    function: TorchFunction
+    block: int
+    dtype: torch.dtype
 
     def __call__(self, X: Any, multi_indices: npt.NDArray[np.int64], /) -> FloatArray:
         """Return ∂^k f as ``(n_indices, n_samples, n_outputs)``."""
         points = check_points(X)
-        paths = [tuple(np.repeat(np.arange(len(k)), k).tolist()) for k in np.asarray(multi_indices)]
+        indices = _check_indices(multi_indices, points.shape[1])
+        paths = [tuple(np.repeat(np.arange(len(k)), k).tolist()) for k in indices]
         derivatives: FloatArray | None = None
         with torch.no_grad():
             for start in range(0, len(points), self.block):
@@ -78,6 +93,34 @@ class torch_derivatives:  # noqa: N801 - used as a function, documented as one
                     derivatives[row, start : start + len(x)] = found[path].numpy()
         assert derivatives is not None  # check_points refuses an empty X
         return derivatives
+
+
+def _check_function(function: Any) -> TorchFunction:
+    if not callable(function):
+        raise InputTypeError(f"function is a {type(function).__name__}; need a callable of a tensor")
+    checked: TorchFunction = function
+    return checked
+
+
+def _check_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.int64]:
+    """Return multi-indices k as rows, at least one."""
+    try:
+        indices = np.asarray(multi_indices)
+    except ValueError as error:
+        raise InputError(f"multi_indices are ragged ({error}); need (n_indices, {n_features})") from error
+    if (
+        indices.dtype.kind not in "iu"
+        or indices.ndim != 2
+        or not len(indices)
+        or indices.shape[1] != n_features
+    ):
+        raise InputError(
+            f"multi_indices have shape {indices.shape} and dtype {indices.dtype}; need whole numbers "
+            f"(n_indices, {n_features}), one column for each input"
+        )
+    if indices.min() < 0 or indices.sum(axis=1).max() > _LARGEST_ORDER:
+        raise InputError(f"multi_indices are out of range; need orders from 0 to {_LARGEST_ORDER}")
+    return indices.astype(np.int64)
 
 
 def _path_derivatives(
@@ -98,7 +141,7 @@ def _nested(function: TorchFunction, path: tuple[int, ...]) -> Callable[[Tensor]
     """x ↦ (f, D_{i_1} f, D_{i_1} D_{i_2} f, …) for one path."""
 
     def value(x: Tensor) -> tuple[Tensor, ...]:
-        return (_columns(function(x), len(x)),)
+        return (_values(function, x),)
 
     values: Callable[[Tensor], tuple[Tensor, ...]] = value
     for axis in path:
@@ -127,6 +170,20 @@ def _directional(function: Callable[[Tensor], Any], x: Tensor, direction: Tensor
     return value, derivative
 
 
+def _values(function: TorchFunction, x: Tensor) -> Tensor:
+    """f(x) as columns; what it raises is told with the points it was given."""
+    try:
+        values = function(x)
+    except SteepError:
+        raise
+    except Exception as error:
+        raise FunctionError(
+            f"function failed on {len(x)} points of {x.dtype} ({one_line(error)}); need a function of a tensor "
+            "(n_samples, n_features); pass dtype=torch.float32 for a network in single precision"
+        ) from error
+    return _columns(values, len(x))
+
+
 def _columns(values: Tensor, n: int) -> Tensor:
     if not isinstance(values, Tensor) or values.ndim not in (1, 2) or len(values) != n:
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
@@ -143,14 +200,14 @@ def hutchinson_variation(
     epsilon: Any = 1e-3,
     n_draws: int = 8,
     dtype: torch.dtype = torch.float64,
-    random_state: int = 0,
+    random_state: Seed = 0,
 ) -> FloatArray:
     """Unbiased estimate of Df²_ε (Eq. dn, order 2) from random directions: its cost does not grow with d².
 
     Parameters
     ----------
     function : callable
-        As for :class:`torch_derivatives`.
+        As for :func:`torch_derivatives`.
     X : array-like of shape (n_samples, n_features)
         Where to measure.
     epsilon : float or array of shape (n_features,), default 1e-3
@@ -159,7 +216,7 @@ def hutchinson_variation(
         Pairs of directions; the estimate's error falls as 1/√n_draws.
     dtype : torch.dtype, default torch.float64
         Precision.
-    random_state : int, default 0
+    random_state : int, Generator or None, default 0
         Seed of the directions.
 
     Returns
@@ -177,17 +234,19 @@ def hutchinson_variation(
     >>> float(estimates.mean().round(2))
     0.09
     """
+    _check_function(function)
     points = check_points(X)
     n_draws = check_count(n_draws, name="n_draws")
+    dtype = check_precision(dtype)
     scale = torch.as_tensor(np.sqrt(check_epsilon(epsilon, points.shape[1])), dtype=dtype)
-    generator = torch.Generator().manual_seed(random_state)
+    generator = torch.Generator().manual_seed(check_seed(random_state))
     x = torch.as_tensor(points, dtype=dtype)
     total = torch.zeros(len(x), dtype=dtype)
     for _ in range(n_draws):
         z, other = (torch.randn(x.shape, generator=generator, dtype=dtype) * scale for _ in range(2))
 
         def along(at: Tensor, z: Tensor = z) -> Tensor:
-            derivative: Tensor = _directional(lambda u: _columns(function(u), len(u)), at, z)[1]
+            derivative: Tensor = _directional(lambda u: _values(function, u), at, z)[1]
             return derivative
 
         with torch.no_grad():

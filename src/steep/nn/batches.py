@@ -6,11 +6,12 @@ In a batch that is a dict the labels are under "labels", "label" or "y"; in a tu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sized
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import (
@@ -23,6 +24,7 @@ from torch.utils.data import (
 )
 
 from steep.exceptions import InputError, InputTypeError
+from steep.nn._arguments import check_batch_size, one_line
 
 Batch = tuple[Any, Any]
 _LABEL_KEYS = ("labels", "label", "y")
@@ -30,33 +32,69 @@ _LABEL_KEYS = ("labels", "label", "y")
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
 
 
-def iterate_batches(data: Any, batch_size: int | None = None) -> Iterator[Batch]:
-    """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it."""
+def iterate_batches(data: Any, batch_size: int | None = None) -> Generator[Batch, None, None]:
+    """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it.
+
+    The inputs are copies: a network or an ``augment`` that works in place does not reach the caller's data.
+    """
     _refuse_streams(data)
+    batch_size = check_batch_size(batch_size)
     if isinstance(data, DataLoader):
-        with _restored(data.generator):
-            yield from map(separate, _in_order(data))
+        with ExitStack() as stack:
+            for owner in (data, data.sampler, data.batch_sampler):
+                stack.enter_context(_restored(getattr(owner, "generator", None)))
+            yield from (separate(_copied(batch)) for batch in _in_order(data))
     elif isinstance(data, Tensor | np.ndarray):
-        for inputs in torch.split(torch.as_tensor(data), batch_size or fitting_batch(data)):
-            yield inputs, None
+        yield from ((part, None) for part in _slices(data, batch_size))
     elif _is_pair(data):
-        inputs, labels = (torch.as_tensor(part) for part in data)
-        if len(inputs) != len(labels):
-            raise InputError(
-                f"data has {len(inputs)} inputs and {len(labels)} labels; need one label for each input"
-            )
-        size = batch_size or fitting_batch(inputs)
-        yield from zip(torch.split(inputs, size), torch.split(labels, size), strict=True)
+        yield from _paired_slices(data[0], data[1], batch_size)
     elif isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], dict | tuple)):
-        size = batch_size or fitting_batch(_inputs_of(data[0]), single=True)
-        for start in range(0, len(data), size):  # type: ignore[arg-type]
-            stop = min(start + size, len(data))  # type: ignore[arg-type]
-            yield separate(default_collate([data[i] for i in range(start, stop)]))
+        yield from _collated(data, batch_size)
     else:
         raise InputTypeError(
             f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader "
             "or a list of dicts"
         )
+
+
+def _slices(inputs: Any, batch_size: int | None) -> Iterator[Tensor]:
+    if inputs.ndim == 0:
+        raise InputError("data has shape (); need one row for each sample")
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "biufc":
+        raise InputTypeError(f"data has dtype {inputs.dtype}; need numbers; encode text and objects first")
+    size = batch_size or fitting_batch(inputs)
+    for start in range(0, len(inputs), size):
+        part = inputs[start : start + size]
+        yield part.clone() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
+
+
+def _paired_slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]:
+    told = label_array(labels)
+    if inputs.ndim == 0 or told.ndim == 0 or len(inputs) != len(told):
+        n_inputs, n_labels = (len(part) if part.ndim else 1 for part in (inputs, told))
+        raise InputError(
+            f"data has {n_inputs} inputs and {n_labels} labels; need one label for each input, (n_samples, …) both"
+        )
+    start = 0
+    for part in _slices(inputs, batch_size):
+        yield part, told[start : start + len(part)]
+        start += len(part)
+
+
+def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
+    if not len(data):
+        return
+    size = batch_size or fitting_batch(separate(data[0])[0], single=True)
+    for start in range(0, len(data), size):
+        items = [data[i] for i in range(start, min(start + size, len(data)))]
+        try:
+            batch = default_collate(items)
+        except (RuntimeError, TypeError, KeyError, ValueError) as error:
+            raise InputError(
+                f"samples {start} to {start + len(items) - 1} do not fit in one batch ({one_line(error)}); need "
+                "samples of one shape; pad them, or pass DataLoader(data, collate_fn=...)"
+            ) from error
+        yield separate(batch)
 
 
 def separate(batch: Any) -> Batch:
@@ -71,12 +109,51 @@ def separate(batch: Any) -> Batch:
     return batch, None
 
 
+def label_array(labels: Any) -> npt.NDArray[Any]:
+    """Labels of a batch as an array, whatever they came in."""
+    if isinstance(labels, Tensor):
+        told = labels.detach().cpu()
+        return np.asarray(told.float() if told.dtype in (torch.bfloat16, torch.float16) else told)
+    try:
+        return np.asarray(labels)
+    except ValueError as error:
+        raise InputError(
+            f"labels are ragged ({one_line(error)}); need the same form for each sample"
+        ) from error
+
+
 def n_samples(data: Any) -> int:
-    """Samples in the data."""
+    """Samples that one pass over the data yields; those of a loader with batches of its own are a guess."""
     _refuse_streams(data)
     if isinstance(data, DataLoader):
-        return len(data.dataset)  # type: ignore[arg-type]
-    return len(data[0]) if _is_pair(data) else len(data)
+        return _loader_length(data)
+    if _is_pair(data):
+        data = data[0]
+    if isinstance(data, Tensor | np.ndarray) and data.ndim == 0:
+        raise InputError("data has shape (); need one row for each sample")
+    if not isinstance(data, Sized):
+        raise InputTypeError(
+            f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader or a list of "
+            "dicts, with a length"
+        )
+    return len(data)
+
+
+def _loader_length(loader: DataLoader[Any]) -> int:
+    if loader.batch_size is None or _is_reordered(loader) or not hasattr(loader.sampler, "__len__"):
+        return len(loader.dataset)  # type: ignore[arg-type]
+    drawn = len(loader.sampler)  # type: ignore[arg-type]
+    return drawn // loader.batch_size * loader.batch_size if loader.drop_last else drawn
+
+
+def first_rows(inputs: Any, n: int = 2) -> Any:
+    """The first samples of a batch, where it is plain which those are; else the batch."""
+    if isinstance(inputs, Tensor):
+        return inputs[:n]
+    parts = list(inputs.values()) if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else []
+    if not parts or not all(isinstance(p, Tensor) and p.ndim and len(p) == len(parts[0]) for p in parts):
+        return inputs
+    return {k: v[:n] for k, v in inputs.items()} if isinstance(inputs, dict) else tuple(p[:n] for p in parts)
 
 
 def fitting_batch(inputs: Any, *, single: bool = False) -> int:
@@ -94,20 +171,34 @@ def move(inputs: Any, device: torch.device) -> Any:
         return inputs.to(device)
     if isinstance(inputs, dict):
         return {key: move(value, device) for key, value in inputs.items()}
-    return type(inputs)(move(part, device) for part in inputs) if isinstance(inputs, tuple | list) else inputs
+    return type(inputs)(move(part, device) for part in inputs) if type(inputs) in (tuple, list) else inputs
+
+
+def _is_reordered(loader: DataLoader[Any]) -> bool:
+    """Whether the loader goes over its data set in another order, or leaves the end out, and need not."""
+    sampler = loader.sampler
+    is_shuffle = (
+        isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == len(loader.dataset)  # type: ignore[arg-type]
+    )
+    return loader.batch_size is not None and (
+        is_shuffle or (loader.drop_last and isinstance(sampler, SequentialSampler))
+    )
 
 
 def _in_order(loader: DataLoader[Any]) -> DataLoader[Any]:
     """The loader's batches in the order of its data set; a sampler of the caller's own is kept."""
-    sampler = loader.sampler
-    is_shuffle = (
-        isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n_samples(loader)
-    )
-    if loader.batch_size is None or not (
-        is_shuffle or (loader.drop_last and isinstance(sampler, SequentialSampler))
-    ):
+    if not _is_reordered(loader):
         return loader
     return DataLoader(loader.dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
+
+
+def _copied(batch: Any) -> Any:
+    """A batch of its own memory: loaders without automatic batches hand out the data set's own tensors."""
+    if isinstance(batch, Tensor):
+        return batch.clone()
+    if isinstance(batch, dict):
+        return {key: _copied(value) for key, value in batch.items()}
+    return type(batch)(_copied(part) for part in batch) if type(batch) in (tuple, list) else batch
 
 
 def _refuse_streams(data: Any) -> None:
@@ -120,15 +211,12 @@ def _refuse_streams(data: Any) -> None:
 
 
 def _is_pair(data: Any) -> bool:
-    return (
-        isinstance(data, tuple | list)
-        and len(data) == 2
-        and all(isinstance(p, Tensor | np.ndarray) for p in data)
+    """Inputs as one array, and labels as anything with a length that is no input of its own."""
+    if not (isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], Tensor | np.ndarray)):
+        return False
+    return isinstance(data[1], Tensor | np.ndarray) or (
+        isinstance(data, tuple) and hasattr(data[1], "__len__")
     )
-
-
-def _inputs_of(item: Any) -> Any:
-    return separate(item)[0]
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""What an improvement found: the network, the evidence, and one honest sentence about it."""
+"""What an improvement found: the network, the evidence, and one sentence about it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from steep._files import write_whole
 from steep._validation import FloatArray, check_count
-from steep.metrics import paired_interval
-from steep.nn.candidates import Candidate
-from steep.nn.heads import Head
-from steep.nn.tasks import HeadTask
+from steep.evidence import NO_GAIN, Evidence, Verdict
+from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.metrics import Interval
+from steep.nn._arguments import one_line
+from steep.nn.head_search import Candidate, Choice, Final, Search, Training, mean_scores
+from steep.nn.heads import Head, HeadTask
 
 _STAGES = (
     ("original", "original", False),
@@ -36,136 +41,188 @@ class Improvement:
     ----------
     network : nn.Module
         The chosen network: a copy with a new head, or with the original one where no other was better.
-    verdict : str
-        One sentence: what was gained on held-out data, and by what.
+    verdict : Verdict
+        What was gained on held-out data, and by what: ``print(verdict)`` shows one sentence, ``verdict.interval``
+        is the gain with its 95 % interval, which holds for all heads tried at once.
     table : DataFrame
-        Best head of each kind and the chosen one: held-out score, gain over the original with its paired 95 %
-        interval, and settings.
+        Best head of each kind and the chosen one: held-out score, gain over the original with that interval, and
+        settings.
     candidates : DataFrame
         Every head tried, with its held-out score.
     chosen : Candidate
         Settings of the chosen head.
+    rescored : float
+        Accuracy or mean squared error of ``network`` itself, run on the held-out data once more (on the training
+        data, to which its head was fitted, after cross-validation). That it is what the head alone promised is
+        checked.
     weights : ndarray of shape (n_samples,)
-        Weights of the training samples by the chosen settings, or by the best weighted ones where equal weights
-        or the original head were chosen.
+        The weights the chosen head was trained with, one for each training sample: all 1 for equal weights and for
+        the original head. With altered copies they average one over samples and copies together, and those of the
+        samples are given.
+    variation : ndarray of shape (n_samples,) or None
+        How much the labels vary around each training sample among the features, by the measure and k of the chosen
+        head, or of the best weighted head where none was chosen; None where no weights were tried.
     heads : dict of str to Head
         Heads of the rows of ``table``; after cross-validation only that of the chosen row.
     """
 
     network: nn.Module
-    verdict: str
+    verdict: Verdict
     table: pd.DataFrame
     candidates: pd.DataFrame
     chosen: Candidate
+    rescored: float
     weights: FloatArray
+    variation: FloatArray | None
     heads: dict[str, Head]
 
     def __str__(self) -> str:
-        return f"{self.verdict}\n\n{self.table.to_string()}"
+        return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, run again: {self.rescored:.6g}"
 
     def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
-        """Training samples of the largest weight, largest first: unusual, mislabelled or on a border."""
-        return np.argsort(-self.weights, kind="stable")[: check_count(n, name="n")]
+        """Training samples of the largest variation, largest first: unusual, mislabelled or on a border."""
+        check_count(n, name="n")
+        if self.variation is None:
+            raise InputError(
+                "hardest needs the variation, and no weighted head was tried; pass a weight_ratio other than 1"
+            )
+        return np.argsort(-self.variation, kind="stable")[:n]
 
     def save(self, path: str | Path) -> None:
-        """Save the network's ``state_dict`` as safetensors, with verdict and settings as metadata."""
-        tensors = {
-            key: value.detach().cpu().clone().contiguous() for key, value in self.network.state_dict().items()
-        }
-        save_file(
-            tensors, path, metadata={"verdict": self.verdict, "chosen": json.dumps(asdict(self.chosen))}
-        )
+        """Save the network's ``state_dict`` as safetensors, with verdict and settings as metadata.
+
+        The file is written whole or not at all.
+        """
+        state = self.network.state_dict()
+        if extra := [key for key, value in state.items() if not isinstance(value, torch.Tensor)]:
+            raise InputTypeError(
+                f"the state_dict holds {', '.join(extra)}, which is no tensor; safetensors keeps tensors alone; save "
+                "result.network.state_dict() by torch.save"
+            )
+        tensors = {key: value.detach().cpu().clone().contiguous() for key, value in state.items()}
+        about = {"verdict": str(self.verdict), "chosen": json.dumps(asdict(self.chosen))}
+        try:
+            write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=about))
+        except OSError as error:
+            raise StorageError(
+                f"{str(path)!r} cannot be written ({one_line(error)}); need a file in a folder that is there and may "
+                "be written; create it first"
+            ) from error
+        except TypeError as error:
+            raise InputTypeError(f"path is a {type(path).__name__}; need a str or a Path") from error
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which candidate was taken, and the best of each kind: numbers of rows of the scores."""
-
-    chosen: int
-    best: dict[tuple[str, bool], int]
-
-    def rows(self) -> dict[str, int]:
-        """The candidates of the table's rows."""
-        picked = {name: self.best.get((kind, augmented)) for name, kind, augmented in _STAGES}
-        return {name: number for name, number in picked.items() if number is not None} | {
-            "chosen": self.chosen
-        }
-
-
-def choose(candidates: list[Candidate], scores: FloatArray) -> Choice:
-    """Choose by held-out scores, leaving the simpler head only for a gain above one standard error.
-
-    Of the equal-weight heads the best is taken; a weighted one takes its place, and the winner that of the
-    original head, only if its mean paired gain is larger than the gain's standard error. ``scores`` is
-    (n_candidates, n_samples), larger is better; ties go to the stronger λ.
-    """
-    means = scores.mean(axis=1)
-    best: dict[tuple[str, bool], int] = {}
-    for number in sorted(range(len(candidates)), key=lambda i: (-means[i], -(candidates[i].l2 or 0.0))):
-        best.setdefault((candidates[number].kind, candidates[number].augmented), number)
-    original = best[("original", False)]
-    chosen = _best_of("equal", best, means)
-    weighted = _best_of("weighted", best, means)
-    if chosen is None or (weighted is not None and _beats(scores[chosen], scores[weighted])):
-        chosen = weighted
-    if chosen is None or not _beats(scores[original], scores[chosen]):
-        chosen = original
-    return Choice(chosen, best)
+def report(
+    search: Search,
+    choice: Choice,
+    final: Final,
+    network: nn.Module,
+    rescored: float,
+    training: Training,
+    where: str,
+) -> Improvement:
+    """Put together what was found."""
+    task, table = training.task, evidence_table(search, choice, training.task)
+    fitted = {
+        row: search.heads[search.candidates[i]] for row, i in table_rows(choice).items() if search.heads
+    }
+    is_broken = not training.original.is_finite
+    return Improvement(
+        network=network,
+        verdict=write_verdict(table, search.candidates, choice, task, where, is_broken=is_broken),
+        table=table,
+        candidates=search.table(task),
+        chosen=search.candidates[choice.chosen],
+        rescored=task.value(rescored),
+        weights=final.weights,
+        variation=final.variation,
+        heads=fitted | {"chosen": final.head},
+    )
 
 
-def _best_of(kind: str, best: dict[tuple[str, bool], int], means: FloatArray) -> int | None:
-    numbers = [best[(kind, augmented)] for augmented in (False, True) if (kind, augmented) in best]
-    return max(numbers, key=lambda number: means[number]) if numbers else None
-
-
-def _beats(first: FloatArray, second: FloatArray) -> bool:
-    """Whether the mean paired gain is larger than its standard error if there were none (as in McNemar's test)."""
-    gain = second - first
-    return bool(gain.sum() > np.sqrt((gain**2).sum()) * (1 + 1e-9))
-
-
-def evidence_table(
-    candidates: list[Candidate], scores: FloatArray, choice: Choice, task: HeadTask
-) -> pd.DataFrame:
+def evidence_table(search: Search, choice: Choice, task: HeadTask) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
-    rows = choice.rows()
-    original = choice.best[("original", False)]
-    sign = -1.0 if task.name == "regression" else 1.0
+    means = mean_scores(search.scores)
     return pd.DataFrame.from_dict(
-        {name: _row(candidates[i], scores[i], scores[original], sign, task) for name, i in rows.items()},
+        {
+            name: _row(search.candidates[i], means, i, choice.evidence, task)
+            for name, i in table_rows(choice).items()
+        },
         orient="index",
     )
 
 
+def table_rows(choice: Choice) -> dict[str, int]:
+    """Number of the candidate in each row of the table."""
+    picked = {name: choice.best.get((kind, augmented)) for name, kind, augmented in _STAGES}
+    return {name: number for name, number in picked.items() if number is not None} | {"chosen": choice.chosen}
+
+
 def _row(
-    candidate: Candidate, score: FloatArray, original: FloatArray, sign: float, task: HeadTask
+    candidate: Candidate, means: FloatArray, number: int, evidence: Evidence | None, task: HeadTask
 ) -> dict[str, Any]:
-    gain = paired_interval(original, score)
+    gain = gain_of(number, evidence)
     return {
-        task.unit: sign * float(score.mean()), "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high,
+        task.unit: task.value(float(means[number])), "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high,
         "l2": candidate.l2, "weight_ratio": candidate.weight_ratio, "n_neighbors": candidate.n_neighbors,
+        "measure": candidate.measure,
     }  # fmt: skip
 
 
-def write_verdict(table: pd.DataFrame, chosen: Candidate, task: HeadTask, held_out: str) -> str:
-    """Say in one sentence what was gained on held-out data and by what."""
-    factor, unit = (
-        (100.0, " points of accuracy") if task.unit == "accuracy" else (1.0, " of mean squared error")
-    )
-    row, start = table.loc["chosen"], table.loc["original"]
+def gain_of(number: int, evidence: Evidence | None) -> Interval:
+    """Gain over the original head; unknown where that head's scores are no numbers."""
+    if number == 0:
+        return NO_GAIN
+    if evidence is None:
+        return Interval(np.nan, np.nan, np.nan, 0)
+    return evidence.interval(number - 1)
+
+
+def write_verdict(
+    table: pd.DataFrame,
+    candidates: Sequence[Candidate],
+    choice: Choice,
+    task: HeadTask,
+    where: str,
+    *,
+    is_broken: bool,
+) -> Verdict:
+    """Say in one sentence what was gained and by what; ``is_broken`` tells of NaN in the original head."""
+    chosen, gain = candidates[choice.chosen], gain_of(choice.chosen, choice.evidence)
     if chosen.kind == "original":
-        rivals = table.drop(index=["original", "chosen"])
-        best = rivals.sort_values("gain").iloc[-1]
-        return (
-            f"The original head is kept: on {held_out} no re-trained head gains more than one standard error; the best "
-            f"({best.name}) gains {factor * best['gain']:+.3g}{unit} "
-            f"(95 % interval {factor * best['gain_low']:+.3g} to {factor * best['gain_high']:+.3g})."
-        )
+        sentence = _kept(table, choice, task, where)
+    elif choice.evidence is None:
+        sentence = f"The new head has a {task.unit} of {_cell(table, 'chosen', task.unit):.4g} on {where}."
+    else:
+        start, end = (_cell(table, row, task.unit) for row in ("original", "chosen"))
+        told = task.score.describe(gain, start, where=where)
+        course = f"from {_value(start, task)} to {_value(end, task)}"
+        sentence = f"The new head {told}, {course}: {_parts(table, chosen, task)}."
+    if is_broken:
+        scored = ", so that its outputs are no numbers" if choice.evidence is None else ""
+        sentence = f"The original head holds NaN or infinite weights{scored}. {sentence}"
+    return Verdict(sentence, gain, task.unit, table)
+
+
+def _cell(table: pd.DataFrame, row: str, column: str) -> float:
+    return float(table[column].to_dict()[row])
+
+
+def _kept(table: pd.DataFrame, choice: Choice, task: HeadTask, where: str) -> str:
+    rivals = {name: i for name, i in table_rows(choice).items() if name not in ("original", "chosen")}
+    if choice.evidence is None or not rivals:
+        return f"The original head is kept: no re-trained head gives numbers on {where}."
+    nearest = max(rivals, key=lambda name: _cell(table, name, "gain"))
+    gain = gain_of(rivals[nearest], choice.evidence)
+    told = task.score.describe(gain, _cell(table, "original", task.unit))
     return (
-        f"The new head gains {factor * row['gain']:+.3g}{unit} on {held_out} (95 % interval "
-        f"{factor * row['gain_low']:+.3g} to {factor * row['gain_high']:+.3g}; {factor * start[task.unit]:.4g} before, "
-        f"{factor * row[task.unit]:.4g} after): {_parts(table, chosen, factor)}."
+        f"The original head is kept: on {where} no re-trained head is reliably better; the best one ({nearest}) "
+        f"{told}."
     )
+
+
+def _value(score: float, task: HeadTask) -> str:
+    return f"{100 * score:.4g} %" if task.unit == "accuracy" else f"{score:.4g}"
 
 
 def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
@@ -182,11 +239,11 @@ def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
     }
 
 
-def _parts(table: pd.DataFrame, chosen: Candidate, factor: float) -> str:
-    parts = gain_parts(table, chosen)
-    said = [f"{factor * parts['retraining']:+.3g} from re-training with equal weights"]
+def _parts(table: pd.DataFrame, chosen: Candidate, task: HeadTask) -> str:
+    factor, parts = task.score.factor, gain_parts(table, chosen)
+    said = [f"{factor * parts['retraining']:.3g} from re-training with equal weights"]
     if chosen.augmented:
-        said.append(f"{factor * parts['augmentation']:+.3g} from augmented copies")
+        said.append(f"{factor * parts['augmentation']:.3g} from augmented copies")
     if chosen.kind == "weighted":
-        said.append(f"{factor * parts['weighting']:+.3g} from the weights (ratio {chosen.weight_ratio:g})")
+        said.append(f"{factor * parts['weighting']:.3g} from the weights (ratio {chosen.weight_ratio:g})")
     return ", ".join(said)

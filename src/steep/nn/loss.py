@@ -8,14 +8,16 @@ batches whose gradients are accumulated, add up to the same J as one large batch
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import WeightedRandomSampler
 
-from steep._validation import check_count, check_sample_weight
+from steep._validation import FloatArray, Seed, check_count, check_sample_weight
 from steep.exceptions import InputError, InputTypeError
+from steep.nn._arguments import check_seed, one_line
 
 
 class WeightedLoss(nn.Module):
@@ -48,7 +50,7 @@ class WeightedLoss(nn.Module):
 
     def __init__(self, loss: nn.Module, weights: Any, *, accumulate: int | None = None) -> None:
         super().__init__()
-        if getattr(loss, "reduction", None) not in ("mean", "sum", "none"):
+        if not isinstance(loss, nn.Module) or getattr(loss, "reduction", None) not in ("mean", "sum", "none"):
             raise InputTypeError(
                 f"loss is a {type(loss).__name__} without a reduction; need a loss such as nn.CrossEntropyLoss()"
             )
@@ -56,7 +58,7 @@ class WeightedLoss(nn.Module):
             raise InputError(
                 "loss has class weights of its own; need one without; multiply them into weights"
             )
-        checked = check_sample_weight(_to_numpy(weights), len(weights))
+        checked = _check_weights(weights)
         self.loss = loss
         self.accumulate = None if accumulate is None else check_count(accumulate, name="accumulate")
         scaled = torch.as_tensor(checked / checked.mean(), dtype=torch.float32)
@@ -65,10 +67,7 @@ class WeightedLoss(nn.Module):
 
     def forward(self, output: Tensor, target: Tensor, index: Tensor) -> Tensor:
         """Weighted mean loss of a batch; ``index`` are the numbers of its samples in the training set."""
-        if index.shape != target.shape[:1]:
-            raise InputError(
-                f"index has shape {tuple(index.shape)} for a batch of {len(target)}; need the number of each sample"
-            )
+        index = self._check_index(index, target)
         if self._is_equal and self.accumulate is None:
             result: Tensor = self._reduced("mean", output, target)
             return result
@@ -77,18 +76,48 @@ class WeightedLoss(nn.Module):
         weight = self.weights[index.to(self.weights.device)].to(per_sample.dtype)
         return (weight * per_sample).sum() / (self.accumulate or len(target))
 
+    def _check_index(self, index: Any, target: Any) -> Tensor:
+        """Return the numbers of the batch's samples, within the training set."""
+        if not isinstance(target, Tensor) or target.ndim == 0:
+            raise InputTypeError(
+                f"target is a {type(target).__name__}; need a tensor with a row for each sample"
+            )
+        try:
+            numbers = torch.as_tensor(index)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputTypeError(
+                f"index is a {type(index).__name__}; need a tensor of whole numbers, one for each sample"
+            ) from error
+        if numbers.shape != target.shape[:1]:
+            raise InputError(
+                f"index has shape {tuple(numbers.shape)} for a batch of {len(target)}; need the number of each sample"
+            )
+        if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+            raise InputTypeError(f"index has dtype {numbers.dtype}; need whole numbers")
+        if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(self.weights):
+            raise InputError(
+                f"index holds {int(numbers.min())} to {int(numbers.max())} for {len(self.weights)} weights; need "
+                f"numbers from 0 to {len(self.weights) - 1}"
+            )
+        return numbers
+
     def _reduced(self, reduction: str, output: Tensor, target: Tensor) -> Tensor:
         before = self.loss.reduction
         try:
             self.loss.reduction = reduction  # type: ignore[assignment]
             result: Tensor = self.loss(output, target)
             return result
+        except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise InputError(
+                f"{type(self.loss).__name__} failed ({one_line(error)}); need outputs and targets that it takes; check "
+                "their shapes and dtypes"
+            ) from error
         finally:
             self.loss.reduction = before
 
 
 def weighted_sampler(
-    weights: Any, *, n_samples: int | None = None, random_state: int | None = None
+    weights: Any, *, n_samples: int | None = None, random_state: Seed = None
 ) -> WeightedRandomSampler:
     """Draw samples in proportion to their weights: the other way to train with them.
 
@@ -98,8 +127,8 @@ def weighted_sampler(
         Weights ≥ 0; a sample of weight 0 is never drawn.
     n_samples : int, optional
         Draws in one epoch; default as many as there are weights.
-    random_state : int, optional
-        Seed of the draws.
+    random_state : int or Generator, optional
+        Seed of the draws; default torch's global generator, as in ``WeightedRandomSampler``.
 
     Returns
     -------
@@ -111,11 +140,23 @@ def weighted_sampler(
     >>> list(weighted_sampler([0.0, 1.0, 0.0], random_state=0))
     [1, 1, 1]
     """
-    checked = check_sample_weight(_to_numpy(weights), len(weights))
+    checked = _check_weights(weights)
     count = len(checked) if n_samples is None else check_count(n_samples, name="n_samples")
-    generator = None if random_state is None else torch.Generator().manual_seed(random_state)
+    generator = None if random_state is None else torch.Generator().manual_seed(check_seed(random_state))
     return WeightedRandomSampler(checked.tolist(), count, replacement=True, generator=generator)
 
 
-def _to_numpy(weights: Any) -> Any:
-    return weights.detach().cpu().numpy() if isinstance(weights, Tensor) else weights
+def _check_weights(weights: Any) -> FloatArray:
+    """Return the weights of a data set as a vector of its own length."""
+    array = weights.detach().cpu().double().numpy() if isinstance(weights, Tensor) else weights
+    if (
+        not isinstance(array, Sized)
+        or isinstance(array, str | bytes | dict)
+        or getattr(array, "ndim", 1) != 1
+    ):
+        raise InputTypeError(
+            f"weights is a {type(weights).__name__}; need one weight ≥ 0 for each sample, shape (n_samples,)"
+        )
+    if not len(array):
+        raise InputError("weights is empty; need one weight ≥ 0 for each sample")
+    return check_sample_weight(array, len(array))

@@ -10,15 +10,31 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
+from steep.nn._arguments import check_callable, one_line
+from steep.nn._random import kept_random_state
 from steep.nn.heads import Head
 
 Forward = Callable[[nn.Module, Any], Any]
+
+# How far rounding may take two ways of computing W z + b apart, relative to the largest output. Products in single
+# precision may run with ten bits (TF32), those in half precision keep eight to eleven.
+_ROUNDING = {torch.float64: 1e-3, torch.float32: 1e-3}
+_ROUNDING_HALF = 5e-2
+
+
+class Pass(NamedTuple):
+    """One forward pass: what the head was given, what it returned, and what the network returned."""
+
+    features: Tensor
+    logits: Tensor
+    output: Any
 
 
 @dataclass(frozen=True)
@@ -47,14 +63,18 @@ class Split:
     def features(self, batch: Any) -> Tensor:
         """M*(batch): what the head is given, one row a sample, in eval mode without gradients."""
         with undisturbed(self.network), torch.no_grad():
-            return self.run(batch)[0]
+            return self.run(batch).features
 
-    def run(self, batch: Any) -> tuple[Tensor, Tensor, Any]:
-        """What the head was given, what it returned, and what the network returned; modes as they are."""
+    def run(self, batch: Any) -> Pass:
+        """Run the network once and watch the head; modes as they are."""
         calls: list[tuple[Tensor, Tensor]] = []
-        handle = self.head.register_forward_hook(lambda _, given, out: calls.append((given[0], out)))
+
+        def watch(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any], out: Tensor) -> None:
+            calls.append((given[0] if given else named["input"], out))
+
+        handle = self.head.register_forward_hook(watch, with_kwargs=True)
         try:
-            output = self.forward(self.network, batch)
+            output = run_network(self.network, batch, self.forward)
         finally:
             handle.remove()
         if len(calls) != 1:
@@ -62,15 +82,28 @@ class Split:
                 f"head {self.name!r} ran {len(calls)} times in one forward pass; need once; name another layer by "
                 "head='...'"
             )
-        return *calls[0], output
+        return Pass(*calls[0], output)
+
+    def own_head(self) -> Head:
+        """The head the network came with."""
+        linear = self.head
+        bias = None if linear.bias is None else linear.bias.detach().cpu().double().numpy()
+        is_fixed = linear.bias is not None and not linear.bias.requires_grad
+        return Head(linear.weight.detach().cpu().double().numpy(), bias, is_bias_fixed=is_fixed)
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
-        joined = copy.deepcopy(self.network)
+        try:
+            joined = copy.deepcopy(self.network)
+        except Exception as error:
+            raise InputError(
+                f"network cannot be copied ({one_line(error)}); need a network that copy.deepcopy copies; drop what "
+                "holds locks, files or tensors with a history"
+            ) from error
         linear: nn.Linear = joined.get_submodule(self.name)  # type: ignore[assignment]
         with torch.no_grad():
             linear.weight.copy_(torch.as_tensor(head.weight))
-            if linear.bias is not None and head.bias is not None:
+            if linear.bias is not None and head.bias is not None and not head.is_bias_fixed:
                 linear.bias.copy_(torch.as_tensor(head.bias))
         return joined
 
@@ -105,33 +138,85 @@ def split(
     """
     if not isinstance(network, nn.Module):
         raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
-    run = forward or default_forward
-    name = _named_head(network, head) if head is not None else _last_linear(network, sample, run)
-    _check_trainable(network, name)
-    parts = Split(network, name, run)
+    run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
     with undisturbed(network), torch.no_grad():
-        features, logits, output = parts.run(sample)
-    if features.ndim != 2:
-        raise InputError(
-            f"head {name!r} is given features of shape {tuple(features.shape)}; need one row a sample, "
-            "(n_samples, n_features); pool the sequence before the head, or name another layer by head=..."
-        )
-    _check_follows(name, logits, output_logits(output))
+        name = _named_head(network, head) if head is not None else _last_linear(network, sample, run)
+        _check_trainable(network, name)
+        parts = Split(network, name, run)
+        seen = parts.run(sample)
+        if seen.features.ndim != 2:
+            raise InputError(
+                f"head {name!r} is given features of shape {tuple(seen.features.shape)}; need one row a sample, "
+                "(n_samples, n_features); pool the sequence before the head, or name another layer by head=..."
+            )
+        _check_linear(parts, seen)
+        response_of(name, seen.logits, output_logits(seen.output))
     return parts
 
 
-def _check_follows(name: str, logits: Tensor, output: Tensor) -> None:
-    """A head can be re-trained by itself only if nothing but a known response follows it."""
-    responses = (logits, logits.softmax(-1), logits.log_softmax(-1), logits.sigmoid())
-    for response in responses:
-        if response.numel() == output.numel() and torch.allclose(
-            response.reshape(-1).float(), output.reshape(-1).float(), rtol=1e-3, atol=1e-4, equal_nan=True
+def _check_linear(parts: Split, seen: Pass) -> None:
+    """A head that is not W z + b cannot be replaced by another W and b: what was fitted would not be what runs."""
+    head = parts.head
+    expected = seen.features.double() @ head.weight.double().T
+    if head.bias is not None:
+        expected = expected + head.bias.double()
+    if not same_up_to_rounding(seen.logits, expected):
+        raise InputError(
+            f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
+            "changes what goes in or comes out; need a plain nn.Linear; remove the hook, put an nn.Linear in its "
+            "place, or name another layer by head='...'"
+        )
+
+
+def same_up_to_rounding(found: Tensor, expected: Tensor) -> bool:
+    """Whether two results of the same sums agree as far as the precision of ``found`` goes."""
+    if found.shape != expected.shape:
+        return False
+    share = _ROUNDING.get(found.dtype, _ROUNDING_HALF)
+    ours, theirs = found.double(), expected.double()
+    finite = theirs[torch.isfinite(theirs)]
+    allowed = share * float(finite.abs().max()) if finite.numel() else 0.0
+    return torch.allclose(ours, theirs, rtol=0.0, atol=allowed + 1e-12, equal_nan=True)
+
+
+def response_of(name: str, logits: Tensor, output: Tensor) -> str:
+    """Name what follows the head: nothing ("logits"), softmax, log-softmax or sigmoid; refuse anything else."""
+    responses = {
+        "logits": logits,
+        "softmax": logits.softmax(-1),
+        "log-softmax": logits.log_softmax(-1),
+        "sigmoid": logits.sigmoid(),
+    }
+    for response, values in responses.items():
+        if values.numel() == output.numel() and torch.allclose(
+            values.reshape(-1).float(), output.reshape(-1).float(), rtol=1e-3, atol=1e-4, equal_nan=True
         ):
-            return
+            return response
     raise InputError(
         f"the output of network is neither that of head {name!r} nor its softmax, log-softmax or sigmoid; need a head "
         "that nothing else follows; name another by head='...', or return its logits by forward=..."
     )
+
+
+def run_network(network: nn.Module, batch: Any, forward: Forward) -> Any:
+    """Run the network; what it raises is told with the batch it was given."""
+    try:
+        return forward(network, batch)
+    except SteepError:
+        raise
+    except Exception as error:
+        raise FunctionError(
+            f"network failed on a batch of {_described(batch)} ({one_line(error)}); need inputs the network takes; "
+            "check their shape and dtype, or pass forward=..."
+        ) from error
+
+
+def _described(batch: Any) -> str:
+    if isinstance(batch, Tensor):
+        return f"shape {tuple(batch.shape)}, {batch.dtype}"
+    if isinstance(batch, dict):
+        return "a dict of " + ", ".join(map(str, batch))
+    return f"a {type(batch).__name__}"
 
 
 def default_forward(network: nn.Module, batch: Any) -> Any:
@@ -147,9 +232,9 @@ def output_logits(output: Any) -> Tensor:
         return output
     if hasattr(output, "logits"):
         return output_logits(output.logits)
-    if isinstance(output, dict):
+    if isinstance(output, dict) and output:
         return output_logits(output["logits"] if "logits" in output else next(iter(output.values())))
-    if isinstance(output, tuple | list):
+    if isinstance(output, tuple | list) and len(output):
         return output_logits(output[0])
     raise InputTypeError(
         f"network returned a {type(output).__name__}; need a tensor, an object with .logits, a tuple or a dict"
@@ -158,16 +243,26 @@ def output_logits(output: Any) -> Tensor:
 
 @contextmanager
 def undisturbed(network: nn.Module) -> Iterator[None]:
-    """Run in eval mode; give back modes and random state exactly as they were, also after an error."""
+    """Run in eval mode; give back modes, buffers and random states exactly as they were, also after an error."""
     modes = [(module, module.training) for module in network.modules()]
-    devices = {p.device for p in network.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=list(devices)):
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in network.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    with kept_random_state(network):
         try:
             network.eval()
             yield
         finally:
             for module, training in modes:
                 module.training = training
+            for module, name, buffer, kept in buffers:
+                module._buffers[name] = buffer
+                if not torch.equal(buffer, kept):
+                    with torch.no_grad():
+                        buffer.copy_(kept)
 
 
 def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
@@ -175,8 +270,7 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
     watched = [(name, module) for name, module in network.named_modules() if _is_layer(module)]
     handles = [m.register_forward_hook(lambda *_, name=name: ran.append(name)) for name, m in watched]
     try:
-        with undisturbed(network), torch.no_grad():
-            forward(network, sample)
+        run_network(network, sample, forward)
     finally:
         for handle in handles:
             handle.remove()
@@ -199,6 +293,10 @@ def _is_layer(module: nn.Module) -> bool:
 
 
 def _named_head(network: nn.Module, head: str) -> str:
+    if not isinstance(head, str):
+        raise InputTypeError(
+            f"head is a {type(head).__name__}; need the name of a layer, such as 'classifier.2'"
+        )
     modules = dict(network.named_modules())
     if head not in modules or not isinstance(modules[head], nn.Linear):
         linear = ", ".join(name for name, module in modules.items() if isinstance(module, nn.Linear))
@@ -209,10 +307,21 @@ def _named_head(network: nn.Module, head: str) -> str:
 
 def _check_trainable(network: nn.Module, name: str) -> None:
     head: nn.Linear = network.get_submodule(name)  # type: ignore[assignment]
+    # Before its weight is looked at: looking at a parametrized one computes it, and may change buffers.
+    if parametrize.is_parametrized(head) or not isinstance(head._parameters.get("weight"), nn.Parameter):
+        raise InputError(
+            f"the weights of head {name!r} are computed from others (weight_norm, spectral_norm, a parametrization); "
+            "need a plain nn.Linear; call torch.nn.utils.parametrize.remove_parametrizations("
+            f"network.get_submodule({name!r}), 'weight'), remove_weight_norm or remove_spectral_norm first"
+        )
     if not head.weight.is_floating_point() or head.weight.is_quantized:
         raise InputTypeError(
             f"head {name!r} has weights of {head.weight.dtype}; need floating-point ones; improve the network before "
             "it is quantised"
+        )
+    if head.weight.is_meta:
+        raise InputError(
+            f"head {name!r} is on the meta device, without values; need a trained network; load its weights"
         )
     if not head.weight.requires_grad:
         raise InputError(

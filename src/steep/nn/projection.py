@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from steep._validation import FloatArray
-from steep.exceptions import InputError
-from steep.nn.batches import iterate_batches, move, n_samples
-from steep.nn.network import Forward, Split, split, undisturbed
+from steep._progress import progress_bar
+from steep._validation import FloatArray, Seed
+from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError, StorageError
+from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_seed, one_line
+from steep.nn._random import kept_random_state
+from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples
+from steep.nn.network import Forward, Split, run_network, split, undisturbed
 
 Augment = Callable[[Any], Any]
 
@@ -39,7 +41,7 @@ def project(
     batch_size: int | None = None,
     memmap: str | Path | None = None,
     progress: bool | None = None,
-    random_state: int = 0,
+    random_state: Seed = 0,
 ) -> Projection:
     """Features of every sample in one pass, in eval mode without gradients.
 
@@ -52,15 +54,16 @@ def project(
     head, forward
         See :func:`split`.
     augment : callable, optional
-        ``augment(inputs)`` → inputs of an altered copy, called on each batch.
+        ``augment(inputs)`` → inputs of an altered copy, called on a copy of each batch, so it may work in place.
     batch_size : int, optional
         Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
     memmap : path, optional
         An ``.npy`` file for the features, when there are more than fit in memory.
     progress : bool, optional
-        Whether to show progress on standard error; default when that is a terminal.
-    random_state : int, default 0
-        Seed of torch while ``augment`` runs; the global random state is given back as it was.
+        Whether to show a progress bar on standard error; default on a terminal, after two seconds.
+    random_state : int, Generator or None, default 0
+        Seed of torch, NumPy and Python while data are read and ``augment`` runs; their global random states are
+        given back as they were.
 
     Returns
     -------
@@ -72,28 +75,51 @@ def project(
     >>> project(network, torch.zeros(10, 4)).features.shape
     (10, 8)
     """
-    parts = network if isinstance(network, Split) else None
-    total, show = n_samples(data), sys.stderr.isatty() if progress is None else progress
-    if not total:
-        raise InputError("data has 0 samples; need at least 1; pass some data")
-    store: FloatArray | None = None
-    labels: list[npt.NDArray[Any]] = []
-    filled = 0
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(random_state)
+    if not isinstance(network, Split):
+        network = cut(network, data, head=head, forward=forward)
+    check_callable(augment, name="augment", signature="augment(inputs)")
+    check_flag(progress, name="progress", optional=True)
+    check_batch_size(batch_size)
+    total = n_samples(data)
+    rows, labels = _Rows(total, memmap), []
+    with (
+        kept_random_state(network.network, seed=check_seed(random_state)),
+        undisturbed(network.network),
+        torch.no_grad(),
+        progress_bar(total=total, label="projecting", shown=progress) as bar,
+    ):
         for inputs, batch_labels in iterate_batches(data, batch_size):
-            given = move(inputs if augment is None else augment(inputs), device_of(network))
-            parts = parts or split(network, head, sample=given, forward=forward)  # type: ignore[arg-type]
-            rows = _features(parts, given)
-            if store is None:
-                store = _store(total, rows, memmap)
-            store[filled : filled + len(rows)] = rows
-            filled += len(rows)
+            given = inputs if augment is None else _altered(augment, inputs)
+            found = _features(network, move(given, device_of(network)))
+            rows.append(found)
             if batch_labels is not None:
-                labels.append(np.asarray(torch.as_tensor(batch_labels).cpu()))
-            _show(filled, total, show)
-    assert store is not None  # total > 0, so at least one batch was run
-    return Projection(store[:filled], np.concatenate(labels) if labels else None)
+                labels.append(label_array(batch_labels))
+            bar.update(len(found))
+    return Projection(rows.filled(), _joined(labels))
+
+
+def cut(network: nn.Module, data: Any, *, head: str | None = None, forward: Forward | None = None) -> Split:
+    """Split the network, looking at it with the first two samples of the data."""
+    if not isinstance(network, nn.Module):
+        raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+    if not n_samples(data):
+        raise InputError("data has 0 samples; need at least 1; pass some data")
+    with kept_random_state(network):
+        batches = iterate_batches(data, 2)
+        inputs = next(batches)[0]
+        batches.close()  # gives back the states of a loader's generators
+    return split(network, head, sample=move(first_rows(inputs), device_of(network)), forward=forward)
+
+
+def _altered(augment: Augment, inputs: Any) -> Any:
+    try:
+        return augment(inputs)
+    except SteepError:
+        raise
+    except Exception as error:
+        raise FunctionError(
+            f"augment failed on a batch ({one_line(error)}); need augment(inputs) → inputs of the same form"
+        ) from error
 
 
 def device_of(network: nn.Module | Split) -> torch.device:
@@ -104,7 +130,12 @@ def device_of(network: nn.Module | Split) -> torch.device:
 
 
 def _features(parts: Split, inputs: Any) -> FloatArray:
-    features = parts.features(inputs)
+    features = parts.run(inputs).features
+    if features.ndim != 2:
+        raise InputError(
+            f"head {parts.name!r} is given features of shape {tuple(features.shape)}; need one row a sample, "
+            "(n_samples, n_features); pass inputs of the same form everywhere"
+        )
     if not torch.isfinite(features).all():
         raise InputError(
             f"the features before head {parts.name!r} contain NaN or infinity, which first appear in the output of "
@@ -126,8 +157,7 @@ def _first_not_finite(parts: Split, inputs: Any) -> str:
     leaves = [(name, m) for name, m in parts.network.named_modules() if not list(m.children())]
     handles = [m.register_forward_hook(lambda _, __, out, name=name: look(name, out)) for name, m in leaves]
     try:
-        with undisturbed(parts.network), torch.no_grad():
-            parts.forward(parts.network, inputs)
+        run_network(parts.network, inputs, parts.forward)
     finally:
         for handle in handles:
             handle.remove()
@@ -136,15 +166,63 @@ def _first_not_finite(parts: Split, inputs: Any) -> str:
     return f"layer {seen[0]!r} ({type(parts.network.get_submodule(seen[0])).__name__})"
 
 
-def _store(total: int, rows: FloatArray, memmap: str | Path | None) -> FloatArray:
-    shape = (total, rows.shape[1])
-    if memmap is None:
-        return np.empty(shape, dtype=rows.dtype)
-    return np.lib.format.open_memmap(memmap, mode="w+", dtype=rows.dtype, shape=shape)
+class _Rows:
+    """Rows appended to one array, in memory or in a file; it grows where a loader yields more than was foreseen."""
+
+    def __init__(self, total: int, memmap: str | Path | None) -> None:
+        self.total, self.memmap = total, memmap
+        self.store: FloatArray | None = None
+        self.n_filled = 0
+
+    def append(self, rows: FloatArray) -> None:
+        needed = self.n_filled + len(rows)
+        if self.store is None:
+            self.store = self._new(max(self.total, len(rows)), rows)
+        elif rows.shape[1:] != self.store.shape[1:]:
+            raise InputError(
+                f"the head is given {self.store.shape[1]} features in one batch and {rows.shape[1]} in another; need "
+                "the same for all"
+            )
+        elif needed > len(self.store):
+            self._grow(needed, rows)
+        self.store[self.n_filled : needed] = rows
+        self.n_filled = needed
+
+    def filled(self) -> FloatArray:
+        """All rows that were appended."""
+        if self.store is None:
+            raise InputError("data yielded no batch; need at least 1 sample; pass some data")
+        return self.store[: self.n_filled]
+
+    def _grow(self, needed: int, rows: FloatArray) -> None:
+        if self.memmap is not None:
+            raise InputError(
+                f"data yields more than the {self.total} samples it counts; need their number for memmap=...; leave it "
+                "out, or pass a loader without batches of its own"
+            )
+        larger = self._new(max(needed, 2 * len(self.filled())), rows)
+        larger[: self.n_filled] = self.filled()
+        self.store = larger
+
+    def _new(self, n_rows: int, rows: FloatArray) -> FloatArray:
+        shape = (n_rows, rows.shape[1])
+        if self.memmap is None:
+            return np.empty(shape, dtype=rows.dtype)
+        try:
+            return np.lib.format.open_memmap(self.memmap, mode="w+", dtype=rows.dtype, shape=shape)
+        except (OSError, TypeError, ValueError) as error:
+            raise StorageError(
+                f"memmap={str(self.memmap)!r} cannot be written ({one_line(error)}); need a file in a folder that "
+                "is there"
+            ) from error
 
 
-def _show(done: int, total: int, show: bool) -> None:
-    if show:
-        bar = "█" * (20 * done // total)
-        end = "\n" if done >= total else ""
-        print(f"\rprojecting {bar:20} {done:,}/{total:,}", end=end, file=sys.stderr, flush=True)
+def _joined(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
+    if not labels:
+        return None
+    try:
+        return np.concatenate(labels)
+    except ValueError as error:
+        raise InputError(
+            f"labels differ in shape from batch to batch ({one_line(error)}); need one form"
+        ) from error

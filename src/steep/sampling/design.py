@@ -1,12 +1,12 @@
 """Variation Based Sampling: Algorithm 1 for any measure of variation, in one round or several.
 
     1   N, N', ε, n, n_GMM      n_initial, n_samples, epsilon, order, n_components
-    2   {x_1 … x_N} ~ U(S)                                     _initial_points
-    3-6 Df^n_ε(x_i)             any measure                     Measured
-    7   dP ∝ Df by a Gaussian mixture, or a pool                VariationSampler.fit
-    8   {x̄_1 … x̄_N'} inside S                                  VariationSampler.sample
+    2   {x_1 … x_N} ~ U(S)                                     _start_points
+    3-6 Df^n_ε(x_i)             any measure                     Measuring
+    7   dP ∝ Df by a Gaussian mixture, or a pool                VariationSampler.fit_unit
+    8   {x̄_1 … x̄_N'} inside S                                  VariationSampler.sample_unit
     9   f(x̄_i)
-    10  both sets joined                                        Design
+    10  both sets joined                                        Evaluated, Design
 
 With ``rounds`` above one, lines 3 to 10 repeat on all points so far, N'/rounds new ones at a time.
 Everything happens in the unit cube, so ε is a variance relative to each axis; a variance ε in the
@@ -15,27 +15,43 @@ inputs' own units is ``epsilon = ε / box.width**2``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from steep._function import Function, evaluate
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_generator
+from steep._function import Function, check_function, evaluate
+from steep._validation import (
+    FloatArray,
+    Seed,
+    check_choice,
+    check_count,
+    check_flag,
+    check_generator,
+    check_points,
+    check_real,
+    shown,
+)
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
+from steep.measures import Measure, resolve
 from steep.measures.derivatives import Derivatives
-from steep.sampling.measure import NAMED, Measure, Measured, squeeze
+from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.relevance import axis_relevance
-from steep.sampling.sampler import Density, Draw, VariationSampler
+from steep.sampling.sampler import DENSITIES, DRAWS, Density, Draw, VariationSampler
+
+STARTS = ("uniform", "grid", "sobol")
+# Domains of whole numbers and categories up to this size are listed point by point.
+_LISTED = 2**16
 
 
 @dataclass(frozen=True)
-class Plan:
+class Recipe:
     """Every choice of a design; the defaults are what the benchmark found best, ``PAPER`` Algorithm 1."""
 
-    measure: Any = "auto"
     density: Density = "pool"
     draw: Draw = "fill"
     temper: float = 0.6
@@ -44,7 +60,16 @@ class Plan:
     initial: str = "sobol"
 
 
-PAPER = Plan("taylor", "mixture", "random", 1.0, 0.0, 1, "uniform")
+PAPER = Recipe("mixture", "random", 1.0, 0.0, 1, "uniform")
+
+_CHECKS: dict[str, Callable[..., Any]] = {
+    "density": partial(check_choice, choices=DENSITIES),
+    "draw": partial(check_choice, choices=DRAWS),
+    "temper": partial(check_real, minimum=0.0),
+    "floor": partial(check_real, minimum=0.0, maximum=1.0),
+    "rounds": check_count,
+    "initial": partial(check_choice, choices=STARTS),
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +87,7 @@ class Design:
     is_initial : ndarray of bool
         Which points belong to the start.
     n_evaluations : int
-        Function evaluations spent in all, finite differences included.
+        Function evaluations spent in all, those of the measure included.
     """
 
     X: FloatArray
@@ -79,7 +104,7 @@ def design(
     n_initial: int,
     n_samples: int,
     variant: Literal["paper"] | None = None,
-    measure: Measure = "auto",
+    measure: str | Measure | Callable[[FloatArray, FloatArray], Any] = "auto",
     order: int = 2,
     epsilon: Any = 1e-3,
     derivatives: Derivatives | None = None,
@@ -110,22 +135,25 @@ def design(
     variant : {"paper", None}, default None
         "paper" is Algorithm 1 as printed: Taylor variation, a mixture, random draws, ``temper=1``,
         ``floor=0``, one round, a uniform start unless ``initial`` says otherwise.
-    measure : {"auto", "taylor", "neighbors", "surprise"} or callable(X, y), default "auto"
-        What counts as variation. "auto" takes "taylor" when ``derivatives`` are given and
-        "surprise", which costs no evaluation, otherwise. "taylor" without ``derivatives`` spends
-        finite differences: they are counted in ``n_evaluations``.
+    measure : str, Measure or callable(X, y), default "auto"
+        What counts as variation: any measure of :mod:`steep.measures` that does not ask a model. "auto"
+        takes "taylor" when ``derivatives`` are given and "surprise", which costs no evaluation, otherwise.
+        "taylor" without ``derivatives`` spends finite differences and "perturbation" twenty draws a point:
+        they are counted in ``n_evaluations``, taken once a point, and never leave S (see Notes). The
+        others compare the labels at hand.
     order, epsilon : int and float or array, default 2 and 1e-3
         n and ε of Eq. dn, ε relative to each axis of the box.
     derivatives : callable, optional
         ``derivatives(X, multi_indices)`` in the units of ``bounds``; see :class:`Derivatives`.
     n_neighbors : int, optional
-        k of the neighbour measures; their own defaults grow with the points or the dimension.
+        k of the measures that compare labels, the point itself counted; their own defaults grow with
+        the points or the dimension.
     initial : {"uniform", "grid", "sobol"}, optional
         How the start is laid; default "sobol".
     density, draw : str, optional
         See :class:`VariationSampler`; default "pool" and "fill".
     rounds : int, optional
-        How often the variation is measured anew; default 12, or 1 where finite differences are spent.
+        How often the variation is measured anew; default 12, or 1 where measuring costs evaluations.
     n_components : int, default 3
         Gaussians of the mixture.
     temper, floor : float, optional
@@ -143,6 +171,12 @@ def design(
     -------
     Design
 
+    Notes
+    -----
+    ``function``, ``constraint``, ``derivatives`` and a measure of your own are given copies. Finite differences
+    that would leave S are taken at a place near by, noise that would is reflected at the faces of the box and
+    brought halfway back to its point until the constraint allows it.
+
     Examples
     --------
     >>> runge = lambda X: 1 / (1 + 25 * (X[:, 0] - 0.5) ** 2)
@@ -152,83 +186,122 @@ def design(
     """
     box = Box(bounds, constraint=constraint)
     generator = check_generator(random_state)
+    check_function(function)
+    check_flag(vectorized, name="vectorized")
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
     n_samples = check_count(n_samples, name="n_samples")
+    _check_room(box, n_initial + n_samples)
+    found = _resolved(variant, measure, derivatives)
+    measuring = Measuring(
+        found, box, function=function, vectorized=vectorized, order=order, epsilon=epsilon,
+        derivatives=derivatives, n_neighbors=n_neighbors, random_state=generator,
+    )  # fmt: skip
     chosen = {
         "density": density, "draw": draw, "temper": temper, "floor": floor, "rounds": rounds, "initial": initial
     }  # fmt: skip
-    plan = _resolve(variant, measure, derivatives, chosen)
+    recipe = _recipe(variant, chosen, rounds=1 if measuring.costs else Recipe.rounds)
     sampler = VariationSampler(
-        box, density=plan.density, draw=plan.draw, n_components=n_components, temper=plan.temper,
-        floor=plan.floor, random_state=generator,
+        box, density=recipe.density, draw=recipe.draw, n_components=n_components, temper=recipe.temper,
+        floor=recipe.floor, random_state=generator,
     )  # fmt: skip
-    measured = Measured(
-        plan.measure, box, function=function, vectorized=vectorized, order=order, epsilon=epsilon,
-        derivatives=derivatives, n_neighbors=n_neighbors,
-    )  # fmt: skip
-    X = _initial_points(box, n_initial, plan.initial, fixed, generator)
-    labels = evaluate(function, X, vectorized=vectorized)
-    for size in _round_sizes(n_samples, plan.rounds):
-        variation = measured(X, labels)
+    X = _start_points(box, n_initial, recipe.initial, fixed, generator)
+    seen = Evaluated.at(box, X, evaluate(function, X, vectorized=vectorized))
+    for size in _round_sizes(n_samples, recipe.rounds):
+        variation = measuring(seen)
         # The paper measures distances nowhere; a pool does, along the axes that matter.
-        scale = None if plan.density == "mixture" else axis_relevance(box.embed(box.unit(X)), labels)
-        drawn = sampler.fit(X, variation, scale=scale).sample(size)
-        X = np.vstack([X, drawn])
-        labels = np.vstack([labels, evaluate(function, drawn, vectorized=vectorized)])
+        scale = None if recipe.density == "mixture" else axis_relevance(seen.coordinates, seen.labels)
+        drawn = box.from_unit(
+            sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale).sample_unit(size)
+        )
+        seen = seen.joined(Evaluated.at(box, drawn, evaluate(function, drawn, vectorized=vectorized)))
+    n_points = len(seen.X)
     return Design(
-        X=X,
-        y=squeeze(labels),
-        variation=np.concatenate([variation, np.full(len(X) - len(variation), np.nan)]),
-        is_initial=np.arange(len(X)) < n_initial,
-        n_evaluations=len(X) + measured.n_evaluations,
+        X=seen.X,
+        y=squeezed(seen.labels),
+        variation=np.concatenate([variation, np.full(n_points - len(variation), np.nan)]),
+        is_initial=np.arange(n_points) < n_initial,
+        n_evaluations=n_points + measuring.n_evaluations,
     )
 
 
-def _resolve(
-    variant: str | None, measure: Any, derivatives: Derivatives | None, chosen: dict[str, Any]
-) -> Plan:
-    """Fill in what the caller left open: from the paper, or from the benchmark."""
+def _resolved(variant: Any, measure: Any, derivatives: Derivatives | None) -> Measure:
+    """The measure meant, "auto" included."""
     check_choice(variant, name="variant", choices=(None, "paper"))
-    if not callable(measure):
-        check_choice(measure, name="measure", choices=NAMED)
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if variant == "paper":
-        plan = replace(PAPER, initial=given.pop("initial", PAPER.initial))
-        wrong = [f"{name}={value!r}" for name, value in given.items() if value != getattr(PAPER, name)]
-        wrong += [] if measure in ("auto", "taylor") else [f"measure={measure!r}"]
-        if wrong:
-            raise InputError(
-                "variant='paper' means measure='taylor', temper=1 and floor=0, density='mixture', draw='random', "
-                f"rounds=1; got {', '.join(wrong)}; leave variant out to combine them freely"
-            )
-        return plan
-    if measure == "auto":
-        measure = "surprise" if derivatives is None else "taylor"
-    if measure == "taylor" and derivatives is None:
-        given.setdefault("rounds", 1)
-    plan = replace(Plan(measure), **given)
-    return replace(plan, rounds=check_count(plan.rounds, name="rounds"))
+    if isinstance(measure, str) and measure == "auto":
+        measure = "surprise" if derivatives is None and variant is None else "taylor"
+    found = resolve(measure, use="design", feeds=("function", "labels"))
+    if variant == "paper" and found.name != "taylor":
+        raise InputError(
+            f"variant='paper' means measure='taylor', got {found.name!r}; leave variant out to combine them freely"
+        )
+    return found
 
 
-def _initial_points(
+def _recipe(variant: str | None, chosen: dict[str, Any], *, rounds: int) -> Recipe:
+    """Fill in what the caller left open: from the paper, or from the benchmark."""
+    given = {name: _CHECKS[name](value, name=name) for name, value in chosen.items() if value is not None}
+    if variant is None:
+        return replace(Recipe(rounds=rounds), **given)
+    recipe = replace(PAPER, initial=given.pop("initial", PAPER.initial))
+    wrong = [f"{name}={value!r}" for name, value in given.items() if value != getattr(PAPER, name)]
+    if wrong:
+        raise InputError(
+            "variant='paper' means measure='taylor', temper=1 and floor=0, density='mixture', draw='random', "
+            f"rounds=1; got {', '.join(wrong)}; leave variant out to combine them freely"
+        )
+    return recipe
+
+
+def _check_room(box: Box, n_points: int) -> None:
+    """Refuse a design of more points than there are, before anything is run."""
+    n_held = box.n_points
+    if n_held <= _LISTED:
+        n_held = len(box.every_point())
+    if n_points > n_held:
+        raise InputError(
+            f"the domain holds {n_held:g} different points, n_initial + n_samples asks for {n_points}; lower them or "
+            "widen the bounds"
+        )
+
+
+def _start_points(
     box: Box, n_initial: int, initial: str, fixed: Any, generator: np.random.Generator
 ) -> FloatArray:
-    check_choice(initial, name="initial", choices=("uniform", "grid", "sobol"))
-    must = np.empty((0, box.n_features)) if fixed is None else np.asarray(fixed, dtype=np.float64)
-    if len(must):
-        inside = box.contains(must)
-        if not inside.all() or len(must) > n_initial:
-            raise InputError(
-                f"fixed has {len(must)} points, {int(inside.sum())} of them in {box!r}; need points of the domain "
-                f"and at most n_initial={n_initial}"
-            )
+    """Line 2: the fixed points, then the start."""
+    must = _fixed_points(box, n_initial, fixed)
     n_open = n_initial - len(must)
     if n_open == 0:
         return must
     if initial == "grid":
         return np.vstack([must, box.grid(n_open)])
     draw = box.uniform if initial == "uniform" else box.sobol
-    return np.vstack([must, draw(n_open, random_state=generator)])
+    start = np.vstack([must, draw(n_open, random_state=generator)])
+    return _each_once(box, start, generator) if box.n_points <= _LISTED else start
+
+
+def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:
+    if fixed is None or (isinstance(fixed, list | tuple) and not fixed):
+        return np.empty((0, box.n_features))
+    must = check_points(fixed, name="fixed", n_features=box.n_features).astype(np.float64)
+    inside = box.contains(must)
+    if not inside.all() or len(must) > n_initial:
+        raise InputError(
+            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; need points of the domain "
+            f"and at most n_initial={n_initial}"
+        )
+    return must
+
+
+def _each_once(box: Box, start: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """The start with other points of a small domain in the place of those that come twice."""
+    _, first = np.unique(start, axis=0, return_index=True)
+    kept = start[np.sort(first)]
+    if len(kept) == len(start):
+        return start
+    known = {tuple(x) for x in kept.tolist()}
+    others = np.array([x for x in box.every_point().tolist() if tuple(x) not in known])
+    more = generator.choice(len(others), len(start) - len(kept), replace=False)
+    return np.vstack([kept, others[more]])
 
 
 def _round_sizes(n_samples: int, rounds: int) -> list[int]:

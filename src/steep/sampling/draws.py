@@ -9,7 +9,10 @@ fills the density evenly instead of drawing from it.
 
 Systematic draw takes equal steps of probability along a curve that visits near points one after another.
 The curve is Hilbert's, by the bit transform of Skilling (AIP Conf. Proc. 707, 2004). One uniform number
-shifts the whole comb, so every candidate is drawn with exactly its probability.
+shifts the whole comb, so every candidate is drawn with exactly its probability, as long as that is at most one
+step: a candidate that is worth more is drawn once, and those after it on the curve take the rest.
+
+No draw takes a candidate twice.
 """
 
 from __future__ import annotations
@@ -57,6 +60,8 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
         scores = roots * squares
         scores[taken[:i]] = -1.0  # never twice, even where every weight is zero
         taken[i] = np.argmax(scores)
+        if scores[taken[i]] <= 0:  # no wanted candidate is left: the one furthest from what is there
+            taken[i] = np.argmax(np.where(scores < 0, -1.0, squares))
         gaps = pool - pool[taken[i]]
         np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)
     return taken
@@ -76,9 +81,29 @@ def systematic_draw(
     """
     order = np.argsort(hilbert_index(pool), kind="stable")
     cumulative = np.cumsum(weights[order]) / weights.sum()
-    comb = (generator.random() + np.arange(n_samples)) / n_samples
-    drawn: IntArray = order[np.searchsorted(cumulative, comb).clip(max=len(order) - 1)]
+    steps = np.arange(n_samples)
+    comb = (generator.random() + steps) / n_samples
+    places = np.maximum.accumulate(np.searchsorted(cumulative, comb) - steps) + steps
+    drawn: IntArray = order[np.minimum(places, len(order) - n_samples + steps)]
     return drawn
+
+
+def random_draw(weights: FloatArray, n_samples: int, generator: np.random.Generator) -> IntArray:
+    """Indices of ``n_samples`` candidates in proportion to ``weights``; those without weight come last.
+
+    Examples
+    --------
+    >>> sorted(random_draw(np.array([0.0, 1.0, 1.0, 0.0]), 2, np.random.default_rng(0)).tolist())
+    [1, 2]
+    """
+    shares = weights / weights.sum()
+    n_wanted = min(n_samples, int(np.count_nonzero(shares)))
+    drawn = generator.choice(len(weights), n_wanted, p=shares, replace=False)
+    others = np.flatnonzero(shares == 0)
+    rest = (
+        generator.choice(others, n_samples - n_wanted, replace=False) if n_wanted < n_samples else others[:0]
+    )
+    return np.concatenate([drawn, rest])
 
 
 def hilbert_index(points: FloatArray) -> npt.NDArray[np.uint64]:

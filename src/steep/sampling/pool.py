@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._validation import FloatArray
 from steep.domain import Box
+from steep.exceptions import InputError
 from steep.neighbors.query import nearest
 
 # Candidates to choose from: enough to be fine-grained in a few dimensions, few enough to stay fast.
@@ -20,6 +22,8 @@ _AROUND = 8
 def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> FloatArray:
     """Unit points of S to choose ``n_samples`` from: a Sobol set, part of it moved to faces and corners.
 
+    A domain of fewer points, all of whole numbers or categories, is its own pool.
+
     Examples
     --------
     >>> pool = candidate_pool(Box([(0, 1)] * 2), 10, np.random.default_rng(0))
@@ -27,7 +31,9 @@ def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> 
     ((4096, 2), True)
     """
     size = max(_CANDIDATES, _CANDIDATES_PER_SAMPLE * n_samples)
-    pool = box.unit(box.sobol(1 << int(np.ceil(np.log2(size))), random_state=generator))
+    if box.n_points <= size:
+        return whole_pool(box)
+    pool = box.unit(box.sobol(1 << (size - 1).bit_length(), random_state=generator))
     n_moved = int(_EDGE * len(pool))
     moved = np.where(
         generator.random((n_moved, box.n_features)) < 1 / box.n_features,
@@ -42,6 +48,26 @@ def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> 
     return np.unique(box.unit(box.from_unit(pool)), axis=0)
 
 
+def whole_pool(box: Box) -> FloatArray:
+    """Every point of a domain of whole numbers and categories, as unit points."""
+    points = box.every_point()
+    if not len(points):
+        raise InputError(
+            f"the constraint allows none of the {box.n_points:g} points of {box!r}; need at least one"
+        )
+    return box.unit(points)
+
+
+def distinct(pool: FloatArray) -> npt.NDArray[np.bool_]:
+    """Mark each candidate once: only corners, to which many candidates were moved, come twice."""
+    corners = np.flatnonzero(((pool == 0) | (pool == 1)).all(axis=1))
+    _, first = np.unique(pool[corners], axis=0, return_index=True)
+    once = np.ones(len(pool), dtype=bool)
+    once[corners] = False
+    once[corners[first]] = True
+    return once
+
+
 def interpolate(points: FloatArray, variation: FloatArray, pool: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variation of each candidate, and its distance to the nearest measured point.
 
@@ -53,8 +79,8 @@ def interpolate(points: FloatArray, variation: FloatArray, pool: FloatArray) -> 
     return values, distances[:, 0]
 
 
-def density(variation: FloatArray, *, temper: float, floor: float) -> FloatArray:
-    """Weights of mean one: a share ``floor`` spread evenly, the rest following variation^temper."""
+def wanted_density(variation: FloatArray, *, temper: float, floor: float) -> FloatArray:
+    """Weights of mean one over the candidates: a share ``floor`` spread evenly, the rest following variation^temper."""
     if variation.max() <= 0:
         return np.ones_like(variation)
     followed = (variation / variation.max()) ** temper

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -16,19 +15,39 @@ from steep._validation import (
     check_points,
     check_real,
     check_vector,
+    shown,
 )
+from steep._warnings import warn_user
 from steep.domain import Bounds, Box
-from steep.exceptions import AcceptanceError, InputError, SteepWarning
+from steep.exceptions import InputError
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
-from steep.sampling.draws import greedy_fill, systematic_draw
-from steep.sampling.pool import candidate_pool, density, interpolate
+from steep.sampling.draws import greedy_fill, random_draw, systematic_draw
+from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
 
 Density = Literal["mixture", "pool"]
 Draw = Literal["random", "systematic", "fill"]
+DENSITIES = ("mixture", "pool")
+DRAWS = ("random", "systematic", "fill")
 
-# Rejection gives up when fewer than one draw in this many falls inside the domain.
-_MOST_DRAWS_PER_SAMPLE = 1000
+# A candidate nearer than this to a point that is there is that point, whatever the rounding.
+_SAME = 1e-12
+# A domain of whole numbers and categories up to this size is listed when a pool does not hold enough free points.
+_LISTED = 2**20
+
+
+class _Candidates(NamedTuple):
+    """Unit points to choose from, where they lie for distances, the density wanted there, how far the rest is."""
+
+    unit: FloatArray
+    coordinates: FloatArray
+    weights: FloatArray
+    distances: FloatArray
+
+    def free(self) -> _Candidates:
+        """Those that are not there already, each once."""
+        rows = distinct(self.unit) & (self.distances > _SAME)
+        return _Candidates(*(part[rows] for part in self))
 
 
 class VariationSampler:
@@ -43,8 +62,8 @@ class VariationSampler:
         paper), or a large pool of candidates, each with the variation of the points around it.
     draw : {"random", "systematic", "fill"}, default "random"
         How points are drawn from it: independently (the paper); in equal steps of probability along
-        a space-filling curve; or one by one where the density is met worst by the points of ``fit``
-        and those drawn before.
+        a space-filling curve; or one by one where the density is least covered by the points of ``fit``
+        and those drawn before. Candidates of a pool that are there already are never drawn.
     n_components : int, default 3
         n_GMM, Gaussians in the mixture; lowered to the number of points that vary when there are fewer.
     temper : float, default 1.0
@@ -82,8 +101,8 @@ class VariationSampler:
         random_state: Seed = None,
     ) -> None:
         self.box = Box(bounds)
-        self.density = check_choice(density, name="density", choices=("mixture", "pool"))
-        self.draw = check_choice(draw, name="draw", choices=("random", "systematic", "fill"))
+        self.density = check_choice(density, name="density", choices=DENSITIES)
+        self.draw = check_choice(draw, name="draw", choices=DRAWS)
         self.n_components = check_count(n_components, name="n_components")
         self.temper = check_real(temper, name="temper", minimum=0.0)
         self.floor = check_real(floor, name="floor", minimum=0.0, maximum=1.0)
@@ -92,109 +111,161 @@ class VariationSampler:
     def fit(self, X: Any, variation: Any, *, scale: Any = None, occupied: Any = None) -> Self:
         """Build the density from the variation measured at the points ``X``.
 
-        ``scale``, one number for each coordinate, stretches the distances of the pool and the fill;
-        ``occupied`` points have no variation yet (runs in flight, failures) but a fill keeps clear of them.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Points of the domain; none at all give a uniform density.
+        variation : array-like of shape (n_samples,)
+            Their variation ≥ 0.
+        scale : array-like of shape (n_coordinates,), optional
+            Stretches the distances of the pool and the fill, one number > 0 for each coordinate of
+            ``box.embed``; see :func:`steep.sampling.relevance.axis_relevance`.
+        occupied : array-like of shape (n_points, n_features), optional
+            Points without a variation (runs in flight, failures) that no draw may come back to.
         """
-        points = check_points(X, n_features=self.box.n_features)
-        values = check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
-        inside = self.box.contains(points)
-        if not inside.all():
-            raise InputError(
-                f"X[{int(np.argmin(inside))}] lies outside {self.box!r}; need points of the domain; widen the bounds"
-            )
+        points = self._rows(X, "X")
+        if len(points):
+            inside = self.box.contains(points)
+            if not inside.all():
+                raise InputError(
+                    f"X[{int(np.argmin(inside))}] lies outside {shown(self.box)}; need points of the domain; widen "
+                    "the bounds"
+                )
+        unit = self.box.unit(points) if len(points) else points
+        taken = self._rows([] if occupied is None else occupied, "occupied")
+        return self.fit_unit(
+            unit,
+            self.box.embed(unit),
+            variation,
+            scale=scale,
+            # What lies far outside only has to stay outside.
+            occupied=self.box.embed(np.clip(self.box.unit(taken), -1e6, 1e6)) if len(taken) else None,
+        )
+
+    def fit_unit(
+        self,
+        unit: FloatArray,
+        coordinates: FloatArray,
+        variation: Any,
+        *,
+        scale: Any = None,
+        occupied: FloatArray | None = None,
+    ) -> Self:
+        """:meth:`fit` for a caller that has the points in unit and embedded coordinates already.
+
+        ``occupied`` are embedded coordinates too.
+        """
+        least = 0.0 if len(unit) else None
+        values = check_vector(variation, name="variation", n_samples=len(unit), minimum=least)
         self._generator = check_generator(self.random_state)
+        self._scale = self._check_scale(scale)
+        self._points = coordinates * self._scale
+        # The unit of variation means nothing; a power of two changes no digit and keeps squares in range.
+        self._values = np.ldexp(values, -int(np.frexp(values.max())[1])) if len(values) else values
+        self._others = coordinates[:0] if occupied is None else occupied * self._scale
         self.mixture_: WeightedGaussianMixture | None = None
-        self._scale = 1.0 if scale is None else np.asarray(scale, dtype=np.float64)
-        self._points, self._values = self._coordinates(self.box.unit(points)), values
-        self._there = self._points
-        if occupied is not None and len(occupied):
-            self._there = np.vstack([self._points, self._coordinates(self.box.unit(occupied))])
-        if values.max() == 0:
-            warnings.warn(
+        if len(values) and values.max() == 0:
+            warn_user(
                 "variation is zero at every point, so there is nothing to follow: drawing uniformly; measure at "
-                "more points or raise epsilon",
-                SteepWarning,
-                stacklevel=2,
+                "more points or raise epsilon"
             )
-        elif self.density == "mixture":
-            self._fit_mixture(points, values)
+        elif len(values) and self.density == "mixture":
+            self.mixture_ = self._fit_mixture(unit)
         return self
 
-    def _coordinates(self, unit: FloatArray) -> FloatArray:
-        """Unit points in the coordinates distances are taken in."""
-        scaled: FloatArray = self.box.embed(unit) * self._scale
-        return scaled
+    def _rows(self, X: Any, name: str) -> FloatArray:
+        if (isinstance(X, list | tuple) and not X) or (isinstance(X, np.ndarray) and X.shape[:1] == (0,)):
+            return np.empty((0, self.box.n_features))
+        return check_points(X, name=name, n_features=self.box.n_features)
 
-    def _fit_mixture(self, points: FloatArray, values: FloatArray) -> None:
-        weights = (values / values.max()) ** self.temper
+    def _check_scale(self, scale: Any) -> FloatArray:
+        n_coordinates = self.box.embed(np.zeros((1, self.box.n_features))).shape[1]
+        if scale is None:
+            return np.ones(n_coordinates)
+        stretch = check_vector(scale, name="scale", n_samples=n_coordinates)
+        if not ((stretch >= 1e-100) & (stretch <= 1e100)).all():
+            raise InputError(
+                f"scale is {shown(stretch)}; need numbers > 0 of a sensible size (1e-100 to 1e100)"
+            )
+        return stretch
+
+    def _fit_mixture(self, unit: FloatArray) -> WeightedGaussianMixture:
+        weights = (self._values / self._values.max()) ** self.temper
         n_components = min(self.n_components, int(np.count_nonzero(weights)))
         mixture = WeightedGaussianMixture(n_components, n_init=5, random_state=self._generator)
-        self.mixture_ = mixture.fit(self.box.unit(points), sample_weight=weights)
+        return mixture.fit(unit, sample_weight=weights)
 
     def sample(self, n_samples: int) -> FloatArray:
         """Draw ``n_samples`` points of the domain."""
+        return self.box.from_unit(self.sample_unit(n_samples))
+
+    def sample_unit(self, n_samples: int) -> FloatArray:
+        """:meth:`sample`, in the unit cube."""
         if not hasattr(self, "_generator"):
             raise InputError("the sampler has no density yet; call fit(X, variation) first")
         n_samples = check_count(n_samples, name="n_samples")
-        if self.density == "mixture" and self.draw == "random":
+        # Independent draws come back to the same point where there are only so many.
+        if self.density == "mixture" and self.draw == "random" and not np.isfinite(self.box.n_points):
             return self._sample_mixture(n_samples)
-        return self.box.from_unit(self._sample_pool(n_samples))
+        return self._sample_pool(n_samples)
 
     def _sample_pool(self, n_samples: int) -> FloatArray:
-        pool = candidate_pool(self.box, n_samples, self._generator)
-        coordinates = self._coordinates(pool)
-        weights = self._pool_weights(pool, coordinates)
-        if len(pool) < n_samples:
-            raise InputError(
-                f"the domain holds only {len(pool)} different points, need {n_samples}; ask for fewer"
-            )
+        free = self._candidates(candidate_pool(self.box, n_samples, self._generator)).free()
+        if len(free.unit) < n_samples:
+            free = self._last_candidates(n_samples)
+        weights = free.weights if free.weights.any() else np.ones(len(free.unit))
         if self.draw == "fill":
-            distances = nearest(self._there, coordinates)[0][:, 0]
-            taken = greedy_fill(coordinates, weights, distances, n_samples)
-            self._there = np.vstack([self._there, coordinates[taken]])
+            taken = greedy_fill(free.coordinates, weights, free.distances, n_samples)
         elif self.draw == "systematic":
-            taken = systematic_draw(pool, weights, n_samples, self._generator)
+            taken = systematic_draw(free.unit, weights, n_samples, self._generator)
         else:
-            shares = weights / weights.sum()
-            taken = self._generator.choice(len(pool), n_samples, p=shares, replace=False)
-        return pool[taken]
+            taken = random_draw(weights, n_samples, self._generator)
+        self._others = np.vstack([self._others, free.coordinates[taken]])
+        return free.unit[taken]
 
-    def _pool_weights(self, pool: FloatArray, coordinates: FloatArray) -> FloatArray:
-        if self.mixture_ is None:
-            variation, _ = interpolate(self._points, self._values, coordinates)
-            return density(variation, temper=self.temper, floor=self.floor)
-        # The mixture was fitted to tempered variation already.
-        logs = self.mixture_.score_samples(pool)
-        return density(np.exp(logs - logs.max()), temper=1.0, floor=self.floor)
+    def _candidates(self, pool: FloatArray) -> _Candidates:
+        coordinates: FloatArray = self.box.embed(pool) * self._scale
+        weights: FloatArray = np.ones(len(pool))
+        distances: FloatArray = np.full(len(pool), np.inf)
+        if self.mixture_ is not None:
+            # The mixture was fitted to tempered variation already.
+            logs = self.mixture_.score_samples(pool)
+            weights = wanted_density(np.exp(logs - logs.max()), temper=1.0, floor=self.floor)
+            distances = nearest(self._points, coordinates)[0][:, 0]
+        elif len(self._points):
+            variation, distances = interpolate(self._points, self._values, coordinates)
+            weights = wanted_density(variation, temper=self.temper, floor=self.floor)
+        if len(self._others):
+            distances = np.minimum(distances, nearest(self._others, coordinates)[0][:, 0])
+        return _Candidates(pool, coordinates, weights, distances)
+
+    def _last_candidates(self, n_samples: int) -> _Candidates:
+        """Every free point of a domain that is nearly used up, or an error that says how many it holds."""
+        if self.box.n_points > _LISTED:
+            raise InputError(f"{shown(self.box)} has too few free points, need {n_samples}; widen the bounds")
+        whole = self._candidates(whole_pool(self.box))
+        free = whole.free()
+        n_held, n_free = len(whole.unit), len(free.unit)
+        if n_free < n_samples:
+            raise InputError(
+                f"the domain holds {n_held} different points and {n_held - n_free} of them are taken, need "
+                f"{n_samples} more; ask for fewer or widen the bounds"
+            )
+        return free
 
     def _sample_mixture(self, n_samples: int) -> FloatArray:
         """Algorithm 1, line 8: independent draws from the truncated mixture."""
-        n_uniform = n_samples
-        if self.mixture_ is not None:
-            n_uniform = int(self._generator.binomial(n_samples, self.floor))
-        uniform = self.box.draw_unit(lambda n: self._generator.random((n, self.box.n_features)), n_uniform)
-        drawn: list[FloatArray] = [uniform]
-        if self.mixture_ is not None:
-            drawn.append(self._truncated(self.mixture_, n_samples - n_uniform))
-        unit = np.vstack(drawn)
-        return self.box.from_unit(self._generator.permutation(unit))
-
-    def _truncated(self, mixture: WeightedGaussianMixture, n_samples: int) -> FloatArray:
-        """Mixture draws inside S, by rejection."""
-        kept: list[FloatArray] = [np.empty((0, self.box.n_features))]
-        n_kept = n_drawn = 0
-        while n_kept < n_samples:
-            batch = mixture.sample(max(2 * (n_samples - n_kept), 64), random_state=self._generator)
-            inside = batch[((batch >= 0) & (batch <= 1)).all(axis=1)]
-            if self.box.constraint is not None and len(inside):
-                inside = inside[self.box.contains(self.box.from_unit(inside))]
-            kept.append(inside)
-            n_kept, n_drawn = n_kept + len(inside), n_drawn + len(batch)
-            if n_kept < n_samples and n_drawn > _MOST_DRAWS_PER_SAMPLE * n_samples:
-                rate = n_kept / n_drawn
-                raise AcceptanceError(
-                    f"only {n_kept} of {n_drawn} draws fell inside the domain (acceptance rate {rate:.2g}), need "
-                    f"{n_samples}; raise n_components or floor, or widen the bounds",
-                    acceptance_rate=rate,
+        mixture, generator, n_uniform = self.mixture_, self._generator, n_samples
+        if mixture is not None:
+            n_uniform = int(generator.binomial(n_samples, self.floor))
+        drawn = [self.box.draw_unit(lambda n: generator.random((n, self.box.n_features)), n_uniform)]
+        if mixture is not None and n_uniform < n_samples:
+            drawn.append(
+                self.box.draw_unit(
+                    lambda n: mixture.sample(n, random_state=generator),
+                    n_samples - n_uniform,
+                    may_leave=True,
+                    advice="raise n_components or floor, or widen the bounds",
                 )
-        return np.vstack(kept)[:n_samples]
+            )
+        return generator.permutation(np.vstack(drawn))

@@ -1,8 +1,23 @@
 """Heads: weighted linear models on features, solved as the convex problems they are, or by the paper's Adam."""
 
 from steep.nn.heads.adam import fit_adam
+from steep.nn.heads.fitting import HeadGrid, Samples, fit_head
 from steep.nn.heads.logistic import fit_logistic, logistic_path
 from steep.nn.heads.problem import Head, HeadProblem
 from steep.nn.heads.ridge import ridge_path
+from steep.nn.heads.task import HeadTask, TaskName, find_task
 
-__all__ = ["Head", "HeadProblem", "fit_adam", "fit_logistic", "logistic_path", "ridge_path"]
+__all__ = [
+    "Head",
+    "HeadGrid",
+    "HeadProblem",
+    "HeadTask",
+    "Samples",
+    "TaskName",
+    "find_task",
+    "fit_adam",
+    "fit_head",
+    "fit_logistic",
+    "logistic_path",
+    "ridge_path",
+]

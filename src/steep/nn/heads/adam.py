@@ -24,6 +24,7 @@ def fit_adam(
     epochs: int = 25,
     seed: int = 0,
     bias: bool = True,
+    offset: FloatArray | None = None,
 ) -> Head:
     """Train one head by Adam; ``l2`` is a plain penalty ½ λ ‖W‖² here.
 
@@ -38,7 +39,9 @@ def fit_adam(
     l2, learning_rate, batch_size, epochs, seed
         The protocol.
     bias : bool, default True
-        Whether the head has a bias.
+        Whether a bias is fitted.
+    offset : ndarray of shape (n_outputs,), optional
+        A bias that is not fitted but given; needs ``bias=False``.
     """
     generator = torch.Generator().manual_seed(seed)
     head = nn.Linear(
@@ -50,16 +53,18 @@ def fit_adam(
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
     z, w = torch.from_numpy(np.ascontiguousarray(features)), torch.as_tensor(weight, dtype=head.weight.dtype)
     y = torch.as_tensor(targets, dtype=torch.int64 if loss == "softmax" else head.weight.dtype)
+    given = 0.0 if offset is None else torch.as_tensor(offset, dtype=head.weight.dtype)
     optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate)
     with torch.enable_grad():
         for _ in range(epochs):
             for rows in torch.split(torch.randperm(len(z), generator=generator), batch_size):
                 optimizer.zero_grad()
-                losses = w[rows] * _sample_losses(head(z[rows]), y[rows], loss)
+                losses = w[rows] * _sample_losses(head(z[rows]) + given, y[rows], loss)
                 torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
                 optimizer.step()
-    trained_bias = head.bias.detach().double().numpy() if bias else None
-    return Head(head.weight.detach().double().numpy(), trained_bias)
+    trained_bias = head.bias.detach().double().numpy() if bias else offset
+    weights = head.weight.detach().double().numpy()
+    return Head(weights, trained_bias, is_bias_fixed=offset is not None)
 
 
 def _sample_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from steep._validation import FloatArray
-from steep.nn.heads.convex import Minimum, Solve, minimize_together, search_minimum
+from steep.nn.heads.lbfgs import Minimum, Solve, minimize_together, search_minimum
 from steep.nn.heads.problem import Head, HeadProblem
 
 # Gap to the minimum, in units of a mean loss: far below what held-out data can tell apart.

@@ -21,7 +21,7 @@ from scipy import linalg
 from torch import Tensor
 
 from steep._validation import FloatArray
-from steep.nn.heads.convex import Solve
+from steep.nn.heads.lbfgs import Solve
 
 Link = Literal["softmax", "sigmoid"]
 
@@ -29,17 +29,39 @@ Link = Literal["softmax", "sigmoid"]
 _BLOCK_NUMBERS = 2**19
 # Samples from which the Hessian is modelled, and the largest one modelled in full.
 _HESSIAN_SAMPLES, _FULL_HESSIAN = 4000, 2500
+# Shares of the largest diagonal entry added to a Hessian that is not positive definite, one after the other.
+_SHARES_ADDED = (0.0, 1e-7, 1e-5, 1e-3)
 
 
 @dataclass(frozen=True)
 class Head:
-    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None, and how it was found."""
+    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None, and how it was found.
+
+    A bias that ``is_bias_fixed`` is the caller's own, frozen: it is used as it is and never fitted.
+    """
 
     weight: FloatArray
     bias: FloatArray | None
+    is_bias_fixed: bool = False
     objective: float = float("nan")
     converged: bool = True
     n_evaluations: int = 0
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no weight and no bias is NaN or infinite."""
+        return bool(np.isfinite(self.weight).all() and (self.bias is None or np.isfinite(self.bias).all()))
+
+    @property
+    def fixed_bias(self) -> FloatArray | None:
+        """The frozen bias; None where the bias is fitted, or there is none."""
+        return self.bias if self.is_bias_fixed else None
+
+    def outputs(self, features: FloatArray) -> FloatArray:
+        """W z + b, in the precision of the features."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a head may hold NaN; its scores then say so
+            outputs: FloatArray = features @ self.weight.T.astype(features.dtype)
+            return outputs if self.bias is None else outputs + self.bias.astype(features.dtype)
 
 
 class HeadProblem:
@@ -56,20 +78,30 @@ class HeadProblem:
     link : {"softmax", "sigmoid"}
         Which ℓ.
     bias : bool, default True
-        Whether the head has a bias; without one the features are not centred.
+        Whether a bias is fitted; without one the features are not centred.
+    offset : ndarray of shape (n_outputs,), optional
+        A bias that is not fitted but given; needs ``bias=False``.
     """
 
     def __init__(
-        self, features: FloatArray, targets: FloatArray, *, n_outputs: int, link: Link, bias: bool = True
+        self,
+        features: FloatArray,
+        targets: FloatArray,
+        *,
+        n_outputs: int,
+        link: Link,
+        bias: bool = True,
+        offset: FloatArray | None = None,
     ) -> None:
-        self.link, self.bias, self.n_outputs = link, bias, n_outputs
+        self.link, self.bias, self.n_outputs, self.offset = link, bias, n_outputs, offset
         self.n_samples, self.n_features = features.shape
         self.mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(self.n_features)
         self.scale = feature_scale(features, self.mean)
         columns = torch.empty(
             self.n_features + bias, self.n_samples, dtype=torch.from_numpy(features[:1]).dtype
         )
-        columns[-1] = 1.0
+        if bias:
+            columns[-1] = 1.0
         shifted = torch.from_numpy(features).T - torch.as_tensor(self.mean, dtype=columns.dtype)[:, None]
         torch.div(shifted, self.scale, out=columns[: self.n_features])
         self.columns = columns
@@ -97,8 +129,8 @@ class HeadProblem:
         """The head in the coordinates of the features as they were given."""
         table = x.reshape(self.shape)
         weight = table[:, : self.n_features] / self.scale
-        bias = table[:, -1] - weight @ self.mean if self.bias else None
-        return Head(weight, bias, **info)  # type: ignore[arg-type]
+        bias = table[:, -1] - weight @ self.mean if self.bias else self.offset
+        return Head(weight, bias, is_bias_fixed=self.offset is not None, **info)  # type: ignore[arg-type]
 
     def evaluate(self, x: FloatArray, weights: Tensor, l2: float) -> tuple[FloatArray, FloatArray]:
         """J and its gradient for heads ``x`` (n_heads, n_parameters) with ``weights`` (n_heads, n_samples)."""
@@ -109,6 +141,8 @@ class HeadProblem:
         for block in self._blocks(n_heads):
             columns = self.columns[:, block]
             logits = (rows @ columns).view(n_heads, self.n_outputs, -1)
+            if self.offset is not None:
+                logits += torch.as_tensor(self.offset, dtype=logits.dtype)[:, None]
             residuals, losses = _LINKS[self.link](logits, self.targets[:, block])
             weight = weights[:, block]
             values += (losses * weight).sum(dim=1, dtype=torch.float64)
@@ -139,7 +173,7 @@ class HeadProblem:
         if rough or self.n_outputs * self.shape[1] > _FULL_HESSIAN:
             return _shared_solver(columns, p, importance, penalty)
         hessian = _hessian(columns, p, importance, self.link) + np.diag(np.tile(penalty, self.n_outputs))
-        factor = linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)
+        factor = _factor(hessian)
         return lambda g: linalg.cho_solve(factor, g, check_finite=False)
 
     def _curved_samples(self, x: FloatArray, weight: FloatArray | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -165,6 +199,8 @@ class HeadProblem:
 
     def _probabilities(self, x: FloatArray) -> Tensor:
         outputs = torch.as_tensor(x.reshape(self.shape), dtype=self.columns.dtype) @ self.columns
+        if self.offset is not None:
+            outputs += torch.as_tensor(self.offset, dtype=outputs.dtype)[:, None]
         return outputs.softmax(dim=0) if self.link == "softmax" else outputs.sigmoid()
 
 
@@ -215,7 +251,7 @@ def _shared_solver(columns: Tensor, p: Tensor, importance: Tensor, penalty: Floa
     """One block for all outputs, the mean curvature p(1 − p): for heads too wide for a full Hessian."""
     curvature = (p * (1 - p)).mean(dim=0) * importance
     block = ((columns * curvature) @ columns.T).double().numpy()
-    factor = linalg.cho_factor(block + np.diag(penalty), overwrite_a=True, check_finite=False)
+    factor = _factor(block + np.diag(penalty))
 
     def solve(gradient: FloatArray) -> FloatArray:
         solved: FloatArray = linalg.cho_solve(
@@ -224,3 +260,20 @@ def _shared_solver(columns: Tensor, p: Tensor, importance: Tensor, penalty: Floa
         return solved.T.ravel()
 
     return solve
+
+
+def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
+    """Factor M, which rounding may have left a little short of positive definite when λ is zero.
+
+    M only shapes the steps, so what is added to its diagonal changes the way to the minimum and not the minimum.
+    """
+    size = float(np.diagonal(matrix).max())
+    for share in _SHARES_ADDED:
+        try:
+            factor: tuple[FloatArray, bool] = linalg.cho_factor(
+                matrix + share * size * np.eye(len(matrix)) if share else matrix, check_finite=False
+            )
+            return factor
+        except linalg.LinAlgError:
+            continue
+    return np.sqrt(size) * np.eye(len(matrix)), False  # plain descent: M is beyond repair

@@ -19,7 +19,13 @@ _BLOCK = 16384
 
 
 def ridge_path(
-    features: FloatArray, targets: FloatArray, weight: FloatArray, l2s: Sequence[float], *, bias: bool = True
+    features: FloatArray,
+    targets: FloatArray,
+    weight: FloatArray,
+    l2s: Sequence[float],
+    *,
+    bias: bool = True,
+    offset: FloatArray | None = None,
 ) -> list[Head]:
     """Solve one head for each λ.
 
@@ -34,7 +40,9 @@ def ridge_path(
     l2s : sequence of float
         λ ≥ 0, relative to the features' mean variance.
     bias : bool, default True
-        Whether the head has a bias.
+        Whether a bias is fitted.
+    offset : ndarray of shape (n_outputs,), optional
+        A bias that is not fitted but given; needs ``bias=False``.
 
     Returns
     -------
@@ -47,6 +55,7 @@ def ridge_path(
     array([[3.]])
     """
     n_samples = len(features)
+    targets = targets if offset is None else targets - offset
     share = weight / n_samples
     unweighted_mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
     variance = feature_scale(features, unweighted_mean) ** 2
@@ -59,7 +68,8 @@ def ridge_path(
         # Directions in which the features do not vary carry no information: leave them out.
         shrunk = np.where(values + l2 * variance > 1e-12 * values[-1], values + l2 * variance, np.inf)
         solution = (vectors @ (rotated / shrunk[:, None])).T
-        heads.append(Head(solution, y_mean - solution @ z_mean if bias else None))
+        fitted = y_mean - solution @ z_mean if bias else offset
+        heads.append(Head(solution, fitted, is_bias_fixed=offset is not None))
     return heads
 
 

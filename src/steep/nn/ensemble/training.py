@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from steep._validation import FloatArray, check_choice, check_count, check_real
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
 from steep.exceptions import InputError
-from steep.nn._members import Members, gather_members, member_seeds
-from steep.nn._perceptrons import Activation, Loss, backward, columns, forward, output_delta, respond
+from steep.nn._arguments import check_each, check_precision
+from steep.nn.ensemble.members import Members, check_numbers, gather_members, member_seeds
+from steep.nn.ensemble.perceptrons import Activation, Loss, backward, columns, forward, output_delta, respond
 
 # Adam's constants, those of Kingma and Ba and of every framework.
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
@@ -63,11 +63,18 @@ class Ensemble:
         ndarray of shape (n_members, n_samples, n_outputs)
         """
         first = self.weights[0]
-        points = torch.as_tensor(np.asarray(X), dtype=first.dtype)
-        if points.ndim not in (2, 3) or points.shape[-1] != first.shape[1] - 1:
+        array = check_numbers(X, name="X")
+        owners = array.shape[:-2]
+        if (
+            array.ndim not in (2, 3)
+            or array.shape[-1] != first.shape[1] - 1
+            or owners not in ((), (1,), (len(self),))
+        ):
             raise InputError(
-                f"X has shape {tuple(points.shape)}; need (n_samples, {first.shape[1] - 1}), or that for each member"
+                f"X has shape {array.shape}; need (n_samples, {first.shape[1] - 1}), or that for each of the "
+                f"{len(self)} members"
             )
+        points = torch.as_tensor(array, dtype=first.dtype)
         points = points.expand(len(self), *points.shape[-2:])
         activations = forward(columns(points), self.weights, self.activation)
         outputs: FloatArray = respond(activations[-1], self.loss).mT.numpy()
@@ -75,6 +82,8 @@ class Ensemble:
 
     def network(self, member: int) -> nn.Sequential:
         """One member as a plain network (without the softmax or sigmoid of its loss)."""
+        if not 0 <= check_count(member, name="member", minimum=0) < len(self):
+            raise InputError(f"member={member} is out of range; need 0 to {len(self) - 1}")
         modules: list[nn.Module] = []
         for weight in self.weights:
             layer = nn.Linear(weight.shape[1] - 1, weight.shape[2], dtype=weight.dtype)
@@ -98,7 +107,7 @@ def train_ensemble(
     learning_rate: float = 1e-3,
     init: Literal["torch", "glorot"] = "torch",
     dtype: torch.dtype = torch.float32,
-    random_state: int | Sequence[int] | None = None,
+    random_state: Seed | Sequence[int] = None,
 ) -> Ensemble:
     """Train R copies of a small network by Adam as one batched computation.
 
@@ -129,8 +138,8 @@ def train_ensemble(
         Start of ``nn.Linear`` (uniform within ±1/√inputs), or Glorot's uniform weights and zero biases (Keras).
     dtype : torch.dtype, default torch.float32
         Precision of the computation.
-    random_state : int or sequence of int, optional
-        Member r uses seed ``random_state + r``, or ``random_state[r]``.
+    random_state : int, Generator or sequence of int, optional
+        Member r uses seed ``random_state + r``, or ``random_state[r]``; a generator draws the first seed.
 
     Returns
     -------
@@ -149,7 +158,10 @@ def train_ensemble(
     check_choice(activation, name="activation", choices=("tanh", "relu"))
     check_choice(loss, name="loss", choices=("squared_error", "cross_entropy", "binary"))
     check_choice(init, name="init", choices=("torch", "glorot"))
-    sizes = [check_count(units, name="layers") for units in layers]
+    dtype = check_precision(dtype)
+    sizes = check_each(layers, lambda units: check_count(units, name="layers"), name="layers")
+    if n_members is not None:
+        check_count(n_members, name="n_members")
     epochs = check_count(epochs, name="epochs", minimum=0)
     rate = check_real(learning_rate, name="learning_rate", above=0.0)
     seeds = member_seeds(random_state)

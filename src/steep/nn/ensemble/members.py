@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from steep._validation import FloatArray, check_count, check_points, check_sample_weight
-from steep.exceptions import InputError
+from steep._validation import FloatArray, check_points, check_sample_weight
+from steep.exceptions import InputError, InputTypeError
+from steep.labels import check_labels
+from steep.nn._arguments import check_each, check_seed, one_line
+
+# A class is an output of every network: more of them than this are identifiers, not classes.
+_MOST_CLASSES = 100_000
 
 
 @dataclass(frozen=True)
@@ -49,25 +53,27 @@ class Members:
             )
 
 
-def member_seeds(random_state: int | Sequence[int] | None) -> list[int] | int:
+def member_seeds(random_state: Any) -> list[int] | int:
     """One seed for each member, or the first of consecutive seeds."""
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if isinstance(random_state, int | np.integer):
-        return check_count(random_state, name="random_state", minimum=0)
-    return [check_count(seed, name="random_state", minimum=0) for seed in random_state]
+    if isinstance(random_state, list | tuple | np.ndarray):
+        if not len(seeds := check_each(random_state, check_seed, name="random_state")):
+            raise InputError("random_state is empty; need a seed for each member, or the first of them")
+        return list(seeds)
+    return check_seed(random_state)
 
 
 def gather_members(
     X: Any, y: Any, sample_weight: Any, n_members: int | None, seeds: list[int] | int, loss: str, dtype: torch.dtype
 ) -> Members:  # fmt: skip
     """Check the data and stack them; what all members share is repeated."""
-    inputs = _split_members(X, ndim=2, own=_ndim(X) == 3)
-    own_targets = _ndim(y) == 3 or (_ndim(X) == 3 and _ndim(y) == 2 and len(y) == len(inputs))
-    targets = _split_members(y, ndim=_ndim(y) - own_targets, own=own_targets)
-    weights = (
-        [None] if sample_weight is None else _split_members(sample_weight, 1, own=_ndim(sample_weight) == 2)
-    )
+    n_axes, n_target_axes = _ndim(X, "X"), _ndim(y, "y")
+    inputs = _split_members(X, ndim=2, own=n_axes == 3, name="X")
+    own_targets = n_target_axes == 3 or (n_axes == 3 and n_target_axes == 2 and len(y) == len(inputs))
+    targets = _split_members(y, ndim=n_target_axes - own_targets, own=own_targets, name="y")
+    weights: list[Any] = [None]
+    if sample_weight is not None:
+        has_own = _ndim(sample_weight, "sample_weight") == 2
+        weights = _split_members(sample_weight, 1, own=has_own, name="sample_weight")
     n = _agree(
         X=len(inputs), y=len(targets), sample_weight=len(weights), n_members=n_members or 1,
         random_state=len(seeds) if isinstance(seeds, list) else 1,
@@ -81,19 +87,34 @@ def gather_members(
     return Members(stacked[0], stacked[1], stacked[2], [len(x) for x, _, _ in checked], numbered)
 
 
-def _ndim(data: Any) -> int:
+def check_numbers(data: Any, *, name: str) -> npt.NDArray[Any]:
+    """Return an array of real numbers of any shape; members of different lengths are a list, not an array."""
+    try:
+        array = np.asarray(data.detach().cpu() if isinstance(data, Tensor) else data)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{name} is ragged ({one_line(error)}); need arrays of one shape") from error
+    if array.dtype.kind not in "biuf":
+        raise InputTypeError(
+            f"{name} has dtype {array.dtype}; need real numbers; encode text and classes first"
+        )
+    return array
+
+
+def _ndim(data: Any, name: str) -> int:
     """Axes of the data, the list of members counted as one."""
     if isinstance(data, list | tuple) and len(data) and isinstance(data[0], np.ndarray | Tensor):
         return 1 + int(data[0].ndim)
-    return int(np.ndim(data))
+    return int(check_numbers(data, name=name).ndim)
 
 
-def _split_members(data: Any, ndim: int, *, own: bool) -> list[Any]:
-    arrays = [np.asarray(member) for member in data] if own else [np.asarray(data)]
+def _split_members(data: Any, ndim: int, *, own: bool, name: str) -> list[Any]:
+    arrays = (
+        [check_numbers(member, name=name) for member in data] if own else [check_numbers(data, name=name)]
+    )
     if not arrays or any(array.ndim != ndim for array in arrays) or ndim not in (1, 2):
         raise InputError(
-            f"the data of an ensemble have {_ndim(data)} dimensions where {ndim} (or one more for the members) are "
-            "needed; pass (n_samples, n_features) or (n_members, n_samples, n_features)"
+            f"{name} has {_ndim(data, name)} dimensions where {ndim} (or one more for the members) are needed; pass "
+            "(n_samples, n_features) or (n_members, n_samples, n_features)"
         )
     return arrays
 
@@ -113,9 +134,10 @@ def _check_member(x: Any, y: Any, weight: Any, *, loss: str) -> tuple[FloatArray
     if len(y) != len(points):
         raise InputError(f"y has {len(y)} rows for {len(points)} samples; need one target for each sample")
     weights = check_sample_weight(weight, len(points))
-    targets = check_points(y.reshape(len(y), -1), name="y")
+    targets = check_labels(y, n_samples=len(points), task="regression").array
     if loss == "cross_entropy":
-        targets = np.eye(int(targets.max()) + 1)[_class_numbers(targets)]
+        classes = _class_numbers(targets)
+        targets = np.eye(int(classes.max()) + 1)[classes]
     elif loss == "binary" and not np.isin(targets, (0, 1)).all():
         raise InputError("y holds values other than 0 and 1; need 0/1 for loss='binary'")
     return points, targets, weights * (len(weights) / weights.sum())
@@ -126,6 +148,11 @@ def _class_numbers(targets: FloatArray) -> npt.NDArray[np.int64]:
     if targets.shape[1] != 1 or (classes != targets[:, 0]).any() or classes.min() < 0:
         raise InputError(
             "y holds values that are not class numbers; need one of 0, 1, … for each sample with loss='cross_entropy'"
+        )
+    if classes.max() >= _MOST_CLASSES:
+        raise InputError(
+            f"y holds class {classes.max()}; need class numbers from 0 without large gaps; number them by "
+            "np.unique(y, return_inverse=True)[1]"
         )
     return classes
 

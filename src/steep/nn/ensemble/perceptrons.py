@@ -1,4 +1,4 @@
-"""Forward and backward pass of R perceptrons at once; see :mod:`steep.nn.ensemble` for the notation."""
+"""Forward and backward pass of R perceptrons at once; see :mod:`steep.nn.ensemble.training` for the notation."""
 
 from __future__ import annotations
 

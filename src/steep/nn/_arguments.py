@@ -1,0 +1,89 @@
+"""Arguments that torch would refuse late and in its own words, checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from steep._validation import Seed, check_count, check_generator
+from steep.exceptions import InputError, InputTypeError
+
+Value = TypeVar("Value")
+
+# Seeds are added to (copies, members), and the sum must still be one that torch takes.
+_LARGEST_SEED = 2**62
+_PRECISIONS = (torch.float32, torch.float64)
+
+
+def check_seed(random_state: Seed) -> int:
+    """Return the seed itself, or one drawn from a numpy generator; None draws a fresh one."""
+    if isinstance(random_state, bool):
+        raise InputTypeError("random_state is a bool; need None, a whole number ≥ 0 or a numpy Generator")
+    if isinstance(random_state, int | np.integer):
+        if not 0 <= random_state <= _LARGEST_SEED:
+            raise InputError(
+                f"random_state={_short(random_state)} is out of range; need a whole number from 0 to 2**62"
+            )
+        return int(random_state)
+    return int(check_generator(random_state).integers(2**31))
+
+
+def check_precision(dtype: Any) -> torch.dtype:
+    """Return a dtype that both torch and numpy compute in."""
+    if not isinstance(dtype, torch.dtype):
+        raise InputTypeError(f"dtype is a {type(dtype).__name__}; need torch.float32 or torch.float64")
+    if dtype not in _PRECISIONS:
+        raise InputError(f"dtype={dtype} is not supported; need torch.float32 or torch.float64")
+    return dtype
+
+
+def check_callable(value: Any, *, name: str, signature: str) -> Any:
+    """Return ``value`` when it is None or can be called."""
+    if value is not None and not callable(value):
+        raise InputTypeError(f"{name} is a {type(value).__name__}; need a callable {signature}")
+    return value
+
+
+def check_flag(value: Any, *, name: str, optional: bool = False) -> Any:
+    """Return True, False or, when ``optional``, None."""
+    if isinstance(value, bool | np.bool_) or (optional and value is None):
+        return value
+    kinds = "True, False or None" if optional else "True or False"
+    raise InputTypeError(f"{name} is a {type(value).__name__}; need {kinds}")
+
+
+def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:
+    """Return a tuple of checked values; a number alone is not a sequence."""
+    is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
+    if is_alone or not isinstance(values, Iterable):
+        raise InputTypeError(
+            f"{name} is a {type(values).__name__}; need a sequence of values; pass ({name},)"
+        )
+    return tuple(check(value) for value in values)
+
+
+def check_batch_size(batch_size: Any) -> int | None:
+    """Return the samples of a batch; None lets the caller choose."""
+    return None if batch_size is None else check_count(batch_size, name="batch_size")
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """Return the number of jobs, whose range the neighbour search checks."""
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)):
+        raise InputTypeError(f"n_jobs is a {type(n_jobs).__name__}; need a whole number, or None")
+    return None if n_jobs is None else int(n_jobs)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error of torch says, without its many lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return text if len(text) <= 200 else text[:200] + " …"
+
+
+def _short(number: Any) -> str:
+    """A number as people can read it: ten to the four hundredth has 401 digits."""
+    return repr(number) if abs(number) < 10**30 else "a number beyond 10**30"

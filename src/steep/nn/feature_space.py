@@ -1,0 +1,145 @@
+"""Neighbours and label variation among the features: line 4 of Algorithm 3.
+
+One graph serves every measure, every k and every fold. Within a fold the neighbours of z_i are the first of those in
+the graph of all samples that belong to the fold: nothing nearer is left out, since that graph is sorted. It holds a
+few more neighbours than wanted, so that k of them are nearly always left; for the few samples with fewer, the fold is
+searched in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+from steep.exceptions import FunctionError, SteepError
+from steep.measures import MEASURES, Measure, Neighborhood
+from steep.neighbors import neighbor_graph
+from steep.nn._arguments import one_line
+from steep.nn.heads import Head, HeadTask, Samples, fit_head
+from steep.nn.heads.fitting import CANDIDATE_TOLERANCE
+from steep.weighting.cross_fitting import deal
+
+# Held-out data choose among the heads: the last per mille of the neighbours decides nothing, and costs most.
+_RECALL = 0.99
+# Parts of the cross-fitting that measures ask which ask a model.
+_N_PARTS = 5
+# Distances computed at once for the samples that a fold leaves short of neighbours.
+_BLOCK = 2**22
+
+Variations = dict[tuple[str, int], FloatArray]
+
+
+def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None) -> IntArray:
+    """Neighbours of every sample, itself first."""
+    if n_neighbors == 1:
+        return np.arange(len(features))[:, None]
+    _, indices = neighbor_graph(
+        features, n_neighbors=n_neighbors, recall=_RECALL, n_jobs=n_jobs, random_state=0
+    )
+    found: IntArray = indices
+    return found
+
+
+def measure_variations(
+    samples: Samples,
+    task: HeadTask,
+    neighbors: IntArray,
+    measures: Sequence[Measure],
+    sizes: Sequence[int],
+    *,
+    original: Head,
+    l2: float,
+    owners: npt.NDArray[np.intp] | None = None,
+) -> Variations:
+    """Variation around every sample by each measure and k, keyed by the measure's name and k.
+
+    A measure that asks a model is given predictions of equal-weight heads with penalty ``l2`` that have not seen the
+    sample, nor any other of the same owner: ``owners`` numbers the samples that rows are copies of, from 0.
+    """
+    labels = task.as_labels(samples.targets)
+    around = Neighborhood(samples.features, labels, neighbors, given=(samples.features, samples.targets))
+    if any(measure.needs == "model" for measure in measures):
+        known = np.arange(len(samples)) if owners is None else owners
+        around = replace(around, predicted=_cross_fitted(samples, task, original, l2, known))
+    return {
+        (measure.name, k): values
+        for measure in measures
+        for k, values in zip(sizes, _variations(measure, around, sizes), strict=True)
+    }
+
+
+def _variations(measure: Measure, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
+    """Variation for every k; what a measure of the caller's own raises is told as its."""
+    try:
+        return measure.variations(around, sizes)
+    except SteepError:
+        raise
+    except Exception as error:
+        if measure.name in MEASURES:
+            raise
+        raise FunctionError(
+            f"measure {measure.name!r} failed ({one_line(error)}); need measure(features, labels) → one value ≥ 0 for "
+            "each sample"
+        ) from error
+
+
+def _cross_fitted(
+    samples: Samples, task: HeadTask, original: Head, l2: float, owners: npt.NDArray[np.intp]
+) -> FloatArray:
+    """Predictions for every sample by a head fitted to the parts it is not in."""
+    labels = task.as_labels(samples.targets)
+    _, first = np.unique(owners, return_index=True)
+    part = deal(task.as_labels(samples.targets[first]), _N_PARTS)[owners]
+    outputs = np.empty((len(samples), task.n_outputs), dtype=samples.features.dtype)
+    for number in range(part.max() + 1):
+        kept, asked = np.flatnonzero(part != number), np.flatnonzero(part == number)
+        weight = np.ones(len(kept))
+        head = fit_head(
+            samples.rows(kept), task, weight, l2, original=original, tolerance=CANDIDATE_TOLERANCE
+        )
+        outputs[asked] = head.outputs(samples.features[asked])
+    return task.predictions(outputs, labels)
+
+
+def n_known(n_neighbors: int, share_kept: float, n_copies: int) -> int:
+    """How many neighbours the graph of all samples holds so that a part of them nearly always keeps ``n_neighbors``.
+
+    A sample and its copies are kept or left out together; three standard deviations more are known than it takes on
+    average.
+    """
+    known = n_neighbors / share_kept
+    spare = 3 * np.sqrt(known * share_kept * (1 - share_kept) * (1 + n_copies)) / share_kept
+    return int(np.ceil(known + spare))
+
+
+def neighbors_within(
+    features: FloatArray, neighbors: IntArray, kept: npt.NDArray[np.intp], n_neighbors: int
+) -> IntArray:
+    """The graph of the samples ``kept`` out of the graph of all of them."""
+    place = np.full(len(neighbors), -1, dtype=np.int64)
+    place[kept] = np.arange(len(kept))
+    known = place[neighbors[kept]]
+    order = np.argsort(known < 0, axis=1, kind="stable")[:, :n_neighbors]
+    found = np.take_along_axis(known, order, axis=1)
+    short = np.flatnonzero(found[:, -1] < 0)
+    found[short] = _search(features[kept], short, n_neighbors)
+    return found
+
+
+def _search(points: FloatArray, rows: npt.NDArray[np.intp], n_neighbors: int) -> IntArray:
+    """Nearest neighbours of some points among all, each its own first."""
+    found = np.empty((len(rows), n_neighbors), dtype=np.int64)
+    squares = np.einsum("ij,ij->i", points, points)
+    step = max(1, _BLOCK // len(points))
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        gaps = squares - 2 * (points[block] @ points.T)
+        gaps[np.arange(len(block)), block] = -np.inf
+        nearest = np.argpartition(gaps, n_neighbors - 1, axis=1)[:, :n_neighbors]
+        order = np.argsort(np.take_along_axis(gaps, nearest, axis=1), axis=1, kind="stable")
+        found[start : start + step] = np.take_along_axis(nearest, order, axis=1)
+    return found

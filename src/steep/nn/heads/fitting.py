@@ -1,0 +1,154 @@
+"""Heads for samples of any task: one to convergence, or all of a grid over λ and weights.
+
+The problem of a grid is set up once. λ may be asked for in several rounds; each starts from the nearest λ solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray
+from steep.nn.heads.adam import fit_adam
+from steep.nn.heads.logistic import TOLERANCE, fit_logistic, logistic_path
+from steep.nn.heads.problem import Head, HeadProblem
+from steep.nn.heads.ridge import ridge_path
+from steep.nn.heads.task import HeadTask
+
+# Gap to the minimum while candidates are compared: a hundredth of what 10,000 held-out samples can tell.
+CANDIDATE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Features z_i and targets y_i that a head is fitted to, or scored on."""
+
+    features: FloatArray
+    targets: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def rows(self, rows: npt.NDArray[np.intp]) -> Samples:
+        """Some of them."""
+        return Samples(self.features[rows], self.targets[rows])
+
+    def with_copies(self, copies: Sequence[FloatArray]) -> Samples:
+        """These, with the features of altered copies of each of them behind."""
+        if not copies:
+            return self
+        return Samples(
+            np.concatenate([self.features, *copies]), np.concatenate([self.targets] * (1 + len(copies)))
+        )
+
+    def followed_by(self, others: Samples) -> Samples:
+        """These, and others behind."""
+        return Samples(
+            np.concatenate([self.features, others.features]), np.concatenate([self.targets, others.targets])
+        )
+
+
+def fit_head(
+    samples: Samples,
+    task: HeadTask,
+    weight: FloatArray,
+    l2: float,
+    *,
+    original: Head,
+    tolerance: float = TOLERANCE,
+    adam: dict[str, Any] | None = None,
+) -> Head:
+    """Line 6 of Algorithm 3: one head to convergence, or by Adam with the settings given."""
+    form = _form(original)
+    if adam is not None:
+        settings: dict[str, Any] = {"n_outputs": task.n_outputs, "loss": task.loss, "l2": l2, **form, **adam}
+        return fit_adam(samples.features, samples.targets, weight, **settings)
+    if task.loss == "squared":
+        return ridge_path(samples.features, samples.targets, weight, [l2], **form)[0]
+    return fit_logistic(
+        _problem(samples, task, form), weight, l2, start=_start(original), tolerance=tolerance
+    )
+
+
+class HeadGrid:
+    """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
+
+    Parameters
+    ----------
+    samples, task
+        What the heads are fitted to, and for.
+    weights : sequence of ndarray of shape (n_samples,)
+        Weights of mean one.
+    original : Head
+        Where the first search starts, and whether there is a bias and whether it is fixed.
+    reachable : sequence of float
+        λ that may be asked for besides: ridge heads are cheap once the features are decomposed.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        task: HeadTask,
+        weights: Sequence[FloatArray],
+        *,
+        original: Head,
+        reachable: Sequence[float] = (),
+    ) -> None:
+        self.samples, self.task, self.weights = samples, task, weights
+        self.form, self.reachable = _form(original), reachable
+        self.solved: dict[float, Head] = {}
+        self.start = _start(original)
+        self.ridge: dict[float, list[Head]] = {}
+
+    @cached_property
+    def problem(self) -> HeadProblem:
+        """The convex problem of a softmax or sigmoid head, set up when the first head is asked for."""
+        return _problem(self.samples, self.task, self.form)
+
+    def heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
+        """Yield λ and its heads, the one of equal weights first."""
+        if self.task.loss == "squared":
+            yield from self._ridge_heads(l2s)
+            return
+        start = self._nearest(max(l2s))
+        for l2, heads in logistic_path(
+            self.problem, self.weights, l2s, start=start, tolerance=CANDIDATE_TOLERANCE
+        ):
+            self.solved[l2] = heads[0]
+            yield l2, heads
+
+    def _nearest(self, l2: float) -> Head | None:
+        if not self.solved:
+            return self.start
+        return self.solved[min(self.solved, key=lambda known: abs(np.log((known + 1e-300) / (l2 + 1e-300))))]
+
+    def _ridge_heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
+        if missing := [l2 for l2 in l2s if l2 not in self.ridge]:
+            together = sorted({*missing, *self.reachable})
+            equal = np.ones(len(self.samples))
+            paths = [
+                ridge_path(self.samples.features, self.samples.targets, weight, together, **self.form)
+                for weight in (equal, *self.weights)
+            ]
+            self.ridge |= dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))
+        yield from ((l2, self.ridge[l2]) for l2 in sorted(l2s, reverse=True))
+
+
+def _form(original: Head) -> dict[str, Any]:
+    """Whether a bias is fitted, and the one that is given instead."""
+    return {"bias": original.bias is not None and not original.is_bias_fixed, "offset": original.fixed_bias}
+
+
+def _start(original: Head) -> Head | None:
+    """The original head is near the minimum, unless it is broken."""
+    return original if original.is_finite else None
+
+
+def _problem(samples: Samples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
+    link: Any = task.loss
+    return HeadProblem(samples.features, samples.targets, n_outputs=task.n_outputs, link=link, **form)

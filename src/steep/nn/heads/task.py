@@ -1,0 +1,144 @@
+"""What a head is trained for: its labels, its loss, and how each held-out sample is scored.
+
+task         labels                          head           score of a sample
+multiclass   class numbers 0 … C−1           C logits       whether the class is right
+binary       0/1                             one logit      whether the class is right
+multilabel   0/1 columns                     C logits       share of labels that are right
+regression   numbers                         values         − squared error (summed over outputs)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, check_choice
+from steep.evidence import Score
+from steep.exceptions import InputError, InputTypeError
+from steep.labels import Labels, check_labels
+
+TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
+TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")
+# Whether each sample is right, as bool, or how well it is done, as float32.
+Scores = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class HeadTask:
+    """The kind of a head and its number of outputs."""
+
+    name: TaskName
+    n_outputs: int
+
+    @property
+    def loss(self) -> str:
+        """Which convex problem the head solves."""
+        return {"multiclass": "softmax", "regression": "squared"}.get(self.name, "sigmoid")
+
+    @property
+    def unit(self) -> str:
+        """What the mean score is called."""
+        return "mean squared error" if self.name == "regression" else "accuracy"
+
+    @property
+    def score(self) -> Score:
+        """The score as people read it."""
+        return Score.named("neg_mean_squared_error" if self.name == "regression" else "accuracy")
+
+    def value(self, score: float) -> float:
+        """A mean score in its own sign: an accuracy, or an error ≥ 0."""
+        return -score if self.name == "regression" else score
+
+    def targets(self, labels: Any, *, name: str = "labels") -> npt.NDArray[Any]:
+        """Check labels and return class numbers, or float columns."""
+        array = np.asarray(labels)
+        _refuse_text(array, name)
+        columns = check_labels(labels, n_samples=len(array), task="regression", name=name).array
+        if self.name == "multiclass":
+            return _class_numbers(columns, array.shape, self.n_outputs, name)
+        if columns.shape[1] != self.n_outputs:
+            raise InputError(
+                f"{name} has shape {array.shape} for a head of {self.n_outputs} outputs; need "
+                f"({len(array)}, {self.n_outputs})"
+            )
+        if self.name != "regression" and not np.isin(columns, (0, 1)).all():
+            raise InputError(f"{name} holds values other than 0 and 1; need 0/1 for a {self.name} head")
+        return columns
+
+    def as_labels(self, targets: npt.NDArray[Any]) -> Labels:
+        """Targets in the form the measures work with: one class a sample, or columns."""
+        if self.name in ("multiclass", "binary"):
+            return Labels(codes=targets.reshape(-1).astype(np.int32))
+        return Labels(values=targets)
+
+    def predictions(self, outputs: FloatArray, labels: Labels) -> FloatArray:
+        """What the head says, in the columns of the labels: probabilities of the classes, or values."""
+        if self.name == "regression":
+            return outputs.astype(np.float64)
+        if self.name == "multiclass":
+            shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True), dtype=np.float64)
+            probabilities: FloatArray = shifted / shifted.sum(axis=1, keepdims=True)
+        else:
+            positive = np.exp(-np.logaddexp(0.0, -outputs.astype(np.float64)))
+            probabilities = positive if self.name == "multilabel" else np.hstack([1 - positive, positive])
+        # The measures count the classes that occur, which may be fewer than the head has outputs.
+        return probabilities if labels.codes is None else probabilities[:, : int(labels.codes.max()) + 1]
+
+    def scores(self, outputs: FloatArray, targets: npt.NDArray[Any], *, threshold: float = 0.0) -> Scores:
+        """Score of each sample; larger is better. ``threshold`` is that between 0 and 1 in the outputs."""
+        if self.name == "multiclass":
+            hits: Scores = outputs.argmax(axis=1) == targets
+            return hits
+        if self.name == "regression":
+            with np.errstate(over="ignore", invalid="ignore"):
+                errors: Scores = (-((outputs - targets) ** 2).sum(axis=1)).astype(np.float32)
+            return errors
+        right = (outputs > threshold) == (targets > 0.5)
+        each: Scores = right[:, 0] if self.name == "binary" else right.mean(axis=1, dtype=np.float32)
+        return each
+
+
+def find_task(task: TaskName, labels: Any, n_outputs: int) -> HeadTask:
+    """Tell the task from the labels and the head."""
+    check_choice(task, name="task", choices=TASKS)
+    array = np.asarray(labels)
+    if task == "binary" and n_outputs != 1:
+        raise InputError(
+            f"task='binary' needs a head of one output, got {n_outputs}; pass task='multiclass' or 'multilabel'"
+        )
+    if task != "auto":
+        return HeadTask(task, n_outputs)
+    is_indicator = array.dtype.kind in "biuf" and bool(np.isin(array, (0, 1)).all())
+    columns = 1 if array.ndim <= 1 else array.shape[1]
+    if n_outputs == 1:
+        return HeadTask("binary" if is_indicator else "regression", 1)
+    if columns == 1:
+        return HeadTask("multiclass", n_outputs)
+    return HeadTask("multilabel" if is_indicator else "regression", n_outputs)
+
+
+def _refuse_text(array: npt.NDArray[Any], name: str) -> None:
+    if array.dtype.kind in "USmMV":
+        raise InputTypeError(
+            f"{name} has dtype {array.dtype}; need numbers, for classes those of the head's outputs; encode text by "
+            "np.unique(labels, return_inverse=True)[1]"
+        )
+
+
+def _class_numbers(
+    columns: FloatArray, shape: tuple[int, ...], n_classes: int, name: str
+) -> npt.NDArray[np.int64]:
+    if columns.shape[1] != 1:
+        raise InputError(f"{name} has shape {shape}; need one class number for each sample")
+    classes = columns[:, 0].astype(np.int64)
+    if (classes != columns[:, 0]).any():
+        raise InputError(f"{name} holds values that are not class numbers; need 0 … {n_classes - 1}")
+    if classes.min() < 0 or classes.max() >= n_classes:
+        bad = classes[(classes < 0) | (classes >= n_classes)][0]
+        raise InputError(
+            f"{name} holds class {bad}, but the head has {n_classes} outputs; need classes 0 … {n_classes - 1}"
+        )
+    return classes

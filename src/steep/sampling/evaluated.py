@@ -1,0 +1,179 @@
+"""The points evaluated so far, in every form a round needs, and how much f varies around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._function import Function, check_function, evaluate, function_values
+from steep._validation import FloatArray, IntArray, Seed, check_count, check_epsilon
+from steep.domain import Box
+from steep.exceptions import FunctionError, InputError
+from steep.labels import check_labels
+from steep.measures import FunctionAround, Measure, Neighborhood
+from steep.measures.derivatives import Derivatives
+from steep.measures.multi_index import multi_indices, power
+from steep.measures.surprise import standardised
+from steep.neighbors.query import nearest
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """Points and their labels; each form is derived once.
+
+    Attributes
+    ----------
+    X, unit : ndarray of shape (n_samples, n_features)
+        Points in the user's units, and in the unit cube.
+    coordinates : ndarray of shape (n_samples, n_coordinates)
+        Unit points in the coordinates distances are taken in.
+    labels : ndarray of shape (n_samples, n_outputs)
+        f there.
+    """
+
+    X: FloatArray
+    unit: FloatArray
+    coordinates: FloatArray
+    labels: FloatArray
+
+    @classmethod
+    def at(cls, box: Box, X: FloatArray, labels: FloatArray) -> Self:
+        """Evaluated points of a box."""
+        unit = box.unit(X)
+        return cls(X, unit, box.embed(unit), labels)
+
+    def joined(self, new: Evaluated) -> Evaluated:
+        """These points, then the new ones."""
+        if self.labels.shape[1] != new.labels.shape[1]:
+            raise FunctionError(
+                f"function returned {self.labels.shape[1]} outputs at first and {new.labels.shape[1]} now; need the "
+                "same number everywhere"
+            )
+        return Evaluated(
+            np.vstack([self.X, new.X]),
+            np.vstack([self.unit, new.unit]),
+            np.vstack([self.coordinates, new.coordinates]),
+            np.vstack([self.labels, new.labels]),
+        )
+
+
+class Measuring:
+    """A measure fed with evaluated points.
+
+    A measure of labels is taken anew each time, of standardised labels at embedded unit points. One that
+    evaluates or differentiates the function is taken once a point, in the unit cube; ``n_evaluations`` counts
+    what it spends, and ``costs`` tells whether it spends anything.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        box: Box,
+        *,
+        function: Function,
+        vectorized: bool,
+        order: int,
+        epsilon: Any,
+        derivatives: Derivatives | None,
+        n_neighbors: int | None,
+        random_state: Seed,
+    ) -> None:
+        self.measure, self.box = measure, box
+        self.order = check_count(order, name="order")
+        self.epsilon = check_epsilon(epsilon, box.n_features)
+        self.n_neighbors, self.random_state = self._check_neighbors(n_neighbors), random_state
+        if derivatives is not None:
+            check_function(derivatives, name="derivatives", of="(X, multi_indices)")
+        if measure.name == "taylor":
+            _check_smooth(box, derivatives)
+            multi_indices(box.n_features, self.order)  # too many of them are refused before anything is run
+        self.derivatives = None if derivatives is None else _in_unit_units(derivatives, box)
+        self.costs = measure.needs == "function" and (derivatives is None or measure.name != "taylor")
+        self.function, self.vectorized = function, vectorized
+        self.n_evaluations = 0
+        self._known = np.empty(0)
+
+    def __call__(self, seen: Evaluated) -> FloatArray:
+        """Variation at every point."""
+        if self.measure.needs == "function":
+            fresh = self.measure.variation(self._function_around(seen.unit[len(self._known) :]))
+            self._known = np.concatenate([self._known, fresh])
+            return self._known
+        return self.measure.variation(self._labels_around(seen))
+
+    def _function_around(self, unit: FloatArray) -> FunctionAround:
+        constraint = None if self.box.constraint is None else self.box.contains_unit
+        return FunctionAround(
+            function=self._in_unit_cube,
+            points=unit,
+            order=self.order,
+            epsilon=self.epsilon,
+            derivatives=self.derivatives,
+            bounds=Box([(0.0, 1.0)] * self.box.n_features, constraint=constraint),
+            random_state=self.random_state,
+        )
+
+    def _in_unit_cube(self, U: FloatArray) -> FloatArray:
+        """u ↦ f(x(u)), vectorized and counted; errors name the points in the user's units."""
+        self.n_evaluations += len(U)
+        return evaluate(self.function, self.box.from_unit(U), vectorized=self.vectorized)
+
+    def _labels_around(self, seen: Evaluated) -> Neighborhood:
+        n_samples, n_coordinates = seen.coordinates.shape
+        least = self.measure.smallest_k
+        if n_samples < least:
+            raise InputError(
+                f"measure={self.measure.name!r} needs at least {least} points, got {n_samples}; raise n_initial"
+            )
+        k = self.n_neighbors or self.measure.size(n_samples, n_coordinates)
+        if k > n_samples:
+            raise InputError(
+                f"n_neighbors={k} needs at least {k} samples, got {n_samples}; raise n_initial or lower it"
+            )
+        labels = check_labels(standardised(seen.labels), n_samples=n_samples, task="regression")
+        graph = _neighbors(seen.coordinates, k)
+        given = (seen.X, squeezed(seen.labels))
+        return Neighborhood.search(seen.coordinates, labels, n_neighbors=k, neighbors=graph, given=given)
+
+    def _check_neighbors(self, n_neighbors: int | None) -> int | None:
+        if n_neighbors is None:
+            return None
+        return check_count(n_neighbors, name="n_neighbors", minimum=max(2, self.measure.smallest_k))
+
+
+def squeezed(labels: FloatArray) -> FloatArray:
+    """Labels as callers know them: one output has no second dimension."""
+    return labels[:, 0] if labels.shape[1] == 1 else labels
+
+
+def _neighbors(points: FloatArray, k: int) -> IntArray:
+    """Indices of the k nearest points of each, itself first: with duplicates it need not be, or be there at all."""
+    _, indices = nearest(points, points, k)
+    is_self = indices == np.arange(len(points))[:, None]
+    is_self[~is_self.any(axis=1), -1] = True
+    return np.column_stack([np.arange(len(points)), indices[~is_self].reshape(len(points), k - 1)])
+
+
+def _check_smooth(box: Box, derivatives: Derivatives | None) -> None:
+    smooth = ("linear",) if derivatives is not None else ("linear", "log")
+    bad = [name for name, axis in zip(box.names, box.axes, strict=True) if axis.kind not in smooth]
+    if bad:
+        raise InputError(
+            f"measure='taylor' cannot differentiate along {bad} of {box!r}; need {' or '.join(smooth)} axes; "
+            "use measure='surprise'"
+        )
+
+
+def _in_unit_units(derivatives: Derivatives, box: Box) -> Derivatives:
+    """∂_u^k = width^k ∂_x^k."""
+
+    def scaled(U: FloatArray, k: npt.NDArray[np.int64], /) -> FloatArray:
+        partials = function_values(derivatives(box.from_unit(U), k.copy()), "derivatives")
+        if partials.ndim not in (2, 3) or len(partials) != len(k):
+            return partials  # the wrong shape, which taylor_variation refuses
+        return partials * power(box.width, k).reshape(-1, *[1] * (partials.ndim - 1))
+
+    return scaled

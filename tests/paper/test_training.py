@@ -1,5 +1,7 @@
 """Checkpoints, rivals and networks."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,7 @@ def digits():
     return torch.rand(48, 1, 28, 28, generator=generator), torch.arange(48) % 10
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     pass
 
 
@@ -29,7 +31,7 @@ def stop_in_epoch(curriculum, epoch):
     def batches(now, generator):
         for number, rows in enumerate(plain(now, generator)):
             if now == epoch and number == 1:
-                raise Stopped
+                raise StoppedError
             yield rows
 
     curriculum.batches = batches
@@ -43,7 +45,7 @@ def stop_in_epoch(curriculum, epoch):
 ])  # fmt: skip
 def test_a_stopped_training_continues_to_the_same_weights(tmp_path, digits, make):
     whole = train_network(RECIPE, *digits, tmp_path / "whole", curriculum=make())
-    with pytest.raises(Stopped):
+    with pytest.raises(StoppedError):
         train_network(RECIPE, *digits, tmp_path / "cut", curriculum=stop_in_epoch(make(), 2))
     resumed = train_network(RECIPE, *digits, tmp_path / "cut", curriculum=make())
     for one, two in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
@@ -128,7 +130,7 @@ def test_pacing_never_shrinks_and_ends_with_all_samples():
     curriculum = TransferCurriculum(torch.arange(1000), 20, start=0.04, growth=1.9, step_length=30)
     sizes = [curriculum.size(step) for step in range(1000)]
     assert sizes[0] == 40
-    assert all(a <= b for a, b in zip(sizes[:-1], sizes[1:], strict=True))
+    assert all(a <= b for a, b in itertools.pairwise(sizes))
     assert sizes[-1] == 1000
     assert curriculum.size(10**9) == 1000
 

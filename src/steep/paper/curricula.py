@@ -27,7 +27,7 @@ class Curriculum:
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Tensor]:
         """Yield the rows of each step."""
-        yield from torch.randperm(self.n_samples, generator=generator).split(self.batch_size)
+        yield from torch.split(torch.randperm(self.n_samples, generator=generator), self.batch_size)
 
     def weights(self, rows: Tensor, epoch: int) -> Tensor | None:
         """Weights of the samples of a step; None is one for each."""

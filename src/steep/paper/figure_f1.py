@@ -11,7 +11,7 @@ import steep
 from steep.paper.jobs import Context, Job, Results, Scale
 from steep.paper.problems import PROBLEMS
 from steep.paper.summary import Claim, Figure, Lines, Section, not_run
-from steep.paper.table1 import ARMS, EPSILON, N, N_GMM, N_NEW, ORDER
+from steep.paper.table1 import ARMS, EPSILON, N_GMM, N_NEW, ORDER, N
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -40,8 +40,10 @@ def _run(name: str, context: Context) -> Results:
     density = dict(zip(DENSITIES, (np.ones_like(x), df, np.sqrt(df), slope + LIPSCHITZ), strict=True))[name]
     edges = _cells(x, density)
     centres, sizes = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / (HIGH - LOW)
+    # Derivatives in shares of the domain, as the sizes of the cells are.
+    slopes, lipschitz = 3 * centres**2 * (HIGH - LOW), LIPSCHITZ * (HIGH - LOW)
     bounds = {
-        constant: steep.generalization_bound(3 * centres**2 * (HIGH - LOW), sizes, LIPSCHITZ * (HIGH - LOW), constant=constant)
+        constant: steep.generalization_bound(slopes, sizes, lipschitz, constant=constant)
         for constant in ("any", "centred", "exact")
     }  # fmt: skip
     return {(name, 0): {"edges": [round(float(e), 5) for e in edges], **bounds}}

@@ -109,7 +109,8 @@ def summarize(lines: Lines) -> Section:
         mean_gain = (equal[:, None, None] - maps).mean(axis=0)
         printed = f"{share[0]:.0%} of the pairs beat equal weights on one split"
         honest = (
-            f"over {len(maps)} splits {share.mean():.0%} do; mean gain of the best pair {mean_gain.max():.3g}, of all {mean_gain.mean():.3g}"
+            f"over {len(maps)} splits {share.mean():.0%} do; mean gain of the best pair {mean_gain.max():.3g}, of all "
+            f"{mean_gain.mean():.3g}"
             if len(maps) > 1 else "one split only"
         )  # fmt: skip
         good = share.mean() > 0.5 if len(maps) > 1 else share[0] > 0.5

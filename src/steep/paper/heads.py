@@ -5,8 +5,8 @@
     VBSW                the same with weights by local label variance (Algorithm 3)
     improve             :func:`steep.nn.improve`, chosen on held-out data
 
-Every head starts from its own seed, as in the paper; all heads of an arm are one batched computation. "best" is the best
-head *on the test set*, as the paper reports it; "accuracy" is the mean over heads, which chooses nothing.
+Every head starts from its own seed, as in the paper; all heads of an arm are one batched computation. "best" is
+the best head *on the test set*, as the paper reports it; "accuracy" is the mean over heads, which chooses nothing.
 """
 
 from __future__ import annotations
@@ -65,10 +65,8 @@ def accuracy(network: nn.Module, test: Labelled) -> float:
     """Share of right answers in per cent, some hundreds of pictures at a time."""
     network.eval()
     with torch.no_grad():
-        right = sum(
-            int((network(x).argmax(1) == y).sum())
-            for x, y in zip(test[0].split(500), test[1].split(500), strict=True)
-        )
+        parts = zip(torch.split(test[0], 500), torch.split(test[1], 500), strict=True)
+        right = sum(float((network(x).argmax(1) == y).sum()) for x, y in parts)
     return 100 * right / len(test[1])
 
 
@@ -83,9 +81,10 @@ def _adam_heads(
     """Accuracy of each re-trained head: a linear layer, Glorot start, Adam with the paper's batches."""
     from steep.nn import train_ensemble
 
+    seeds = list(range(plan.n_heads))
     heads = train_ensemble(
         features, labels, layers=(), loss="cross_entropy", init="glorot", sample_weight=weight, epochs=plan.epochs,
-        batch_size=plan.hyper.batch_size, learning_rate=plan.hyper.learning_rate, random_state=list(range(plan.n_heads)),
+        batch_size=plan.hyper.batch_size, learning_rate=plan.hyper.learning_rate, random_state=seeds,
     )  # fmt: skip
     right: FloatArray = 100 * (heads.predict(test).argmax(axis=2) == truth).mean(axis=1)
     return right

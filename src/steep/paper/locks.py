@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 try:
-    import fcntl
-except ImportError:  # not on Windows: there one process at a time does the work
-    fcntl = None  # type: ignore[assignment]
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    CAN_LOCK = True
+except ImportError:  # Windows: there one process at a time does the work
+    CAN_LOCK = False
 
 
 @contextmanager
@@ -25,14 +27,14 @@ def turn(folder: Path, name: str) -> Iterator[bool]:
     ...     mine, again
     (True, False)
     """
-    if fcntl is None:
+    if not CAN_LOCK:
         yield True
         return
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.lock"
     with path.open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(file, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             yield False
             return

@@ -5,6 +5,7 @@ Perceptrons go through :func:`steep.nn.train_ensemble`; text uses frozen feature
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -57,7 +58,7 @@ class ResNet20(nn.Module):
         self.conv = nn.Conv2d(3, 16, 3, padding=1, bias=False)
         self.bn = nn.BatchNorm2d(16)
         widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
-        self.blocks = nn.Sequential(*(_Block(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)))
+        self.blocks = nn.Sequential(*(_Block(a, b) for a, b in itertools.pairwise(widths)))
         self.head = nn.Linear(64, 10)
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
@@ -80,7 +81,8 @@ def resnet20(seed: int = 0) -> nn.Module:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ResNet20().to(memory_format=torch.channels_last)
+        network = ResNet20()
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 NETWORKS: dict[str, Callable[[int], nn.Module]] = {"lenet5": lenet5, "resnet20": resnet20}

@@ -117,7 +117,7 @@ def _convergence(d: int, numbers: dict[str, Any], context: Context) -> Results:
 
 
 def summarize(lines: Lines) -> Section:
-    """Does p(x) help, and how fast does the estimate converge?"""
+    """Whether p(x) helps, and how fast the estimate converges."""
     claims = [_density_claim(lines, name) for name in DATA] + [_convergence_claim(lines)]
     tables = [_density_table(lines)] + ([_convergence_table(lines)] if _dimensions(lines) else [])
     figures = (

@@ -69,7 +69,7 @@ def sgd_classifiers(
     orders = [torch.Generator().manual_seed(seed) for seed in unique]
     for _ in range(epochs):
         order = torch.stack([torch.randperm(len(X), generator=generator) for generator in orders])[column]
-        for rows in order.split(batch_size, dim=1):
+        for rows in torch.split(order, batch_size, dim=1):
             gradients = _gradients(parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows))
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.sub_(rate * gradient)

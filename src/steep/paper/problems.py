@@ -15,7 +15,7 @@ explicit Euler.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,7 @@ def tanh_derivatives(X: Any, multi_indices: Any) -> FloatArray:
     return _pick([t + 1, 10 * slope, -200 * t * slope, 1000 * slope * (6 * t**2 - 2)], multi_indices)
 
 
-def _pick(formulas: list[FloatArray], multi_indices: Any) -> FloatArray:
+def _pick(formulas: Sequence[FloatArray], multi_indices: Any) -> FloatArray:
     orders = [int(k[0]) for k in np.atleast_2d(multi_indices)]
     if max(orders) >= len(formulas):
         raise InputError(

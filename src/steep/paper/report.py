@@ -26,13 +26,15 @@ HEADER = [
 ]
 _INTRODUCTION = """# The paper, reproduced
 
-Written by `steep reproduce --report` from the lines under `{results}/`; do not edit. Every claim of *Leveraging Local
-Variation in Data* is shown twice. *Paper's protocol* is what the paper did: the best or mean over seeds, chosen on the test
-set where the paper chose there. *Honest* is a paired comparison with the control the paper lacks (equal weights, the same
-budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so that larger is better.
+Written by `steep reproduce --report` from the lines under `{results}/`; do not edit. Every claim of *Leveraging
+Local Variation in Data* is shown twice. *Paper's protocol* is what the paper did: the best or mean over seeds, chosen
+on the test set where the paper chose there. *Honest* is a paired comparison with the control the paper lacks (equal
+weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
+that larger is better.
 
 *Holds*: the honest interval lies above zero. *Holds under conditions*: it includes zero, but the paper's own protocol
-shows the gain. *Does not hold*: otherwise. *Not run*: no lines at this scale yet.
+shows the gain, or the honest gain is significant in a variant named beside it. *Does not hold*: otherwise. *Not run*:
+no lines at this scale yet.
 """
 
 

@@ -7,8 +7,9 @@ probabilities p(y_i | x_i) seen in past epochs,
 
 brought to mean one over the training set; equal weights during a burn-in.
 
-Transfer-learned curriculum, TCL (Hacohen and Weinshall 2019). A classifier on the features of a *trained* network scores
-each sample by the margin of its class; sorted easiest first, class by class in equal shares, step i draws from the first
+Transfer-learned curriculum, TCL (Hacohen and Weinshall 2019). A classifier on the features of a *trained* network
+scores each sample by the margin of its class; sorted easiest first, class by class in equal shares, step i draws from
+the first
 
     g(i) = min(start · growth^⌊i / step_length⌋, 1) · N
 

@@ -93,28 +93,33 @@ def records_of(results: str | Path, scale: str, name: str) -> Records:
 
 def check_lines(records: Records, jobs: Sequence[Job]) -> None:
     """Refuse a file with lines that are not of these jobs, or were run with other settings."""
-    known = {(job.experiment, arm, seed): job.settings for job in jobs for arm, seed in job.lines}
+    known: dict[Any, Any] = {
+        (job.experiment, arm, seed): job.settings for job in jobs for arm, seed in job.lines
+    }
     for number, line in enumerate(records, start=1):
-        key = (
-            tuple(line.get(part) for part in ("experiment", "arm", "seed"))
-            if isinstance(line, dict)
-            else None
-        )
-        where = f"{records.path} entry {number}"
-        if key not in known or not isinstance(line.get("result"), dict):
+        where, key = f"{records.path} entry {number}", _key(line)
+        if key not in known:
             raise StorageError(
-                f"{where} is {key}, which is no line of this experiment; need none but its own; delete it"
+                f"{where} is no line of this experiment ({key or 'not a line at all'}); need none but its own; delete it"
             )
-        if line.get("settings") != (wanted := _plain(known[key])):
-            differ = [
-                name
-                for name in {*wanted, *line.get("settings", {})}
-                if wanted.get(name) != line["settings"].get(name)
-            ]
+        wanted, found = _plain(known[key]), line.get("settings")
+        if found != wanted:
+            found = found if isinstance(found, dict) else {}
+            differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
             raise StorageError(
-                f"{where} was run with other settings ({', '.join(sorted(differ))}); need those of now; delete it to run "
-                "it again, or use another --results folder"
+                f"{where} was run with other settings ({', '.join(sorted(differ))}); need those of now; delete it to "
+                "run it again, or use another --results folder"
             )
+
+
+def _key(line: Any) -> tuple[str, str, int] | None:
+    """(experiment, arm, seed) of a line; None where it is not one."""
+    if not isinstance(line, dict) or not isinstance(line.get("result"), dict):
+        return None
+    experiment, arm, seed = (line.get(part) for part in ("experiment", "arm", "seed"))
+    if isinstance(experiment, str) and isinstance(arm, str) and isinstance(seed, int):
+        return experiment, arm, seed
+    return None
 
 
 def _plain(settings: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@ One rule gives every verdict. The *honest* gain is the mean of paired difference
 part in any choice, larger is better:
 
     holds                     its 95 % interval lies above zero
-    holds under conditions    it includes zero, but the paper's own protocol shows the gain
+    holds under conditions    it includes zero, but the paper's own protocol shows the gain, or the honest gain is
+                              significant in a variant that is named beside it
     does not hold             otherwise
 """
 
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.metrics import Interval, Summary, mean_interval, paired_interval, summarize
+from steep.metrics import Interval, Summary, gain_per_model, mean_interval, paired_interval, summarize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -77,6 +78,14 @@ class Lines:
             return None
         return paired_interval(second, first) if is_error else paired_interval(first, second)
 
+    def gains_per_model(self, experiment: str, control: str, arm: str) -> FloatArray:
+        """The paper's gain: the best head of each network, on the test set, minus the network itself."""
+        both = sorted({*self.seeds(experiment, control)} & {*self.seeds(experiment, arm)})
+        if not both:
+            return np.array([])
+        start = self.values(experiment, control, "accuracy", both)
+        return gain_per_model(start, self.values(experiment, arm, "best", both))
+
     def summary(self, experiment: str, arm: str, name: str, *, is_error: bool = False) -> Summary | None:
         """Best, mean and standard error of an arm."""
         values = self.values(experiment, arm, name)
@@ -88,8 +97,17 @@ class Lines:
         return mean_interval(values) if values.size > 1 else None
 
 
-def judge(honest: Interval | None, as_printed: float | None) -> str:
+def judge(honest: Interval | None, as_printed: float | None, variant: Interval | None = None) -> str:
     """Verdict from the honest interval and the mean gain under the paper's protocol.
+
+    Parameters
+    ----------
+    honest : Interval or None
+        Gain over the control, larger is better; None when it was not run.
+    as_printed : float or None
+        Mean gain under the paper's protocol.
+    variant : Interval or None
+        The honest gain under another condition, such as scaled inputs.
 
     Examples
     --------
@@ -100,7 +118,8 @@ def judge(honest: Interval | None, as_printed: float | None) -> str:
         return NOT_RUN
     if honest.low > 0:
         return HOLDS
-    return CONDITIONS if honest.high > 0 and (as_printed or 0.0) > 0 else FAILS
+    shown = honest.high > 0 and (as_printed or 0.0) > 0
+    return CONDITIONS if shown or (variant is not None and variant.low > 0) else FAILS
 
 
 @dataclass(frozen=True)
@@ -149,6 +168,13 @@ def show(value: Interval | Summary | float | None, factor: float = 1.0, digits: 
     return _number(value * factor, digits)
 
 
+def show_scores(values: FloatArray) -> str:
+    """Best, mean ± standard error of scores in per cent; the score itself where there is one."""
+    if not len(values):
+        return NOT_RUN
+    return show(summarize(values) if len(values) > 1 else float(values[0]), digits=4)
+
+
 def show_gain(value: Interval | None, factor: float = 1.0) -> str:
     """A gain with its interval, and whether it is significant."""
     if value is None:
@@ -162,14 +188,14 @@ def _number(value: float, digits: int) -> str:
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown.
+    r"""A table in Markdown.
 
     Examples
     --------
     >>> print(markdown(["a", "b"], [["1", "x|y"]]))
     | a | b |
     |---|---|
-    | 1 | x\\|y |
+    | 1 | x\|y |
     """
     lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
     text = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]

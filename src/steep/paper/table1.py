@@ -160,7 +160,8 @@ def _table(lines: Lines, experiment: str) -> str:
         rows.append(
             [arm, str(first["n_evaluations"]) if first else "not run"]
             + [show(lines.interval(experiment, arm, name)) for name in ("mse", "max_squared", "l2", "linf")]
-            + [show_gain(lines.gain(experiment, "uniform", arm, name, is_error=True)) for name in ("mse", "max_squared")]
+            + ["" if arm == "uniform" else show_gain(lines.gain(experiment, "uniform", arm, name, is_error=True))
+               for name in ("mse", "max_squared")]
         )  # fmt: skip
     return markdown(header, rows)
 
@@ -177,5 +178,5 @@ def _claim(lines: Lines, problem: str, name: str, number: int) -> Claim:
         f"{printed['uniform'][number]} → {printed['TBS'][number]}",  # type: ignore[index]
         f"{ours[0]} → {ours[1]}",
         f"paired gain {show_gain(gain, 1 / unit)}; inputs scaled {show_gain(other, 1 / unit)}",
-        judge(gain, gain.mean if gain else None),
+        judge(gain, gain.mean if gain else None, other),
     )

@@ -18,7 +18,7 @@ import numpy as np
 
 import steep
 from steep._validation import FloatArray
-from steep.metrics import average_error_gain, average_error_loss, l2_error, linf_error
+from steep.metrics import average_error_gain, average_error_loss, l2_error, linf_error, mean_interval
 from steep.paper.jobs import Context, Job, Results, Scale
 from steep.paper.problems import BATEMAN, BATEMAN_10, Problem
 from steep.paper.summary import Claim, Lines, Section, judge, markdown, show, show_gain
@@ -91,6 +91,7 @@ def errors(truth: FloatArray, outputs: FloatArray) -> dict[str, float]:
 
 
 def train(problem: Problem, inputs: str, plans: list[FloatArray], numbers: dict[str, int]) -> Any:
+    """One perceptron for each set of points, member r from seed r."""
     from steep.nn import train_ensemble
 
     return train_ensemble(
@@ -104,7 +105,8 @@ def _scaled(problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
     if inputs == "as in the paper":
         return X
     low, high = np.array(problem.bounds).T
-    return 2 * (X - low) / (high - low) - 1
+    scaled: FloatArray = 2 * (X - low) / (high - low) - 1
+    return scaled
 
 
 def predict(ensemble: Any, problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
@@ -134,7 +136,8 @@ def grid_of(problem: Problem, n: int) -> FloatArray:
     others = np.random.default_rng(0).random((n * n, len(low) - 3))
     starts = np.repeat(np.hstack([first, others])[:, None], n + 1, axis=1)
     times = np.broadcast_to(np.linspace(0, 1, n + 1)[None, :, None], (n * n, n + 1, 1))
-    return low + np.concatenate([starts, times], axis=2) * (high - low)
+    grid: FloatArray = low + np.concatenate([starts, times], axis=2) * (high - low)
+    return grid
 
 
 Plan = tuple[FloatArray, int]
@@ -232,8 +235,10 @@ def _table(lines: Lines, experiment: str) -> str:
         first = lines.result(experiment, arm)
         rows.append(
             [arm, *([str(first["n_points"]), str(first["n_evaluations"])] if first else ["not run", "not run"])]
-            + [show(lines.interval(experiment, arm, name)) for name in ("mse", "max_squared", "l2", "linf", "aeg", "ael")]
-            + [show_gain(lines.gain(experiment, "uniform", arm, name, is_error=True)) for name in ("mse", "max_squared")]
+            + [show(lines.interval(experiment, arm, name))
+               for name in ("mse", "max_squared", "l2", "linf", "aeg", "ael")]
+            + ["" if arm == "uniform" else show_gain(lines.gain(experiment, "uniform", arm, name, is_error=True))
+               for name in ("mse", "max_squared")]
         )  # fmt: skip
     return markdown(header, rows)
 
@@ -248,7 +253,7 @@ def _claim(lines: Lines, name: str, number: int, unit: float) -> Claim:
         f"{PAPER['uniform'][number]} → {PAPER['TBS'][number]}",
         f"{ours[0]} → {ours[1]}",
         f"paired gain {show_gain(gain, 1 / unit)}; inputs scaled {show_gain(other, 1 / unit)}",
-        judge(gain, gain.mean if gain else None),
+        judge(gain, gain.mean if gain else None, other),
     )
 
 
@@ -256,8 +261,6 @@ def _claim_aeg(lines: Lines) -> Claim:
     experiment = experiment_of("bateman", "as in the paper")
     aeg, ael = (lines.interval(experiment, "TBS", name) for name in ("aeg", "ael"))
     balance = lines.values(experiment, "TBS", "aeg") - lines.values(experiment, "TBS", "ael")
-    from steep.metrics import mean_interval
-
     honest = mean_interval(balance) if balance.size > 1 else None
     return Claim(
         "TBS gains more than it loses over (u_0, η_0): AEG > AEL (×0.01)",

@@ -118,7 +118,8 @@ def _moons(name: str, numbers: dict[str, Any], context: Context) -> Results:
         "baseline, same step": equal * step,
     }
     outputs = sgd_classifiers(
-        X, y, np.repeat(np.stack([of_arm[arm] for arm in MOON_ARMS]), len(seeds), axis=0), test=X_test, units=MOON_UNITS,
+        X, y, np.repeat(np.stack([of_arm[arm] for arm in MOON_ARMS]), len(seeds), axis=0), test=X_test,
+        units=MOON_UNITS,
         epochs=numbers["epochs"], batch_size=hyper.batch_size, learning_rate=hyper.learning_rate,
         seeds=seeds * len(MOON_ARMS),
     )  # fmt: skip

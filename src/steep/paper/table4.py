@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steep.metrics import Interval, gain_per_model, paired_interval
-from steep.metrics import summarize as summarize_scores
+from steep.metrics import Interval, paired_interval
 from steep.paper.appendix import row
 from steep.paper.data import describe
 from steep.paper.heads import ARMS, HeadPlan, study_network
 from steep.paper.jobs import Context, Job, Results, Scale
 from steep.paper.pictures import pack, parts_of, unpack
-from steep.paper.summary import Claim, Figure, Lines, Section, judge, markdown, show, show_gain
+from steep.paper.summary import (
+    Claim,
+    Figure,
+    Lines,
+    Section,
+    judge,
+    markdown,
+    not_run,
+    show_gain,
+    show_scores,
+)
 from steep.paper.training import Recipe, train_network
 
 if TYPE_CHECKING:
@@ -29,18 +38,60 @@ GRID = {"l2": [1e-2, 1e-3, 1e-4, 1e-5], "weight_ratio": [0.5, 2.0, 5.0, 40.0], "
 SMALL_GRID = {"l2": [1e-3], "weight_ratio": [5.0], "n_neighbors": [10]}
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "smoke": {
-        "mnist": {"networks": 2, "epochs": 3, "n_train": 400, "n_held_out": 100, "heads": 3, "head_epochs": 2},
-        "cifar10": {"networks": 1, "epochs": 1, "n_train": 100, "n_held_out": 40, "heads": 2, "head_epochs": 2},
+        "mnist": {
+            "networks": 2,
+            "epochs": 3,
+            "n_train": 400,
+            "n_held_out": 100,
+            "heads": 3,
+            "head_epochs": 2,
+        },
+        "cifar10": {
+            "networks": 1,
+            "epochs": 1,
+            "n_train": 100,
+            "n_held_out": 40,
+            "heads": 2,
+            "head_epochs": 2,
+        },
     },
     "laptop": {
-        "mnist": {"networks": 10, "epochs": 10, "n_train": 50000, "n_held_out": 10000, "heads": 10, "head_epochs": 25},
-        "cifar10": {"networks": 3, "epochs": 18, "n_train": 45000, "n_held_out": 5000, "heads": 10, "head_epochs": 25},
+        "mnist": {
+            "networks": 10,
+            "epochs": 10,
+            "n_train": 50000,
+            "n_held_out": 10000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
+        "cifar10": {
+            "networks": 3,
+            "epochs": 18,
+            "n_train": 45000,
+            "n_held_out": 5000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
     },
     "paper": {
-        "mnist": {"networks": 40, "epochs": 20, "n_train": 50000, "n_held_out": 10000, "heads": 10, "head_epochs": 25},
-        "cifar10": {"networks": 50, "epochs": 200, "n_train": 45000, "n_held_out": 5000, "heads": 10, "head_epochs": 25},
+        "mnist": {
+            "networks": 40,
+            "epochs": 20,
+            "n_train": 50000,
+            "n_held_out": 10000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
+        "cifar10": {
+            "networks": 50,
+            "epochs": 200,
+            "n_train": 45000,
+            "n_held_out": 5000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
     },
-}  # fmt: skip
+}
 # best, mean ± se of the baseline, of VBSW, and the gain per model.
 PAPER = {
     "mnist": ("98.99, 98.84 ± 0.01", "99.09, 98.87 ± 0.01", "0.15, 0.03 ± 0.01"),
@@ -94,94 +145,79 @@ def summarize(lines: Lines) -> Section:
         Figure(f"difficult-{name}", f"{name}: training pictures with the largest weights", partial(_draw, lines, name))
         for name in PAPER if "hardest" in (lines.result(name, "VBSW") or {})
     ]  # fmt: skip
-    return Section(
-        [head_claim(lines, name, name, *PAPER[name][:2], PAPER[name][2]) for name in PAPER], tables, figures
-    )
+    claims = [
+        head_claim(lines, f"VBSW raises accuracy: {name}", name, f"{start} → {vbsw}; gain per model {gain}")
+        for name, (start, vbsw, gain) in PAPER.items()
+    ]
+    return Section(claims, tables, figures)
 
 
 def _told(lines: Lines, name: str) -> str:
     numbers = lines.settings(name)
     if not numbers:
         return "not run"
-    return (f"{len(lines.seeds(name, 'original'))} networks, {numbers['epochs']} epochs on {numbers['n_train']} pictures, "
-            f"{numbers['heads']} heads each; data {numbers['data']}")  # fmt: skip
+    n_networks = len(lines.seeds(name, "original"))
+    told = f"{n_networks} networks, {numbers['epochs']} epochs on {numbers['n_train']} pictures"
+    return f"{told}, {numbers['heads']} heads each; data {numbers['data']}"
 
 
-def head_table(lines: Lines, experiment: str, arms: tuple[str, ...] = ARMS, control: str = "original") -> str:
+def head_table(lines: Lines, experiment: str, prefix: str = "", arms: tuple[str, ...] = ARMS) -> str:
     """Arms over networks: mean of the heads, the paper's best head, and the paired gain over the network itself."""
-    rows = []
-    for arm in arms:
-        best = _best(lines, experiment, arm)
-        gain = lines.gain(experiment, control, arm, "accuracy") if arm != control else None
-        gpm = _gain_per_model(lines, experiment, control, arm) if best is not None else None
-        rows.append([arm, _summary(lines.values(experiment, arm, "accuracy")), "" if best is None else _summary(best),
-                     "" if gpm is None else _summary(gpm), "" if arm == control else show_gain(gain)])  # fmt: skip
     header = ["arm", "accuracy: best, mean ± se", "best head of each network (chosen on the test set)",
-              "gain per model (paper)", f"honest gain over {control}"]  # fmt: skip
-    return markdown(header, rows)
+              "gain per model (paper)", "honest gain over the network"]  # fmt: skip
+    return markdown(header, [head_row(lines, experiment, prefix, arm) for arm in arms])
 
 
-def _best(lines: Lines, experiment: str, arm: str) -> Any:
-    if "best" not in (lines.result(experiment, arm, next(iter(lines.seeds(experiment, arm)), 0)) or {}):
-        return None
-    return lines.values(experiment, arm, "best")
+def head_row(lines: Lines, experiment: str, prefix: str, arm: str) -> list[str]:
+    """One row of :func:`head_table`; ``prefix`` is put before the names of the arms."""
+    name, control = prefix + arm, f"{prefix}original"
+    cells = [name, show_scores(lines.values(experiment, name, "accuracy")), "", "", ""]
+    if arm in ("equal-weight head", "VBSW"):
+        cells[2] = show_scores(lines.values(experiment, name, "best"))
+        cells[3] = show_scores(lines.gains_per_model(experiment, control, name))
+    if arm != "original":
+        cells[4] = show_gain(lines.gain(experiment, control, name, "accuracy"))
+    return cells
 
 
-def _gain_per_model(lines: Lines, experiment: str, control: str, arm: str) -> Any:
-    seeds = sorted({*lines.seeds(experiment, control)} & {*lines.seeds(experiment, arm)})
-    start, best = (
-        lines.values(experiment, control, "accuracy", seeds),
-        lines.values(experiment, arm, "best", seeds),
-    )
-    return gain_per_model(start, best) if len(seeds) else np.array([])
-
-
-def _summary(values: Any) -> str:
-    if not len(values):
-        return "not run"
-    return show(summarize_scores(values), digits=4) if len(values) > 1 else show(float(values[0]), digits=4)
-
-
-def head_claim(lines: Lines, title: str, experiment: str, baseline: str, vbsw: str, gain: str = "") -> Claim:
+def head_claim(lines: Lines, title: str, experiment: str, paper: str, prefix: str = "") -> Claim:
     """VBSW against the network itself (paper) and against the equal-weight head (honest)."""
-    original = lines.values(experiment, "original", "accuracy")
-    best = _best(lines, experiment, "VBSW")
-    if best is None or not len(original):
-        return Claim(
-            f"VBSW raises accuracy: {title}", f"{baseline} → {vbsw}", "not run", "not run", "not run"
-        )
-    gpm = _gain_per_model(lines, experiment, "original", "VBSW")
-    control = _gain_per_model(lines, experiment, "original", "equal-weight head")
-    honest = lines.gain(experiment, "equal-weight head", "VBSW", "accuracy")
-    among_heads = _gain_of_one(lines, experiment) if honest is None else None
-    chosen = lines.gain(experiment, "original", "improve", "accuracy")
-    improved = lines.values(experiment, "improve", "accuracy")
-    told = show_gain(honest) if honest else f"{show_gain(among_heads)} over the heads of one network"
-    ours = (
-        show_gain(chosen)
-        if chosen
-        else f"{improved[0] - original[0]:+.3g} (one network)"
-        if len(improved)
-        else "not run"
-    )
+    original, equal, vbsw, improved = (prefix + arm for arm in ARMS)
+    gains = lines.gains_per_model(experiment, original, vbsw)
+    if not len(gains):
+        return not_run(title, paper)
+    control = lines.gains_per_model(experiment, original, equal)
+    honest = lines.gain(experiment, equal, vbsw, "accuracy")
+    told = show_gain(honest)
+    if honest is None:
+        honest = _gain_of_one(lines, experiment, equal, vbsw)
+        told = f"{show_gain(honest)} over the heads of one network"
     return Claim(
-        f"VBSW raises accuracy: {title}",
-        f"{baseline} → {vbsw}" + (f"; gain per model {gain}" if gain else ""),
-        f"{_summary(original)} → {_summary(best)}; gain per model {_summary(gpm)} (best of heads on the test set; the "
-        f"equal-weight head gives {_summary(control)})",
-        f"VBSW − equal-weight head {told}; improve − original {ours}",
-        judge(honest or among_heads, float(np.mean(gpm))),
+        title,
+        paper,
+        f"{show_scores(lines.values(experiment, original, 'accuracy'))} → "
+        f"{show_scores(lines.values(experiment, vbsw, 'best'))}; gain per model {show_scores(gains)} (best head on the "
+        f"test set; the equal-weight head gives {show_scores(control)})",
+        f"VBSW − equal-weight head {told}{_improved(lines, experiment, original, improved)}",
+        judge(honest, float(np.mean(gains))),
     )
 
 
-def _gain_of_one(lines: Lines, experiment: str) -> Interval | None:
+def _improved(lines: Lines, experiment: str, original: str, improved: str) -> str:
+    before, after = lines.paired(experiment, original, improved, "accuracy")
+    if not len(after):
+        return ""
+    gain = lines.gain(experiment, original, improved, "accuracy")
+    return f"; improve − original {show_gain(gain) if gain else f'{after[0] - before[0]:+.3g} (one network)'}"
+
+
+def _gain_of_one(lines: Lines, experiment: str, equal: str, vbsw: str) -> Interval | None:
     """With a single network the pairs are its heads, start by start: this says nothing about other networks."""
-    seed = lines.seeds(experiment, "VBSW")[0]
-    equal, vbsw = (
-        np.array((lines.result(experiment, arm, seed) or {"all": []})["all"])
-        for arm in ("equal-weight head", "VBSW")
-    )
-    return paired_interval(equal, vbsw) if 1 < len(equal) == len(vbsw) else None
+    both = sorted({*lines.seeds(experiment, equal)} & {*lines.seeds(experiment, vbsw)})
+    if not both:
+        return None
+    first, second = ((lines.result(experiment, arm, both[0]) or {})["all"] for arm in (equal, vbsw))
+    return paired_interval(first, second) if len(first) > 1 else None
 
 
 def _draw(lines: Lines, name: str) -> Drawing:

@@ -28,10 +28,34 @@ from steep.paper.summary import Claim, Lines, Section, judge, markdown, show, sh
 
 TITLE = "Table 5: text"
 SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {"epochs": 2, "seeds": 3, "splits": 2, "cv": 2, "n_repeats": 1, "weight_ratio": [1, 5], "encoders": 1},
-    "laptop": {"epochs": 100, "seeds": 50, "splits": 6, "cv": 5, "n_repeats": 1, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20], "encoders": 2},
-    "paper": {"epochs": 10000, "seeds": 50, "splits": 20, "cv": 5, "n_repeats": 2, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20], "encoders": 2},
-}  # fmt: skip
+    "smoke": {
+        "epochs": 2,
+        "seeds": 3,
+        "splits": 2,
+        "cv": 2,
+        "n_repeats": 1,
+        "weight_ratio": [1, 5],
+        "encoders": 1,
+    },
+    "laptop": {
+        "epochs": 100,
+        "seeds": 50,
+        "splits": 6,
+        "cv": 5,
+        "n_repeats": 1,
+        "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
+        "encoders": 2,
+    },
+    "paper": {
+        "epochs": 10000,
+        "seeds": 50,
+        "splits": 20,
+        "cv": 5,
+        "n_repeats": 2,
+        "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
+        "encoders": 2,
+    },
+}
 METRICS = {"RTE": ("accuracy",), "STS-B": ("spearman", "pearson"), "MRPC": ("accuracy", "f1")}
 ROWS = {"RTE": "rte", "STS-B": "sts_b", "MRPC": "mrpc"}
 # Baseline and VBSW, best, mean ± se, for each metric.
@@ -165,7 +189,8 @@ def _table(lines: Lines, encoder: str) -> str:
                     lines.gain(experiment, "equal weights", arm, metric) if arm != "equal weights" else None
                 )
                 rows.append([f"{task} {metric}", "new splits" if suffix else "validation split, starts vary", arm,
-                             show(lines.summary(experiment, arm, metric), digits=4), show_gain(gain) if gain else ""])  # fmt: skip
+                             show(lines.summary(experiment, arm, metric), digits=4),
+                             show_gain(gain) if gain else ""])  # fmt: skip
     numbers = lines.settings(f"RTE, {encoder}")
     told = (
         f"{numbers['seeds']} starts, {numbers['epochs']} epochs; data {numbers['data']}"

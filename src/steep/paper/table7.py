@@ -1,8 +1,8 @@
 """Table 7: Active Bias (AB) and the transfer-learned curriculum (TCL), alone and under VBSW.
 
-ResNet20 on CIFAR-10 without altered pictures and with a constant step, trained plainly, with AB and with TCL. On each of
-the three networks the head is re-trained with equal weights and with VBSW. The paper finds that VBSW gains most on TCL
-networks and supposes that TCL makes features suited to it. If so the equal-weight head gains less there; if
+ResNet20 on CIFAR-10 without altered pictures and with a constant step, trained plainly, with AB and with TCL. On each
+of the three networks the head is re-trained with equal weights and with VBSW. The paper finds that VBSW gains most on
+TCL networks and supposes that TCL makes features suited to it. If so the equal-weight head gains less there; if
 re-training alone is what helps, it gains as much.
 """
 
@@ -11,11 +11,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
-from steep.metrics import gain_per_model, paired_interval
-from steep.metrics import summarize as summarize_scores
+from steep.metrics import paired_interval
 from steep.paper.appendix import row
 from steep.paper.curricula import Curriculum
 from steep.paper.data import describe
@@ -23,17 +21,42 @@ from steep.paper.heads import HeadPlan, study_network
 from steep.paper.jobs import Context, Job, Results, Scale
 from steep.paper.pictures import parts_of
 from steep.paper.rivals import ActiveBias, TransferCurriculum, easiest_first
-from steep.paper.summary import Claim, Lines, Section, judge, markdown, show, show_gain
+from steep.paper.summary import Claim, Lines, Section, judge, not_run, show_gain
+from steep.paper.table4 import head_claim, head_table
 from steep.paper.training import Recipe, train_network
 
 TITLE = "Table 7: Active Bias and transfer-learned curriculum"
 TRAININGS = ("vanilla", "AB", "TCL")
 HEADS = ("original", "equal-weight head", "VBSW")
 SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {"networks": 2, "epochs": 1, "n_train": 100, "heads": 2, "head_epochs": 1, "burn_in": 2, "step_length": 1},
-    "laptop": {"networks": 3, "epochs": 15, "n_train": 10000, "heads": 10, "head_epochs": 25, "burn_in": 5, "step_length": 100},
-    "paper": {"networks": 60, "epochs": 100, "n_train": 50000, "heads": 10, "head_epochs": 25, "burn_in": 10, "step_length": 400},
-}  # fmt: skip
+    "smoke": {
+        "networks": 2,
+        "epochs": 1,
+        "n_train": 100,
+        "heads": 2,
+        "head_epochs": 1,
+        "burn_in": 2,
+        "step_length": 1,
+    },
+    "laptop": {
+        "networks": 3,
+        "epochs": 15,
+        "n_train": 10000,
+        "heads": 10,
+        "head_epochs": 25,
+        "burn_in": 5,
+        "step_length": 100,
+    },
+    "paper": {
+        "networks": 60,
+        "epochs": 100,
+        "n_train": 50000,
+        "heads": 10,
+        "head_epochs": 25,
+        "burn_in": 10,
+        "step_length": 400,
+    },
+}
 BATCH, LEARNING_RATE = 128, 1e-3
 # best, mean ± se; and the gain per model of VBSW on it.
 PAPER = {
@@ -88,7 +111,7 @@ def _curriculum(
     n = len(train[1])
     if training == "AB":
         return ActiveBias(n, BATCH, burn_in=numbers["burn_in"])
-    if training == "TCL":
+    if training == "TCL" and teacher is not None:
         from steep.nn import project
 
         features = project(teacher, train[0], progress=False).features
@@ -100,70 +123,24 @@ def _curriculum(
 
 def summarize(lines: Lines) -> Section:
     """The paper's six rows, the control on each network, and whether features or re-training make TCL special."""
-    return Section([*(_claim(lines, training) for training in TRAININGS), _synergy(lines)], [_table(lines)])
-
-
-def _scores(lines: Lines, training: str, head: str, name: str = "accuracy") -> Any:
-    return lines.values("cifar10", f"{training}, {head}", name)
-
-
-def _told(values: Any) -> str:
-    if not len(values):
-        return "not run"
-    return show(summarize_scores(values), digits=4) if len(values) > 1 else show(float(values[0]), digits=4)
+    claims = [
+        head_claim(lines, f"VBSW raises the accuracy of {training} training", "cifar10",
+                   f"{start} → {vbsw}; gain per model {gain}", f"{training}, ")
+        for training, (start, vbsw, gain) in PAPER.items()
+    ]  # fmt: skip
+    return Section([*claims, _synergy(lines)], [_table(lines)])
 
 
 def _table(lines: Lines) -> str:
     numbers = lines.settings("cifar10")
-    rows = []
-    for training in TRAININGS:
-        start = _scores(lines, training, "original")
-        for head in HEADS:
-            gpm = (
-                gain_per_model(start, _scores(lines, training, head, "best"))
-                if head != "original" and len(start)
-                else []
-            )
-            gain = (
-                lines.gain("cifar10", f"{training}, original", f"{training}, {head}", "accuracy")
-                if head != "original"
-                else None
-            )
-            rows.append([f"{training}, {head}", _told(_scores(lines, training, head)), _told(gpm) if head != "original" else "",
-                         show_gain(gain) if head != "original" else ""])  # fmt: skip
     told = (
-        f"{numbers['networks']} networks each, {numbers['epochs']} epochs on {numbers['n_train']} pictures, {numbers['heads']} heads; data {numbers['data']}"
+        f"{numbers['networks']} networks each, {numbers['epochs']} epochs on {numbers['n_train']} pictures, "
+        f"{numbers['heads']} heads; data {numbers['data']}"
         if numbers
         else "not run"
     )
-    return f"{told}\n\n" + markdown(
-        [
-            "network, head",
-            "accuracy: best, mean ± se",
-            "gain per model (best head on the test set)",
-            "honest gain (mean of heads)",
-        ],
-        rows,
-    )
-
-
-def _claim(lines: Lines, training: str) -> Claim:
-    paper = PAPER[training]
-    start, best = (
-        _scores(lines, training, "original"),
-        _scores(lines, training, "VBSW", "best") if lines.seeds("cifar10", f"{training}, VBSW") else [],
-    )
-    title = f"VBSW raises the accuracy of {training} training"
-    if not len(start) or not len(best):
-        return Claim(
-            title, f"{paper[0]} → {paper[1]}; gain per model {paper[2]}", "not run", "not run", "not run"
-        )
-    gpm = gain_per_model(start, best)
-    honest = lines.gain("cifar10", f"{training}, equal-weight head", f"{training}, VBSW", "accuracy")
-    return Claim(
-        title, f"{paper[0]} → {paper[1]}; gain per model {paper[2]}", f"{_told(start)} → {_told(best)}; gain per model {_told(gpm)}",
-        f"VBSW − equal-weight head {show_gain(honest)}", judge(honest, float(np.mean(gpm))),
-    )  # fmt: skip
+    tables = [head_table(lines, "cifar10", f"{training}, ", HEADS) for training in TRAININGS]
+    return f"{told}\n\n" + "\n\n".join(tables)
 
 
 def _synergy(lines: Lines) -> Claim:
@@ -172,18 +149,23 @@ def _synergy(lines: Lines) -> Claim:
         "TCL makes features particularly suited to VBSW",
         "gain per model 1.26 on TCL, 0.40 on vanilla",
     )
-    if len(_scores(lines, "TCL", "original")) < 2:
-        return Claim(title, paper, "not run", "not run", "not run")
-    gained = {
-        t: {h: _scores(lines, t, h) - _scores(lines, t, "original") for h in HEADS[1:]}
-        for t in ("vanilla", "TCL")
-    }
-    retraining = paired_interval(gained["vanilla"]["equal-weight head"], gained["TCL"]["equal-weight head"])
-    extra = {t: gained[t]["VBSW"] - gained[t]["equal-weight head"] for t in gained}
-    weights = paired_interval(extra["vanilla"], extra["TCL"])
-    printed = float(np.mean(gained["TCL"]["VBSW"]) - np.mean(gained["vanilla"]["VBSW"]))
+    arms = [f"{training}, {head}" for training in ("vanilla", "TCL") for head in HEADS]
+    seeds = sorted(set.intersection(*({*lines.seeds("cifar10", arm)} for arm in arms)))
+    if len(seeds) < 2:
+        return not_run(title, paper)
+    score = {arm: lines.values("cifar10", arm, "accuracy", seeds) for arm in arms}
+    retrained, weighted = (
+        {t: score[f"{t}, {head}"] - score[f"{t}, {before}"] for t in ("vanilla", "TCL")}
+        for before, head in (("original", "equal-weight head"), ("equal-weight head", "VBSW"))
+    )
+    both = {t: retrained[t] + weighted[t] for t in retrained}
+    features = paired_interval(weighted["vanilla"], weighted["TCL"])
+    retraining = paired_interval(retrained["vanilla"], retrained["TCL"])
     return Claim(
-        title, paper, f"VBSW gains {np.mean(gained['TCL']['VBSW']):+.2f} on TCL, {np.mean(gained['vanilla']['VBSW']):+.2f} on vanilla",
-        f"extra gain on TCL of re-training with equal weights {show_gain(retraining)}, of the weights on top {show_gain(weights)}",
-        judge(weights, printed),
-    )  # fmt: skip
+        title,
+        paper,
+        f"VBSW gains {both['TCL'].mean():+.2f} on TCL, {both['vanilla'].mean():+.2f} on vanilla (mean of heads)",
+        f"extra gain on TCL: re-training with equal weights {show_gain(retraining)}, the weights on top "
+        f"{show_gain(features)}",
+        judge(features, float((both["TCL"] - both["vanilla"]).mean())),
+    )

@@ -150,7 +150,7 @@ def _train_epoch(
         plan.observe(rows, torch.exp(-losses))
         weight = plan.weights(rows, epoch)
         optimizer.zero_grad()
-        (losses if weight is None else losses * weight).mean().backward()
+        (losses if weight is None else losses * weight).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 

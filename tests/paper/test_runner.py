@@ -144,6 +144,23 @@ def test_unknown_names_are_refused(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("options", [
+    {"names": []}, {"names": ""}, {"names": ["table1", "tabel2"]}, {"scale": "huge"}, {"scale": None},
+    {"cache": __file__}, {"results": __file__},
+])  # fmt: skip
+def test_odd_arguments_are_refused_in_one_line(tmp_path, options):
+    given = {"names": ["lemma1"], "results": tmp_path, "cache": tmp_path} | options
+    with pytest.raises(SteepError) as caught:
+        reproduce(given.pop("names"), **given)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_a_report_without_lines_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="holds no lines"):
+        write_report(tmp_path, tmp_path)
+
+
 def test_aliases_are_known():
     for alias, name in ALIASES.items():
         assert runner.resolve([alias]) == [name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ CACHE = Path("~/.cache/steep/paper")
 
 
 def reproduce(
-    names: Sequence[str] = ("all",),
+    names: str | Sequence[str] = ("all",),
     *,
     scale: Scale = "smoke",
     data: str | Path | None = None,
@@ -34,7 +35,7 @@ def reproduce(
 
     Parameters
     ----------
-    names : sequence of str
+    names : str or sequence of str
         Tables and figures ("table1", "figure2", …), or "all".
     scale : {"smoke", "laptop", "paper"}, default "smoke"
         How many networks and epochs; "smoke" uses stand-ins for data, the others the real sets.
@@ -64,7 +65,8 @@ def reproduce(
     0
     """
     check_choice(scale, name="scale", choices=SCALES)
-    place = Path(cache or CACHE).expanduser()
+    place = _folder(Path(cache or CACHE).expanduser(), "cache")
+    _folder(Path(results), "results")
     source = StandIns() if scale == "smoke" else Data(data, place)
     context = Context(source, place, progress)
     chosen = resolve(names)
@@ -75,8 +77,15 @@ def reproduce(
         return _run(jobs, context, f"{scale} ", say)
 
 
-def resolve(names: Sequence[str]) -> list[str]:
+def _folder(path: Path, name: str) -> Path:
+    if path.exists() and not path.is_dir():
+        raise StorageError(f"{name} is {path}, which is a file; need a folder; name another")
+    return path
+
+
+def resolve(names: str | Sequence[str]) -> list[str]:
     """Names of experiments in the paper's order; "all" is all of them."""
+    names = [names] if isinstance(names, str) else names
     names = [ALIASES.get(name, name) for name in names]
     unknown = [name for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
@@ -100,7 +109,7 @@ def check_lines(records: Records, jobs: Sequence[Job]) -> None:
         where, key = f"{records.path} entry {number}", _key(line)
         if key not in known:
             raise StorageError(
-                f"{where} is no line of this experiment ({key or 'not a line at all'}); need none but its own; delete it"
+                f"{where} is no line of this experiment ({key or 'not a line'}); need none but its own; delete it"
             )
         wanted, found = _plain(known[key]), line.get("settings")
         if found != wanted:
@@ -185,6 +194,7 @@ def _missing(records: Records, job: Job) -> list[tuple[str, int]]:
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
     """Sums depend on how many threads share them: one thread gives the same line every time."""
+    import_module("steep.nn")  # says what to install where torch is missing
     import torch
 
     before = torch.get_num_threads()

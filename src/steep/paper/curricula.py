@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from steep._validation import check_count
+
 
 class Curriculum:
     """Plain training: every sample once an epoch in random order, all weights one.
@@ -18,7 +20,8 @@ class Curriculum:
     """
 
     def __init__(self, n_samples: int, batch_size: int) -> None:
-        self.n_samples, self.batch_size = n_samples, batch_size
+        self.n_samples = check_count(n_samples, name="n_samples")
+        self.batch_size = check_count(batch_size, name="batch_size")
 
     @property
     def n_steps(self) -> int:

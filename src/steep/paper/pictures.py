@@ -11,6 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from steep._validation import check_count
+from steep.exceptions import InputError
 from steep.paper.data import Split
 
 # Mean and spread of CIFAR-10's three channels over the training set.
@@ -28,6 +30,12 @@ class Parts(NamedTuple):
 
 def parts_of(data: Split, *, n_train: int, n_held_out: int, seed: int = 0) -> Parts:
     """Draw training and held-out pictures without overlap; the test part is the published one."""
+    n_train = check_count(n_train, name="n_train")
+    n_held_out = check_count(n_held_out, name="n_held_out", minimum=0)
+    if n_train + n_held_out > len(data.x_train):
+        raise InputError(
+            f"{n_train} + {n_held_out} pictures asked for; need at most {len(data.x_train)}; lower n_train"
+        )
     order = np.random.default_rng(seed).permutation(len(data.x_train))
     train, held_out = order[:n_train], order[n_train : n_train + n_held_out]
     labelled = [

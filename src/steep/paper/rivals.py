@@ -25,7 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from steep._validation import FloatArray, check_count, check_real
+from steep._validation import FloatArray, check_count, check_points, check_real
+from steep.exceptions import InputError
 from steep.paper.curricula import Curriculum
 
 
@@ -158,13 +159,20 @@ def easiest_first(features: FloatArray, labels: FloatArray, *, seed: int = 0) ->
     >>> easiest_first(X, np.array([0, 0, 1, 1])).tolist()
     [0, 2, 1, 3]
     """
+    features, labels = check_points(features, name="features"), np.asarray(labels)
+    if labels.shape != (len(features),) or len(np.unique(labels)) < 2:
+        raise InputError(
+            f"labels have shape {labels.shape} and {len(np.unique(labels))} classes for {len(features)} samples; need "
+            "one label a sample and at least two classes"
+        )
     margin = _margins(features, labels, seed)
     turns = []
     for label in np.unique(labels):
         own = np.flatnonzero(labels == label)
         ranked = own[np.argsort(-margin[own], kind="stable")]
-        turns += [(place / len(own), int(label), int(row)) for place, row in enumerate(ranked)]
-    return torch.tensor([row for _, _, row in sorted(turns)])
+        turns += [(place / len(own), int(row)) for place, row in enumerate(ranked)]
+    # Equal shares of every class: the first of each, the second of each, …
+    return torch.tensor([row for _, row in sorted(turns, key=lambda turn: turn[0])])
 
 
 def _margins(features: FloatArray, labels: FloatArray, seed: int) -> FloatArray:

@@ -85,9 +85,9 @@ def _folder(path: Path, name: str) -> Path:
 
 def resolve(names: str | Sequence[str]) -> list[str]:
     """Names of experiments in the paper's order; "all" is all of them."""
-    names = [names] if isinstance(names, str) else names
+    names = [names] if isinstance(names, str) else [str(name) for name in names]
     names = [ALIASES.get(name, name) for name in names]
-    unknown = [name for name in names if name != "all" and name not in EXPERIMENTS]
+    unknown = [repr(name) for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
         raise InputError(
             f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}"

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from steep._validation import check_count, check_real
 from steep.paper.appendix import row
 from steep.paper.data import describe
 from steep.paper.heads import ARMS, HeadPlan, study_network
@@ -81,7 +82,8 @@ def change_labels(labels: Tensor, noise: int, *, seed: int, n_classes: int = 10)
     >>> int((change_labels(labels, 20, seed=0) != labels).sum())
     200
     """
-    generator = torch.Generator().manual_seed(seed)
+    check_real(noise, name="noise", minimum=0.0, maximum=100.0)
+    generator = torch.Generator().manual_seed(check_count(seed, name="seed", minimum=0))
     chosen = torch.randperm(len(labels), generator=generator)[: round(len(labels) * noise / 100)]
     changed = labels.clone()
     shift = torch.randint(1, n_classes, (len(chosen),), generator=generator)

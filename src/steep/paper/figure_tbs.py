@@ -76,7 +76,10 @@ def summarize(lines: Lines) -> Section:
     if result is None:
         return Section([not_run(*CLAIM)])
     found = result["correlation"]
-    said = f"rank correlation of max Df and error reduction {found:+.2f}"
+    variation = np.array(result["variation"])
+    peak = np.unravel_index(np.argmax(variation), variation.shape)
+    u0, eta0 = (float(index) / (len(variation) - 1) for index in peak)
+    said = f"rank correlation of max Df and error reduction {found:+.2f}; max Df at u_0 = {u0:.2f}, η_0 = {eta0:.2f}"
     verdict = "holds" if found > 0.2 else "does not hold"
     return Section(
         [Claim(*CLAIM, said, f"{said} (one network each)", verdict)],

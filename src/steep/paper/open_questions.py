@@ -134,7 +134,7 @@ def _density_claim(lines: Lines, name: str) -> Claim:
     over_equal = lines.gain(experiment, "equal weights", "Df²/p", "score", is_error=is_error)
     return Claim(
         f"Dividing by p(x) would matter: {name.replace('_', ' ')}", "left open (p omitted)", "not in the paper",
-        f"Df²/p − Df² {show_gain(gain)}; Df²/p − equal weights {show_gain(over_equal)}", judge(gain, None),
+        f"Df²/p − Df² {show_gain(gain)}; Df²/p − equal weights {show_gain(over_equal)}", judge(gain),
     )  # fmt: skip
 
 

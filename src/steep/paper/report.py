@@ -32,9 +32,8 @@ on the test set where the paper chose there. *Honest* is a paired comparison wit
 weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
 that larger is better.
 
-*Holds*: the honest interval lies above zero. *Holds under conditions*: it includes zero, but the paper's own protocol
-shows the gain, or the honest gain is significant in a variant named beside it. *Does not hold*: otherwise. *Not run*:
-no lines at this scale yet.
+*Holds*: the honest interval lies above zero. *Holds under conditions*: it does not, but the gain is significant under
+the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
 """
 
 
@@ -77,7 +76,8 @@ def page(results: str | Path, scale: str) -> str:
 def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
     ran = len(lines) > 0
     time = _hours(lines.cpu_seconds) if ran else NOT_RUN
-    return [claim.claim, claim.paper, claim.printed, claim.honest, lines.scale if ran else NOT_RUN,
+    printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
+    return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
             f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
 
 

@@ -4,8 +4,8 @@ One rule gives every verdict. The *honest* gain is the mean of paired difference
 part in any choice, larger is better:
 
     holds                     its 95 % interval lies above zero
-    holds under conditions    it includes zero, but the paper's own protocol shows the gain, or the honest gain is
-                              significant in a variant that is named beside it
+    holds under conditions    it does not, but the gain is significant under the paper's own protocol or in a variant
+                              named beside it
     does not hold             otherwise
 """
 
@@ -86,6 +86,13 @@ class Lines:
         start = self.values(experiment, control, "accuracy", both)
         return gain_per_model(start, self.values(experiment, arm, "best", both))
 
+    def mean_gain_per_model(self, experiment: str, control: str, arm: str) -> Interval | None:
+        """Interval of the paper's gain over networks; a single network has no width."""
+        gains = self.gains_per_model(experiment, control, arm)
+        if len(gains) == 1:
+            return Interval(float(gains[0]), float(gains[0]), float(gains[0]), 1)
+        return mean_interval(gains) if len(gains) else None
+
     def summary(self, experiment: str, arm: str, name: str, *, is_error: bool = False) -> Summary | None:
         """Best, mean and standard error of an arm."""
         values = self.values(experiment, arm, name)
@@ -97,29 +104,27 @@ class Lines:
         return mean_interval(values) if values.size > 1 else None
 
 
-def judge(honest: Interval | None, as_printed: float | None, variant: Interval | None = None) -> str:
-    """Verdict from the honest interval and the mean gain under the paper's protocol.
+def judge(honest: Interval | None, *elsewhere: Interval | None) -> str:
+    """Verdict from the honest gain, and from gains elsewhere: the paper's own protocol, or a variant named beside it.
 
     Parameters
     ----------
     honest : Interval or None
         Gain over the control, larger is better; None when it was not run.
-    as_printed : float or None
-        Mean gain under the paper's protocol.
-    variant : Interval or None
-        The honest gain under another condition, such as scaled inputs.
+    *elsewhere : Interval or None
+        The gain under the paper's protocol, or under another condition such as scaled inputs.
 
     Examples
     --------
-    >>> judge(Interval(0.3, 0.1, 0.5, 10), 0.4), judge(Interval(0.0, -0.2, 0.2, 10), 0.4)
-    ('holds', 'holds under conditions')
+    >>> gain, doubtful = Interval(0.3, 0.1, 0.5, 10), Interval(0.0, -0.2, 0.2, 10)
+    >>> judge(gain), judge(doubtful, gain), judge(doubtful, None)
+    ('holds', 'holds under conditions', 'does not hold')
     """
     if honest is None:
         return NOT_RUN
     if honest.low > 0:
         return HOLDS
-    shown = honest.high > 0 and (as_printed or 0.0) > 0
-    return CONDITIONS if shown or (variant is not None and variant.low > 0) else FAILS
+    return CONDITIONS if any(gain is not None and gain.low > 0 for gain in elsewhere) else FAILS
 
 
 @dataclass(frozen=True)

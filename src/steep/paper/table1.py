@@ -178,5 +178,5 @@ def _claim(lines: Lines, problem: str, name: str, number: int) -> Claim:
         f"{printed['uniform'][number]} → {printed['TBS'][number]}",  # type: ignore[index]
         f"{ours[0]} → {ours[1]}",
         f"paired gain {show_gain(gain, 1 / unit)}; inputs scaled {show_gain(other, 1 / unit)}",
-        judge(gain, gain.mean if gain else None, other),
+        judge(gain, other),
     )

@@ -253,7 +253,7 @@ def _claim(lines: Lines, name: str, number: int, unit: float) -> Claim:
         f"{PAPER['uniform'][number]} → {PAPER['TBS'][number]}",
         f"{ours[0]} → {ours[1]}",
         f"paired gain {show_gain(gain, 1 / unit)}; inputs scaled {show_gain(other, 1 / unit)}",
-        judge(gain, gain.mean if gain else None, other),
+        judge(gain, other),
     )
 
 
@@ -267,5 +267,5 @@ def _claim_aeg(lines: Lines) -> Claim:
         f"AEG {PAPER_AEG}, AEL {PAPER_AEL}",
         f"AEG {show(aeg, 100)}, AEL {show(ael, 100)}",
         f"AEG − AEL {show_gain(honest, 100)}",
-        judge(honest, honest.mean if honest else None),
+        judge(honest),
     )

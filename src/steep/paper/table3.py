@@ -272,5 +272,5 @@ def _claim(lines: Lines, name: str) -> Claim:
         f"{PAPER[name][0]} → {PAPER[name][1]}",
         f"{ours[0]} → {ours[1]}",
         f"new splits: VBSW {show_gain(gain)}; chosen by CV {show_gain(by_cv)}{extra}",
-        judge(gain, as_printed.mean if as_printed else None),
+        judge(gain, as_printed),
     )

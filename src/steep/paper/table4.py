@@ -199,7 +199,7 @@ def head_claim(lines: Lines, title: str, experiment: str, paper: str, prefix: st
         f"{show_scores(lines.values(experiment, vbsw, 'best'))}; gain per model {show_scores(gains)} (best head on the "
         f"test set; the equal-weight head gives {show_scores(control)})",
         f"VBSW − equal-weight head {told}{_improved(lines, experiment, original, improved)}",
-        judge(honest, float(np.mean(gains))),
+        judge(honest, lines.mean_gain_per_model(experiment, original, vbsw)),
     )
 
 

@@ -213,5 +213,5 @@ def _claim(lines: Lines, task: str, metric: str, encoder: str) -> Claim:
         " → ".join(PAPER[task, metric]),
         f"{ours[0]} → {ours[1]}",
         f"new splits: VBSW {show_gain(honest)}; chosen by CV {show_gain(by_cv)}",
-        judge(honest, printed.mean if printed else None),
+        judge(honest, printed),
     )

@@ -167,5 +167,5 @@ def _synergy(lines: Lines) -> Claim:
         f"VBSW gains {both['TCL'].mean():+.2f} on TCL, {both['vanilla'].mean():+.2f} on vanilla (mean of heads)",
         f"extra gain on TCL: re-training with equal weights {show_gain(retraining)}, the weights on top "
         f"{show_gain(features)}",
-        judge(features, float((both["TCL"] - both["vanilla"]).mean())),
+        judge(features, paired_interval(both["vanilla"], both["TCL"])),
     )

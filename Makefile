@@ -5,7 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
-.PHONY: setup demo test test-slow coverage lint bench format clean
+# One thread for linear algebra: the suite is many small problems, on which threads only get in each other's way.
+# A test that hangs is ended, and fails, after five minutes.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet --timeout=300
+PROCESSES ?= 2
+
+.PHONY: setup demo test test-slow test-versions coverage lint bench format clean
 
 setup: $(STAMP)
 
@@ -24,16 +29,20 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# One thread for linear algebra: the suite is many small problems, on which threads only get in each other's way.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet --durations=5 -m "not slow"
+	$(PYTEST) -n $(PROCESSES) --dist worksteal --durations=5 -m "not slow"
 
 # Proofs that take longer, such as fifty kills of a running campaign.
 test-slow: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet -m slow tests
+	$(PYTEST) -m slow tests
 
+# Other Pythons that are installed, and the lowest versions that pyproject.toml allows; all without torch.
+test-versions:
+	$(PYTHON) .ci/versions.py $(VERSIONS)
+
+# The slow proofs too, and in the end the floor that pyproject.toml states.
 coverage: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --cov --cov-report=term --quiet
+	$(PYTEST) -n $(PROCESSES) --dist worksteal --cov --cov-report=term
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -47,4 +56,4 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/neighbors.py
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-* demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

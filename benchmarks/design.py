@@ -13,7 +13,6 @@ the same weights whatever the design, so ratios are taken pair by pair; the tabl
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from scipy.stats import qmc
 from problems import PROBLEMS
 from steep import design
 from steep.measures.derivatives import FiniteDifferences
+from steep.records import Records
 
 RESULTS = Path(__file__).parent / "results" / "design.jsonl"
 REPEATS = 20
@@ -128,18 +128,14 @@ MOST_FEATURES = {"adaptive": 4, "lola": 4}
 FEWER = {("adaptive", 4): 4}
 
 
-def load():
-    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    return {(row["function"], row["design"], row["repeat"]): row for row in rows}
-
-
 def run(names, designs):
     import torch
 
     from surrogates import predictions
 
     torch.set_num_threads(1)
-    there = load()
+    records = Records(RESULTS)
+    there = records.keys()
     for design_name in designs:
         for name in names:
             problem = PROBLEMS[name]
@@ -156,14 +152,10 @@ def run(names, designs):
             X_test = sobol(problem.n_features, N_TEST, np.random.default_rng(10**6))
             y_test = problem.function(X_test).reshape(N_TEST, -1)
             errors = (predictions(X, y, X_test) - y_test) / y_test.std(axis=0)
-            with RESULTS.open("a") as file:
-                for r in range(REPEATS):
-                    row = {
-                        "function": name, "design": design_name, "repeat": r, "n": problem.n_runs,
-                        "linf": float(np.abs(errors[r]).max()), "mse": float((errors[r] ** 2).mean()),
-                        "seconds": seconds,
-                    }  # fmt: skip
-                    file.write(json.dumps(row) + "\n")
+            for key in list(records.missing((name, design_name, r) for r in range(REPEATS))):
+                figures = np.abs(errors[key[2]])
+                result = {"linf": figures.max(), "mse": (figures**2).mean(), "seconds": seconds}
+                records.add(*key, settings={"n": problem.n_runs}, result=result)
             print(f"{design_name} {name} {time.perf_counter() - began:.0f} s", flush=True)
 
 
@@ -181,7 +173,7 @@ def geometric(values):
 
 
 def summary():
-    there = load()
+    there = {key: line["result"] for key, line in Records(RESULTS).by_key().items()}
     against = {"steep": "uniform", "high": "sobol", "smooth": "sobol"}
     table = []
     for name, problem in PROBLEMS.items():

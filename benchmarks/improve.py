@@ -29,6 +29,7 @@ import steep.nn
 from steep.measures.multi_index import multi_indices
 from steep.measures.variance import neighbor_variance
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
+from steep.records import write_json
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -133,7 +134,7 @@ def measure_grid(threads):
     )
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     peer = saved.get("head", {}).get("peer_seconds")
-    return {"seconds": seconds, "heads": len(result.candidates) - 1, "verdict": result.verdict,
+    return {"seconds": seconds, "heads": len(result.candidates) - 1, "verdict": str(result.verdict),
             "peer_one_fit_seconds": peer, "share_of_peer": seconds / peer if peer else None,
             "goal": "share_of_peer < 0.25"}  # fmt: skip
 
@@ -211,7 +212,7 @@ def main():
             "load": os.getloadavg()[0],
         }
         saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        RESULTS.write_text(json.dumps(saved | {name: result}, indent=1, ensure_ascii=False) + "\n")
+        write_json(RESULTS, saved | {name: result})
         print(name)
         for key, value in result.items():
             print(

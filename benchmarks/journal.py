@@ -2,6 +2,7 @@
 
 python benchmarks/journal.py            throughput and asking
 python benchmarks/journal.py --kills    50 kills -9 at random moments of a running campaign
+python benchmarks/journal.py --workers  what a run and a replaced worker process cost
 """
 
 from __future__ import annotations
@@ -91,18 +92,37 @@ def kills():
     import sys
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    import test_campaign as law
+    import campaign_functions as law
 
     with tempfile.TemporaryDirectory() as name:
         storage, log = Path(name, "campaign.db"), Path(name, "log.txt")
-        law._kill_often(storage, log, 50, seed=1, n_runs=800)
+        law.kill_often(storage, log, 50, seed=1, n_runs=800)
         n_before = len(log.read_text().splitlines())
-        assert law._start(storage, log, 800).wait() == 0
+        assert law.start_noted(storage, log, 800).wait(600) == 0
         law.check_nothing_lost(storage, log, 50)
         print(f"50 kills, {n_before} log lines before the last: 0 results lost, 0 finished runs repeated")
+
+
+def workers():
+    """Seconds for runs that do nothing, and for runs each of which takes its worker with it."""
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from campaign_functions import exits, nothing
+
+    n_runs = 200
+    for function in (nothing, exits):
+        with Campaign({"u": (0.0, 1.0)}, storage=":memory:") as campaign:
+            began = time.perf_counter()
+            campaign.run(
+                function, n_initial=n_runs, n_samples=0, executor="processes", n_workers=2, retries=0
+            )
+            print(f"{n_runs} runs of {function.__name__}: {time.perf_counter() - began:.2f} s")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", action="store_true")
-    kills() if parser.parse_args().kills else throughput()
+    parser.add_argument("--workers", action="store_true")
+    chosen = parser.parse_args()
+    kills() if chosen.kills else workers() if chosen.workers else throughput()

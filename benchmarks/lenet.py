@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -30,7 +29,7 @@ from torch.nn import functional
 
 import steep.nn
 from steep.metrics import paired_interval
-from steep.nn.candidates import head_outputs
+from steep.records import Records
 
 BATCH, LEARNING_RATE = 128, 1e-3
 EPOCHS = {"early": 2, "end": 12}
@@ -157,44 +156,38 @@ def small_affine(images):
 def improve(arguments):
     """Improve every network that has a checkpoint and no line yet; the test set is used for the line alone."""
     name, (training, validation, test) = load_digits(arguments.data)
-    path = Path(arguments.results)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done = {(line["kind"], line["seed"]) for line in read_lines(path)}
-    for kind, seed in networks():
-        if (kind, seed) in done or not checkpoint(arguments.cache, kind, seed).exists():
-            continue
+    records = Records(arguments.results)
+    there = [key for key in networks() if checkpoint(arguments.cache, *key).exists()]
+    for _, kind, seed in records.missing(("lenet", kind, seed) for kind, seed in there):
         network, start = load_network(arguments.cache, kind, seed), time.perf_counter()
         result = steep.nn.improve(network, training, validation, augment=small_affine, progress=False, **GRID)
         seconds = time.perf_counter() - start
-        line = {"kind": kind, "seed": seed, "data": name, "seconds": round(seconds, 1), "verdict": result.verdict,
-                "chosen": asdict(result.chosen), **test_figures(result, network, test),
-                "held_out_gain": result.table["gain"].mul(100).round(3).to_dict()}  # fmt: skip
-        with path.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(f"{kind:5} {seed:2}  {line['test']['original']:.2f} → {line['test']['chosen']:.2f}  {seconds:.0f} s  "
-              f"{result.verdict}", flush=True)  # fmt: skip
+        figures = {"seconds": round(seconds, 1), "verdict": str(result.verdict), "chosen": asdict(result.chosen),
+                   **test_figures(result, network, test),
+                   "held_out_gain": result.table["gain"].mul(100).round(3).to_dict()}  # fmt: skip
+        records.add("lenet", kind, seed, settings={"data": name}, result=figures)
+        before, after = figures["test"]["original"], figures["test"]["chosen"]
+        print(f"{kind:5} {seed:2}  {before:.2f} → {after:.2f}  {seconds:.0f} s  {result.verdict}", flush=True)
 
 
 def test_figures(result, network, test):
     """Test accuracy of the best head of each kind (best by held-out data), in points, and the chosen one's interval."""
     features = steep.nn.project(network, test[0], progress=False).features
     labels = test[1].numpy()
-    right = {
-        row: (head_outputs(head, features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()
-    }
+    right = {row: (head.outputs(features).argmax(1) == labels) * 100.0 for row, head in result.heads.items()}
     gain = paired_interval(right["original"], right["chosen"])
     return {"test": {row: round(float(hits.mean()), 3) for row, hits in right.items()},
             "gain": round(gain.mean, 3), "gain_low": round(gain.low, 3), "gain_high": round(gain.high, 3)}  # fmt: skip
 
 
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def show(arguments):
-    lines = read_lines(Path(arguments.results))
+    lines = Records(arguments.results).by_key().values()
     for kind in EPOCHS:
-        of_kind = [line for line in lines if line["kind"] == kind]
+        of_kind = [
+            {"seed": line["seed"], **line["settings"], **line["result"]}
+            for line in lines
+            if line["arm"] == kind
+        ]
         if len(of_kind) < 2:
             continue
         test = pd.DataFrame([line["test"] for line in of_kind])

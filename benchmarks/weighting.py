@@ -16,12 +16,9 @@ makes a folder of tables that no choice has seen.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
 import warnings
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
@@ -38,8 +35,11 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
+from steep.records import Records, machine, write_json
 from steep.rescaling import rescale
-from steep.weighting.measuring import default_measures, measure_all
+from steep.weighting.candidates import default_measures
+from steep.weighting.weights import Samples, measure_samples
+from steep.weighting.wrapping import task_of
 from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"
@@ -117,14 +117,13 @@ def search_all(model, menu, X, y, seed, model_name, task, repeats):
 
 
 def run_split(table, model_name, seed, options):
-    """All arms on one outer split: one line of results."""
+    """All arms on one outer split: key, settings and result of one line."""
     started = time.perf_counter()
     model, scores = MODELS[model_name, table.task], SCORES[table.task]
     menu = [m for m in options.measures if table.task == "classification" or m != "border"]
     X, y, X_test, y_test = split_and_scale(table, seed, options.n_train)
-    default = default_measures(model, y)
-    names = {"table": table.name, "task": table.task, "model": model_name, "seed": seed, "n_train": len(X)}
-    line = names | {"arms": {}}
+    default = default_measures(model, Samples.check(X, y, embedding=None, task=task_of(model)))
+    line = {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
         results, seconds, scorers = search_all(
@@ -143,7 +142,8 @@ def run_split(table, model_name, seed, options):
         if options.keep_candidates:
             line["candidates"] = tester.every_candidate(results)
     line["seconds"] = round(time.perf_counter() - started, 2)
-    return line | {f"seconds_{name}": round(spent, 3) for name, spent in seconds.items()}
+    line |= {f"seconds_{name}": round(spent, 3) for name, spent in seconds.items()}
+    return (table.name, model_name, seed), {"task": table.task, "n_train": len(X)}, line
 
 
 def choose(results, score, menu, confidence, seed):
@@ -170,11 +170,11 @@ class Tester:
     def measured(self, measure, k):
         """Variation of the training part; all k of a measure at once."""
         if (measure, k) not in self.variation:
-            sizes = {k, *sizes_of(measure, self.task)}
-            measured = measure_all(
-                *self.data, self.model, measures=[measure], sizes=sorted(sizes), embedding=None
-            )
-            self.variation |= measured.variation
+            found = MEASURES[measure]
+            samples = Samples.check(*self.data, embedding=None, task=task_of(self.model))
+            sizes = sorted(s for s in {k, *sizes_of(measure, self.task)} if s >= found.smallest_k)
+            measured = measure_samples(samples, {found: sizes}, estimator=self.model)
+            self.variation |= {(measure, size): values for (_, size), values in measured.variation.items()}
         return self.variation[measure, k]
 
     def score(self, candidate, score):
@@ -210,32 +210,24 @@ class Tester:
 
 
 def run(options):
-    path = options.output or RESULTS / f"weighting-{options.model}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done = set()
-    if path.exists():
-        done = {(r["table"], r["seed"]) for r in map(json.loads, path.read_text().splitlines())}
+    records = Records(options.output or RESULTS / f"weighting-{options.model}.jsonl")
     tables = [t for task in SCORES for t in load_tables(options.data, task) if task in options.task]
-    jobs = [(t, s) for s in range(options.first_seed, options.first_seed + options.seeds) for t in tables]
-    jobs = [
-        (t, s) for t, s in jobs if (t.name, s) not in done and (not options.only or t.name in options.only)
-    ]
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    named = {t.name: t for t in tables if not options.only or t.name in options.only}
+    jobs = list(records.missing((name, options.model, seed) for seed in seeds for name in named))
     lines = Parallel(options.n_jobs, return_as="generator_unordered")(
-        delayed(run_split)(table, options.model, seed, options) for table, seed in jobs
+        delayed(run_split)(named[name], model, seed, options) for name, model, seed in jobs
     )
-    with path.open("a") as out:
-        for count, line in enumerate(lines, start=1):
-            out.write(json.dumps(line) + "\n")
-            out.flush()
-            print(f"{count}/{len(jobs)} {line['table']} seed {line['seed']}: {line['seconds']} s", flush=True)
+    for count, (key, settings, result) in enumerate(lines, start=1):
+        records.add(*key, settings=settings, result=result)
+        print(f"{count}/{len(jobs)} {key[0]} seed {key[2]}: {result['seconds']} s", flush=True)
 
 
 def read(path):
-    """The lines of a file of results, packed or not."""
-    import gzip
-
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        return [json.loads(line) for line in lines]
+    """The lines of a file of results, packed or not, each as one mapping."""
+    for line in Records(path):
+        names = {"table": line["experiment"], "model": line["arm"], "seed": line["seed"]}
+        yield names | line["settings"] | line["result"]
 
 
 def rules(options):
@@ -264,7 +256,7 @@ def rules(options):
         print(figures.round(3).to_string(index=False))
     record = {"command": "python benchmarks/weighting.py rules", "tables": sorted(frame["table"].unique())}
     record |= {"splits": len(records), "figures": figures.round(3).to_dict("records")}
-    (RESULTS / "weighting-development.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_json(RESULTS / "weighting-development.json", record)
 
 
 def menus_of(frame):
@@ -308,7 +300,7 @@ def cost(options):
     print(shares.to_string())
     record = {"command": "python benchmarks/weighting.py cost", "share_of_time": shares.to_dict("index")}
     record |= {"note": "after one search that loads and compiles what a process needs once", "tables": rows}
-    (RESULTS / "weighting-cost.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_json(RESULTS / "weighting-cost.json", record)
 
 
 def warm_up(model):
@@ -409,9 +401,7 @@ def summary(options):
     overall, per_table = summarize(paths)
     with pd.option_context("display.width", 200, "display.max_rows", 500):
         print(overall.round(3).to_string(index=False))
-    versions = {name: version(name) for name in ("steep", "numpy", "scikit-learn")} | {
-        "python": platform.python_version()
-    }
+    versions = machine(["steep", "numpy", "scikit-learn"])["versions"]
     record = {"command": "python benchmarks/weighting.py summary", "versions": versions}
     record |= {
         "overall": overall.round(4).to_dict("records"),
@@ -419,7 +409,7 @@ def summary(options):
     }
     target = options.output or (None if options.input else RESULTS / "weighting.json")
     if target:
-        target.write_text(json.dumps(record, indent=1) + "\n")
+        write_json(target, record)
     if not options.input:
         draw(per_table, RESULTS.parents[1] / "docs" / "images" / "weighting.png")
 

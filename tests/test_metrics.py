@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.linear_model import Ridge
 
 from steep.exceptions import InputError
 from steep.metrics import (
@@ -11,7 +12,9 @@ from steep.metrics import (
     linf_error,
     mean_interval,
     paired_interval,
+    resolve_scorers,
     summarize,
+    worst_decile_error,
 )
 
 RNG = np.random.default_rng(0)
@@ -70,11 +73,32 @@ def test_pairing_removes_what_both_share():
     assert not paired_interval(shared, shared + RNG.normal(size=20) * 1e3).excludes_zero
 
 
+def test_the_worst_tenth_counts_weight():
+    true, predicted = np.zeros(20), np.arange(20.0)
+    assert worst_decile_error(true, predicted) == 18.5
+    assert worst_decile_error(true, predicted, np.ones(20)) == pytest.approx(18.5)
+    assert worst_decile_error(true, predicted, np.arange(20) < 10) == 9.0
+    repeated = worst_decile_error(np.zeros(40), np.repeat(predicted, 2), np.ones(40))
+    assert worst_decile_error(true, predicted, np.full(20, 2.0)) == pytest.approx(repeated)
+    assert linf_error(true, predicted, np.arange(20) < 5) == 4.0
+
+
+def test_scorers_are_found_by_name_and_worst_cases_are_errors():
+    scorers = resolve_scorers(Ridge(), {"mine": "max_error", "other": "r2"})
+    model = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
+    assert scorers["mine"](model, [[0.0], [5.0]], [0.0, 0.0]) < 0
+    assert list(resolve_scorers(Ridge(), None)) == ["score"]
+    assert list(resolve_scorers(Ridge(), ["worst_decile", "r2"])) == ["worst_decile", "r2"]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: l2_error([1, 2], [1, 2, 3]), r"y_true has shape \(2,\) and y_pred \(3,\)"),
         (lambda: linf_error([1, 2], [1, np.nan]), "contains NaN"),
+        (lambda: mean_interval([]), "scores has 0 values"),
+        (lambda: mean_interval([[1.0], [1.0, 2.0]]), "scores is not numeric"),
+        (lambda: resolve_scorers(Ridge(), "goodness"), "scoring='goodness' is unknown"),
         (lambda: mean_interval([1.0]), "scores has 1 value; need at least 2 repeats"),
         (lambda: paired_interval([1, 2], [1, 2, 3]), "baseline has 2 scores and new 3"),
         (lambda: gain_per_model([1, 2], [[1, 2]]), r"improved \(1, 2\)"),

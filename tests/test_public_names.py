@@ -1,8 +1,13 @@
 """The public surface: its names, its signatures, and what importing it costs."""
 
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -44,16 +49,98 @@ def test_data_come_first_and_the_rest_is_keyword_only(name, leading):
     assert positional == leading
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"SteepError", "SteepWarning"}))
-def test_docstring_names_every_parameter(name):
-    thing = getattr(steep, name)
-    documented = inspect.getdoc(thing)
-    parameters = [p for p in inspect.signature(thing).parameters if p != "self"]
-    assert [p for p in parameters if p not in documented] == []
+def sections_of(docstring):
+    """Lines of each section of a numpydoc docstring, by its title."""
+    lines, sections, title = inspect.cleandoc(docstring).splitlines(), {}, ""
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if below and set(below) == {"-"} and len(below) >= 3:
+            title = line.strip()
+        elif not (line and set(line) == {"-"}):
+            sections.setdefault(title, []).append(line)
+    return sections
+
+
+def documented_parameters(docstring, section="Parameters"):
+    """Names at the head of each entry of a section: ``X, y : array`` and ``**params`` too."""
+    lines = sections_of(docstring).get(section, [])
+    entries = [line for line in lines if line and not line.startswith(" ")]
+    return [name.strip(" *") for entry in entries for name in entry.partition(" :")[0].split(",")]
+
+
+def test_the_reader_of_docstrings_tells_parameters_from_prose():
+    docstring = """y is here in prose, and n too.
+
+    Parameters
+    ----------
+    X, y : array
+        Some m: text.
+    method, clip
+        See there.
+    **params
+        More.
+
+    Returns
+    -------
+    z : int
+    """
+    assert documented_parameters(docstring) == ["X", "y", "method", "clip", "params"]
+
+
+def public_things():
+    """(Name, function or class) of everything public."""
+    modules = [steep]
+    if find_spec("torch"):
+        modules.append(import_module("steep.nn"))
+    for module in modules:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) and issubclass(thing, BaseException):
+                continue
+            yield f"{module.__name__}.{name}", thing
+
+
+THINGS = dict(public_things())
+
+
+RESULTS = {
+    name
+    for name, thing in THINGS.items()
+    if inspect.isclass(thing) and not documented_parameters(thing.__doc__)
+}
+
+
+def parameters_of(thing):
+    return [name for name in inspect.signature(thing).parameters if name != "self"]
+
+
+@pytest.mark.parametrize("name", sorted(THINGS.keys() - RESULTS))
+def test_the_docstring_has_the_parameters_of_the_signature(name):
+    """In the same order, none too few and none too many."""
+    assert documented_parameters(THINGS[name].__doc__ or "") == parameters_of(THINGS[name])
+
+
+@pytest.mark.parametrize("name", sorted(RESULTS))
+def test_the_docstring_of_a_result_names_its_fields(name):
+    """Users read results and do not make them: fields stand under Attributes, or in the sentence of a tuple."""
+    text = THINGS[name].__doc__
+    named = documented_parameters(text, "Attributes") or re.findall(r"\w+", text.lower())
+    assert [field for field in parameters_of(THINGS[name]) if field not in named] == []
+
+
+@pytest.mark.parametrize("name", sorted(THINGS.keys() - RESULTS))
+def test_what_users_call_shows_an_example(name):
+    assert re.search(r"^\s*>>> ", THINGS[name].__doc__ or "", flags=re.M), f"{name} shows no example"
+
+
+def test_the_version_has_one_source():
+    root = Path(__file__).parents[1]
+    stated = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert steep.__version__ == stated
+    assert f"\nversion: {stated}\n" in (root / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "module", ["torch", "dask", "distributed", "matplotlib", "plotly", "numba", "llvmlite"]
+    "module", ["torch", "dask", "distributed", "matplotlib", "plotly", "numba", "llvmlite", "typer", "tqdm"]
 )
 def test_import_does_not_pull_in(module):
     code = f"import sys, steep; sys.exit({module!r} in sys.modules)"

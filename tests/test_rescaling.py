@@ -63,11 +63,28 @@ def test_dividing_by_the_maximum_alone_keeps_the_smallest_above_one():
     assert rescale([1.0, 2.0], weight_ratio=3, method="max", normalize=None).tolist() == [2.0, 3.0]
 
 
+@pytest.mark.parametrize("m", [5e-324, 1e-308, 1e-200, 1e200, 1e307, 1.7e308])
+@pytest.mark.parametrize("normalize", ["mean", "sum", None])
+@pytest.mark.parametrize("top", [1.0, 1e300, 5e-324])
+def test_weights_are_finite_and_in_order_for_every_ratio_a_float_can_hold(m, normalize, top):
+    w = rescale(np.array([0.0, 0.25, 0.5, 1.0]) * top, weight_ratio=m, normalize=normalize)
+    assert np.isfinite(w).all()
+    assert w.max() > 0
+    assert (np.diff(w) >= 0).all() if m > 1 else (np.diff(w) <= 0).all()
+    if normalize:
+        assert (w.mean() if normalize == "mean" else w.sum()) == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("v", "kwargs", "error", "message"),
     [
         ([0.0, -1.0], {}, InputError, r"variation\[1\] is -1; need values ≥ 0"),
         ([0.0, np.nan], {}, InputError, "variation contains NaN"),
+        ([], {}, InputError, "variation has 0 values"),
+        ([[1.0], [1.0, 2.0]], {}, InputError, "variation is not numeric"),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), {}, InputError, "variation is masked at 1 of 2"),
+        ([10**400, 1], {}, InputError, "variation is not numeric"),
+        ([0.0, 1.0], {"weight_ratio": 10**400}, InputError, "weight_ratio=1000.* is out of range"),
         ([[0.0], [1.0]], {}, InputError, r"variation has shape \(2, 1\); need \(2,\)"),
         (
             [0.0, 1.0],

@@ -3,32 +3,101 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
+
+from steep.exceptions import StorageError
 
 
 def write_whole(path: str | Path, write: Callable[[Path], object]) -> Path:
     """Let ``write`` fill a temporary file beside ``path``, then move it into place in one step.
 
-    A crash, a full disk or an interrupt leaves the old file, or none, and never half a file. The
+    A crash, a full disk or an interrupt leaves the old file, or none, and never half a file. A file that is
+    replaced keeps its mode and owner; a symbolic link stays one, and what it points to is written. The
     temporary name keeps the suffix, which some writers choose their format by.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    write : callable
+        Gets the path of the temporary file, which exists and is empty.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(Path(folder) / "a.txt", lambda path: path.write_text("all of it")).read_text()
+    'all of it'
     """
-    target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
     try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+        old = _replaceable(path)
+        target = Path(os.path.realpath(path))
+        # Named before it is made: an interrupt between the two cannot leave a file nobody knows of.
+        temporary = target.with_name(f".steep-{secrets.token_hex(8)}{target.suffix}")
+        try:
+            _create(temporary, old)
+            write(temporary)
+            _settle(temporary, old)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror or error}); need a folder that is there, is yours to write "
+            "to and has room; name another file"
+        ) from error
+    return Path(path)
+
+
+def _replaceable(path: str | Path) -> os.stat_result | None:
+    """What is known of the file to be replaced, None when there is none yet."""
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StorageError(f"{path!r} is no path ({error}); need the name of a file") from error
+    if not stat.S_ISREG(old.st_mode):
+        raise StorageError(f"{path} is {_kind(old.st_mode)}; need an ordinary file; name another")
+    # root may write to anything, so the mode is asked too: it says what the owner meant.
+    if not old.st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise StorageError(
+            f"{path} is read-only; need a file that may be written; name another, or chmod u+w"
+        )
+    return old
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _create(temporary: Path, old: os.stat_result | None) -> None:
+    """Make the empty file, never readable to more people than the old one."""
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | stat.S_IWUSR
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+
+
+def _settle(temporary: Path, old: os.stat_result | None) -> None:
+    """All of it on the disk before the name changes hands; then owner and mode of the old file."""
+    handle = os.open(temporary, os.O_WRONLY)
+    try:
+        os.fsync(handle)
     finally:
-        temporary.unlink(missing_ok=True)
-    return target
-
-
-def _umask() -> int:
-    """Permission bits new files lack; mkstemp makes private files, users expect ordinary ones."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        os.close(handle)
+    if old is None:
+        return
+    now = temporary.stat()
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        os.chown(temporary, old.st_uid, old.st_gid)
+    temporary.chmod(stat.S_IMODE(old.st_mode))

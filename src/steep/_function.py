@@ -1,6 +1,6 @@
 """Calling the user's function: once for all points or point by point, its answers checked.
 
-A function is given a copy of the points, never the arrays steep goes on working with: what it does to them
+A function is given a copy of the points, never the arrays steep itself works with: what it does to them
 stays with it.
 """
 

@@ -35,6 +35,11 @@ class Bar:
             self._bar.set_postfix(figures, refresh=False)
             self._bar.update(done - self._bar.n)
 
+    def close(self) -> None:
+        """Leave the bar as it is and end its line."""
+        if self._bar is not None:
+            self._bar.close()
+
 
 @contextmanager
 def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = None) -> Iterator[Bar]:
@@ -48,26 +53,39 @@ def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = 
         What is being done.
     shown : bool, optional
         Whether to draw it; default on a terminal, once the work has taken two seconds.
-    """
-    watched = sys.stderr is not None and sys.stderr.isatty()
-    if not (watched if shown is None else shown):
-        yield Bar(None)
-        return
-    from tqdm import tqdm
 
-    with tqdm(
-        total=total,
-        initial=done,
-        desc=label,
-        file=sys.stderr,
-        delay=_PATIENCE_SECONDS if shown is None else 0,
-        dynamic_ncols=True,
-    ) as bar:
-        yield Bar(bar)
+    Examples
+    --------
+    >>> with progress_bar(total=2, label="runs", shown=False) as bar:
+    ...     bar.update()
+    """
+    bar = Bar(_open(total, label, done, shown))
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def _open(total: int, label: str, done: int, shown: bool | None) -> Any:
+    """A tqdm bar, or None where nobody watches."""
+    stream = sys.stderr
+    usable = stream is not None and not stream.closed
+    if not usable or not (stream.isatty() if shown is None else shown):
+        return None
+    from tqdm import tqdm  # whose bars fall silent when the terminal goes away
+
+    delay = _PATIENCE_SECONDS if shown is None else 0
+    return tqdm(total=total, initial=done, desc=label, file=stream, delay=delay, dynamic_ncols=True)
 
 
 def progress(items: Iterable[Item], *, total: int, label: str, shown: bool | None = None) -> Iterator[Item]:
-    """Yield the items, with a bar that counts them."""
+    """Yield the items, with a bar that counts them.
+
+    Examples
+    --------
+    >>> list(progress("ab", total=2, label="letters"))
+    ['a', 'b']
+    """
     with progress_bar(total=total, label=label, shown=shown) as bar:
         for item in items:
             yield item

@@ -44,9 +44,15 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
     return points
 
 
-def check_vector(values: Any, *, name: str, n_samples: int, minimum: float | None = None) -> FloatArray:
-    """Return ``values`` as a finite float64 array of shape ``(n_samples,)``."""
+def check_vector(
+    values: Any, *, name: str, n_samples: int | None = None, minimum: float | None = None
+) -> FloatArray:
+    """Return ``values`` as a finite float64 array of shape ``(n_samples,)``; any length ≥ 1 if that is None."""
     vector = _numeric_array(values, name).astype(np.float64, copy=False)
+    if not vector.size:
+        raise InputError(f"{name} has 0 values (shape={vector.shape}); need at least 1; pass some data")
+    if n_samples is None:
+        n_samples = len(vector) if vector.ndim else 1
     if vector.shape != (n_samples,):
         raise InputError(f"{name} has shape {vector.shape}; need ({n_samples},), one value per sample")
     _check_finite(vector, name)

@@ -3,19 +3,24 @@
     L2 = E‖f − f_θ‖²      L∞ = max |f − f_θ|      Z = g_{θ_BS} − g_{θ_TBS}
     AEG = E[Z 1{Z>0}]     AEL = E[−Z 1{Z<0}]
 
-AEL is ≤ 0 by the paper's formula but printed positive; ours is the printed sign (docs/errata.md).
+AEL is ≤ 0 by the paper's formula but printed positive; ours is the printed sign (docs/errata.md). Scorers by
+name, scikit-learn's and the worst-case ones, are found by ``resolve_scorers``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
+from sklearn.metrics import check_scoring, get_scorer, make_scorer
 
-from steep._validation import FloatArray, check_real, check_vector, count_values
-from steep.exceptions import InputError
+from steep._validation import FloatArray, check_real, check_sample_weight, check_vector, count_values
+from steep.exceptions import InputError, InputTypeError
+
+Scorer = Callable[..., float]
 
 
 @dataclass(frozen=True)
@@ -58,15 +63,89 @@ def l2_error(y_true: Any, y_pred: Any) -> float:
     return float((_difference(y_true, y_pred) ** 2).sum(axis=1).mean())
 
 
-def linf_error(y_true: Any, y_pred: Any) -> float:
-    """Largest absolute error over points and outputs."""
-    return float(np.abs(_difference(y_true, y_pred)).max())
+def linf_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """Largest absolute error over points and outputs; points of weight zero do not count."""
+    errors = np.abs(_difference(y_true, y_pred)).max(axis=1)
+    return float(errors[check_sample_weight(sample_weight, len(errors)) > 0].max())
 
 
-def worst_decile_error(y_true: Any, y_pred: Any) -> float:
-    """Mean absolute error of the tenth of the samples that are predicted worst."""
-    errors = np.sort(np.abs(_difference(y_true, y_pred)).max(axis=1))
-    return float(errors[-max(1, round(len(errors) / 10)) :].mean())
+def worst_decile_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
+    """Mean absolute error of the tenth of the samples, or of their weight, that is predicted worst."""
+    errors = np.abs(_difference(y_true, y_pred)).max(axis=1)
+    if sample_weight is None:
+        return float(np.sort(errors)[-max(1, round(len(errors) / 10)) :].mean())
+    worst_first = np.argsort(-errors, kind="stable")
+    weights = check_sample_weight(sample_weight, len(errors))[worst_first]
+    tenth = weights.sum() / 10
+    counted = np.clip(tenth - (np.cumsum(weights) - weights), 0.0, weights)
+    return float(counted @ errors[worst_first] / counted.sum())
+
+
+WORST_CASE: dict[str, Scorer] = {
+    "worst_decile": make_scorer(worst_decile_error, greater_is_better=False),
+    "max_error": make_scorer(linf_error, greater_is_better=False),
+}
+
+
+def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
+    """Return the scorers asked for, by name; the first one decides.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its own ``score`` is the default.
+    scoring : None, str, callable, or a list or mapping of them
+        Names of scikit-learn's, "worst_decile" or "max_error".
+
+    Examples
+    --------
+    >>> list(resolve_scorers(None, ["accuracy", "worst_decile"]))
+    ['accuracy', 'worst_decile']
+    """
+    if scoring is None:
+        try:
+            return {"score": check_scoring(estimator)}
+        except TypeError as error:
+            raise InputTypeError(
+                f"{type(estimator).__name__} has no score method; need scoring, the name of a scorer or a callable"
+            ) from error
+    if isinstance(scoring, str):
+        return {scoring: _named_scorer(scoring)}
+    if callable(scoring):
+        return {getattr(scoring, "__name__", "score"): scoring}
+    if isinstance(scoring, Mapping):
+        scorers = {str(name): _named_scorer(scorer) for name, scorer in scoring.items()}
+    elif isinstance(scoring, Iterable):
+        scorers = {
+            getattr(s, "__name__", s if isinstance(s, str) else "score"): _named_scorer(s) for s in scoring
+        }
+    else:
+        raise _unknown_scorer(scoring)
+    if not scorers:
+        raise InputError(
+            f"scoring={scoring!r} is empty; need at least one scorer; leave it out for the default"
+        )
+    return scorers
+
+
+def _named_scorer(scorer: Any) -> Scorer:
+    if callable(scorer):
+        return scorer  # type: ignore[no-any-return]
+    if not isinstance(scorer, str):
+        raise _unknown_scorer(scorer)
+    if scorer in WORST_CASE:
+        return WORST_CASE[scorer]
+    try:
+        found: Scorer = get_scorer(scorer)
+    except ValueError as error:
+        raise _unknown_scorer(scorer) from error
+    return found
+
+
+def _unknown_scorer(scorer: Any) -> InputError:
+    return InputError(
+        f"scoring={scorer!r} is unknown; need a scikit-learn scorer, {' or '.join(map(repr, WORST_CASE))}"
+    )
 
 
 def average_error_gain(error_baseline: Any, error_new: Any) -> float:
@@ -140,7 +219,7 @@ def _numbers(values: Any, name: str) -> FloatArray:
 
 
 def _sample(scores: Any, name: str) -> FloatArray:
-    values = check_vector(scores, name=name, n_samples=count_values(scores, name=name))
+    values = check_vector(scores, name=name)
     if values.size < 2:
         raise InputError(f"{name} has {values.size} value; need at least 2 repeats for an interval; run more")
     return values
@@ -162,6 +241,5 @@ def _difference(y_true: Any, y_pred: Any) -> FloatArray:
 
 
 def _paired_differences(error_baseline: Any, error_new: Any) -> FloatArray:
-    n = count_values(error_baseline, name="error_baseline")
-    baseline = check_vector(error_baseline, name="error_baseline", n_samples=n)
-    return baseline - check_vector(error_new, name="error_new", n_samples=n)
+    baseline = check_vector(error_baseline, name="error_baseline")
+    return baseline - check_vector(error_new, name="error_new", n_samples=len(baseline))

@@ -1,26 +1,34 @@
 """Results kept as lines: one JSON object for each (experiment, arm, seed), appended and never rewritten.
 
 A run that was killed and started again asks :meth:`Records.missing` for what is left. Several processes may
-append to one file: a line is one write, so lines are never mixed, and a last line that was cut off by a crash
-is passed over when reading and closed off before the next is written.
+append to one file: each holds a lock for the length of one line, so lines are never mixed. A last line that was
+cut off by a crash is passed over when reading and closed off before the next is written.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import importlib.metadata
 import json
 import os
 import platform
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from steep.exceptions import InputError, StorageError
+from steep._files import write_whole
+from steep.exceptions import InputError, InputTypeError, StorageError
 
 Key = tuple[str, str, int]
+
+# What closes a line that a crash cut off while it was written, so that it is known for what it is.
+_CUT_OFF = b" #cut off"
+# A line takes milliseconds: who waits longer waits for a process that was stopped.
+_LOCK_SECONDS = 60.0
 
 
 class Records:
@@ -46,31 +54,27 @@ class Records:
         self.path = Path(path)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        if not self.path.exists():
-            return
-        with gzip.open(self.path, "rt") if self.path.suffix == ".gz" else self.path.open() as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    if not line.endswith("\n") or line.endswith(_CUT_OFF + "\n"):
-                        continue
-                    raise StorageError(
-                        f"{self.path} line {number} is not JSON ({error}); need one object a line; delete that line"
-                    ) from error
-                yield record
+        for _, record in self._read(0):
+            yield record
 
     def keys(self) -> set[Key]:
         """(experiment, arm, seed) of every line."""
-        return {(line["experiment"], line["arm"], line["seed"]) for line in self}
+        return {_key(line) for line in self}
+
+    def by_key(self) -> dict[Key, dict[str, Any]]:
+        """Lines by (experiment, arm, seed); of a key that two processes wrote, the first."""
+        found: dict[Key, dict[str, Any]] = {}
+        for line in self:
+            found.setdefault(_key(line), line)
+        return found
 
     def missing(self, wanted: Iterable[Key]) -> Iterator[Key]:
-        """Yield what has no line yet; the file is read again when it has grown, for others may be writing."""
-        size, known = -1, set[Key]()
+        """Yield what has no line yet; what others have written meanwhile is read before each."""
+        known, end = set[Key](), 0
         for key in wanted:
-            if (now := self.path.stat().st_size if self.path.exists() else 0) != size:
-                size, known = now, self.keys()
-            if key not in known:
+            for end, line in self._read(end):  # noqa: B007, B020 - it goes on after the last line
+                known.add(_key(line))
+            if tuple(key) not in known:
                 yield key
 
     def add(
@@ -83,47 +87,146 @@ class Records:
         settings: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Append one line, in one write.
+        """Append one line; it is on the disk when this returns.
 
         Parameters
         ----------
         experiment, arm, seed
             What was run.
         result, settings : mapping
-            What came out, and what it was run with; anything JSON can hold.
+            What came out, and what it was run with: numbers, text, lists, mappings, and NumPy's.
         seconds : float, optional
             CPU seconds it took; see :func:`cpu_seconds`.
         """
         line = {"experiment": experiment, "arm": arm, "seed": seed, "settings": dict(settings or {}),
                 "result": dict(result), "cpu_seconds": seconds, "at": time.time(), **machine()}  # fmt: skip
-        self._append(json.dumps(line, ensure_ascii=False))
+        self._append(_to_json(line).encode())
 
-    def _append(self, text: str) -> None:
+    def _read(self, start: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Lines from byte ``start`` on, each with the byte it ends at."""
+        if not self.path.exists():
+            return
+        try:
+            with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
+                file.seek(start)
+                for line in file:
+                    start += len(line)
+                    if line.strip() and (record := self._parse(line, start)) is not None:
+                        yield start, record
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise StorageError(f"{self.path} is a broken archive ({error}); need a whole one") from error
+
+    def _parse(self, line: bytes, end: int) -> dict[str, Any] | None:
+        """One line as an object; None for one that a crash cut off, or that is still being written."""
+        try:
+            record = json.loads(line)
+            _key(record)
+        except (ValueError, KeyError, TypeError) as error:
+            if not line.endswith(b"\n") or line.endswith(_CUT_OFF + b"\n"):
+                return None
+            raise StorageError(
+                f"{self.path} has a line that is no record, the one that ends at byte {end} ({error!r}); need JSON "
+                "with experiment, arm and seed; delete that line"
+            ) from error
+        return record  # type: ignore[no-any-return]
+
+    def _append(self, text: bytes) -> None:
         if self.path.suffix == ".gz":
             raise InputError(
                 f"{self.path} is compressed; need a plain .jsonl file to append to; unpack it first"
             )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
-            os.write(handle, (_closing(handle) + text + "\n").encode())
-        finally:
-            os.close(handle)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab+", buffering=0) as file:
+                self._lock(file.fileno())  # given back when the file is closed, or the process ends
+                rest = memoryview(_closing(file.fileno()) + text + b"\n")
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fsync(file.fileno())
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                f"{self.path} cannot be written ({error.strerror}); need a folder that is yours to write to and has "
+                "room; run again, what is there is kept"
+            ) from error
+
+    def _lock(self, handle: int) -> None:
+        end = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise StorageError(
+                        f"{self.path} has been locked for {_LOCK_SECONDS:g} s by another process; need it for one "
+                        "line; end the process that holds it"
+                    ) from None
+            time.sleep(0.005)
 
 
-# What closes a line that a crash cut off while it was written, so that it is known for what it is.
-_CUT_OFF = " #cut off"
+def _key(record: Mapping[str, Any]) -> Key:
+    return record["experiment"], record["arm"], record["seed"]
 
 
-def _closing(handle: int) -> str:
-    """What ends the last line, when nothing does."""
+def _closing(handle: int) -> bytes:
+    """What ends the last line, when nothing does: a whole one lacks its line end alone."""
     size = os.fstat(handle).st_size
-    return f"{_CUT_OFF}\n" if size and os.pread(handle, 1, size - 1) != b"\n" else ""
+    tail, start = b"", size
+    while start and b"\n" not in tail:
+        step = min(start, 4096)
+        start -= step
+        tail = os.pread(handle, step, start) + tail
+    last = tail.rpartition(b"\n")[2]
+    if not last:
+        return b""
+    try:
+        json.loads(last)
+    except ValueError:
+        return _CUT_OFF + b"\n"
+    return b"\n"
+
+
+def _to_json(value: Any, **options: Any) -> str:
+    try:
+        return json.dumps(value, default=_plain, **options)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputTypeError(
+            f"a result cannot be kept as JSON ({error}); need numbers, text, lists and mappings; convert it first"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} {value!r:.60}")
+
+
+def write_json(path: str | Path, value: Any) -> Path:
+    r"""Write a value as indented JSON, whole or not at all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> write_json(Path(tempfile.mkdtemp()) / "a.json", {"gain": 0.5}).read_text()
+    '{\n "gain": 0.5\n}\n'
+    """
+    text = _to_json(value, indent=1, ensure_ascii=False) + "\n"
+    return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 @contextmanager
 def cpu_seconds() -> Iterator[dict[str, float]]:
-    """Count the CPU seconds of a block: ``spent["seconds"]`` once it is left."""
+    """Count the CPU seconds of a block: ``spent["seconds"]`` once it is left.
+
+    Examples
+    --------
+    >>> with cpu_seconds() as spent:
+    ...     total = sum(range(1000))
+    >>> spent["seconds"] >= 0
+    True
+    """
     spent = {"seconds": 0.0}
     began = time.process_time()
     try:
@@ -133,7 +236,13 @@ def cpu_seconds() -> Iterator[dict[str, float]]:
 
 
 def machine(packages: Iterable[str] = ("steep", "numpy", "scipy", "scikit-learn", "torch")) -> dict[str, Any]:
-    """Versions and processor a result was measured with; packages that are not installed are left out."""
+    """Versions and processor a result was measured with; packages that are not installed are left out.
+
+    Examples
+    --------
+    >>> sorted(machine(["numpy"])["versions"])
+    ['numpy', 'python']
+    """
     versions = {"python": platform.python_version()}
     for name in packages:
         try:

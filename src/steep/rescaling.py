@@ -55,8 +55,7 @@ def rescale(
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
-    n_samples = np.size(variation)
-    values = check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
+    values = check_vector(variation, name="variation", minimum=0.0)
     weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
@@ -66,13 +65,18 @@ def rescale(
         ceiling = np.quantile(values, clip) or values.max()
         values = np.minimum(values, ceiling)
     share = _unit_range(values, method)
-    weights = (
-        1 + (weight_ratio - 1) * share if weight_ratio >= 1 else 1 / (1 + (1 / weight_ratio - 1) * share)
+    weights: FloatArray = (
+        1 + (weight_ratio - 1) * share
+        if weight_ratio >= 1
+        # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
+        else weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
     )
     if normalize is None:
         return weights
     if weights.min() == weights.max():  # equal weights are exactly equal, not equal up to rounding
-        return np.full(n_samples, 1.0 if normalize == "mean" else 1.0 / n_samples)
+        return np.full(len(weights), 1.0 if normalize == "mean" else 1.0 / len(weights))
+    # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
+    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
     scaled: FloatArray = weights / (weights.mean() if normalize == "mean" else weights.sum())
     return scaled
 

@@ -2,10 +2,11 @@ import json
 import os
 import pickle
 import sys
-import time
+import uuid
 
 import pytest
 
+from campaign_functions import MARK, marked
 from steep import SteepError
 from steep.campaign import Campaign, command_simulator
 from steep.exceptions import FunctionError, InputError
@@ -76,12 +77,61 @@ def test_a_failing_program_leaves_its_stderr():
         command_simulator(program(code))()
 
 
-def test_a_program_over_time_is_killed_with_its_children():
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    began = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"took more than 0\.5 s and was killed"):
-        command_simulator(program(code), timeout=0.5)()
-    assert time.monotonic() - began < 10
+def test_a_program_over_time_is_killed_with_all_it_started(tmp_path, monkeypatch):
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = "setsid sleep 3600 & (setsid sleep 3600 &); sleep 3600"
+    with pytest.raises(TimeoutError, match=r"took more than 1 s and was killed"):
+        command_simulator(["sh", "-c", code], timeout=1.0)()
+    assert marked(mark) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_program_leaves_running_ends_with_it(tmp_path, monkeypatch):
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
+    assert command_simulator(["sh", "-c", "setsid sleep 3600 & echo 4"])() == 4
+    assert marked(mark) == []
+
+
+def test_a_large_answer_comes_back_whole():
+    code = "print([1.5] * 300_000); open('out.json', 'w').write('[2.5]' + ' ' * 1_000_000)"
+    assert command_simulator(program(code))() == [1.5] * 300_000
+    assert command_simulator(program(code), file="out.json")() == [2.5]
+
+
+@pytest.mark.parametrize(
+    ("template", "value", "text"),
+    [
+        ("{x}", 0.1 + 0.2, "0.30000000000000004"),
+        ("{x:.2f}", 0.126, "0.13"),
+        ("{x:08.3e}", 12345.0, "1.234e+04"),
+        ("{x:>4d}", 7, "   7"),
+        ("{x!r}", "steel", "'steel'"),
+        ("{x!r:>9}", "steel", "  'steel'"),
+        ("{x:>7}", "steel", "  steel"),
+        ("{{{x}}}", 1, "{1}"),
+    ],
+)
+def test_formats_of_a_template_are_applied(template, value, text):
+    echo = command_simulator(program("import sys, json; print(json.dumps(sys.argv[1]))", template))
+    assert echo(x=value) == text
+
+
+@pytest.mark.parametrize(
+    "template", ["{x.__class__}", "{x[0]}", "{}", "{0}", "{x:{y}}", "{x!z}", "{x.real:.2f}", "{x:.2f", "{"]
+)
+def test_a_template_never_reaches_into_its_inputs(template):
+    with pytest.raises(InputError, match="command part"):
+        command_simulator(["echo", template])
+    with pytest.raises(InputError, match="command part"):
+        command_simulator(["cat"], input=template)
+
+
+def test_a_format_that_does_not_fit_is_an_error_of_one_line():
+    with pytest.raises(InputError, match=r"input 'x' is 'steel', which has no format '\.2f'"):
+        command_simulator("echo {x:.2f}")(x="steel")
 
 
 def test_a_timeout_is_recorded_as_one(tmp_path):
@@ -111,6 +161,14 @@ def test_a_relative_program_is_found_from_the_directory_it_was_made_in(tmp_path,
     [
         (lambda: command_simulator(""), "command is empty"),
         (lambda: command_simulator(3), "command is a int"),
+        (lambda: command_simulator("echo 'a"), "cannot be split .*close its quotes"),
+        (lambda: command_simulator("a", timeout=10**400), "timeout=1000.* is out of range"),
+        (lambda: command_simulator("a", file=3), "file is a int"),
+        (lambda: command_simulator("a", input=3), "input is a int"),
+        (lambda: command_simulator("a", env={"A": 1}), "env is .*need a mapping of strings"),
+        (lambda: command_simulator("a", outputs=3), "neither 'json', 'csv' nor a regular expression"),
+        (lambda: command_simulator(["echo", "{x}"])(x="\0"), "did not start"),
+        (lambda: command_simulator(program("print('[' * 100000)"))(), "the answer is not readable as 'json'"),
         (lambda: command_simulator("a {x"), "write a literal brace twice"),
         (lambda: command_simulator("a", outputs="(x"), "neither 'json', 'csv' nor a regular expression"),
         (lambda: command_simulator("a", outputs="x"), "has no group"),

@@ -1,86 +1,279 @@
-import subprocess
-import sys
+import json
+import random
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from steep import sample_weights
+from steep import VarianceWeightedCV, sample_weights
 from steep.cli import main
 
 
-def points():
-    """Iris without its many ties, which a rounding in the last digit would break differently."""
-    return load_iris().data + np.random.default_rng(0).normal(scale=0.01, size=(150, 4))
+def weigh(table, *arguments):
+    return main(["weigh", str(table), *map(str, arguments)])
+
+
+def weights_in(path, column="sample_weight"):
+    return pd.read_csv(path)[column].to_numpy()
+
+
+def test_weigh_adds_the_weights_as_a_column(table, points, kinds, capsys):
+    assert weigh(table, "--target", "kind", "--weight-ratio", "10", "--n-neighbors", "9") == 0
+    output = table.with_name("iris-weighted.csv")
+    expected = sample_weights(points, kinds, weight_ratio=10, n_neighbors=9)
+    np.testing.assert_allclose(weights_in(output), expected)
+    before, after = table.read_text().splitlines(), output.read_text().splitlines()
+    assert [line.rpartition(",")[0] for line in after] == before
+    printed = capsys.readouterr()
+    assert "150 samples weighted from" in printed.out
+    assert printed.err == ""
+
+
+def test_long_and_short_flags_mean_the_same(table, tmp_path):
+    long, short = tmp_path / "long.csv", tmp_path / "short.csv"
+    options = ["--target", "kind", "--drop", "a", "--task", "classification"]
+    assert weigh(table, *options, "--n-neighbors", "9", "--weight-ratio", "3", "--output", long) == 0
+    assert weigh(table, *options, "-k", "9", "-m", "3", "-o", short) == 0
+    assert long.read_text() == short.read_text()
 
 
 @pytest.fixture
-def table(tmp_path):
-    X, y = points(), load_iris().target
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(kind=np.array(["s", "ve", "vi"])[y])
-    path = tmp_path / "iris.csv"
-    frame.to_csv(path, index=False)
-    return path
+def line(tmp_path):
+    """A noisy line, for which equal weights are right."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=X[:, 0] + rng.normal(size=120))
+    frame.to_csv(tmp_path / "line.csv", index=False)
+    return tmp_path / "line.csv"
 
 
-def test_weigh_adds_the_weights_as_a_column(table, capsys):
-    assert main(["weigh", str(table), "--target", "kind", "--weight-ratio", "10", "--n-neighbors", "9"]) == 0
-    weighted = pd.read_csv(table.with_name("iris-weighted.csv"))
-    X, y = points(), load_iris().target
-    np.testing.assert_allclose(
-        weighted["sample_weight"], sample_weights(X, y, weight_ratio=10, n_neighbors=9)
+def test_without_a_ratio_weights_are_chosen_by_evidence(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] + 5 * (X[:, 1] > 0.5) * rng.standard_t(1.5, size=120)  # wild noise in one part
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    score = "neg_mean_absolute_error"
+    assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score) == 0
+    model = make_pipeline(StandardScaler(), Ridge())
+    search = VarianceWeightedCV(model, scoring=score, n_neighbors=(5,), random_state=0).fit(X, y)
+    assert search.best_params_["weight_ratio"] != 1
+    np.testing.assert_allclose(weights_in(tmp_path / "t-weighted.csv"), search.sample_weight_)
+    assert search.verdict_ in capsys.readouterr().out
+
+
+def test_equal_weights_are_written_when_they_win(line, capsys):
+    assert weigh(line, "--target", "y", "-k", "5", "-o", line.with_name("w.csv")) == 0
+    assert capsys.readouterr().out.startswith("equal weights were kept")
+    assert (weights_in(line.with_name("w.csv")) == 1).all()
+
+
+def test_dropped_columns_are_left_out_of_the_search(table, points):
+    output = table.parent / "w.csv"
+    assert weigh(table, "--target", "a", "--drop", "kind", "-m", "40", "-o", output) == 0
+    np.testing.assert_allclose(weights_in(output), sample_weights(points[:, 1:], points[:, 0]))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_text_of_the_table_is_not_touched(tmp_path, end):
+    rng = np.random.default_rng(0)
+    rows = [f'{i:05d},NA,"x, ""y""\n{i}",{rng.normal():.12f},{rng.integers(2)}' for i in range(30, 60)]
+    table = tmp_path / "t.csv"
+    table.write_bytes(end.join(['id,"no te",text,x,y', *rows, ""]).encode())
+    drop = ["--drop", "id", "--drop", "no te", "--drop", "text"]
+    assert weigh(table, "--target", "y", "-k", "5", "-m", "3", *drop, "-o", tmp_path / "w.csv") == 0
+    written = (tmp_path / "w.csv").read_bytes().decode()
+    weights = weights_in(tmp_path / "w.csv")
+    expected = ['id,"no te",text,x,y,sample_weight']
+    expected += [f"{row},{weight!r}" for row, weight in zip(rows, weights.tolist(), strict=True)]
+    assert written == end.join([*expected, ""])
+
+
+@pytest.mark.parametrize(("name", "options"), [("w.txt", []), ("w.csv", ["--only"]), ("w.npy", [])])
+def test_weights_alone_go_to_a_file_of_their_own(table, points, kinds, name, options):
+    output = table.parent / name
+    assert weigh(table, "--target", "kind", "-m", "10", "-o", output, *options) == 0
+    if name == "w.npy":
+        written = np.load(output)
+    else:
+        assert output.read_text().splitlines()[0] == "sample_weight"
+        written = np.loadtxt(output, skiprows=1)
+    np.testing.assert_allclose(written, sample_weights(points, kinds, weight_ratio=10))
+
+
+def test_the_table_itself_is_written_only_by_force(table, capsys):
+    before = table.read_text()
+    link = table.with_name("link.csv")
+    link.symlink_to(table)
+    for output in (table, link):
+        assert weigh(table, "--target", "kind", "-m", "3", "-o", output) == 2
+        assert "is the table itself; need another file, or --force" in capsys.readouterr().err
+        assert table.read_text() == before
+    assert weigh(table, "--target", "kind", "-m", "3", "-o", link, "--force") == 0
+    assert link.is_symlink()
+    assert [line.rpartition(",")[0] for line in table.read_text().splitlines()] == before.splitlines()
+
+
+def test_a_target_called_sample_weight_is_never_overwritten(table, capsys):
+    named = table.with_name("named.csv")
+    named.write_text(table.read_text().replace("kind", "sample_weight"))
+    for force in ([], ["--force"]):
+        assert weigh(named, "--target", "sample_weight", "-m", "3", *force) == 2
+        assert "pass --weight-column NAME" in capsys.readouterr().err
+    assert weigh(named, "--target", "sample_weight", "-m", "3", "--weight-column", "w") == 0
+    weighted = pd.read_csv(named.with_name("named-weighted.csv"))
+    assert weighted["sample_weight"].tolist() == pd.read_csv(table)["kind"].tolist()
+    assert len(weighted["w"]) == 150
+
+
+def test_old_weights_are_no_feature_and_are_replaced_only_by_force(table, points, kinds, capsys):
+    assert weigh(table, "--target", "kind", "-m", "3") == 0
+    again = table.with_name("iris-weighted.csv")
+    expected = sample_weights(points, kinds, weight_ratio=10)
+    capsys.readouterr()
+    assert weigh(again, "--target", "kind", "-m", "10") == 2
+    assert (
+        "has a column 'sample_weight' already; need another name; pass --weight-column"
+        in capsys.readouterr().err
     )
-    assert weighted.columns.tolist() == ["a", "b", "c", "d", "kind", "sample_weight"]
-    assert "150 samples weighted from" in capsys.readouterr().out
+    output = table.with_name("w.csv")
+    assert weigh(again, "--target", "kind", "-m", "10", "--weight-column", "new", "-o", output) == 0
+    np.testing.assert_allclose(weights_in(output, "new"), expected)
+    assert "'sample_weight' holds weights and is not used as a feature" in capsys.readouterr().err
+    assert weigh(again, "--target", "kind", "-m", "10", "--force", "-o", output) == 0
+    np.testing.assert_allclose(weights_in(output), expected)
+    assert output.read_text().splitlines()[0] == "a,b,c,d,kind,sample_weight"
+
+
+@pytest.mark.parametrize(("header", "first"), [("", 0), ("Unnamed: 0", 7), ("id", 0), ("nr", 1)])
+def test_row_numbers_are_no_feature_unless_kept(table, points, kinds, capsys, header, first):
+    lines = table.read_text().splitlines()
+    numbered = [f"{header},{lines[0]}", *(f"{i + first},{line}" for i, line in enumerate(lines[1:]))]
+    table.write_text("\n".join(numbered) + "\n")
+    output = table.with_name("w.csv")
+    assert weigh(table, "--target", "kind", "-m", "10", "-o", output) == 0
+    np.testing.assert_allclose(weights_in(output), sample_weights(points, kinds, weight_ratio=10))
+    assert f"{header!r} counts the rows and is not used as a feature" in capsys.readouterr().err
+    assert weigh(table, "--target", "kind", "-m", "10", "-o", output, "--keep", header) == 0
+    kept = np.column_stack([np.arange(150) + first, points])
+    np.testing.assert_allclose(weights_in(output), sample_weights(kept, kinds, weight_ratio=10))
+    assert capsys.readouterr().err == ""
+
+
+def test_columns_of_the_same_name_are_refused(table, capsys):
+    lines = table.read_text().splitlines()
+    for name, taken in (("kind", False), ("b", True)):
+        twin = table.with_name("twin.csv")
+        twin.write_text("\n".join([f"{lines[0]},{name}", *(f"{line},1" for line in lines[1:])]))
+        assert weigh(twin, "--target", "kind", "-m", "3") == 2
+        assert f"has several columns called {name!r}" in capsys.readouterr().err
+        assert (weigh(twin, "--target", "kind", "-m", "3", "--drop", name) == 0) == taken
+        capsys.readouterr()
+
+
+def test_json_holds_the_figures_and_nothing_else_is_printed(table, capsys):
+    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    weights = weights_in(figures["output"])
+    assert figures["samples"] == 150
+    assert figures["features"] == list("abcd")
+    assert figures["largest_weight"] == weights.max()
+    assert figures["effective_samples"] == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+
+
+def test_json_holds_the_evidence(line, capsys):
+    assert weigh(line, "--target", "y", "-k", "5", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["verdict"].startswith("equal weights were kept")
+    assert figures["chosen"] == {"weight_ratio": 1.0}
+    assert (figures["gain"], figures["gain_interval"], figures["task"]) == (0.0, [0.0, 0.0], "regression")
+
+
+def test_classes_are_weighed_by_evidence_too(table, capsys):
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], *lines[51::3]]))
+    assert weigh(table, "--target", "kind", "-k", "5", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "classification"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--target", "price"], "has no column 'price'; its columns are a, b, c, d, kind"),
+        (["--target", "kind", "--drop", "price"], "has no column 'price'"),
         (["--target", "a"], "columns 'kind' are not numeric; need numbers; leave them out with --drop"),
-        (["--target", "kind", "--n-neighbors", "500"], "n_neighbors=500 needs at least 500 samples, got 150"),
+        (["--target", "kind", "-m", "3", "-k", "500"], "n_neighbors=500 needs at least 500 samples, got 150"),
+        (["--target", "kind", "-k", "many"], "Invalid value for '--n-neighbors'"),
+        (["--target", "kind", "-m", "0"], "weight_ratio=0.0 is out of range"),
+        (["--target", "kind", "-m", "3", "--task", "guess"], "--task='guess' is unknown; need one of 'auto'"),
+        (["--target", "kind", "-m", "3", "--scoring", "accuracy"], "--weight-ratio with --auto or --scoring"),
+        (["--target", "kind", "--scoring", "beauty"], "scoring='beauty' is unknown"),
+        (["--target", "kind", "-m", "3", "-o", "none/w.csv"], "in a folder that is not there"),
+        (["--target", "kind", "-m", "3", "-o", "w.csv.gz"], "is no text; need .csv, .txt or .npy"),
+        (["--target", "kind", "--drop", "a", "--drop", "b", "--drop", "c", "--drop", "d"], "no column left"),
+        ([], "Missing option '--target'"),
+        (["--target", "kind", "--colour"], "No such option"),
     ],
 )
-def test_bad_input_ends_with_one_line(table, capsys, arguments, message):
-    assert main(["weigh", str(table), *arguments]) == 2
+def test_bad_input_ends_with_one_line(table, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(table.parent)
+    assert weigh(table, *arguments) == 2
     error = capsys.readouterr().err
     assert message in error
+    assert error.startswith("steep: ")
     assert error.count("\n") == 1
     assert list(table.parent.iterdir()) == [table]
 
 
-def test_dropped_columns_are_left_out_of_the_search(table):
+@pytest.mark.parametrize("gap", ["", "NA", "inf"])
+def test_columns_with_gaps_are_named(table, capsys, gap):
+    lines = table.read_text().splitlines()
+    lines[3] = f"{gap},{lines[3].partition(',')[2]}"
+    table.write_text("\n".join(lines))
+    assert weigh(table, "--target", "kind", "-m", "3") == 2
     assert (
-        main(
-            ["weigh", str(table), "--target", "a", "--drop", "kind", "--output", str(table.parent / "w.csv")]
-        )
-        == 0
-    )
-    X = points()
-    np.testing.assert_allclose(
-        pd.read_csv(table.parent / "w.csv")["sample_weight"], sample_weights(X[:, 1:], X[:, 0])
+        "columns 'a' have missing or infinite values; need finite numbers; leave them out"
+        in capsys.readouterr().err
     )
 
 
 def test_a_file_that_is_missing_or_no_table_is_named(tmp_path, capsys):
-    assert main(["weigh", str(tmp_path / "none.csv"), "--target", "a"]) == 2
-    assert "none.csv" in capsys.readouterr().err
+    assert weigh(tmp_path / "none.csv", "--target", "a") == 2
+    assert "none.csv cannot be read (No such file or directory)" in capsys.readouterr().err
+    assert weigh(tmp_path, "--target", "a") == 2
+    assert "cannot be read (Is a directory)" in capsys.readouterr().err
     (tmp_path / "empty.csv").write_text("")
-    assert main(["weigh", str(tmp_path / "empty.csv"), "--target", "a"]) == 2
+    assert weigh(tmp_path / "empty.csv", "--target", "a") == 2
     assert "is not a CSV table" in capsys.readouterr().err
 
 
-def test_the_command_is_installed_and_knows_its_version():
-    run = subprocess.run(
-        [sys.executable, "-m", "steep", "--version"], capture_output=True, text=True, check=True
-    )
-    assert run.stdout.startswith("steep 0.")
+def test_a_single_class_is_refused(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(f"{i * i},same" for i in range(30)))
+    assert weigh(tmp_path / "t.csv", "--target", "y") == 2
+    assert "one class only" in capsys.readouterr().err
 
 
-def test_demo_writes_its_pictures(tmp_path, capsys):
-    assert main(["demo", "--output", str(tmp_path / "out")]) == 0
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"design.png", "weights.png"}
-    printed = capsys.readouterr().out
-    assert all(str(p) in printed for p in (tmp_path / "out").iterdir())
+VALUES = ["1", "2", "0.5", "-3e5", "NA", "", "text", "inf", "1e400", "00002", '"q"', "True", "1_000", "é"]
+
+
+def test_odd_tables_are_weighed_or_refused_in_one_line(tmp_path, capsys, monkeypatch):
+    """Exit code 0 or 2, and 2 always with exactly one line that a person can read."""
+    monkeypatch.chdir(tmp_path)
+    rng, codes = random.Random(0), []
+    for _ in range(150):
+        names = rng.sample(["a", "b", "", "sample_weight", "Unnamed: 0", "y", "ä,b"], 4)
+        menus = [rng.sample(VALUES, rng.choice([1, 2, 3])) if rng.random() < 0.4 else None for _ in names]
+        rows = [
+            ",".join(rng.choice(menu) if menu else f"{rng.gauss(0, 1):.3f}" for menu in menus)
+            for _ in range(30)
+        ]
+        header = ",".join(f'"{name}"' for name in names)
+        (tmp_path / "t.csv").write_text("\n".join([header, *rows]))
+        options = rng.choice([[], ["--force"], ["--only"], ["--weight-column", "w"], ["--keep", names[0]]])
+        codes.append(weigh("t.csv", "--target", rng.choice(names), "-k", "3", "-m", "5", *options))
+        error = [line for line in capsys.readouterr().err.splitlines() if "not used as a feature" not in line]
+        assert len(error) == (codes[-1] == 2), error
+        assert not any("--debug" in line for line in error), error
+    assert set(codes) == {0, 2}

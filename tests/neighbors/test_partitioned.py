@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
-from neighbors_oracle import brute_force, recall
+from neighbors_oracle import NASTY, brute_force, recall, shares_found
 from steep.exceptions import SteepWarning
-from steep.neighbors import neighbor_graph, refined_graph
+from steep.neighbors import neighbor_graph, partitioned, refined_graph
+from steep.neighbors.partitioned import contested, local_spread
 from steep.neighbors.recall import choose_reach
-from steep.neighbors.refine import contested, local_spread
 
 N = 6_000
 
@@ -54,6 +54,7 @@ def test_the_recall_promised_is_kept(shape, promised):
     )
     exact, _ = neighbor_graph(X, n_neighbors=10, include_self=False, algorithm="exact")
     assert info.estimated_recall >= promised
+    assert info.algorithm == "partitioned"
     assert found_share(distances, exact) >= promised
 
 
@@ -135,15 +136,15 @@ def test_the_reach_is_the_least_that_keeps_the_promise():
     needed = np.tile(
         np.linspace(0.005, 0.995, 100), (50, 1)
     )  # recall(reach) = reach, the same for every point
-    reach, estimate, kept = choose_reach(needed, 0.9)
-    assert (reach, kept) == (0.9, True)
-    assert estimate == pytest.approx(0.9)
+    reach, estimate = choose_reach(needed, 0.9)
+    assert (reach, estimate.kept) == (0.9, True)
+    assert estimate.recall == pytest.approx(0.9)
 
 
 def test_a_promise_out_of_reach_is_said():
-    reach, _, kept = choose_reach(np.full((50, 10), np.nan), 0.9)
+    reach, estimate = choose_reach(np.full((50, 10), np.nan), 0.9)
     assert reach == np.inf
-    assert not kept
+    assert not estimate.kept
 
 
 def test_no_warning_when_the_promise_is_kept():
@@ -153,8 +154,8 @@ def test_no_warning_when_the_promise_is_kept():
 
 
 def test_no_cell_meets_twice_in_one_round():
-    from steep.neighbors.join import Rounds
-    from steep.neighbors.threads import Workers
+    from steep.neighbors.lists import Rounds
+    from steep.neighbors.threads import Team
 
     rng = np.random.default_rng(0)
     pairs = np.column_stack(np.triu_indices(30, 1))[rng.permutation(435)[:200]]
@@ -162,10 +163,46 @@ def test_no_cell_meets_twice_in_one_round():
     np.testing.assert_array_equal(rounds.pairs, pairs[rounds.order])
     batches = []
 
-    class Recorder(Workers):
+    class Recorder(Team):
         def each(self, task, pieces):
             batches.append(np.concatenate([rounds.pairs[piece] for piece in pieces]))
 
     rounds.run(lambda piece: None, Recorder(2), at_once=8)
     assert sorted(map(tuple, np.concatenate(batches))) == sorted(map(tuple, pairs))
     assert all(len(np.unique(batch)) == batch.size for batch in batches)
+
+
+HARD = [
+    "fill value",
+    "outlier 1e6",
+    "outlier 3e6",
+    "Cauchy squared",
+    "Cauchy cubed, standardised",
+    "nested clusters",
+    "two scales",
+]
+
+
+@pytest.mark.parametrize("shape", HARD)
+def test_the_recall_promised_is_kept_or_the_loss_is_said(shape):
+    n, rng = 8_000, np.random.default_rng(0)
+    X = NASTY[shape](rng, n, 12)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _, indices, info = neighbor_graph(
+            X, n_neighbors=10, include_self=False, algorithm="partitioned", random_state=0, return_info=True
+        )
+    found = shares_found(X, indices, rng.choice(n, 200, replace=False)).mean()
+    assert found >= 0.95 or said
+    assert abs(found - info.estimated_recall) < 0.03
+
+
+def test_a_broken_promise_is_mended_by_exact_search_where_affordable(monkeypatch):
+    X = NASTY["nested clusters"](np.random.default_rng(0), N, 12)
+    options = {"n_neighbors": 10, "algorithm": "partitioned", "random_state": 0, "return_info": True}
+    assert neighbor_graph(X, **options)[2].algorithm == "exact"
+    monkeypatch.setattr(partitioned, "AFFORDABLE", 0)
+    with pytest.warns(SteepWarning, match="is out of reach of the partitioned search, estimated 0") as said:
+        info = neighbor_graph(X, **options)[2]
+    assert said[0].filename == __file__
+    assert info.estimated_recall < 0.95

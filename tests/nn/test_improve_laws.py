@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, spectral_norm, weight_norm
 from torch.utils.data import DataLoader, TensorDataset
 
-from architectures import assert_untouched, snapshot
+from architectures import assert_untouched, build, snapshot
 from steep import neighbor_variance, rescale
 from steep.exceptions import FunctionError, InputError, StorageError
 from steep.nn import improve, project, retrain_head, split
@@ -185,7 +185,17 @@ class Restless(nn.Module):
 def test_a_network_that_does_not_score_what_its_head_scores_is_no_gain():
     network = nn.Sequential(Restless(), *half_trained())
     with pytest.raises(
-        FunctionError, match=r"joined network has a accuracy of 0\.\d+ where its head alone has 0\.\d+"
+        FunctionError,
+        match=r"accuracy of the joined network is 0\.\d+ where that of its head alone is 0\.\d+",
+    ):
+        improve(network, *parts(), **GRID)
+
+
+def test_a_hook_that_waits_for_large_batches_is_found_by_the_real_run():
+    network = half_trained()
+    network[2].register_forward_hook(lambda module, given, out: out.flip(1) if len(out) > 2 else out)
+    with pytest.raises(
+        FunctionError, match=r"head '2' of the joined network does not return what was fitted"
     ):
         improve(network, *parts(), **GRID)
 
@@ -420,7 +430,8 @@ def test_the_graph_of_a_fold_is_the_graph_of_its_samples():
 
 
 def test_the_interval_of_cross_validation_is_wider_than_that_of_held_out_samples():
-    from steep.nn.head_search import Candidate, choose
+    from steep.nn.candidates import Candidate
+    from steep.nn.head_search import choose
 
     rng = np.random.default_rng(0)
     candidates = [Candidate("original"), Candidate("equal", 1e-2)]
@@ -622,6 +633,18 @@ def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
     assert set(weighted["measure"]) == {"variance" if measure == "neighbors" else measure}
 
 
+@pytest.mark.parametrize("name", ["binary one-logit", "multi-label", "regression", "several outputs", "mlp"])
+def test_measures_that_ask_a_model_go_with_every_task(name):
+    network, data, _, _ = build(name)
+    result = improve(network, data, **GRID, measure=("variance", "misfit"), n_folds=2)
+    assert {"variance", "misfit"} < set(result.candidates["measure"])
+    if name in ("binary one-logit", "mlp"):
+        retrain_head(network, data, measure="border", n_neighbors=1)
+    else:
+        with pytest.raises(InputError, match="measure='border' got numbers as labels"):
+            retrain_head(network, data, measure="border", n_neighbors=1)
+
+
 def test_measures_are_tried_side_by_side():
     result = improve(half_trained(), *parts(450), measure=("variance", "misfit"), **GRID)
     assert len(result.candidates) == 1 + 2 * (1 + 2 * 2 * 2)
@@ -663,5 +686,5 @@ def test_misfit_is_the_error_of_heads_that_have_not_seen_the_sample():
         Samples(features, noisy), task, search_neighbors(features, 1, None), [MEASURES["misfit"]], [1],
         original=original, l2=1e-3,
     )["misfit", 1]  # fmt: skip
-    # A wrong label is foreseen by no head that was fitted without it.
+    # No head that was fitted without it predicts a wrong label.
     assert np.median(found[:30]) > 10 * np.median(found[30:])

@@ -9,18 +9,22 @@ import json
 import os
 import re
 import shlex
-import signal
 import string
 import subprocess
+import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from steep._validation import check_real
+from steep.campaign import _guard
 from steep.exceptions import FunctionError, InputError, InputTypeError
 
 # How much of a failed program's stderr is kept: its end, where the reason usually is.
 _KEPT = 4000
+# Seconds a guard gets to kill what a program left behind and to remove its folder.
+_GRACE = 15.0
 
 
 class command_simulator:  # noqa: N801 - used as a function; a class so that executors can send it
@@ -29,9 +33,9 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
     Parameters
     ----------
     command : str or sequence of str
-        The program and its arguments; ``{name}`` stands for an input. A string is split into
-        arguments *before* the inputs are put in, and no shell is involved: an input is always part
-        of one argument, whatever characters it holds.
+        The program and its arguments; ``{name}`` stands for an input, ``{name:.3f}`` for one in a
+        format of Python's. A string is split into arguments *before* the inputs are put in, and no
+        shell is involved: an input is always part of one argument, whatever characters it holds.
     outputs : {"json", "csv"} or str
         How to read the answer: a JSON object (by name), array or number; the last line of a CSV with
         its header (by name); or a regular expression, one output for each group.
@@ -47,7 +51,10 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
     Notes
     -----
     Each run has a fresh temporary directory of its own, so runs in parallel never share files; a
-    relative path to the program is taken from the directory where the simulator was made.
+    relative path to the program is taken from the directory where the simulator was made. Processes
+    that the program leaves behind end with it, and so does the program when this process ends, even
+    by ``kill -9``; the directory is then removed, too. (On Windows none of this holds: a program over
+    its time is killed, what it started is not.)
 
     Examples
     --------
@@ -55,6 +62,8 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
     >>> double = command_simulator([sys.executable, "-c", "print(2 * {u0})"], outputs=r"(\S+)")
     >>> double(u0=1.5)
     [3.0]
+    >>> print(command_simulator(["echo", "{u0:.2f}"])(u0=0.125))
+    0.12
     """
 
     def __init__(
@@ -64,24 +73,18 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         outputs: str = "json",
         file: str | None = None,
         timeout: float | None = None,
-        env: dict[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
         input: str | None = None,  # noqa: A002 - the name subprocess uses
     ) -> None:
-        if not isinstance(command, str | list | tuple):
-            raise InputTypeError(f"command is a {type(command).__name__}; need a string or a list of strings")
-        parts = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
-        if not parts:
-            raise InputError("command is empty; need a program and its arguments")
-        if os.sep in parts[0]:  # a path; a bare name is looked up in PATH
-            parts[0] = str(Path.cwd() / parts[0])
-        self.parts = parts
-        self.names = sorted({name for part in [*parts, input or ""] for name in _fields(part)})
+        self.parts = _split(command)
+        _check_texts(file=file, input=input)
+        self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
         self.outputs = outputs
         if outputs not in ("json", "csv"):
             _check_pattern(outputs)
         self.file = file
         self.timeout = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
-        self.env = env
+        self.env = None if env is None else _checked_env(env)
         self.input = input
 
     def __call__(self, **inputs: Any) -> Any:
@@ -89,37 +92,10 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         missing = [name for name in self.names if name not in inputs]
         if missing:
             raise InputError(f"command needs inputs {missing}, got {sorted(inputs)}; name them in the bounds")
-        texts = {name: _text(value) for name, value in inputs.items()}
-        arguments = [_fill(part, texts) for part in self.parts]
-        with tempfile.TemporaryDirectory(prefix="steep-") as directory:
-            answer = self._run(arguments, None if self.input is None else _fill(self.input, texts), directory)
-            if self.file is not None:
-                answer = _read(Path(directory, self.file), answer)
-        return self._parse(answer)
-
-    def _run(self, arguments: list[str], text: str | None, directory: str) -> str:
-        try:
-            program = subprocess.Popen(
-                arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                errors="replace", cwd=directory, env=self.env, start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            raise FunctionError(f"{arguments[0]} did not start: {error}; check its path") from error
-        with program:
-            try:
-                stdout, stderr = program.communicate(text or "", timeout=self.timeout)
-            except BaseException as error:
-                _kill_group(program)
-                if isinstance(error, subprocess.TimeoutExpired):
-                    message = f"{arguments[0]} took more than {self.timeout:g} s and was killed"
-                    raise TimeoutError(message) from error
-                raise
-        if program.returncode != 0:
-            shown = shlex.join(arguments)
-            raise FunctionError(
-                f"{shown} ended with code {program.returncode}; its stderr:\n{stderr[-_KEPT:]}"
-            )
-        return stdout
+        arguments = [_fill(part, inputs) for part in self.parts]
+        text = "" if self.input is None else _fill(self.input, inputs)
+        run = _run_unguarded if sys.platform == "win32" else _run_guarded
+        return self._parse(run(arguments, text, self.env, self.timeout, self.file))
 
     def _parse(self, answer: str) -> Any:
         try:
@@ -132,35 +108,179 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
             if found is None:
                 raise ValueError("no match")
             return [float(group) for group in found.groups()]
-        except (ValueError, TypeError, IndexError) as error:
+        except (ValueError, TypeError, IndexError, RecursionError, csv.Error) as error:
             raise FunctionError(
                 f"the answer is not readable as {self.outputs!r} ({error}); it ends with {answer[-200:]!r}"
             ) from error
 
 
-def _kill_group(program: subprocess.Popen[str]) -> None:
-    """Kill a program and what it started: a child left behind would keep its pipes open."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(program.pid, signal.SIGKILL)
+# ---------------------------------------------------------------- running
+
+
+def _run_guarded(
+    arguments: list[str], text: str, env: dict[str, str] | None, timeout: float | None, file: str | None
+) -> str:
+    """Run a program under a guard, which makes and removes its folder; the text of its answer."""
+    wanted = {
+        "arguments": arguments,
+        "env": dict(os.environ) if env is None else env,
+        "scratch": os.environ.get(_guard.SCRATCH),
+        "file": file,
+    }
+    theirs, order = os.pipe()
+    report, ours = os.pipe()
+    with contextlib.ExitStack() as stack:
+        reports = stack.enter_context(open(report, encoding="utf-8"))
+        try:
+            guard = subprocess.Popen(
+                # Isolated and without site: a guard needs nothing but the standard library.
+                [sys.executable, "-I", "-S", _guard.__file__, "program", str(theirs), str(ours)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                pass_fds=(theirs, ours), start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(order)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(ours)
+        stack.callback(_see_off, guard)
+        # Closing this end tells the guard to kill whatever still runs.
+        line = stack.enter_context(open(order, "wb", buffering=0))
+        with contextlib.suppress(BrokenPipeError):  # a guard that is gone has nothing to report
+            line.write(json.dumps(wanted).encode() + b"\n")
+        stdout, stderr = _communicate(guard, arguments, text, timeout)
+        told = json.loads(reports.readline() or '{"error": "its guard was killed"}')
+    if "error" in told:
+        raise FunctionError(f"{arguments[0]} did not start: {told['error']}; check its path")
+    _check_code(arguments, told["code"], stderr)
+    if "missing" in told:
+        raise _no_file(file, told["missing"], stdout)
+    return (stdout[len(stdout) - told["size"] :] if "size" in told else stdout).decode(errors="replace")
+
+
+def _communicate(
+    program: subprocess.Popen[bytes], arguments: list[str], text: str, timeout: float | None
+) -> tuple[bytes, bytes]:
+    try:
+        return program.communicate(text.encode(errors="surrogateescape"), timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        message = f"{arguments[0]} took more than {timeout:g} s and was killed"
+        raise TimeoutError(message) from error
+
+
+def _see_off(guard: subprocess.Popen[bytes]) -> None:
+    """Wait until a guard has cleared up, and let go of its pipes."""
+    try:
+        guard.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        guard.kill()
+        guard.wait(_GRACE)
+    for pipe in (guard.stdin, guard.stdout, guard.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _run_unguarded(
+    arguments: list[str], text: str, env: dict[str, str] | None, timeout: float | None, file: str | None
+) -> str:
+    """The same without a guard, for Windows."""
+    with tempfile.TemporaryDirectory(prefix="steep-", ignore_cleanup_errors=True) as folder:
+        try:
+            program = subprocess.Popen(
+                arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
+                env=env,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            raise FunctionError(f"{arguments[0]} did not start: {error}; check its path") from error
+        with program:
+            try:
+                stdout, stderr = _communicate(program, arguments, text, timeout)
+            except BaseException:
+                program.kill()
+                raise
+        _check_code(arguments, program.returncode, stderr)
+        try:
+            answer = stdout if file is None else Path(folder, file).read_bytes()
+        except OSError as error:
+            raise _no_file(file, error.strerror, stdout) from error
+    return answer.decode(errors="replace")
+
+
+def _check_code(arguments: list[str], code: int, stderr: bytes) -> None:
+    if code != 0:
+        shown = stderr[-_KEPT:].decode(errors="replace")
+        raise FunctionError(f"{shlex.join(arguments)} ended with code {code}; its stderr:\n{shown}")
+
+
+def _no_file(file: str | None, reason: str | None, stdout: bytes) -> FunctionError:
+    shown = stdout[-200:].decode(errors="replace")
+    return FunctionError(f"the program left no file {file!r} ({reason}); its stdout ends with {shown!r}")
+
+
+# ---------------------------------------------------------------- templates
+
+
+def _split(command: Any) -> list[str]:
+    if not isinstance(command, str | list | tuple):
+        raise InputTypeError(f"command is a {type(command).__name__}; need a string or a list of strings")
+    try:
+        parts = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
+    except ValueError as error:
+        raise InputError(
+            f"command {command!r} cannot be split ({error}); close its quotes, or pass a list of strings"
+        ) from error
+    if not parts or not parts[0]:
+        raise InputError("command is empty; need a program and its arguments")
+    if os.sep in parts[0]:  # a path; a bare name is looked up in PATH
+        parts[0] = str(Path.cwd() / parts[0])
+    return parts
 
 
 def _fields(template: str) -> list[str]:
     """Names in ``{}`` of a template; other braces, as in a JSON argument, are doubled by the caller."""
     try:
-        return [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+        fields = [field for field in string.Formatter().parse(template) if field[1] is not None]
     except ValueError as error:
         raise InputError(
             f"command part {template!r} is no template ({error}); write a literal brace twice"
         ) from error
+    for _, name, form, conversion in fields:
+        if not name or any(mark in name for mark in ".[]") or name.isdigit():
+            raise InputError(
+                f"command part {template!r} has the field {{{name}}}; need the plain name of an input in it; write "
+                "a literal brace twice"
+            )
+        if "{" in (form or "") or conversion not in (None, "r", "s", "a"):
+            raise InputError(
+                f"command part {template!r} formats {name!r} by another field or an unknown conversion; write the "
+                "format out, as {" + str(name) + ":.3f}"
+            )
+    return [str(name) for _, name, _, _ in fields]
 
 
-def _fill(template: str, texts: dict[str, str]) -> str:
+def _fill(template: str, inputs: Mapping[str, Any]) -> str:
     """Put the inputs in; only plain names are looked up, never attributes or items."""
-    filled = [
-        literal + ("" if name is None else texts[name])
-        for literal, name, _, _ in string.Formatter().parse(template)
-    ]
+    filled = []
+    for literal, name, form, conversion in string.Formatter().parse(template):
+        filled.append(literal)
+        if name is not None:
+            filled.append(_formatted(name, inputs[name], form or "", conversion))
     return "".join(filled)
+
+
+def _formatted(name: str, value: Any, form: str, conversion: str | None) -> str:
+    if conversion is not None:
+        value = str(value) if conversion == "s" else repr(value) if conversion == "r" else ascii(value)
+    if not form:
+        return _text(value)
+    # Only plain values have formats: an object's own __format__ is not asked.
+    plain = value if isinstance(value, int | float | str) else str(value)
+    try:
+        return format(plain, form)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"input {name!r} is {value!r}, which has no format {form!r} ({error})") from error
 
 
 def _text(value: Any) -> str:
@@ -168,13 +288,21 @@ def _text(value: Any) -> str:
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
-def _read(path: Path, stdout: str) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError as error:
-        raise FunctionError(
-            f"the program left no file {path.name!r} ({error.strerror}); its stdout ends with {stdout[-200:]!r}"
-        ) from error
+# ---------------------------------------------------------------- arguments
+
+
+def _check_texts(**texts: Any) -> None:
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise InputTypeError(f"{name} is a {type(text).__name__}; need a string")
+
+
+def _checked_env(env: Any) -> dict[str, str]:
+    if not isinstance(env, Mapping) or not all(
+        isinstance(text, str) for entry in env.items() for text in entry
+    ):
+        raise InputTypeError(f"env is {env!r}; need a mapping of strings to strings")
+    return dict(env)
 
 
 def _check_pattern(pattern: str) -> None:

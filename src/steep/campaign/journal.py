@@ -1,20 +1,26 @@
 """The journal of a campaign: one SQLite file in which every ask and every result is a transaction.
 
-    meta       key → JSON: the domain, the outputs, the seed, the number of plans drawn so far
+    meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans so far
     owners     processes that hold runs in flight
     runs       one row a point: x, y as float64 bytes; state pending → done | failed
     failures   one row an attempt that went wrong, with its traceback
 
 A run counts once its transaction is committed: write-ahead log, ``synchronous=FULL``, so neither a
-killed process nor a power cut takes back what was told. Nothing is ever unpickled.
+killed process nor a power cut takes back what was told. Nothing is ever unpickled. All SQL of the
+package is in this file.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sqlite3
+import struct
+import threading
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +28,9 @@ from typing import Any
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.exceptions import StorageError
+from steep.campaign.simulate import Failure
+from steep.domain import Box
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 
 # Script n brings a file from version n to n + 1. Never edit one that was released: add another.
 MIGRATIONS = [
@@ -43,128 +51,309 @@ MIGRATIONS = [
     """,
 ]
 VERSION = len(MIGRATIONS)
+TABLES = {"meta", "owners", "runs", "failures"}
 
-# Seconds to wait for another process that is writing.
+# What is said to a journal while a campaign runs. None of these may read all runs: a test asks SQLite.
+FREQUENT = {
+    "count": "SELECT COUNT(*) FROM runs WHERE state = ?",
+    "told": "SELECT x, y, told_order FROM runs WHERE told_order > ? ORDER BY told_order",
+    "points": "SELECT x FROM runs WHERE state = ? ORDER BY id",
+    "at": "SELECT id, y FROM runs WHERE x = ? ORDER BY state = 'done', id",
+    "pending at": "SELECT id FROM runs WHERE x = ? AND state = 'pending' ORDER BY id",
+    "others pending": "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? LIMIT 1",
+    "pending": "SELECT id, x, owner FROM runs WHERE state = 'pending' ORDER BY id",
+    "take": "UPDATE runs SET owner = ? WHERE id = ?",
+    "release": "UPDATE runs SET owner = NULL WHERE id = ? AND state = 'pending'",
+    "finish": "UPDATE runs SET y = ?, state = 'done', owner = NULL, told = ?, told_order = "
+    "(SELECT COALESCE(MAX(told_order), 0) + 1 FROM runs) WHERE id = ? AND state != 'done'",
+    "attempt": "UPDATE runs SET attempts = attempts + 1 WHERE id = ?",
+    "attempts": "SELECT attempts FROM runs WHERE id = ?",
+    "give up": "UPDATE runs SET state = 'failed', owner = NULL WHERE id = ? AND state = 'pending'",
+}
+_ADD = "INSERT INTO runs (x, state, origin, owner, asked) VALUES (?, 'pending', ?, ?, ?)"
+_ADD_FAILURE = "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)"
+_ALL_RUNS = "SELECT x, y, state, origin, asked, told, id FROM runs ORDER BY id"
+_ALL_FAILURES = (
+    "SELECT r.x, r.id, r.state, f.at, f.kind, f.message, f.traceback FROM failures f "
+    "JOIN runs r ON r.id = f.run ORDER BY f.id"
+)
+
+# Seconds to wait for another process that is writing, and between two tries. SQLite's own waiting cannot
+# be interrupted, so it is kept short and repeated here, where Ctrl-C is heard.
 _PATIENCE = 60.0
+_SHORT = 0.2
 
 
 class Journal:
-    """An open journal file; each public write is one transaction."""
+    """An open journal file. Writes are made inside :meth:`transaction`."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
+    def __init__(self, storage: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = _checked_path(storage)
+        self._thread = threading.get_ident()
+        self.is_closed = False
+        if not create and self.path != ":memory:" and not os.path.exists(self.path):
+            raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
+        _refuse_newer(self.path)
         with self._explained():
-            self._db = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+            self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
+        try:
+            with self._explained():
+                self._check_ours()
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")
             self._migrate()
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Close the file; it can be opened again at any time."""
-        self._db.close()
+        with self._explained():
+            self._db.close()
+        self.is_closed = True
+
+    # ---------------------------------------------------------------- errors and transactions
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
+        """Errors of SQLite in one line that says what to do."""
+        if threading.get_ident() != self._thread:
+            raise CampaignError(
+                f"the campaign of {self.path!r} was opened in another thread; open it again in this one: several may "
+                "share a file"
+            )
         try:
             yield
-        except sqlite3.Error as error:
+        except sqlite3.ProgrammingError as error:
+            raise CampaignError(
+                f"the campaign of {self.path!r} is closed ({error}); open it again"
+            ) from error
+        except UnicodeDecodeError as error:
+            raise self.damaged(f"its schema is unreadable ({error})") from error
+        except (sqlite3.Error, sqlite3.Warning) as error:
             raise StorageError(
                 f"storage {self.path!r}: {error}; need a writable SQLite file with room on its disk; nothing "
-                "committed so far is lost: mend it and make the same call again"
+                "committed so far is lost: fix it and repeat the call"
             ) from error
 
+    def damaged(self, what: str) -> StorageError:
+        """The error for content that no campaign has written."""
+        return StorageError(f"storage {self.path!r} is damaged: {what}; restore the file from a copy")
+
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[None]:
         """All or nothing: the write lock is taken at once, so that what is read stays true."""
         with self._explained():
-            self._db.execute("BEGIN IMMEDIATE")
             try:
-                yield self._db
+                self._begin()
+                yield
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Answer of a query that only reads."""
-        with self._explained():
-            return self._db.execute(query, values).fetchall()
+    def _begin(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > deadline:
+                    raise
 
-    def _migrate(self) -> None:
+    def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._explained():
+            return self._db.execute(statement, values).fetchall()
+
+    # ---------------------------------------------------------------- the schema
+
+    def _check_ours(self) -> None:
+        """Refuse a database of something else before anything is written."""
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
+            raise _newer(self.path, version)
+        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables and (version < 1 or not tables >= TABLES):
             raise StorageError(
-                f"storage {self.path!r} has schema version {version}, this steep reads up to {VERSION}; "
-                "it is left untouched: upgrade steep or use another file"
+                f"storage {self.path!r} is a database of something else, with tables {sorted(map(str, tables))[:5]}; "
+                "it is left untouched: use another file"
             )
-        if version == VERSION:
+
+    def _migrate(self) -> None:
+        if self._rows("PRAGMA user_version")[0][0] == VERSION:
             return
-        with self.transaction() as db:
+        with self.transaction():
             # Another process may have migrated while this one waited for the lock.
-            (version,) = db.execute("PRAGMA user_version").fetchone()
+            self._check_ours()
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
             for number in range(version, VERSION):
                 for statement in MIGRATIONS[number].split(";"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {number + 1:d}")
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {number + 1:d}")
+
+    # ---------------------------------------------------------------- meta
 
     def meta(self) -> dict[str, Any]:
         """Everything in the meta table, decoded."""
-        return {key: json.loads(value) for key, value in self.rows("SELECT key, value FROM meta")}
+        rows = self._rows("SELECT key, value FROM meta")
+        try:
+            return {key: json.loads(value) for key, value in rows}
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self.damaged(f"its meta table is unreadable ({error})") from error
 
-    def set_meta(self, db: sqlite3.Connection, key: str, value: Any) -> None:
+    def set_meta(self, key: str, value: Any) -> None:
         """Write one entry inside a transaction."""
-        db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+        self._rows("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
+
+    def outputs(self) -> tuple[str, ...] | None:
+        """Names of the outputs, once they are known."""
+        names = self.meta().get("outputs")
+        if names is None:
+            return None
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise self.damaged(f"its outputs are {names!r}")
+        return tuple(names)
 
     def next_plan(self) -> int:
         """Take the next number of a plan: no two plans, in any process, share one."""
-        with self.transaction() as db:
-            plan = int(self.meta()["plans"])
-            self.set_meta(db, "plans", plan + 1)
+        with self.transaction():
+            plan = self.meta().get("plans")
+            if not isinstance(plan, int):
+                raise self.damaged(f"its number of plans is {plan!r}")
+            self.set_meta("plans", plan + 1)
         return plan
 
-    def register(self, owner: str, pid: int, started: str) -> None:
-        """Announce a process, so that others leave its runs in flight alone."""
-        with self.transaction() as db:
-            db.execute("INSERT INTO owners VALUES (?, ?, ?)", (owner, pid, started))
+    # ---------------------------------------------------------------- owners
+
+    def register(self, owner: str) -> None:
+        """Announce an open campaign of this process, so that others leave its runs in flight alone."""
+        pid = os.getpid()
+        with self.transaction():
+            self._rows("INSERT INTO owners VALUES (?, ?, ?)", (owner, pid, process_start(pid)))
 
     def unregister(self, owner: str) -> None:
-        """Take a process off the list: its runs in flight are free to be asked again."""
-        with self.transaction() as db:
-            db.execute("DELETE FROM owners WHERE id = ?", (owner,))
+        """Take a campaign off the list: its runs in flight are free to be asked again."""
+        with self.transaction():
+            self._rows("DELETE FROM owners WHERE id = ?", (owner,))
 
-    def add(self, db: sqlite3.Connection, X: FloatArray, *, origin: str, owner: str) -> list[int]:
+    def take_over(self, n: int, owner: str) -> list[tuple[int, bytes]]:
+        """Make up to ``n`` pending runs whose process is gone those of ``owner``: numbers and points."""
+        if n <= 0 or not self._rows(FREQUENT["others pending"], (owner,)):
+            return []
+        with self.transaction():
+            known = self._rows("SELECT id, pid, started FROM owners")
+            alive = {name for name, pid, started in known if is_alive(name, pid, started)}
+            rows = self._rows(FREQUENT["pending"])
+            free = [(number, x) for number, x, holder in rows if holder not in alive][:n]
+            for number, _ in free:
+                self.take(number, owner)
+        return free
+
+    def take(self, number: int, owner: str) -> None:
+        """Make a run that of ``owner`` inside a transaction."""
+        self._rows(FREQUENT["take"], (owner, number))
+
+    # ---------------------------------------------------------------- runs
+
+    def add(self, X: FloatArray, *, origin: str, owner: str) -> list[int]:
         """Insert pending runs inside a transaction and return their numbers."""
         now, numbers = time.time(), []
-        for x in X:
-            row = (encode(x), origin, owner, now)
-            cursor = db.execute(
-                "INSERT INTO runs (x, state, origin, owner, asked) VALUES (?, 'pending', ?, ?, ?)", row
-            )
-            numbers.append(int(cursor.lastrowid or 0))
+        with self._explained():
+            for x in X:
+                cursor = self._db.execute(_ADD, (encode(x), origin, owner, now))
+                numbers.append(int(cursor.lastrowid or 0))
         return numbers
 
-    def finish(self, db: sqlite3.Connection, number: int, y: FloatArray) -> None:
+    def finish(self, number: int, y: FloatArray) -> None:
         """Give a run its result inside a transaction."""
-        db.execute(
-            "UPDATE runs SET y = ?, state = 'done', owner = NULL, told = ?, "
-            "told_order = (SELECT COALESCE(MAX(told_order), 0) + 1 FROM runs) WHERE id = ?",
-            (encode(y), time.time(), number),
-        )
+        self._rows(FREQUENT["finish"], (encode(y), time.time(), number))
 
-    def fail(
-        self, db: sqlite3.Connection, number: int, report: tuple[str, str, str], *, retries: int
-    ) -> bool:
+    def fail(self, number: int, failure: Failure, *, retries: int) -> bool:
         """Record a failed attempt inside a transaction; True when the run may be tried again."""
-        db.execute(
-            "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)",
-            (number, time.time(), *report),
-        )
-        db.execute("UPDATE runs SET attempts = attempts + 1 WHERE id = ?", (number,))
-        (attempts,) = db.execute("SELECT attempts FROM runs WHERE id = ?", (number,)).fetchone()
-        if attempts > retries:
-            db.execute("UPDATE runs SET state = 'failed', owner = NULL WHERE id = ?", (number,))
-        return bool(attempts <= retries)
+        self._rows(_ADD_FAILURE, (number, time.time(), *(_storable(text) for text in failure)))
+        self._rows(FREQUENT["attempt"], (number,))
+        again = bool(self._rows(FREQUENT["attempts"], (number,))[0][0] <= retries)
+        if not again:
+            self._rows(FREQUENT["give up"], (number,))
+        return again
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Let go of pending runs inside a transaction: whoever asks next gets them."""
+        with self._explained():
+            self._db.executemany(FREQUENT["release"], [(number,) for number in numbers])
+
+    def at(self, x: FloatArray) -> tuple[int, bytes | None] | None:
+        """Number and result of the run at a point, one without a result first."""
+        rows = self._rows(FREQUENT["at"], (encode(x),))
+        return rows[0] if rows else None
+
+    def pending_at(self, x: FloatArray) -> int | None:
+        """Number of a pending run at a point."""
+        rows = self._rows(FREQUENT["pending at"], (encode(x),))
+        return rows[0][0] if rows else None
+
+    def count(self, state: str) -> int:
+        """Number of runs in a state."""
+        return int(self._rows(FREQUENT["count"], (state,))[0][0])
+
+    def count_asked(self, origin: str | None = None) -> int:
+        """Runs of an origin; of any but foreign ones, which no budget pays for, when none is named."""
+        if origin is None:
+            return int(self._rows("SELECT COUNT(*) FROM runs WHERE origin != 'foreign'")[0][0])
+        return int(self._rows("SELECT COUNT(*) FROM runs WHERE origin = ?", (origin,))[0][0])
+
+    def points(self, state: str, width: int) -> FloatArray:
+        """Points of all runs in a state, in the order they were asked."""
+        return self.numbers([x for (x,) in self._rows(FREQUENT["points"], (state,))], width)
+
+    def told_after(self, order: int) -> list[tuple[bytes, bytes, int]]:
+        """Points, results and places of what was told after place ``order``."""
+        return self._rows(FREQUENT["told"], (order,))
+
+    def all_runs(self) -> list[tuple[Any, ...]]:
+        """x, y, state, origin, asked, told, number of every run."""
+        return self._rows(_ALL_RUNS)
+
+    def all_failures(self) -> list[tuple[Any, ...]]:
+        """x, run, state, at, kind, message, traceback of every failed attempt."""
+        return self._rows(_ALL_FAILURES)
+
+    def numbers(self, blobs: Sequence[Any], width: int) -> FloatArray:
+        """Rows of ``width`` numbers from their bytes."""
+        for blob in blobs:
+            if not isinstance(blob, bytes) or len(blob) != 8 * width:
+                size = len(blob) if isinstance(blob, bytes) else type(blob).__name__
+                raise self.damaged(f"a run has {size} bytes where {8 * width} are needed")
+        values = np.frombuffer(b"".join(blobs), dtype="<f8").reshape(len(blobs), width).astype(np.float64)
+        if not np.isfinite(values).all():
+            raise self.damaged("a run has numbers that are not finite")
+        return values
+
+
+class Results:
+    """Results inside S in the order they were told; each call reads only what is new."""
+
+    def __init__(self, journal: Journal, box: Box) -> None:
+        self.journal, self.box = journal, box
+        self._X: FloatArray = np.empty((0, box.n_features))
+        self._y: FloatArray = np.empty((0, 0))
+        self._inside = np.empty(0, dtype=bool)
+        self._read = 0
+
+    def told(self) -> tuple[FloatArray, FloatArray]:
+        """Points ``(n, n_features)`` and labels ``(n, n_outputs)``."""
+        rows = self.journal.told_after(self._read)
+        if rows:
+            X = self.journal.numbers([row[0] for row in rows], self.box.n_features)
+            y = self.journal.numbers([row[1] for row in rows], len(self.journal.outputs() or ()))
+            inside = self.box.contains(X)
+            self._X, self._y = np.vstack([self._X, X]), np.vstack([self._y, y]) if self._read else y
+            self._inside = np.concatenate([self._inside, inside])
+            self._read = rows[-1][2]
+        return self._X[self._inside], self._y[self._inside]
 
 
 def encode(values: FloatArray) -> bytes:
@@ -173,6 +362,99 @@ def encode(values: FloatArray) -> bytes:
     return (np.asarray(values, dtype="<f8") + 0.0).tobytes()
 
 
-def decode(blobs: list[bytes], width: int) -> FloatArray:
-    """Rows of numbers from their bytes."""
-    return np.frombuffer(b"".join(blobs), dtype="<f8").reshape(len(blobs), width).astype(np.float64)
+def _storable(text: str) -> str:
+    """Text as SQLite takes it: half a surrogate pair, as in undecodable file names, is spelled out."""
+    return str(text).encode(errors="backslashreplace").decode()
+
+
+def _checked_path(storage: Any) -> str:
+    try:
+        path = os.fspath(storage)
+    except TypeError:
+        path = None
+    if not isinstance(path, str):
+        raise InputTypeError(
+            f"storage is {storage!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
+        )
+    if not path.strip() or "\0" in path:
+        raise InputError(
+            f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
+        )
+    return path
+
+
+def _refuse_newer(path: str) -> None:
+    """Refuse a newer schema by the file's first bytes: opening it may already change it."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+    except OSError:
+        return  # no such file yet, or SQLite says why not
+    if head.startswith(b"SQLite format 3\0") and len(head) == 64:
+        (version,) = struct.unpack(">i", head[60:])
+        if version > VERSION:
+            raise _newer(path, version)
+
+
+def _newer(path: str, version: int) -> StorageError:
+    return StorageError(
+        f"storage {path!r} has schema version {version}, this steep reads up to {VERSION}; it is left untouched: "
+        "upgrade steep or use another file"
+    )
+
+
+# ---------------------------------------------------------------- which campaigns are open
+
+# A write-ahead log needs one machine, so a process number and its start time say all there is to know.
+_open_here: set[str] = set()
+
+
+def new_owner() -> str:
+    """A name for one open campaign of this process."""
+    owner = uuid.uuid4().hex
+    _open_here.add(owner)
+    return owner
+
+
+def forget_owner(owner: str) -> None:
+    """Note that a campaign of this process was closed."""
+    _open_here.discard(owner)
+
+
+def process_start(pid: int) -> str:
+    """When a process started, as the system tells it; empty where it does not, or when it ended."""
+    try:
+        # The second field, the command in parentheses, may hold blanks: state and start come after it.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def is_alive(owner: str, pid: int, started: str) -> bool:
+    """Whether the campaign that registered so is still open."""
+    if pid == os.getpid() and started == process_start(pid):
+        return owner in _open_here
+    if started:
+        return process_start(pid) == started
+    return _exists(pid)
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is such a process, where /proc does not tell (macOS, Windows)."""
+    if os.name == "nt":  # os.kill(pid, 0) would send Ctrl-C there
+        kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
+        handle = kernel.OpenProcess(0x1000, False, pid)
+        if not handle:
+            return False
+        code = ctypes.c_ulong()
+        kernel.GetExitCodeProcess(handle, ctypes.byref(code))
+        kernel.CloseHandle(handle)
+        return code.value == 259  # still active
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

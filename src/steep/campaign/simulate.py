@@ -1,51 +1,106 @@
-"""One run of a simulator, in whatever process it happens: the answer is always plain data."""
+"""One run of a simulator, in whatever process it happens: the answer is always plain data.
+
+Only the standard library is imported here, since worker processes load this file without steep.
+"""
 
 from __future__ import annotations
 
+import json
+import struct
 import traceback
+from array import array
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
-
-import numpy as np
-
-from steep._validation import FloatArray
-from steep.exceptions import InputError
+from typing import Any, Literal, NamedTuple
 
 Style = Literal["keywords", "array", "mapping"]
-# kind, message, traceback
-Report = tuple[str, str, str]
 
 
-def simulate(function: Callable[..., Any], style: Style, inputs: Any) -> tuple[Any, Report | None]:
-    """Call the simulator; an exception becomes a report, since not every exception can travel."""
+class Failure(NamedTuple):
+    """Why a run gave no result."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+
+class Answer(NamedTuple):
+    """Outputs of a run, with their names when it gave some; or its failure."""
+
+    values: list[float]
+    names: tuple[str, ...] | None = None
+    failure: Failure | None = None
+
+
+def simulate(
+    function: Callable[..., Any], style: Style, inputs: Any, *, catch: type[BaseException] = Exception
+) -> Answer:
+    """Call the simulator; an exception becomes a failure, since not every exception can travel.
+
+    Examples
+    --------
+    >>> simulate(lambda a: {"double": 2 * a}, "keywords", {"a": 1.5})
+    Answer(values=[3.0], names=('double',), failure=None)
+    >>> simulate(lambda a: 1 / a, "keywords", {"a": 0}).failure.message
+    'ZeroDivisionError: division by zero'
+    """
     try:
-        value = function(**inputs) if style == "keywords" else function(inputs)
-        return _plain(value), None
-    except Exception as error:  # a failing run is data: it is recorded by the caller, with all of this
+        if style == "array":
+            import numpy as np
+
+            # An array of the run's own: what the function does to it stays there.
+            return _plain(function(np.array(inputs, dtype=np.float64)))
+        return _plain(function(**inputs) if style == "keywords" else function(dict(inputs)))
+    except catch as error:  # a failing run is data: it is recorded by the campaign, with all of this
         kind = "timeout" if isinstance(error, TimeoutError) else "exception"
-        return None, (kind, f"{type(error).__name__}: {error}", traceback.format_exc())
+        return Answer([], None, Failure(kind, describe(error), _trace(error)))
 
 
-def _plain(value: Any) -> Any:
+def describe(error: BaseException) -> str:
+    """Name and message of an error, even of one that cannot be printed."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as worse:
+        return f"{type(error).__name__} (its message raises {type(worse).__name__})"
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error))
+    except Exception as worse:
+        return f"no traceback: formatting it raises {type(worse).__name__}"
+
+
+def _plain(value: Any) -> Answer:
     if isinstance(value, Mapping):
-        return {str(name): float(entry) for name, entry in value.items()}
-    return np.asarray(value, dtype=np.float64)
+        return Answer([float(entry) for entry in value.values()], tuple(str(name) for name in value))
+    if isinstance(value, int | float):
+        return Answer([float(value)])
+    import numpy as np
+
+    return Answer(np.asarray(value, dtype=np.float64).reshape(-1).tolist())
 
 
-def outputs_of(value: Any, names: tuple[str, ...] | None) -> tuple[FloatArray, tuple[str, ...]]:
-    """A run's answer as a vector in the order of ``names``, which the first answer decides if open."""
-    if isinstance(value, Mapping):
-        names = names or tuple(value)
-        if set(value) != set(names):
-            raise InputError(
-                f"outputs are {sorted(value)}, need {sorted(names)}; return every one by its name"
-            )
-        vector = np.array([value[name] for name in names])
-    else:
-        vector = np.asarray(value, dtype=np.float64).reshape(-1)
-        names = names or tuple(f"y{i}" for i in range(len(vector)))
-        if len(vector) != len(names):
-            raise InputError(
-                f"output has {len(vector)} values, need {len(names)} ({', '.join(names)}) as in every other run"
-            )
-    return vector, names
+# An answer as bytes: the length of a JSON head, the head, the outputs as doubles.
+_LENGTH = struct.Struct(">Q")
+
+
+def pack(answer: Answer) -> bytes:
+    """An answer as bytes that hold nothing but text and numbers."""
+    head = json.dumps([answer.names, answer.failure]).encode()
+    return _LENGTH.pack(len(head)) + head + array("d", answer.values).tobytes()
+
+
+def unpack(body: bytes) -> Answer:
+    """Undo :func:`pack`.
+
+    Examples
+    --------
+    >>> unpack(pack(Answer([1.0], ("a",)))) == Answer([1.0], ("a",))
+    True
+    """
+    (size,) = _LENGTH.unpack_from(body)
+    names, failure = json.loads(body[_LENGTH.size : _LENGTH.size + size])
+    values = array("d", body[_LENGTH.size + size :]).tolist()
+    return Answer(
+        values, None if names is None else tuple(names), None if failure is None else Failure(*failure)
+    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score, train_test_split
@@ -22,6 +23,14 @@ from steep.sampling import design
 from steep.weighting import VarianceWeighted, sample_weights
 
 Print = Callable[[str], object]
+
+
+def demo_command(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """Run each job once and write its picture."""
+    run_demo(output)
 
 
 def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
@@ -60,9 +69,9 @@ def _demo_design(folder: Path, say: Print) -> Path:
 
 
 def _demo_weights(folder: Path, say: Print) -> Path:
-    say("2. weigh: breast cancer data, logistic regression, 5-fold cross-validation repeated 4 times")
+    say("2. weigh: breast cancer data, logistic regression, 5-fold cross-validation repeated twice")
     X, y = load_breast_cancer(return_X_y=True)
-    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=0)
+    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
     scores = {}
     for ratio in (1, 5, 40):
         model = make_pipeline(StandardScaler(), VarianceWeighted(LogisticRegression(), weight_ratio=ratio))
@@ -91,14 +100,14 @@ def _demo_improve(say: Print) -> None:
         say(f"   skipped: {error}")
         return
     X, y = load_digits(return_X_y=True)
-    parts = train_test_split(X.astype(np.float32) / 16, y, test_size=600, random_state=0)
+    parts = train_test_split(X.astype(np.float32) / 16, y, train_size=800, test_size=600, random_state=0)
     network = nn.train_ensemble(
         parts[0],
         parts[2],
         layers=(64,),
         loss="cross_entropy",
         n_members=1,
-        epochs=300,
+        epochs=200,
         learning_rate=0.01,
         random_state=0,
     ).network(0)

@@ -140,8 +140,21 @@ class FiniteDifferences:
 
     def _nodes(self, centres: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
         """Every node of every centre, node by node."""
-        nodes: FloatArray = (centres[None] + offsets[:, None, :] * step).reshape(-1, centres.shape[1])
-        return nodes if self.box is None else _clip_rounding(nodes, self.box)
+        nodes: FloatArray = (offsets * step)[:, None, :] + centres
+        if self.box is not None:
+            # Nodes of points inside leave the box by rounding alone: they are brought back.
+            inside = self._in_box(centres)[:, None]
+            np.clip(nodes, self.box.lower, self.box.upper, out=nodes, where=inside)
+        return nodes.reshape(-1, centres.shape[1])
+
+    def _in_box(self, points: FloatArray) -> npt.NDArray[np.bool_]:
+        """Tell which points lie between the bounds, whatever the constraint says."""
+        if self.box is None:
+            return np.ones(len(points), dtype=bool)
+        inside: npt.NDArray[np.bool_] = np.all(
+            (points >= self.box.lower) & (points <= self.box.upper), axis=1
+        )
+        return inside
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
         """Where the stencils stand: at the points, or near by where they stay inside the domain."""
@@ -149,13 +162,12 @@ class FiniteDifferences:
             return points
         reach = np.abs(offsets).max(axis=0) * step
         within = (self.box.lower + reach, self.box.upper - reach)
-        # Only points of the domain are moved: where a caller's point lies outside, so must its nodes.
-        movable = self.box.contains(points)
-        centres: FloatArray = np.where(movable[:, None], np.clip(points, *within), points)
+        # Only points inside are moved: where a caller's point lies outside, so must its nodes.
+        centres: FloatArray = np.where(self._in_box(points)[:, None], np.clip(points, *within), points)
         if self.box.constraint is None:
             return centres
         generator = np.random.default_rng(0)
-        left = np.flatnonzero(movable)
+        left = np.flatnonzero(self.box.contains(points))
         for attempt in range(_TRIES):
             left = left[~self._stand_inside(centres[left], offsets, step)]
             if not len(left):
@@ -207,12 +219,6 @@ def _check_multi_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.
             f"at most {_MOST_TERMS}; lower order, pass derivatives or use perturbation_variance"
         )
     return k.astype(np.int64)
-
-
-def _clip_rounding(points: FloatArray, box: Box) -> FloatArray:
-    """Bring back nodes that rounding alone put outside."""
-    clipped = np.clip(points, box.lower, box.upper)
-    return np.where(np.abs(points - clipped) <= 1e-12 * box.width, clipped, points)
 
 
 def _central_stencil(order: int) -> dict[int, float]:

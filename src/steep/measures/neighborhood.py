@@ -160,7 +160,7 @@ class FunctionAround:
 
 def check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> IntArray:
     """Return the first ``n_neighbors`` columns of a graph that fits the data and is wide enough."""
-    indices = np.asarray(neighbors[1] if isinstance(neighbors, tuple) else neighbors)
+    indices = np.asarray(neighbors[1] if isinstance(neighbors, tuple) and len(neighbors) > 1 else neighbors)
     if indices.dtype.kind not in "iu":
         raise InputTypeError(
             f"neighbors has dtype {indices.dtype}; need the integer indices that neighbor_graph returns second"

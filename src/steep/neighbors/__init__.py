@@ -1,6 +1,5 @@
 """The k-nearest-neighbour graph of a data set with itself; importing it compiles and loads nothing."""
 
-from steep.neighbors.graph import neighbor_graph, refined_graph
-from steep.neighbors.info import GraphInfo
+from steep.neighbors.graph import GraphInfo, neighbor_graph, refined_graph
 
 __all__ = ["GraphInfo", "neighbor_graph", "refined_graph"]

@@ -5,60 +5,74 @@ from __future__ import annotations
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
+from steep.neighbors.distances import SLACK, as_float32, best_of, certain_scores, lengths_between
+from steep.neighbors.frame import Frame, half_norms, row_lengths
 
 BLOCK = 128  # rows at a time: what is computed stays in the cache and its memory is used again
+NUMBERS = 2**20  # differences held at once
 
 
-def join_brute(X: FloatArray, n_others: int) -> tuple[FloatArray, IntArray]:
+def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray]:
     """Return distances (float32) and indices (int32) of the ``n_others`` nearest others of each point."""
-    points = X - X.mean(axis=0, dtype=np.float64)
-    n_points = len(points)
-    norms = np.einsum("ij,ij->i", points, points)
-    distances, indices = np.empty((n_points, n_others), np.float32), np.empty((n_points, n_others), np.int32)
+    n_points, n_features = X.shape
+    points = frame.place(X)
+    half, turned = half_norms(points), -points.T
+    width = min(n_others + SLACK, n_points - 1)
+    distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
+    certain = np.full(n_points, np.inf)
     for first in range(0, n_points, BLOCK):
         rows = np.arange(first, min(first + BLOCK, n_points))
-        squared = points[rows] @ (-2.0 * points.T)
-        squared += norms
-        squared[rows - first, rows] = np.inf
-        distances[rows], indices[rows] = _best(points, norms, rows, squared, n_others)
-    return distances, indices
+        scores = points[rows] @ turned
+        scores += half
+        scores[rows - first, rows] = np.inf
+        short = _shortlist(scores, width)
+        distances[rows], indices[rows] = best_of(lengths_of_pairs(X, rows, short), short, n_others)
+        if width < n_points - 1:
+            certain[rows] = np.take_along_axis(scores, short, axis=1).max(axis=1) + half[rows]
+    if width < n_points - 1:
+        certain = certain_scores(certain, row_lengths(points), n_features, 53)
+        certain[frame.is_far(X)] = -np.inf
+        with np.errstate(over="ignore", under="ignore"):
+            reached = 0.5 * np.square(distances[:, -1] * frame.unit) * (1 + 1e-6)
+        unsure, equal = ~(reached < certain), distances[:, -1] == 0
+        indices[unsure & equal] = first_equals(X, np.flatnonzero(unsure & equal), n_others)
+        for q in np.flatnonzero(unsure & ~equal):
+            distances[q], indices[q] = compare_all(X, int(q), n_others)
+    return as_float32(distances), indices
 
 
-def _best(
-    points: FloatArray, norms: FloatArray, rows: IntArray, squared: FloatArray, n_others: int
-) -> tuple[FloatArray, IntArray]:
-    """Return the nearest others of ``rows``, whose squared distances less their own norm are ``squared``.
-
-    Products shortlist, differences decide: equal points are exactly 0 apart and ties are seen as ties.
-    """
-    width = min(n_others + 4, len(points) - 1)
-    short = _shortlist(squared, width)
-    distances = _distances(points, rows, short)
-    order = np.argsort(distances, axis=1, kind="stable")[:, :n_others]
-    indices = np.take_along_axis(short, order, axis=1)
-    distances = np.take_along_axis(distances, order, axis=1)
-    if width < len(points) - 1:
-        edge = np.take_along_axis(squared, short, axis=1).max(axis=1) + norms[rows]
-        last = distances[:, -1].astype(np.float64)
-        for i in np.flatnonzero(edge - 1e-12 * norms.max() <= last * last * (1 + 1e-6)):
-            # The last may be tied with one not shortlisted: compare with all.
-            everyone = np.delete(np.arange(len(points)), rows[i])
-            found = _distances(points, rows[i : i + 1], everyone[None])[0]
-            best = np.argsort(found, kind="stable")[:n_others]
-            distances[i], indices[i] = found[best], everyone[best]
-    return distances, indices
+def first_equals(X: FloatArray, rows: IntArray, n_others: int) -> IntArray:
+    """Return the first ``n_others`` rows equal to each of ``rows``, which have at least so many."""
+    found = np.empty((len(rows), n_others), np.int32)
+    if not len(rows):
+        return found
+    group = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
+    by_group = np.argsort(group, kind="stable")
+    start = np.searchsorted(group[by_group], group[rows])
+    first = by_group[start[:, None] + np.arange(n_others + 1)]
+    others = first != rows[:, None]
+    others[others.all(axis=1), -1] = False  # the row itself comes later: one too many
+    return np.asarray(first[others].reshape(found.shape), dtype=np.int32)
 
 
-def _shortlist(squared: FloatArray, width: int) -> IntArray:
+def compare_all(X: FloatArray, q: int, n_others: int) -> tuple[FloatArray, IntArray]:
+    """Return the nearest others of one point, by its distances to all."""
+    everyone = np.delete(np.arange(len(X), dtype=np.int32), q)
+    distances, indices = best_of(lengths_of_pairs(X, np.array([q]), everyone[None]), everyone[None], n_others)
+    return distances[0], indices[0]
+
+
+def _shortlist(scores: FloatArray, width: int) -> IntArray:
     """Return the columns of the ``width`` least values of each row, ascending."""
-    least = squared <= np.partition(squared, width - 1, axis=1)[:, width - 1 : width]
-    columns = np.flatnonzero(least) % squared.shape[1]
-    if len(columns) == width * len(squared):  # no ties: half the time of sorting out which is where
+    least = scores <= np.partition(scores, width - 1, axis=1)[:, width - 1 : width]
+    columns = np.flatnonzero(least) % scores.shape[1]
+    if len(columns) == width * len(scores):  # no ties: half the time of sorting out which is where
         return np.asarray(columns.reshape(-1, width))
-    return np.sort(np.argpartition(squared, width - 1, axis=1)[:, :width], axis=1)
+    return np.sort(np.argpartition(scores, width - 1, axis=1)[:, :width], axis=1)
 
 
-def _distances(points: FloatArray, rows: IntArray, others: IntArray) -> FloatArray:
-    steps = points[others]
-    steps -= points[rows][:, None, :]
-    return np.asarray(np.sqrt(np.einsum("ijk,ijk->ij", steps, steps)), dtype=np.float32)
+def lengths_of_pairs(X: FloatArray, rows: IntArray, others: IntArray) -> FloatArray:
+    """Return the distances of some ``rows`` to ``others`` of each, of the data as given."""
+    step = max(1, NUMBERS // (others.shape[1] * X.shape[1]))
+    parts = [slice(first, first + step) for first in range(0, len(rows), step)]
+    return np.vstack([lengths_between(X[rows[part]], X[others[part]]) for part in parts])

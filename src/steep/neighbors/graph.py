@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from steep._timing import Stopwatch
 from steep._validation import (
     FloatArray,
     IntArray,
     Seed,
     check_choice,
+    check_count,
     check_generator,
     check_points,
     check_real,
 )
-from steep.neighbors.arguments import check_jobs, check_labels, check_neighbors
+from steep.exceptions import InputError, InputTypeError
+from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
-from steep.neighbors.info import GraphInfo, Stopwatch
-from steep.neighbors.points import unit_rows
+from steep.neighbors.distances import as_float32
+from steep.neighbors.frame import Frame, into_range
+from steep.neighbors.small_tree import join_small_tree
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 FEW_FEATURES = 10  # up to here a tree prunes
+FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
 MEDIUM = 20_000  # up to here exact search is quick
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]
+
+
+@dataclass(frozen=True)
+class GraphInfo:
+    """What :func:`steep.neighbors.neighbor_graph` did.
+
+    Attributes
+    ----------
+    algorithm : str
+        "brute", "tree", "exact" or "partitioned"; "exact" also where partitioned search could not keep
+        its promise.
+    estimated_recall : float
+        Share of true neighbours found, estimated on ``n_estimated`` sampled points; 1 when exact.
+    n_estimated : int
+        Number of points searched exactly to estimate the recall; 0 when the search itself is exact.
+    n_probes : float
+        Mean number of cells each cell was compared with, itself included; 0 without cells.
+    reach : float
+        How far cells were swept, in units of their radius; infinite when exact.
+    seconds : dict of str to float
+        Wall-clock time of each stage.
+    """
+
+    algorithm: str
+    estimated_recall: float = 1.0
+    n_estimated: int = 0
+    n_probes: float = 0.0
+    reach: float = float("inf")
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def neighbor_graph(
@@ -77,10 +112,14 @@ def neighbor_graph(
 
     Notes
     -----
-    "exact" and "tree" return the neighbours by float64 distance of the data as given; distances that
-    round to the same float32 count as ties. "partitioned" computes in float32 about the mean, so that
-    its distances are good to about 10⁻⁷ of the data's extent. Its recall is estimated by exact search of
-    sampled points and chosen two standard errors above the promise.
+    "exact" and "tree" return the neighbours by float64 distance of the data as given, whatever its scale;
+    distances that agree in float32's 24 digits count as ties. Distances beyond float32 (above 3.4·10³⁸,
+    below 10⁻⁴⁵) are returned as its largest number or 0 but are sorted by their true value.
+
+    "partitioned" looks for pairs in float32 and measures those it returns in float64. Its recall is
+    estimated by exact float64 search of sampled points, two standard errors above the promise, and the
+    result is held against them. When it falls short, by data no cells fit, all points are searched exactly
+    where that is a matter of a minute; else a :class:`~steep.exceptions.SteepWarning` says so.
 
     Examples
     --------
@@ -125,8 +164,8 @@ def refined_graph(
     X, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state, return_info
         As in :func:`neighbor_graph`; ``recall`` holds for all points, before searching on.
     labels : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        One-dimensional integers or booleans are class codes, of which only equality counts; anything
-        else is a matrix of real outputs.
+        One-dimensional integers, booleans or strings are classes, of which only equality counts;
+        anything else is a matrix of real outputs.
 
     Returns
     -------
@@ -158,30 +197,34 @@ def _search(
     random_state: Seed,
 ) -> tuple[FloatArray, IntArray, GraphInfo]:
     points = np.asarray(check_points(X))
-    n_others = check_neighbors(n_neighbors, include_self, len(points))
+    n_others = _check_neighbors(n_neighbors, include_self, len(points))
     check_real(recall, name="recall", above=0.0, maximum=1.0)
     check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
     check_choice(metric, name="metric", choices=("euclidean", "cosine"))
-    check_jobs(n_jobs)
+    _check_jobs(n_jobs)
+    rng = check_generator(random_state)
     if labels is not None:
-        labels = check_labels(labels, len(points))
+        labels = _read_labels(labels, len(points))
     if metric == "cosine":
-        points = unit_rows(points)
+        points = _unit_rows(points)
     if n_others == 0:
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
     used = _choose(algorithm, points.shape[0], points.shape[1], recall)
-    distances, indices, done = _run(
-        used, points, n_others, include_self, recall, n_jobs, check_generator(random_state), labels
-    )
+    points, scale = into_range(points)
+    frame = Frame.of(points)
+    distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng, labels)
+    if scale != 1:
+        distances = as_float32(distances.astype(np.float64) / scale)
     if metric == "cosine":
         distances *= distances * np.float32(0.5)
-    return distances, indices, GraphInfo(used, **done)
+    return distances, indices, GraphInfo(**{"algorithm": used, **done})
 
 
 def _run(
     used: str,
     points: FloatArray,
+    frame: Frame,
     n_others: int,
     include_self: bool,
     recall: float,
@@ -190,25 +233,32 @@ def _run(
     labels: Any,
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Run one engine; the compiled ones are imported only here."""
+    watch = Stopwatch()
     if used == "brute":
-        watch = Stopwatch()
-        distances, indices = join_brute(points, n_others)
-        if include_self:
-            distances, indices = _with_self(distances, indices)
-        watch.lap("search")
-        return distances, indices, {"seconds": watch.seconds}
+        return _without_compiler(join_brute(points, frame, n_others), include_self, watch)
+    if used == "tree" and len(points) <= FEW_POINTS and points.shape[1] <= FEW_FEATURES:
+        found = join_small_tree(points, frame, n_others)
+        if found is not None:
+            return _without_compiler(found, include_self, watch)
     from steep.neighbors.exact import join_exact
     from steep.neighbors.partitioned import join_partitioned
-    from steep.neighbors.threads import workers
+    from steep.neighbors.threads import threads
     from steep.neighbors.tree import join_tree
 
-    with workers(n_jobs) as team:
+    with threads(n_jobs) as team:
         if used == "tree":
-            return join_tree(points, n_others, include_self=include_self, team=team)
+            return join_tree(points, frame, n_others, include_self=include_self, team=team)
         if used == "exact":
-            return join_exact(points, n_others, include_self=include_self, team=team)
+            return join_exact(points, frame, n_others, include_self=include_self, team=team)
         return join_partitioned(
-            points, n_others, recall=recall, include_self=include_self, rng=rng, team=team, labels=labels
+            points,
+            frame,
+            n_others,
+            recall=recall,
+            include_self=include_self,
+            rng=rng,
+            team=team,
+            labels=labels,
         )
 
 
@@ -222,6 +272,66 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
     return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
 
 
+def _without_compiler(
+    found: tuple[FloatArray, IntArray], include_self: bool, watch: Stopwatch
+) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    distances, indices = _with_self(*found) if include_self else found
+    watch.lap("search")
+    return distances, indices, {"seconds": watch.seconds}
+
+
 def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
     own = np.arange(len(indices), dtype=indices.dtype)[:, None]
     return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])
+
+
+def _unit_rows(X: FloatArray) -> FloatArray:
+    """Return rows of length one, on which half the squared distance is the cosine distance."""
+    scale = np.abs(X).max(axis=1)  # first to a maximum of one, so that squares neither overflow nor vanish
+    if not scale.all():
+        at = np.flatnonzero(scale == 0)
+        raise InputError(
+            f"X has {at.size} row(s) of zeros, first at {at[0]}; need a direction for the cosine metric; "
+            "drop those rows or use metric='euclidean'"
+        )
+    unit: FloatArray = X / scale[:, None]
+    unit /= np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+    return unit
+
+
+# ---------------------------------------------------------------------------------------- arguments
+
+
+def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> int:
+    """Return how many others each point needs."""
+    n_neighbors = check_count(n_neighbors, name="n_neighbors")
+    check_choice(include_self, name="include_self", choices=(True, False))
+    needed = n_neighbors if include_self else n_neighbors + 1
+    if n_samples < needed:
+        raise InputError(
+            f"n_neighbors={n_neighbors} needs at least {needed} samples, got {n_samples}; "
+            "lower n_neighbors or pass more data"
+        )
+    return needed - 1
+
+
+def _check_jobs(n_jobs: Any) -> None:
+    """Refuse numbers of threads that mean nothing."""
+    if n_jobs is None:
+        return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+        raise InputTypeError(f"n_jobs={n_jobs!r} is a {type(n_jobs).__name__}; need None or a whole number")
+    if n_jobs == 0:
+        raise InputError("n_jobs=0 is no thread at all; need None, a number ≥ 1, or −1 for all processors")
+
+
+def _read_labels(labels: Any, n_samples: int) -> Any:
+    """Return class codes (n,), or outputs (n, n_outputs) scaled so that their squares stay in range."""
+    if not isinstance(labels, Labels):
+        given = np.asarray(labels)
+        classes = given.ndim == 1 and given.dtype.kind in "iubUS"
+        task: Any = "classification" if classes else "regression"
+        labels = check_labels(labels, n_samples=n_samples, task=task, name="labels")
+    if labels.codes is not None:
+        return labels.codes
+    return np.ldexp(labels.values, -np.frexp(np.abs(labels.values).max())[1])

@@ -1,30 +1,38 @@
 """Approximate self-join of large data: points in cells, nearby cells swept along their centre line.
 
-1. Cut the data into cells (partition.py) and join each cell with itself.
+1. Cut the data into cells and join each cell with itself (cells.py).
 2. The mean distance of the k-th neighbour found so far is the cell's radius.
 3. For cells near each other look at the pairs of points within reach × radius of each other along the
-   line of their centres (sweep.py); the reach follows from the recall promised (recall.py).
-4. Given labels, search on where they vary (refine.py).
+   line of their centres; the reach follows from the recall promised (recall.py).
+4. Given labels, search on where they vary. Recall misleads there, for misses gather on the points whose
+   labels vary most, and the weights of those points are what the graph is for. A point whose neighbours so
+   far agree has local variance 0 and hardly anything to gain. So the points that carry nearly all of Σ v²,
+   v being the local variance over the neighbours found so far, are searched on, each by its own k-th
+   distance; the rule is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs).
+5. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
+   takes no more than a minute, else say so.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
-from steep.exceptions import SteepWarning
-from steep.neighbors.info import Stopwatch
-from steep.neighbors.join import Lists, empty_lists
-from steep.neighbors.near import Near, near_cells
-from steep.neighbors.partition import Cells, partition
-from steep.neighbors.points import Float32Array, center_of, half_norms
-from steep.neighbors.recall import choose_reach, exact_rows, exact_sample, needed_reach
-from steep.neighbors.refine import contested
-from steep.neighbors.stages import join_cells, probe_cells, radius_of, sweep
-from steep.neighbors.threads import Workers
+from steep._warnings import warn_user
+from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
+from steep.neighbors.exact import join_exact
+from steep.neighbors.frame import Float32Array, Frame
+from steep.neighbors.kernels.labels import class_spread, value_spread
+from steep.neighbors.kernels.probe import probe
+from steep.neighbors.kernels.proof import finish
+from steep.neighbors.lists import Lists, batches, empty_lists
+from steep.neighbors.proof import settle
+from steep.neighbors.recall import Estimate, Truth, check_promise, choose_reach, exact_sample, needed_reach
+from steep.neighbors.threads import Team
 
 CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
 NEAR = (
@@ -32,88 +40,130 @@ NEAR = (
 )
 NEAR_MOST = 1024
 DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
+SHARE = 0.99  # of Σ v² carried by the points searched on
+AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
+FEW_FAR = 1e11  # the same for far points
 
 
 def join_partitioned(
     X: FloatArray,
+    frame: Frame,
     n_others: int,
     *,
     recall: float,
     include_self: bool,
     rng: np.random.Generator,
-    team: Workers,
+    team: Team,
     labels: Any = None,
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Return distances and indices of ``n_others`` neighbours, and what was done."""
     watch = Stopwatch()
-    cells = partition(X, center_of(X), max(CELL, 4 * n_others), rng, team)
-    half = half_norms(cells.points)
+    X = np.ascontiguousarray(X)
+    cells = cut(X, frame, max(CELL, 4 * n_others), rng, team)
     watch.lap("partition")
     lists = empty_lists(len(X), n_others)
-    join_cells(cells, half, lists, team)
+    join_cells(cells, lists, team)
     radius = radius_of(cells, lists)
     watch.lap("within cells")
-    truth = exact_sample(cells, half, n_others, rng, team)
-    near, reach, estimate, kept = _plan(cells, lists, radius, truth, recall, team)
+    truth = exact_sample(X, frame, n_others, rng, team)
+    near, reach, estimate = _plan(cells, frame, lists, radius, truth, recall, team)
     watch.lap("recall estimate")
-    if not kept:
-        warnings.warn(
-            f"recall={recall:g} is out of reach of the partitioned search, estimated {estimate:.3f}; "
-            "use algorithm='exact' to be sure",
-            SteepWarning,
-            stacklevel=4,
-        )
+    affordable = X.size * len(X) <= AFFORDABLE
+    if not estimate.kept and affordable:
+        del cells, lists, near
+        return _exactly(X, frame, n_others, include_self, team, watch)
     swept = sweep(cells, near, reach, radius, lists, team)
-    n_met = np.isfinite(swept).sum()
-    _fill(cells, half, lists, team)
+    done = {
+        "n_probes": 1 + np.isfinite(swept).sum() / len(cells),
+        "reach": reach,
+        "n_estimated": len(truth.rows),
+    }
     watch.lap("across cells")
     if labels is not None:
-        chosen = contested(lists.index, labels[cells.order])
-        probe_cells(cells, half, near, swept, chosen, DEEP, lists, team)
+        _search_on(cells, near, swept, contested(lists.index, labels[cells.order]), lists, team)
         watch.lap("where labels vary")
-    distances, indices = _finish(cells, lists, include_self, team)
+    distances, indices = _finish(X, frame, cells, lists, include_self, team)
     watch.lap("sort")
-    done = {
-        "n_probes": 1 + n_met / len(cells),
-        "reach": reach,
-        "estimated_recall": estimate,
-        "n_estimated": len(truth.rows),
-        "seconds": watch.seconds,
-    }
-    return distances, indices, done
+    estimate = check_promise(X, truth, indices[:, -n_others:], recall)
+    if not estimate.kept and affordable:
+        return _exactly(X, frame, n_others, include_self, team, watch)
+    if not estimate.kept:
+        warn_user(
+            f"recall={recall:g} is out of reach of the partitioned search, estimated {estimate.recall:.3f}; "
+            "use algorithm='exact' to be sure"
+        )
+    return distances, indices, {**done, "estimated_recall": estimate.recall, "seconds": watch.seconds}
+
+
+def _exactly(
+    X: FloatArray, frame: Frame, n_others: int, include_self: bool, team: Team, watch: Stopwatch
+) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Search exactly, where the promise could not be kept otherwise."""
+    distances, indices, done = join_exact(X, frame, n_others, include_self=include_self, team=team)
+    return distances, indices, {"algorithm": "exact", "seconds": watch.seconds | done["seconds"]}
 
 
 def _plan(
-    cells: Cells, lists: Lists, radius: FloatArray, truth: Any, recall: float, team: Workers
-) -> tuple[Near, float, float, bool]:
+    cells: Cells, frame: Frame, lists: Lists, radius: FloatArray, truth: Truth, recall: float, team: Team
+) -> tuple[Near, float, Estimate]:
+    """Return the cells to look at around each cell, and how far to reach into them."""
     n_near = NEAR
     while True:
         near = near_cells(cells, min(n_near, len(cells) - 1), team)
-        needed = needed_reach(cells, lists, radius, near.keys, truth)
-        reach, estimate, kept = choose_reach(needed, recall)
-        if kept or n_near >= min(NEAR_MOST, len(cells) - 1):
-            return near, reach, estimate, kept
+        reach, estimate = choose_reach(needed_reach(cells, frame, lists, radius, near.keys, truth), recall)
+        if estimate.kept or n_near >= min(NEAR_MOST, len(cells) - 1):
+            return near, reach, estimate
         n_near *= 4
 
 
-def _fill(cells: Cells, half: Float32Array, lists: Lists, team: Workers) -> None:
-    """Search exactly the points that met too few others to fill their list (tiny, lonely cells)."""
-    rows = np.flatnonzero(np.isinf(lists.top))
-    if rows.size:
-        exact = exact_rows(cells, half, rows, lists.score.shape[1], team)
-        lists.score[rows], lists.index[rows], lists.top[rows] = exact.score, exact.index, exact.top
+def _finish(
+    X: FloatArray, frame: Frame, cells: Cells, lists: Lists, include_self: bool, team: Team
+) -> tuple[FloatArray, IntArray]:
+    """Sort each list, bring the lists back into the caller's order, search exactly what has found too few."""
+    unsure, n_others = np.zeros(len(X), dtype=np.bool_), lists.index.shape[1]
+
+    def work(first: int) -> None:
+        finish(X, cells.order, lists.score, lists.index, unsure, first, min(first + 20_000, len(X)))
+
+    cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies
+    team.each(work, range(0, len(X), 20_000))
+    distances, indices = lists.in_rows_of(cells.order, include_self)
+    far = frame.is_far(X)
+    if far.sum() * X.size <= FEW_FAR:
+        unsure |= far
+    again = Lists(distances[:, -n_others:], indices[:, -n_others:], distances[:, -1])
+    settle(X, frame, np.flatnonzero(unsure), again, team)
+    return distances, indices
 
 
-def _finish(cells: Cells, lists: Lists, include_self: bool, team: Workers) -> tuple[FloatArray, IntArray]:
-    """Sort each list and bring the lists back into the caller's order."""
-    from steep.neighbors.sweep import finish
+# ------------------------------------------------------------------------------- where labels vary
 
+
+def contested(index: IntArray, labels: Any, share: float = SHARE) -> npt.NDArray[np.bool_]:
+    """Return which points to search on, from the neighbours so far (positions in ``labels``)."""
+    energy = local_spread(index, labels) ** 2
+    carried = np.sort(energy)[::-1]
+    np.cumsum(carried, out=carried)
+    n_chosen = int(np.searchsorted(carried, share * carried[-1])) + 1
+    least = np.partition(energy, len(energy) - n_chosen)[len(energy) - n_chosen]
+    return np.asarray((energy >= least) & (energy > 0))  # equals stand or fall together
+
+
+def local_spread(index: IntArray, labels: Any) -> FloatArray:
+    """Return the variance of the labels of each point and its neighbours so far."""
+    return np.asarray((class_spread if labels.ndim == 1 else value_spread)(index, labels))
+
+
+def _search_on(
+    cells: Cells, near: Near, swept: Float32Array, chosen: npt.NDArray[np.bool_], lists: Lists, team: Team
+) -> None:
+    """Search on for the ``chosen`` points, to ``DEEP`` times their own last distance along the centre line."""
     home = cells.home
 
-    def task(first: int) -> None:
-        last = min(first + 20_000, len(lists.top))
-        finish(cells.points, cells.centers, home, cells.order, lists.score, lists.index, first, last)
+    def work(some: IntArray) -> None:
+        probe(
+            cells.points, cells.half, cells.start, cells.centers, home, near.start, near.cell, near.behind, swept,
+            chosen, np.float32(DEEP), some, lists.score, lists.index, lists.top, team.stop,
+        )  # fmt: skip
 
-    team.each(task, range(0, len(lists.top), 20_000))
-    cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies
-    return lists.in_rows_of(cells.order, include_self)
+    team.each(work, batches(len(cells), 250))

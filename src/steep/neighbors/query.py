@@ -1,51 +1,135 @@
-"""Nearest points of one set to another: a tree where trees are fast, matrix products where not."""
+"""Nearest points of one set to another: a tree where trees are fast, matrix products where not.
+
+Products rule out most points, by a bound that allows for their rounding (distances.py); distances of the data
+as given decide among the rest.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from steep._validation import FloatArray, IntArray
+from steep.neighbors.distances import lengths_between, vanished
+from steep.neighbors.frame import Frame, half_norms, into_range, row_lengths
 
 # Above this many dimensions a tree visits nearly all its leaves and a matrix product wins.
 _TREE_FEATURES = 6
-# Above this many points they are ranked in single precision: distances stay exact to about 1e-6.
+# Above this many points products are taken in single precision.
 _LARGE = 20_000
-# Distances held at once: 4 M doubles are 32 MiB.
+# Numbers held at once: 4 M doubles are 32 MiB.
 _BLOCK = 4 * 2**20
+# Lengths in the frame between which the tree has lost no digits.
+_LEAST, _MOST = 2.0**-490, 2.0**490
 
 
 def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tuple[FloatArray, IntArray]:
     """Distances and indices of the ``n_neighbors`` points nearest to each query, nearest first.
 
-    Both answers have shape ``(n_queries, n_neighbors)``.
+    Both answers have shape ``(n_queries, n_neighbors)``, or as many columns as there are points.
 
     Examples
     --------
     >>> nearest(np.array([[0.0], [1.0]]), np.array([[0.9]]))[1]
     array([[1]])
     """
-    if points.shape[1] <= _TREE_FEATURES or len(points) < 64:
-        distances, indices = KDTree(points).query(queries, k=np.arange(1, n_neighbors + 1))
-        return distances, indices
-    step = max(1, _BLOCK // len(points))
-    # ‖p‖² − 2 q·p in one product: as good as the distance for ranking.
+    points, queries, scale = into_range(points, queries)
+    frame, width = _frame_of(points, queries), min(n_neighbors, len(points))
+    search = _by_tree if points.shape[1] <= _TREE_FEATURES or len(points) < 64 else _by_products
+    distances, indices = search(points, queries, frame, width)
+    with np.errstate(over="ignore", under="ignore"):
+        return distances / scale, indices
+
+
+def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
+    """Return the frame of the points, wide enough to tell which queries are far."""
+    frame = Frame.of(points)
+    if not len(queries):
+        return frame
+    span = row_lengths(np.abs(queries - frame.center).max(axis=0)[None])
+    with np.errstate(over="ignore", under="ignore"):
+        extent = float(span[0] * frame.unit)
+    largest = max(frame.largest, float(np.abs(queries).max()))
+    return replace(frame, extent=max(frame.extent, extent), largest=largest)
+
+
+def _by_tree(
+    points: FloatArray, queries: FloatArray, frame: Frame, width: int
+) -> tuple[FloatArray, IntArray]:
+    tree, scaled = KDTree(frame.scale(points)), frame.scale(queries)
+    indices: IntArray = tree.query(scaled, k=np.arange(1, width + 1))[1]
+    distances = _lengths(points, queries, indices)
+    with np.errstate(over="ignore", under="ignore"):
+        last = distances.max(axis=1, initial=0.0) * frame.unit
+    odd = np.flatnonzero(~((last == 0) | ((last > _LEAST) & (last < _MOST))))
+    for q in odd:
+        distances[q], indices[q] = _compare_all(points, queries[q], width)
+    return _sorted(distances, indices)
+
+
+def _by_products(
+    points: FloatArray, queries: FloatArray, frame: Frame, width: int
+) -> tuple[FloatArray, IntArray]:
     kind: type = np.float32 if len(points) > _LARGE else np.float64
-    wide: FloatArray = np.vstack([-2 * points.T, (points**2).sum(axis=1)]).astype(kind)
-    parts = [_block(points, wide, queries[i : i + step], n_neighbors) for i in range(0, len(queries), step)]
-    return np.vstack([d for d, _ in parts]), np.vstack([i for _, i in parts])
+    # A score |x − y|²/2 from products is off by no more than δ(|x| + |y|)² ≤ 4δ(|x|²/2 + |y|²/2).
+    rest = 1 - 4 * (points.shape[1] + 8) * float(np.finfo(kind).epsneg)
+    placed = frame.place(points)
+    wide: FloatArray = np.vstack([-placed.T, rest * half_norms(placed)]).astype(kind)
+    del placed
+    step = max(1, _BLOCK // max(len(points), width * points.shape[1]))
+    distances = np.empty((len(queries), width))
+    indices = np.empty((len(queries), width), np.int64)
+    for first in range(0, len(queries), step):
+        part = slice(first, first + step)
+        distances[part], indices[part] = _block(points, wide, queries[part], frame, rest, width)
+    for q in np.flatnonzero(frame.is_far(queries)):
+        distances[q], indices[q] = _compare_all(points, queries[q], width)
+    return distances, indices
 
 
 def _block(
-    points: FloatArray, wide: FloatArray, queries: FloatArray, n_neighbors: int
+    points: FloatArray, wide: FloatArray, queries: FloatArray, frame: Frame, rest: float, width: int
 ) -> tuple[FloatArray, IntArray]:
-    squares = np.column_stack([queries, np.ones(len(queries))]).astype(wide.dtype) @ wide
-    if n_neighbors == 1:
-        indices: IntArray = squares.argmin(axis=1)[:, None]
+    placed = frame.place(queries)
+    bounds = np.column_stack([placed, np.ones(len(placed))]).astype(wide.dtype) @ wide
+    if width == 1:
+        indices: IntArray = bounds.argmin(axis=1)[:, None]
     else:
-        n_kept = min(n_neighbors, len(points))
-        indices = np.argpartition(squares, n_kept - 1, axis=1)[:, :n_kept]
-    # Exact distances of the few kept: the expansion above loses digits for points that coincide.
-    distances = np.sqrt(((points[indices] - queries[:, None]) ** 2).sum(axis=2))
-    order = np.argsort(distances, axis=1, kind="stable")
+        indices = np.argpartition(bounds, width - 1, axis=1)[:, :width]
+    distances = _lengths(points, queries, indices)
+    with np.errstate(over="ignore", under="ignore"):
+        limit = 0.5 * np.square(distances.max(axis=1) * frame.unit) * (1 + 1e-6)
+        limit += vanished(points.shape[1]) - rest * half_norms(placed)
+        within = bounds <= limit.astype(wide.dtype)[:, None]
+    for q in np.flatnonzero(within.sum(axis=1) > width):
+        distances[q], indices[q] = _best(points, queries[q], np.flatnonzero(within[q]), width)
+    return _sorted(distances, indices)
+
+
+def _best(points: FloatArray, query: FloatArray, among: IntArray, width: int) -> tuple[FloatArray, IntArray]:
+    """Return the nearest of some points to one query; of equally near ones the first."""
+    step = max(1, _BLOCK // points.shape[1])
+    parts = [among[first : first + step] for first in range(0, len(among), step)]
+    lengths = np.concatenate([row_lengths(points[part] - query) for part in parts])
+    best = np.argsort(lengths, kind="stable")[:width]
+    return lengths[best], among[best]
+
+
+def _compare_all(points: FloatArray, query: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
+    return _best(points, query, np.arange(len(points)), width)
+
+
+def _lengths(points: FloatArray, queries: FloatArray, indices: IntArray) -> FloatArray:
+    step = max(1, _BLOCK // (indices.shape[1] * points.shape[1]))
+    out = np.empty(indices.shape)
+    for first in range(0, len(indices), step):
+        part = slice(first, first + step)
+        out[part] = lengths_between(queries[part], points[indices[part]])
+    return out
+
+
+def _sorted(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
+    order = np.lexsort([indices, distances], axis=1)
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)

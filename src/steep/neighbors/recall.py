@@ -1,8 +1,9 @@
 """How far to reach: the least reach that keeps the promised recall, from sampled points.
 
-For sampled points the true neighbours are found by exact search. Each true neighbour m of q, in another
-cell than q, is found exactly when reach ≥ (t_m − t_q)/radius (see sweep.py). So the recall of every
-reach is known at once, and no search is repeated.
+For sampled points the true neighbours are found in float64 from the data as given. Each true neighbour m of
+q, in another cell than q, is found exactly when reach ≥ (t_m − t_q)/radius (see kernels/sweep.py). So the
+recall of every reach is known at once, and no search is repeated. The lists returned at the end are held
+against the same truth, so that nothing the search does to the data in between can hide a loss.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.join import Lists, empty_lists
-from steep.neighbors.partition import Cells
-from steep.neighbors.points import Float32Array
-from steep.neighbors.threads import Workers
+from steep.neighbors.cells import Cells
+from steep.neighbors.distances import lengths_between, ranked
+from steep.neighbors.frame import Frame
+from steep.neighbors.lists import Lists
+from steep.neighbors.proof import exact_rows
+from steep.neighbors.threads import Team
 
 SAMPLE = 320  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
@@ -24,54 +27,44 @@ REACHES = np.concatenate([np.linspace(0.0, 1.0, 101), [1.25, 1.5, 2.0, 4.0, 8.0,
 
 @dataclass(frozen=True)
 class Truth:
-    """Exact neighbours of sampled points; all are positions in the cells."""
+    """Exact neighbours of sampled points, as rows of the data, and their distances in float64."""
 
     rows: IntArray
-    index: IntArray
-    score: Float32Array
+    indices: IntArray
+    distances: FloatArray
 
 
-def exact_rows(cells: Cells, half: Float32Array, rows: IntArray, width: int, team: Workers) -> Lists:
-    """Search some points exactly, by their positions."""
-    from steep.neighbors.sweep import search
+@dataclass(frozen=True)
+class Estimate:
+    """A recall estimated on sampled points, and whether it keeps the promise with due caution."""
 
-    lists, home = empty_lists(len(rows), width), cells.home[rows]
-
-    def look(part: IntArray) -> None:
-        some = slice(part[0], part[-1] + 1)
-        for first in range(0, len(cells), 500):
-            last = min(first + 500, len(cells))
-            search(
-                cells.points, half, cells.start, cells.centers, rows[some], home[some], first, last,
-                lists.score[some], lists.index[some], lists.top[some],
-            )  # fmt: skip
-
-    team.each(look, np.array_split(np.arange(len(rows)), max(min(len(rows), 4), -(-len(rows) // 500))))
-    return lists
+    recall: float
+    kept: bool
 
 
-def exact_sample(
-    cells: Cells, half: Float32Array, width: int, rng: np.random.Generator, team: Workers
-) -> Truth:
+def exact_sample(X: FloatArray, frame: Frame, width: int, rng: np.random.Generator, team: Team) -> Truth:
     """Search a sample of points exactly."""
-    n_points = len(cells.points)
-    rows = np.sort(rng.choice(n_points, min(SAMPLE, n_points), replace=False))
-    lists = exact_rows(cells, half, rows, width, team)
-    return Truth(rows, lists.index.astype(np.int64), lists.score)
+    rows = np.sort(rng.choice(len(X), min(SAMPLE, len(X)), replace=False))
+    distances, indices = exact_rows(X, frame, rows, width, team)
+    return Truth(rows, indices, distances)
 
 
 def needed_reach(
-    cells: Cells, lists: Lists, radius: FloatArray, near_keys: IntArray, truth: Truth
+    cells: Cells, frame: Frame, lists: Lists, radius: FloatArray, near_keys: IntArray, truth: Truth
 ) -> FloatArray:
     """Return the reach from which each true neighbour is found, shape (n_sampled, width)."""
-    home = cells.home
-    a, b = np.broadcast_arrays(home[truth.rows][:, None], home[truth.index])
+    home, place = cells.home, np.empty(len(cells.order), np.int32)
+    place[cells.order] = np.arange(len(place), dtype=np.int32)
+    rows, index = place[truth.rows], place[truth.indices]
+    a, b = np.broadcast_arrays(home[rows][:, None], home[index])
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
-    i, j = np.nonzero((a != b) & (truth.score < lists.top[truth.rows][:, None]))
+    with np.errstate(over="ignore"):
+        score = 0.5 * np.square(truth.distances * frame.unit)
+    i, j = np.nonzero((a != b) & (score < lists.top[rows][:, None]))
     a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
     between = cells.centers[b] - cells.centers[a]
-    step = between + cells.points[truth.index[i, j]] - cells.points[truth.rows[i]]
+    step = between + cells.points[index[i, j]] - cells.points[rows[i]]
     length = np.sqrt(np.einsum("ij,ij->i", between, between))
     gap = np.einsum("ij,ij->i", step, between) / np.maximum(length, 1e-300)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -84,10 +77,22 @@ def needed_reach(
     return needed
 
 
-def choose_reach(needed: FloatArray, recall: float) -> tuple[float, float, bool]:
-    """Return the least reach that keeps ``recall``, its estimated recall, and whether the promise holds."""
+def choose_reach(needed: FloatArray, recall: float) -> tuple[float, Estimate]:
+    """Return the least reach that keeps ``recall``, and its estimate."""
     found = (needed[:, :, None] <= REACHES).mean(axis=1)
-    mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
-    kept = np.minimum(mean - CAUTION * error, 1.0) >= recall - 1e-9  # sums of rounded shares
+    kept = _is_kept(found, recall)
     at = int(np.argmax(kept)) if kept.any() else len(REACHES) - 1
-    return float(REACHES[at]), float(mean[at]), bool(kept.any())
+    return float(REACHES[at]), Estimate(float(found[:, at].mean()), bool(kept.any()))
+
+
+def check_promise(X: FloatArray, truth: Truth, indices: IntArray, recall: float) -> Estimate:
+    """Hold the lists returned against the truth; an equally near point in the place of another is no miss."""
+    distances = ranked(lengths_between(X[truth.rows], X[indices[truth.rows]]))
+    found = (distances <= truth.distances[:, -1:] * (1 + 3e-7)).mean(axis=1)[:, None]
+    return Estimate(float(found.mean()), bool(_is_kept(found, recall)[0]))
+
+
+def _is_kept(found: FloatArray, recall: float) -> FloatArray:
+    """Return for each column whether the shares found, by sampled point, keep ``recall`` with due caution."""
+    error = found.std(axis=0) / np.sqrt(len(found))
+    return np.asarray(found.mean(axis=0) - CAUTION * error >= recall - 1e-9)  # sums of rounded shares

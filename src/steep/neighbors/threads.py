@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -13,24 +12,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg.cython_blas  # noqa: F401  the BLAS of compiled kernels: loaded before it is limited
+from joblib import effective_n_jobs
+from numba.core import event
 from threadpoolctl import threadpool_limits
 
 logger = logging.getLogger("steep.neighbors")
 
-Task = Callable[[Any], None]
 
-
-def count_workers(n_jobs: int | None) -> int:
-    """Return the number of threads: ``None`` is 1, −1 all processors, −2 all but one."""
-    if n_jobs is None:
-        return 1
-    if n_jobs > 0:
-        return n_jobs
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, processors + 1 + n_jobs)
-
-
-class Workers:
+class Team:
     """Threads for kernels that release the GIL.
 
     Attributes
@@ -39,18 +29,18 @@ class Workers:
         Kernels read it between two pieces of work, so that an interrupt ends every thread promptly.
     """
 
-    def __init__(self, n_workers: int) -> None:
-        self.n_workers = n_workers
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
         self.stop: npt.NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
-        self._pool = ThreadPoolExecutor(n_workers) if n_workers > 1 else None
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
-    def each(self, task: Task, pieces: Iterable[Any]) -> None:
-        """Call ``task`` on every piece; pieces of one call must not write to the same points."""
+    def each(self, work: Callable[[Any], None], pieces: Iterable[Any]) -> None:
+        """Call ``work`` on every piece; pieces of one call must not write to the same points."""
         if self._pool is None:
             for piece in pieces:
-                task(piece)
+                work(piece)
             return
-        for done in [self._pool.submit(task, piece) for piece in pieces]:
+        for done in [self._pool.submit(work, piece) for piece in pieces]:
             done.result()
 
     def close(self) -> None:
@@ -61,37 +51,62 @@ class Workers:
 
 
 @contextmanager
-def workers(n_jobs: int | None) -> Iterator[Workers]:
+def threads(n_jobs: int | None) -> Iterator[Team]:
     """Open the threads of one call; on leaving, also by Ctrl-C, none of them is still running."""
-    import scipy.linalg.cython_blas  # noqa: F401  the BLAS of compiled kernels: loaded before it is limited
-
-    team = Workers(count_workers(n_jobs))
+    team = Team(effective_n_jobs(n_jobs))
     try:
-        with threadpool_limits(limits=1, user_api="blas"), announced_compilation():
+        with one_blas_thread(), announced_compilation():
             yield team
     finally:
         team.close()
 
 
+class _OneBlasThread:
+    """Hold BLAS to one thread from the first call that enters to the last that leaves.
+
+    The limit is the whole process's: calls that overlap would else restore each other's limit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limits: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._inside == 0:
+                self._limits = threadpool_limits(limits=1, user_api="blas")
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if self._inside == 0:
+                    self._limits.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
 _said = threading.Event()
 
 
 @contextmanager
 def announced_compilation() -> Iterator[None]:
     """Say once, before the wait, that kernels are being compiled; those read from the cache are silent."""
-    from numba.core import event
-
-    class Announcer(event.Listener):
-        def on_start(self, event: Any) -> None:
-            if not _said.is_set():
-                _said.set()
-                _announce("steep: compiling the neighbour kernels; once per machine, about half a minute")
-
-        def on_end(self, event: Any) -> None:
-            """Nothing to say."""
-
-    with event.install_listener("numba:compile", Announcer()):
+    with event.install_listener("numba:compile", _Announcer()):
         yield
+
+
+class _Announcer(event.Listener):
+    def on_start(self, event: Any) -> None:
+        """Speak once per process."""
+        if not _said.is_set():
+            _said.set()
+            _announce("steep: compiling the neighbour kernels; once per machine, about half a minute")
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
 
 
 def _announce(message: str) -> None:

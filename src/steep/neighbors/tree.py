@@ -5,27 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.info import Stopwatch
-from steep.neighbors.join import empty_lists
-from steep.neighbors.points import center_of
-from steep.neighbors.threads import Workers
+from steep.neighbors.frame import Frame
+from steep.neighbors.kernels.tree import build, finish_tree, search_leaves
+from steep.neighbors.lists import Lists, empty_lists
+from steep.neighbors.proof import settle
+from steep.neighbors.threads import Team
 
 LEAF = 16  # points per leaf, at most
 
 
 def join_tree(
-    X: FloatArray, n_others: int, *, include_self: bool, team: Workers
+    X: FloatArray, frame: Frame, n_others: int, *, include_self: bool, team: Team
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Return distances and indices of the ``n_others`` nearest others of each point, exactly."""
-    from steep.neighbors.tree_kernels import build, finish_tree, search_leaves
-
     watch = Stopwatch()
     n_points, n_features = X.shape
     depth = max(0, int(np.ceil(np.log2(n_points / LEAF))))
     n_nodes, n_leaves = 2 ** (depth + 1) - 1, 2**depth
-    points = np.ascontiguousarray(X - center_of(X), dtype=np.float64)
+    points = np.array(frame.scale(X), dtype=np.float64, order="C")  # a copy: it is sorted in place
     order = np.arange(n_points, dtype=np.int32)
     start = np.empty((n_nodes, 2), dtype=np.int64)
     start[0] = 0, n_points
@@ -45,14 +46,24 @@ def join_tree(
 
     team.each(look, np.array_split(leaves, -(-n_leaves // 1000)))
     watch.lap("search")
-    place = np.empty_like(order)
-    place[order] = np.arange(n_points, dtype=np.int32)
-    team.each(
-        lambda first: finish_tree(
-            columns, place, lists.score, lists.index, first, min(first + 50_000, n_points)
-        ),
-        range(0, n_points, 50_000),
-    )
-    distances, indices = lists.in_rows_of(order, include_self)
+    distances, indices = _finish(X, frame, order, lists, include_self, team)
     watch.lap("sort")
     return distances, indices, {"seconds": watch.seconds}
+
+
+def _finish(
+    X: FloatArray, frame: Frame, order: npt.NDArray[np.int32], lists: Lists, include_self: bool, team: Team
+) -> tuple[FloatArray, IntArray]:
+    """Rank every list by distances of the data as given; search again where squares could not decide."""
+    n_points, X = len(X), np.ascontiguousarray(X)
+    unsure = np.zeros(n_points, dtype=np.bool_)
+
+    def work(first: int) -> None:
+        finish_tree(X, order, lists.score, lists.index, unsure, first, min(first + 50_000, n_points))
+
+    team.each(work, range(0, n_points, 50_000))
+    n_others = lists.index.shape[1]
+    distances, indices = lists.in_rows_of(order, include_self)
+    again = Lists(distances[:, -n_others:], indices[:, -n_others:], distances[:, -1])
+    settle(X, frame, np.flatnonzero(unsure), again, team)
+    return distances, indices

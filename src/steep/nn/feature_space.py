@@ -126,7 +126,8 @@ def neighbors_within(
     order = np.argsort(known < 0, axis=1, kind="stable")[:, :n_neighbors]
     found = np.take_along_axis(known, order, axis=1)
     short = np.flatnonzero(found[:, -1] < 0)
-    found[short] = _search(features[kept], short, n_neighbors)
+    if len(short):
+        found[short] = _search(features[kept], short, n_neighbors)
     return found
 
 

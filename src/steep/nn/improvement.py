@@ -21,7 +21,8 @@ from steep.evidence import NO_GAIN, Evidence, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval
 from steep.nn._arguments import one_line
-from steep.nn.head_search import Candidate, Choice, Final, Search, Training, mean_scores
+from steep.nn.candidates import Candidate, Training
+from steep.nn.head_search import Choice, Final, Search, mean_scores
 from steep.nn.heads import Head, HeadTask
 
 _STAGES = (

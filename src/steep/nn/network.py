@@ -1,4 +1,4 @@
-"""Cut a network M into features M* and head, project data, and join a new head: lines 3 and 6 of Algorithm 3.
+"""Cut a network M into features M* and head, and join a new head: lines 3 and 6 of Algorithm 3.
 
 The head is the last ``nn.Linear`` that runs in a forward pass; its input is the feature vector M*(x). Both are
 found by hooks, so neither the nesting of modules nor what follows the head (softmax, an output object) matters.

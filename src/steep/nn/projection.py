@@ -167,7 +167,7 @@ def _first_not_finite(parts: Split, inputs: Any) -> str:
 
 
 class _Rows:
-    """Rows appended to one array, in memory or in a file; it grows where a loader yields more than was foreseen."""
+    """Rows appended to one array, in memory or in a file; it grows where a loader yields more than expected."""
 
     def __init__(self, total: int, memmap: str | Path | None) -> None:
         self.total, self.memmap = total, memmap

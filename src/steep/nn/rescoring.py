@@ -112,7 +112,7 @@ def _compare(
     # Where either is not a number the head is the original one, kept, and says so itself.
     if np.isfinite(ours - theirs) and abs(ours - theirs) > allowed:
         raise FunctionError(
-            f"the joined network has a {task.unit} of {task.value(ours):.4g} where its head alone has "
+            f"the {task.unit} of the joined network is {task.value(ours):.4g} where that of its head alone is "
             f"{task.value(theirs):.4g}; need a network that gives the same outputs in every pass; look for dropout "
             "that stays on in eval mode, and for data that change from pass to pass"
         )

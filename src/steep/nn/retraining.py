@@ -22,8 +22,9 @@ from steep._validation import FloatArray, Seed, check_choice, check_count, check
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_flag, check_jobs, check_seed
 from steep.nn.batches import label_array
+from steep.nn.candidates import Grid, Training, Trial
 from steep.nn.feature_space import measure_variations, search_neighbors
-from steep.nn.head_search import Grid, Training, Trial, choose, search_heads
+from steep.nn.head_search import choose, final_head, search_heads
 from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task, fit_head
 from steep.nn.improvement import Improvement, report
 from steep.nn.network import Forward, Split
@@ -111,7 +112,7 @@ def retrain_head(
     check_choice(solver, name="solver", choices=("convex", "adam"))
     strength = check_real(l2, name="l2", minimum=0.0)
     ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
-    grid = Grid.of((strength,), (ratio,), (n_neighbors,), (measure,))
+    grid = Grid.of((strength,), (ratio,), (n_neighbors,), (measure,), use="retrain_head")
     check_jobs(n_jobs)
     adam = _adam_settings(learning_rate, batch_size, epochs, random_state)
     check_flag(progress, name="progress", optional=True)
@@ -226,7 +227,7 @@ def improve(
     >>> bool(result.table.loc["chosen", "gain"] > 0.2)
     True
     """
-    grid = Grid.of(l2, weight_ratio, n_neighbors, measure)
+    grid = Grid.of(l2, weight_ratio, n_neighbors, measure, use="improve")
     seed = check_seed(random_state)
     check_jobs(n_jobs)
     check_real(confidence, name="confidence", above=0.0, maximum=1.0)
@@ -247,7 +248,7 @@ def improve(
     choice = choose(
         search.candidates, search.scores, confidence=confidence, test_ratio=test_ratio, random_state=seed
     )
-    final = training.final(search, choice, trials, refit=refit)
+    final = final_head(training, search, choice, trials, refit=refit)
     joined = parts.join(final.head)
     scored = (train, data.plain) if data.held_out is None else (validation, data.held_out)
     rescored = rescore(parts, joined, final.head, *scored, data.task, **settings)
@@ -329,7 +330,7 @@ def _original(parts: Split) -> Head:
     original = parts.own_head()
     if original.fixed_bias is not None and not np.isfinite(original.fixed_bias).all():
         raise InputError(
-            f"the bias of head {parts.name!r} is frozen and holds NaN or infinity; need a finite one; mend it, or set "
+            f"the bias of head {parts.name!r} is frozen and holds NaN or infinity; need a finite one; fix it, or set "
             "requires_grad=True"
         )
     return original

@@ -142,7 +142,7 @@ def design(
         they are counted in ``n_evaluations``, taken once a point, and never leave S (see Notes). The
         others compare the labels at hand.
     order, epsilon : int and float or array, default 2 and 1e-3
-        n and ε of Eq. dn, ε relative to each axis of the box.
+        n and ε of Eq. dn, ε relative to each axis of the box; ε is also the variance of a perturbation's noise.
     derivatives : callable, optional
         ``derivatives(X, multi_indices)`` in the units of ``bounds``; see :class:`Derivatives`.
     n_neighbors : int, optional
@@ -153,7 +153,7 @@ def design(
     density, draw : str, optional
         See :class:`VariationSampler`; default "pool" and "fill".
     rounds : int, optional
-        How often the variation is measured anew; default 12, or 1 where measuring costs evaluations.
+        How often the variation is measured; default 12, or 1 where measuring costs evaluations.
     n_components : int, default 3
         Gaussians of the mixture.
     temper, floor : float, optional

@@ -63,7 +63,7 @@ class Evaluated:
 class Measuring:
     """A measure fed with evaluated points.
 
-    A measure of labels is taken anew each time, of standardised labels at embedded unit points. One that
+    A measure of labels is taken again each time, of standardised labels at embedded unit points. One that
     evaluates or differentiates the function is taken once a point, in the unit cube; ``n_evaluations`` counts
     what it spends, and ``costs`` tells whether it spends anything.
     """
@@ -102,7 +102,7 @@ class Measuring:
             fresh = self.measure.variation(self._function_around(seen.unit[len(self._known) :]))
             self._known = np.concatenate([self._known, fresh])
             return self._known
-        return self.measure.variation(self._labels_around(seen))
+        return label_variation(self.measure, seen, n_neighbors=self.n_neighbors)
 
     def _function_around(self, unit: FloatArray) -> FunctionAround:
         constraint = None if self.box.constraint is None else self.box.contains_unit
@@ -121,27 +121,31 @@ class Measuring:
         self.n_evaluations += len(U)
         return evaluate(self.function, self.box.from_unit(U), vectorized=self.vectorized)
 
-    def _labels_around(self, seen: Evaluated) -> Neighborhood:
-        n_samples, n_coordinates = seen.coordinates.shape
-        least = self.measure.smallest_k
-        if n_samples < least:
-            raise InputError(
-                f"measure={self.measure.name!r} needs at least {least} points, got {n_samples}; raise n_initial"
-            )
-        k = self.n_neighbors or self.measure.size(n_samples, n_coordinates)
-        if k > n_samples:
-            raise InputError(
-                f"n_neighbors={k} needs at least {k} samples, got {n_samples}; raise n_initial or lower it"
-            )
-        labels = check_labels(standardised(seen.labels), n_samples=n_samples, task="regression")
-        graph = _neighbors(seen.coordinates, k)
-        given = (seen.X, squeezed(seen.labels))
-        return Neighborhood.search(seen.coordinates, labels, n_neighbors=k, neighbors=graph, given=given)
-
     def _check_neighbors(self, n_neighbors: int | None) -> int | None:
         if n_neighbors is None:
             return None
         return check_count(n_neighbors, name="n_neighbors", minimum=max(2, self.measure.smallest_k))
+
+
+def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | None = None) -> FloatArray:
+    """A measure of labels at every point: of standardised labels, at embedded unit points."""
+    n_samples, n_coordinates = seen.coordinates.shape
+    least = measure.smallest_k
+    if n_samples < least:
+        raise InputError(
+            f"measure={measure.name!r} needs at least {least} points, got {n_samples}; raise n_initial"
+        )
+    k = n_neighbors or measure.size(n_samples, n_coordinates)
+    if k > n_samples:
+        raise InputError(
+            f"n_neighbors={k} needs at least {k} samples, got {n_samples}; raise n_initial or lower it"
+        )
+    labels = check_labels(standardised(seen.labels), n_samples=n_samples, task="regression")
+    graph = _neighbors(seen.coordinates, k)
+    given = (seen.X, squeezed(seen.labels))
+    return measure.variation(
+        Neighborhood.search(seen.coordinates, labels, n_neighbors=k, neighbors=graph, given=given)
+    )
 
 
 def squeezed(labels: FloatArray) -> FloatArray:

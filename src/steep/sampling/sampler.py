@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -48,6 +49,13 @@ class _Candidates(NamedTuple):
         """Those that are not there already, each once."""
         rows = distinct(self.unit) & (self.distances > _SAME)
         return _Candidates(*(part[rows] for part in self))
+
+
+def _check_variation(variation: Any, n_samples: int) -> FloatArray:
+    """One value ≥ 0 a point; none at all where there are no points."""
+    if n_samples == 0 and isinstance(variation, list | np.ndarray) and np.size(variation) == 0:
+        return np.empty(0)
+    return check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
 
 
 class VariationSampler:
@@ -150,15 +158,16 @@ class VariationSampler:
         *,
         scale: Any = None,
         occupied: FloatArray | None = None,
+        trust: Callable[[FloatArray], FloatArray] | None = None,
     ) -> Self:
         """:meth:`fit` for a caller that has the points in unit and embedded coordinates already.
 
-        ``occupied`` are embedded coordinates too.
+        ``occupied`` are embedded coordinates too. ``trust(U)`` multiplies the density at the unit points of a
+        pool, as where some runs fail.
         """
-        least = 0.0 if len(unit) else None
-        values = check_vector(variation, name="variation", n_samples=len(unit), minimum=least)
+        values = _check_variation(variation, len(unit))
         self._generator = check_generator(self.random_state)
-        self._scale = self._check_scale(scale)
+        self._scale, self._trust = self._check_scale(scale), trust
         self._points = coordinates * self._scale
         # The unit of variation means nothing; a power of two changes no digit and keeps squares in range.
         self._values = np.ldexp(values, -int(np.frexp(values.max())[1])) if len(values) else values
@@ -199,20 +208,21 @@ class VariationSampler:
         """Draw ``n_samples`` points of the domain."""
         return self.box.from_unit(self.sample_unit(n_samples))
 
-    def sample_unit(self, n_samples: int) -> FloatArray:
-        """:meth:`sample`, in the unit cube."""
+    def sample_unit(self, n_samples: int, *, fewer: bool = False) -> FloatArray:
+        """:meth:`sample`, in the unit cube; where a pool has not so many free points, ``fewer`` will do."""
         if not hasattr(self, "_generator"):
             raise InputError("the sampler has no density yet; call fit(X, variation) first")
         n_samples = check_count(n_samples, name="n_samples")
         # Independent draws come back to the same point where there are only so many.
         if self.density == "mixture" and self.draw == "random" and not np.isfinite(self.box.n_points):
             return self._sample_mixture(n_samples)
-        return self._sample_pool(n_samples)
+        return self._sample_pool(n_samples, fewer)
 
-    def _sample_pool(self, n_samples: int) -> FloatArray:
+    def _sample_pool(self, n_samples: int, fewer: bool) -> FloatArray:
         free = self._candidates(candidate_pool(self.box, n_samples, self._generator)).free()
         if len(free.unit) < n_samples:
-            free = self._last_candidates(n_samples)
+            free = self._last_candidates(free, n_samples, fewer)
+            n_samples = min(n_samples, len(free.unit))
         weights = free.weights if free.weights.any() else np.ones(len(free.unit))
         if self.draw == "fill":
             taken = greedy_fill(free.coordinates, weights, free.distances, n_samples)
@@ -235,18 +245,22 @@ class VariationSampler:
         elif len(self._points):
             variation, distances = interpolate(self._points, self._values, coordinates)
             weights = wanted_density(variation, temper=self.temper, floor=self.floor)
+        if self._trust is not None:
+            weights = weights * self._trust(pool)
         if len(self._others):
             distances = np.minimum(distances, nearest(self._others, coordinates)[0][:, 0])
         return _Candidates(pool, coordinates, weights, distances)
 
-    def _last_candidates(self, n_samples: int) -> _Candidates:
+    def _last_candidates(self, free: _Candidates, n_samples: int, fewer: bool) -> _Candidates:
         """Every free point of a domain that is nearly used up, or an error that says how many it holds."""
         if self.box.n_points > _LISTED:
+            if fewer:
+                return free
             raise InputError(f"{shown(self.box)} has too few free points, need {n_samples}; widen the bounds")
         whole = self._candidates(whole_pool(self.box))
         free = whole.free()
         n_held, n_free = len(whole.unit), len(free.unit)
-        if n_free < n_samples:
+        if n_free < n_samples and not fewer:
             raise InputError(
                 f"the domain holds {n_held} different points and {n_held - n_free} of them are taken, need "
                 f"{n_samples} more; ask for fewer or widen the bounds"

@@ -1,44 +1,164 @@
-"""Candidates of a weighting search, and their scores on one fold."""
+"""What a weighting search tries: controls and weightings, on a grid or proposed by Optuna, and their scores."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
-from sklearn.utils import _safe_indexing
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ParameterGrid
 
-from steep._validation import FloatArray
+from steep._sklearn import take_rows
+from steep._validation import FloatArray, IntArray, check_count
+from steep.exceptions import InputError, MissingExtraError
+from steep.measures import Measure
+from steep.metrics import Scorer
+from steep.neighbors.folds import SharedGraph
 from steep.rescaling import rescale
-from steep.weighting.measuring import Measured, largest_size, measure_all, sizes_for
-from steep.weighting.scoring import Scorer
-from steep.weighting.shared_graph import SharedGraph
-from steep.weighting.wrapping import fit_weighted
+from steep.weighting.controls import (
+    BALANCED,
+    EQUAL,
+    THRESHOLD,
+    balancing,
+    finite_score,
+    thresholded,
+    tuned_threshold,
+)
+from steep.weighting.cross_fitting import cross_fitted
+from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
+from steep.weighting.wrapping import fit_weighted, params_of_rows
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to weigh: a measure, k and m, and parameters of the wrapped estimator.
+    """One way to train: a weighting (measure, k, m) or a control, and parameters of the wrapped estimator."""
 
-    ``weight_ratio=1`` is the equal-weight control; its measure and k mean nothing and are None.
-    """
-
-    measure: str | None = None
+    measure: Measure | None = None
     n_neighbors: int | None = None
     weight_ratio: float = 1.0
     params: Mapping[str, Any] = field(default_factory=dict)
+    control: str | None = None
+
+    def __str__(self) -> str:
+        """As a verdict names it: "misfit (ratio 10, 5 neighbours)"."""
+        own = [f"{name}={value!r}" for name, value in self.params.items()]
+        if self.measure is None:
+            return f"{self.control} ({', '.join(own)})" if own else str(self.control)
+        size = "the sample alone" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
+        return f"{self.measure.name} ({', '.join([f'ratio {self.weight_ratio:g}', size, *own])})"
+
+
+@dataclass(frozen=True)
+class Menu:
+    """What may be combined.
+
+    Attributes
+    ----------
+    sizes : mapping
+        Values of k for every measure.
+    ratios : tuple of float
+        Values of m; 1 is equal weights, a control.
+    settings : list of dict
+        Parameters of the wrapped estimator.
+    controls : tuple of str
+        Equal weights first.
+    """
+
+    sizes: Mapping[Measure, Sequence[int]]
+    ratios: tuple[float, ...]
+    settings: Sequence[Mapping[str, Any]]
+    controls: tuple[str, ...] = (EQUAL,)
 
     @property
-    def is_control(self) -> bool:
-        """Whether all samples weigh the same."""
-        return self.weight_ratio == 1
+    def largest_size(self) -> int:
+        """Most neighbours that any measure looks at."""
+        return max(k for sizes in self.sizes.values() for k in sizes)
+
+    def controls_of(self, params: Mapping[str, Any]) -> list[Candidate]:
+        """The controls of one setting; a tuned threshold follows the equal weights whose fit it uses."""
+        order = [name for name in (EQUAL, THRESHOLD, BALANCED) if name in self.controls]
+        return [Candidate(params=params, control=name) for name in order]
+
+    def grid(self) -> list[Candidate]:
+        """Every combination, the controls of each setting before its weightings."""
+        # From ratios near 1 outwards, so that a warm start has the least way to go.
+        ratios = sorted({r for r in self.ratios if r != 1}, key=lambda r: abs(np.log(r)))
+        candidates: list[Candidate] = []
+        for params in self.settings:
+            candidates += self.controls_of(params)
+            candidates += [
+                Candidate(m, k, r, params) for m, sizes in self.sizes.items() for k in sizes for r in ratios
+            ]
+        return candidates
 
 
-class Fold(NamedTuple):
+def propose(
+    score: Callable[[Sequence[Candidate], str], FloatArray],
+    menu: Menu,
+    n_trials: int,
+    generator: np.random.Generator,
+) -> tuple[list[Candidate], FloatArray]:
+    """Score the controls, then what Optuna proposes from the gains so far.
+
+    Returns
+    -------
+    candidates, scores : list of Candidate, ndarray of shape (n_candidates, n_folds, n_scorers)
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingExtraError("search='optuna' needs Optuna; pip install 'steep[search]'") from error
+    candidates = [control for params in menu.settings for control in menu.controls_of(params)]
+    scores = [score(candidates, "controls")]
+    best_control = scores[0][:, :, 0].mean(axis=1).max()
+    sampler = optuna.samplers.TPESampler(seed=int(generator.integers(2**31 - 1)))
+    quiet, before = optuna.logging.WARNING, optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(quiet)
+    try:
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for number in range(check_count(n_trials, name="n_trials")):
+            trial = study.ask()
+            candidates.append(_suggested(trial, menu))
+            scores.append(score(candidates[-1:], f"trial {number + 1} of {n_trials}, folds"))
+            study.tell(trial, float(scores[-1][0, :, 0].mean() - best_control))
+    finally:
+        optuna.logging.set_verbosity(before)
+    return candidates, np.concatenate(scores)
+
+
+def _suggested(trial: Any, menu: Menu) -> Candidate:
+    measures = list(menu.sizes)
+    measure = measures[trial.suggest_categorical("measure", list(range(len(measures))))]
+    every = [k for sizes in menu.sizes.values() for k in sizes]
+    size = trial.suggest_int("n_neighbors", min(every), max(every))
+    sizes = menu.sizes[measure]
+    return Candidate(
+        measure=measure,
+        n_neighbors=min(max(size, min(sizes)), max(sizes)),
+        weight_ratio=trial.suggest_float("weight_ratio", min(menu.ratios), max(menu.ratios), log=True),
+        params=menu.settings[trial.suggest_categorical("setting", list(range(len(menu.settings))))],
+    )
+
+
+@dataclass(frozen=True)
+class Training:
+    """What every fit of a search shares."""
+
+    estimator: Any
+    params: Mapping[str, Any]
+    scorers: Mapping[str, Scorer]
+    rescaling: Mapping[str, Any]
+
+    def model(self, candidate: Candidate) -> Any:
+        """A fresh estimator with the candidate's parameters."""
+        return clone(self.estimator).set_params(**candidate.params)
+
+
+@dataclass(frozen=True)
+class Fold:
     """Rows of a split, and what was measured on its training rows."""
 
     train: npt.NDArray[np.intp]
@@ -46,85 +166,137 @@ class Fold(NamedTuple):
     measured: Measured
 
 
-def grid(
-    measures: Sequence[str],
-    n_neighbors: Sequence[int],
-    weight_ratio: Sequence[float],
-    settings: Sequence[Mapping[str, Any]],
-) -> list[Candidate]:
-    """Every combination, the equal-weight control of each setting before its rivals."""
-    # From ratios near 1 outwards, so that a warm start has the least way to go.
-    ratios = sorted({float(r) for r in weight_ratio} - {1.0}, key=lambda r: abs(np.log(r)))
-    candidates = []
-    for params in settings:
-        candidates.append(Candidate(params=params))
-        candidates += [
-            Candidate(m, k, r, params) for m in measures for k in sizes_for(m, n_neighbors) for r in ratios
-        ]
-    return candidates
-
-
 def prepare_fold(
-    X: Any,
-    y: Any,
-    rows: Any,
+    samples: Samples,
+    train: npt.NDArray[np.intp],
+    test: npt.NDArray[np.intp],
     *,
-    estimator: Any,
+    training: Training,
+    menu: Menu,
     graph: SharedGraph | None,
-    sample_weight: FloatArray | None,
-    **measuring: Any,
 ) -> Fold:
     """Measure the training rows, and nothing but them."""
-    started = time.perf_counter()
-    train, test = rows
-    own = None if sample_weight is None else sample_weight[train]
-    size = largest_size(measuring["measures"], measuring["sizes"])
-    neighbors = None if graph is None else graph.within(train, size)
-    X_train, y_train = _safe_indexing(X, train), _safe_indexing(y, train)
-    spent = time.perf_counter() - started
-    measured = measure_all(X_train, y_train, estimator, sample_weight=own, neighbors=neighbors, **measuring)
-    return Fold(train, test, measured._replace(seconds_neighbors=measured.seconds_neighbors + spent))
+
+    def known(points: FloatArray) -> IntArray | None:
+        return None if graph is None else graph.within(train, points, menu.largest_size)
+
+    measured = measure_samples(
+        samples.rows(train),
+        menu.sizes,
+        estimator=training.estimator,
+        params=params_of_rows(training.params, train, len(samples)),
+        neighbors=known,
+    )
+    return Fold(train, test, measured)
 
 
 def score_fold(
-    fold: Fold,
-    candidates: Sequence[Candidate],
-    *,
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: FloatArray | None,
-    scorers: Mapping[str, Scorer],
-    rescaling: Mapping[str, Any],
-    params: Mapping[str, Any],
+    fold: Fold, candidates: Sequence[Candidate], *, samples: Samples, training: Training
 ) -> FloatArray:
     """Fit each candidate on the training rows and score it on the others, ``(n_candidates, n_scorers)``."""
-    X_train, X_test, y_train, y_test = (
-        _safe_indexing(d, rows) for d in (X, y) for rows in (fold.train, fold.test)
-    )
-    own = np.ones(len(fold.train)) if sample_weight is None else sample_weight[fold.train]
-    extra = {} if sample_weight is None else {"sample_weight": sample_weight[fold.test]}
-    scores = np.empty((len(candidates), len(scorers)))
-    # An estimator set to warm_start goes on from its last solution; any other starts anew each time.
-    reuse = bool(getattr(estimator, "warm_start", False))
-    model = clone(estimator)
+    inside = samples.rows(fold.train)
+    X_test, y_test = take_rows(samples.X, fold.test), take_rows(samples.y, fold.test)
+    own = samples.sample_weight
+    weight = {} if own is None else {"sample_weight": own[fold.test]}
+    extra = params_of_rows(training.params, fold.train, len(samples))
+    # An estimator set to warm_start resumes from its last solution; any other starts anew each time.
+    reuse = bool(getattr(training.estimator, "warm_start", False))
+    scores = np.empty((len(candidates), len(training.scorers)))
+    model, last = None, None
     for row, candidate in zip(scores, candidates, strict=True):
-        if not reuse or (candidate.is_control and candidate.params):
-            model = clone(estimator).set_params(**candidate.params)
-        weights = own * candidate_weights(candidate, fold.measured.variation, len(own), rescaling)
-        fit_weighted(model, X_train, y_train, weights, dict(params))
-        row[:] = [scorer(model, X_test, y_test, **extra) for scorer in scorers.values()]
+        if candidate.control != THRESHOLD:
+            if not reuse or last is None or dict(last.params) != dict(candidate.params):
+                model = training.model(candidate)
+            weights = candidate_weights(candidate, inside, fold.measured, training.rescaling)
+            fit_weighted(model, inside.X, inside.y, weights, extra)
+            asked, last = model, candidate
+        else:
+            asked = thresholded(model, threshold_of(candidate, inside, fold.measured, training, extra))
+        row[:] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()]
     return scores
 
 
 def candidate_weights(
-    candidate: Candidate,
-    variation: Mapping[tuple[str, int], FloatArray],
-    n_samples: int,
-    rescaling: Mapping[str, Any],
+    candidate: Candidate, samples: Samples, measured: Measured | None, rescaling: Mapping[str, Any]
 ) -> FloatArray:
-    """Weights of a candidate; exactly one each for the control."""
-    if candidate.is_control or candidate.measure is None or candidate.n_neighbors is None:
-        return np.ones(n_samples)
-    values = variation[candidate.measure, candidate.n_neighbors]
-    return rescale(values, weight_ratio=candidate.weight_ratio, **rescaling)
+    """Weights of a candidate, the caller's own multiplied in; exactly one each for equal weights."""
+    own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
+    if candidate.measure is not None and candidate.n_neighbors is not None and measured is not None:
+        variation = measured.variation[candidate.measure, candidate.n_neighbors]
+        return own * rescale(variation, weight_ratio=candidate.weight_ratio, **rescaling)
+    return own * balancing(samples.labels, own) if candidate.control == BALANCED else own
+
+
+def threshold_of(
+    candidate: Candidate,
+    samples: Samples,
+    measured: Measured | None,
+    training: Training,
+    params: Mapping[str, Any],
+) -> float:
+    """Tuned threshold of a candidate; predictions that a measure asked for are used again."""
+    predicted = measured.predicted if measured is not None and not candidate.params else None
+    if predicted is None:
+        predicted = cross_fitted(
+            training.model(candidate),
+            samples.X,
+            samples.y,
+            samples.labels,
+            sample_weight=samples.sample_weight,
+            groups=samples.groups,
+            params=params,
+        )
+    return tuned_threshold(samples, predicted[:, 1], *next(iter(training.scorers.items())))
+
+
+def default_measures(estimator: Any, samples: Samples) -> tuple[str, ...]:
+    """Return the measures to try: what gained most on development tables, if the estimator can answer."""
+    if not is_classifier(estimator):
+        return ("variance", "misfit")
+    one_class_each = samples.labels.codes is not None
+    return ("misfit", "border") if one_class_each and hasattr(estimator, "predict_proba") else ("misfit",)
+
+
+def default_sizes(estimator: Any) -> tuple[int, ...]:
+    """Return the values of k to try: borders between classes blur over many neighbours, numbers less so."""
+    return (1, 5) if is_classifier(estimator) else (1, 5, 20)
+
+
+def sizes_for(asked: Any, measure: Measure, sizes: Sequence[int]) -> list[int]:
+    """Return the k that make sense for a measure; one at least."""
+    if is_callers_own(asked):
+        return [1]
+    fitting = [k for k in sizes if k >= measure.smallest_k]
+    return fitting or [check_count(max(sizes), name="n_neighbors", minimum=measure.smallest_k)]
+
+
+def values_of(given: Any, name: str) -> list[Any]:
+    """One value or several, as a list."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
+    if not values:
+        raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
+    return values
+
+
+def check_settings(estimator: Any, param_grid: Any) -> list[dict[str, Any]]:
+    """Return every combination of the estimator's parameters that is to be tried."""
+    if param_grid is None:
+        return [{}]
+    try:
+        settings = list(ParameterGrid(param_grid))
+        for setting in settings:
+            clone(estimator).set_params(**setting)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({reason(error)}); need a mapping "
+            "from its parameters to lists of values"
+        ) from error
+    if not settings:
+        raise InputError("param_grid is empty; need at least one setting; leave it out for none")
+    return settings
+
+
+def reason(error: Exception) -> str:
+    """What another library complains about, on one line."""
+    return " ".join(str(error).split()).rstrip(".")

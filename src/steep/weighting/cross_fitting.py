@@ -2,7 +2,8 @@
 
 The samples are dealt into five parts; each part is predicted by a fit on the other four, with equal
 weights or the caller's own. An error on samples a model was fitted to would flatter it: a model that
-memorises its labels has none.
+memorises its labels has none. Samples of one group go to the same part, so that none is predicted by a fit
+that saw its group.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
-from steep._validation import FloatArray
-from steep.labels import Labels
-from steep.weighting.wrapping import fit_weighted
+from steep._sklearn import take_rows
+from steep._validation import FloatArray, IntArray
+from steep.exceptions import InputError
+from steep.labels import Labels, one_hot
+from steep.weighting.wrapping import fit_weighted, params_of_rows
 
 _N_PARTS = 5
 
@@ -29,9 +31,10 @@ def cross_fitted(
     labels: Labels,
     *,
     sample_weight: FloatArray | None = None,
+    groups: IntArray | None = None,
     params: Mapping[str, Any] | None = None,
 ) -> FloatArray:
-    """Predict every sample by a fit that has not seen it.
+    """Predict every sample by a fit that has not seen it, nor its group.
 
     Parameters
     ----------
@@ -43,6 +46,8 @@ def cross_fitted(
         The same labels as the measures read them.
     sample_weight : ndarray of shape (n_samples,), optional
         The caller's own weights.
+    groups : ndarray of int of shape (n_samples,), optional
+        Group of every sample.
     params : mapping, optional
         Further arguments of the estimator's ``fit``.
 
@@ -52,11 +57,11 @@ def cross_fitted(
         A probability per class, or the predicted values.
     """
     own = np.ones(len(labels)) if sample_weight is None else sample_weight
-    part = deal(labels, _N_PARTS)
+    part = deal(labels, _N_PARTS, groups)
     predicted: FloatArray | None = None
-    for number in range(part.max() + 1):
+    for number in np.unique(part):
         kept, asked = np.flatnonzero(part != number), np.flatnonzero(part == number)
-        answer = _answers(estimator, X, y, labels, kept, asked, own, dict(params or {}))
+        answer = _answers(estimator, X, y, labels, kept, asked, own, params or {})
         if predicted is None:
             predicted = np.empty((len(labels), answer.shape[1]))
         predicted[asked] = answer
@@ -64,14 +69,35 @@ def cross_fitted(
     return predicted
 
 
-def deal(labels: Labels, n_parts: int) -> npt.NDArray[np.intp]:
-    """Deal the samples into parts like cards, class by class, always in the same way for the same data."""
+def deal(labels: Labels, n_parts: int, groups: IntArray | None = None) -> npt.NDArray[np.intp]:
+    """Deal the samples into parts like cards, class by class, always in the same way for the same data.
+
+    With ``groups`` whole groups are dealt, the largest first, each to the part that is smallest so far.
+    """
+    if groups is not None:
+        return _deal_groups(groups, n_parts)
     order = np.random.default_rng(0).permutation(len(labels))
     if labels.codes is not None:
         order = order[np.argsort(labels.codes[order], kind="stable")]
     part = np.empty(len(labels), dtype=np.intp)
     part[order] = np.arange(len(labels)) % n_parts
     return part
+
+
+def _deal_groups(groups: IntArray, n_parts: int) -> npt.NDArray[np.intp]:
+    _, codes = np.unique(groups, return_inverse=True)
+    sizes = np.bincount(codes)
+    if len(sizes) < 2:
+        raise InputError(
+            "groups holds 1 group; need at least 2, to predict each by a fit to the others; pass finer groups or none"
+        )
+    filled, part_of = np.zeros(n_parts, dtype=np.intp), np.empty(len(sizes), dtype=np.intp)
+    order = np.random.default_rng(0).permutation(len(sizes))
+    for group in order[np.argsort(-sizes[order], kind="stable")]:
+        part_of[group] = filled.argmin()
+        filled[part_of[group]] += sizes[group]
+    parts: npt.NDArray[np.intp] = part_of[codes]
+    return parts
 
 
 def _answers(
@@ -82,23 +108,20 @@ def _answers(
     kept: npt.NDArray[np.intp],
     asked: npt.NDArray[np.intp],
     own: FloatArray,
-    params: dict[str, Any],
+    params: Mapping[str, Any],
 ) -> FloatArray:
     """Predictions for the samples ``asked`` of a fit to the samples ``kept``."""
-    if labels.codes is not None:
-        columns = np.eye(int(labels.codes.max()) + 1)
-        if len(seen := np.unique(labels.codes[kept])) == 1:
-            # No classifier can be fitted to one class, and none is needed.
-            return np.tile(columns[seen[0]], (len(asked), 1))
-    model = fit_weighted(
-        clone(estimator), _safe_indexing(X, kept), _safe_indexing(y, kept), own[kept], params
-    )
-    inputs = _safe_indexing(X, asked)
-    if labels.codes is None:
+    if labels.codes is not None and len(seen := np.unique(labels.codes[kept])) == 1:
+        # No classifier can be fitted to one class, and none is needed.
+        return np.tile(np.eye(labels.n_columns)[seen[0]], (len(asked), 1))
+    extra = params_of_rows(params, kept, len(labels))
+    model = fit_weighted(clone(estimator), take_rows(X, kept), take_rows(y, kept), own[kept], extra)
+    inputs = take_rows(X, asked)
+    if labels.codes is None or labels.classes is None:
         return np.asarray(model.predict(inputs), dtype=np.float64).reshape(len(asked), -1)
-    classes = np.unique(np.asarray(y))
     if not hasattr(model, "predict_proba"):
-        return columns[np.searchsorted(classes, np.asarray(model.predict(inputs)).ravel())]
-    probability = np.zeros((len(asked), len(classes)))
-    probability[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(inputs)
+        codes = np.searchsorted(labels.classes, np.asarray(model.predict(inputs)).ravel())
+        return one_hot(Labels(codes=codes.astype(np.int32), classes=labels.classes))
+    probability = np.zeros((len(asked), labels.n_columns))
+    probability[:, np.searchsorted(labels.classes, model.classes_)] = model.predict_proba(inputs)
     return probability

@@ -1,26 +1,31 @@
-"""A look at the data before any training: what would weights do here."""
+"""A look at the data before any search: how much weights would change, and how hard the labels are to predict."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.labels import Task, one_hot
+from steep.labels import Labels, Task, one_hot, warn_of_float_classes
+from steep.measures import MEASURES, Neighborhood
 from steep.measures.label_measures import contradiction, noise
-from steep.measures.neighborhood import Neighborhood
 from steep.measures.variance import variance
 from steep.rescaling import rescale
-from steep.weighting.embedding import embed
+from steep.weighting.candidates import default_measures
+from steep.weighting.cross_fitting import cross_fitted
+from steep.weighting.weights import Samples, check_size
+from steep.weighting.wrapping import require_sample_weight, task_of
 
-# Below this share of mixed neighbourhoods weights touch too few samples to matter.
+# Below this share of mixed neighbourhoods the variance of labels touches too few samples to matter.
 _FEW_MIXED = 0.05
-# Below this share of effective samples the ratio costs more precision than it can give back.
+# Below this share of effective samples a ratio costs much precision.
 _FEW_EFFECTIVE = 0.25
-# Above this share of unexplained variation the heavy samples are mostly noisy ones.
-_MOSTLY_NOISE = 0.7
+
+# Votes counted at once, to bound the (rows, k, classes) block in memory.
+_BLOCK = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,9 @@ class WeightingReport:
     n_samples : int
         Samples looked at.
     effective_samples : float
-        (Σw)²/Σw², how many equally weighted samples the weighted ones are worth.
+        (Σw)²/Σw² of the first measure: how many equally weighted samples the weighted ones are worth.
+    effective_by_measure : dict
+        The same for every measure.
     mixed_share : float
         Share of samples whose neighbours' labels differ at all.
     noise_share : float
@@ -42,8 +49,12 @@ class WeightingReport:
         as a share of the labels' spread.
     separability : float
         Accuracy, or R² for numbers, of predicting each label from its neighbours' alone.
+    model_score : float or None
+        The same for the estimator's cross-fitted predictions, when one was given.
+    chance_level : float
+        The same for somebody who does not look at the sample: the share of the largest class, or 0.
     suggestion : str
-        What these suggest to try.
+        What to run.
     """
 
     n_samples: int
@@ -52,37 +63,51 @@ class WeightingReport:
     noise_share: float
     label_noise: float
     separability: float
+    chance_level: float
     suggestion: str
+    model_score: float | None = None
+    effective_by_measure: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        share = self.effective_samples / self.n_samples
-        return "\n".join(
-            [
-                f"effective samples      {self.effective_samples:.0f} of {self.n_samples} ({share:.0%})",
-                f"mixed neighbourhoods   {self.mixed_share:.1%}",
-                f"noise in the variation {self.noise_share:.0%}",
-                f"label noise            {self.label_noise:.1%}",
-                f"separability           {self.separability:.3f}",
-                self.suggestion,
-            ]
-        )
+        lines = [
+            f"effective samples      {value:.0f} of {self.n_samples} ({value / self.n_samples:.0%}) by {name}"
+            for name, value in self.effective_by_measure.items()
+        ]
+        lines += [
+            f"mixed neighbourhoods   {self.mixed_share:.1%}",
+            f"noise in the variation {self.noise_share:.0%}",
+            f"label noise            {self.label_noise:.1%}",
+            f"separability           {self.separability:.3f} by neighbours, {self.chance_level:.3f} by chance",
+        ]
+        if self.model_score is not None:
+            lines[-1] += f", {self.model_score:.3f} by the model"
+        return "\n".join([*lines, self.suggestion])
 
 
 def weighting_report(
     X: Any,
     y: Any,
     *,
+    estimator: Any = None,
     n_neighbors: int = 20,
     weight_ratio: float = 40.0,
-    embedding: Any = "standard",
+    embedding: Any = "auto",
     task: Task = "auto",
     n_jobs: int | None = None,
 ) -> WeightingReport:
-    """Look at labelled samples before any training and suggest which weights are worth a try.
+    """Look at labelled samples before a search: what weights would do, and how hard the labels are to predict.
+
+    Which ratio helps, above 1 or below, cannot be told from the data alone: it depends on the model and on the
+    score. :class:`VarianceWeightedCV` finds out.
 
     Parameters
     ----------
-    X, y, n_neighbors, weight_ratio, embedding, task, n_jobs
+    X, y : array-like
+        See :func:`sample_weights`.
+    estimator : estimator, optional
+        The model that is to be trained. The report then looks at the measures that
+        :class:`VarianceWeightedCV` would try for it, which needs five fits; else at "variance".
+    n_neighbors, weight_ratio, embedding, task, n_jobs
         See :func:`sample_weights`.
 
     Returns
@@ -93,57 +118,94 @@ def weighting_report(
     --------
     >>> from sklearn.datasets import load_wine
     >>> print(weighting_report(*load_wine(return_X_y=True)))
-    effective samples      70 of 178 (39%)
+    effective samples      70 of 178 (39%) by variance
     ...
+    separability           0.972 by neighbours, 0.399 by chance
+    To learn whether weights help, run VarianceWeightedCV(estimator, scoring=...).fit(X, y).
     """
-    around = Neighborhood.of(embed(X, embedding), y, n_neighbors=n_neighbors, task=task, n_jobs=n_jobs)
-    total, unexplained = variance(around), noise(around)
-    weights = rescale(total, weight_ratio=weight_ratio)
-    errors = contradiction(around)
-    figures = {
-        "effective_samples": float(weights.sum() ** 2 / (weights**2).sum()),
-        "mixed_share": float(np.mean(total > 1e-12 * max(float(total.max()), 1e-300))),
-        "noise_share": float(unexplained.sum() / total.sum()) if total.any() else 0.0,
-        "label_noise": _label_noise(around, errors, unexplained),
-        "separability": _separability(around, errors),
-    }
+    if estimator is not None:
+        require_sample_weight(estimator)
+        task = task_of(estimator) if task == "auto" else task
+    size = check_size(n_neighbors, "variance", MEASURES["slope"])
+    samples = Samples.check(X, y, embedding=embedding, task=task, estimator=estimator)
+    warn_of_float_classes(samples.labels, task, fewest=2)
+    names = ("variance",) if estimator is None else default_measures(estimator, samples)
+    predicted = None
+    if any(MEASURES[name].needs == "model" for name in names):
+        predicted = cross_fitted(estimator, samples.X, samples.y, samples.labels)
+    points = samples.space.points()
+    found = Neighborhood.search(points, samples.labels, n_neighbors=size, n_jobs=n_jobs)
+    around = Neighborhood(points, samples.labels, found.indices, predicted=predicted)
+    effective = {name: _effective(MEASURES[name].variation(around), weight_ratio) for name in names}
+    return _report(around, effective, weight_ratio)
+
+
+def _effective(variation: FloatArray, weight_ratio: float) -> float:
+    weights = rescale(variation, weight_ratio=weight_ratio)
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def _report(around: Neighborhood, effective: dict[str, float], weight_ratio: float) -> WeightingReport:
+    labels = around.labels
+    total, unexplained, errors = variance(around), noise(around), contradiction(around)
+    # Rounding of equal labels is no mixture.
+    mixed_share = float(np.mean(total > 1e-12 * max(float(total.max()), 1e-300)))
+    smallest = min(effective, key=lambda name: effective[name])
     return WeightingReport(
-        n_samples=len(weights), suggestion=_suggest(len(weights), weight_ratio, **figures), **figures
+        n_samples=len(labels),
+        effective_samples=next(iter(effective.values())),
+        mixed_share=mixed_share,
+        noise_share=float(unexplained.sum() / total.sum()) if total.any() else 0.0,
+        label_noise=_label_noise(labels, errors, unexplained),
+        separability=_score(labels, _foretold(around)),
+        chance_level=_chance(labels),
+        suggestion=_suggest(len(labels), weight_ratio, mixed_share, smallest, effective[smallest]),
+        model_score=None if around.predicted is None else _score(labels, around.predicted),
+        effective_by_measure=effective,
     )
 
 
-def _label_noise(around: Neighborhood, errors: FloatArray, unexplained: FloatArray) -> float:
-    if around.labels.codes is not None:
+def _label_noise(labels: Labels, errors: FloatArray, unexplained: FloatArray) -> float:
+    if labels.codes is not None:
         # ‖one-hot − mean of the others‖² is 2 when all others agree on another class; 0.8² + 0.8² = 1.28
         # when four in five do.
         return float(np.mean(errors >= 1.28))
-    spread = float(around.labels.array.var(axis=0).sum())
+    spread = float(labels.array.var(axis=0).sum())
     return float(np.sqrt(unexplained.mean() / spread)) if spread > 0 else 0.0
 
 
-def _separability(around: Neighborhood, errors: FloatArray) -> float:
-    """Leave-one-out accuracy of the majority of the neighbours, or leave-one-out R² of their mean."""
-    if around.labels.codes is None:
-        spread = float(around.labels.array.var(axis=0).sum())
-        return float(1 - errors.mean() / spread) if spread > 0 else 1.0
+def _foretold(around: Neighborhood) -> FloatArray:
+    """Mean of the other neighbours' labels, one column a class or an output."""
     columns = one_hot(around.labels)
-    votes = np.stack([columns[row[1:]].sum(axis=0) for row in around.indices])
-    return float(np.mean(votes.argmax(axis=1) == around.labels.codes))
+    others = around.indices[:, 1:]
+    means = np.empty(columns.shape)
+    step = max(1, _BLOCK // (others.shape[1] * columns.shape[1]))
+    for start in range(0, len(means), step):
+        means[start : start + step] = columns[others[start : start + step]].mean(axis=1)
+    return means
 
 
-def _suggest(n_samples: int, weight_ratio: float, **figures: float) -> str:
-    if figures["mixed_share"] < _FEW_MIXED:
+def _score(labels: Labels, predicted: FloatArray) -> float:
+    """Accuracy of the most likely class, or R² over all outputs."""
+    if labels.codes is not None:
+        return float(np.mean(predicted.argmax(axis=1) == labels.codes))
+    spread = float(labels.array.var(axis=0).sum())
+    errors = float(((labels.array - predicted) ** 2).sum(axis=1).mean())
+    return 1 - errors / spread if spread > 0 else 1.0
+
+
+def _chance(labels: Labels) -> float:
+    """Share of the largest class; 0, the R² of the mean, for numbers."""
+    return 0.0 if labels.codes is None else float(np.bincount(labels.codes).max() / len(labels))
+
+
+def _suggest(n_samples: int, weight_ratio: float, mixed_share: float, smallest: str, effective: float) -> str:
+    run = "To learn whether weights help, run VarianceWeightedCV(estimator, scoring=...).fit(X, y)."
+    if mixed_share < _FEW_MIXED:
+        return f"Hardly any neighbourhood is mixed: the variance of labels changes few weights. {run}"
+    if effective < _FEW_EFFECTIVE * n_samples:
         return (
-            "Hardly any neighbourhood is mixed: weights touch few samples, equal weights are a safe choice."
+            f"weight_ratio={weight_ratio:g} by {smallest} leaves {effective:.0f} effective samples of {n_samples}: a "
+            f"ratio nearer to 1 keeps more. {run}"
         )
-    if figures["noise_share"] > _MOSTLY_NOISE:
-        return (
-            "Most of the variation is noise: heavy samples would be noisy ones. Try ratios below 1, and "
-            "let VarianceWeightedCV decide."
-        )
-    if figures["effective_samples"] < _FEW_EFFECTIVE * n_samples:
-        return (
-            f"weight_ratio={weight_ratio:g} leaves {figures['effective_samples']:.0f} effective samples of "
-            f"{n_samples}: try a smaller ratio, and let VarianceWeightedCV decide."
-        )
-    return "Much of the variation is slope: ratios above 1 are worth a try. Let VarianceWeightedCV decide."
+    return run

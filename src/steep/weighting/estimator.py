@@ -7,16 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
-from steep._validation import FloatArray, check_count, check_sample_weight
+from steep._validation import FloatArray
 from steep.exceptions import InputError
-from steep.measures import resolve
+from steep.measures import Measure, resolve
 from steep.rescaling import Method, rescale
-from steep.weighting.measuring import measure_all
-from steep.weighting.weights import sample_weights
-from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
+from steep.weighting.weights import Samples, check_size, measure_samples
+from steep.weighting.wrapping import (
+    DelegatingEstimator,
+    fit_weighted,
+    params_of_rows,
+    require_sample_weight,
+    task_of,
+)
 
 
 class VarianceWeighted(DelegatingEstimator):
@@ -27,8 +30,9 @@ class VarianceWeighted(DelegatingEstimator):
     estimator : estimator
         Anything whose ``fit`` takes ``sample_weight``, or a pipeline or search that ends in one.
     n_neighbors, weight_ratio, measure, method, clip, embedding, include_self, n_jobs
-        See :func:`sample_weights`. Weights come from the data given to ``fit`` alone. ``measure`` may also
-        be "misfit" or "border", which ask the estimator itself; 1 neighbour is enough for them.
+        See :func:`sample_weights`. Weights come from the data given to ``fit`` alone, and neighbours are
+        looked for after the preprocessing of a wrapped pipeline. ``measure`` may also be "misfit" or
+        "border", which ask the estimator itself; 1 neighbour is enough for them.
 
     Attributes
     ----------
@@ -62,10 +66,10 @@ class VarianceWeighted(DelegatingEstimator):
         *,
         n_neighbors: int = 20,
         weight_ratio: float = 40.0,
-        measure: str | Callable[..., Any] = "variance",
+        measure: str | Callable[..., Any] | Measure = "variance",
         method: Method = "minmax",
         clip: float | None = None,
-        embedding: Any = "standard",
+        embedding: Any = "auto",
         include_self: bool = True,
         n_jobs: int | None = None,
     ) -> None:
@@ -79,7 +83,7 @@ class VarianceWeighted(DelegatingEstimator):
         self.include_self = include_self
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **params: Any) -> Self:
         """Weigh the samples, then fit the wrapped estimator with the weights.
 
         Parameters
@@ -88,58 +92,44 @@ class VarianceWeighted(DelegatingEstimator):
             Training data.
         sample_weight : array-like of shape (n_samples,), optional
             The caller's own weights ≥ 0, multiplied in.
+        groups : array-like of shape (n_samples,), optional
+            Samples that belong together: when a measure asks the estimator, none is predicted by a fit that
+            saw its group. Handed on to a wrapped search.
         **params
             Further arguments for the wrapped estimator's ``fit``.
         """
         require_sample_weight(self.estimator)
-        extra = self._fit_params(params)
-        self.sample_weight_ = self._weights(X, y, sample_weight, extra)
+        extra = self._fit_params(params, groups)
+        samples = Samples.check(
+            X,
+            y,
+            embedding=self.embedding,
+            task=task_of(self.estimator),
+            estimator=self.estimator,
+            sample_weight=sample_weight,
+            groups=groups,
+        )
+        self.sample_weight_ = self._weights(samples, extra)
         self.estimator_ = fit_weighted(clone(self.estimator), X, y, self.sample_weight_, extra)
         return self
 
-    def _weights(self, X: Any, y: Any, sample_weight: Any, params: dict[str, Any]) -> FloatArray:
-        n_samples = _num_samples(X)
-        if n_samples == 1:
+    def _weights(self, samples: Samples, params: dict[str, Any]) -> FloatArray:
+        """Weights of the samples, the caller's own multiplied in; those of weight zero are left out."""
+        measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
+        size = check_size(self.n_neighbors, self.measure, measure, include_self=self.include_self)
+        if len(samples) == 1:
             raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
-        given = check_sample_weight(sample_weight, n_samples)
-        used = np.flatnonzero(given)
-        if used.size < n_samples:
-            X, y = _safe_indexing(X, used), _safe_indexing(y, used)
-        variance_weights = np.zeros(n_samples)
-        if resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model")).needs == "model":
-            variance_weights[used] = self._model_weights(X, y, given[used], params)
-            return variance_weights * given
-        variance_weights[used] = sample_weights(
-            X,
-            y,
-            n_neighbors=self.n_neighbors,
-            weight_ratio=self.weight_ratio,
-            measure=self.measure,
-            method=self.method,
-            clip=self.clip,
-            embedding=self.embedding,
+        own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
+        used = np.flatnonzero(own)
+        measured = measure_samples(
+            samples if used.size == len(samples) else samples.rows(used),
+            {measure: [size]},
+            estimator=self.estimator,
+            params=params_of_rows(params, used, len(samples)),
             include_self=self.include_self,
-            task=task_of(self.estimator),
-            n_jobs=self.n_jobs,
-        )
-        return variance_weights * given
-
-    def _model_weights(self, X: Any, y: Any, own: FloatArray, params: dict[str, Any]) -> FloatArray:
-        """Weights by a measure that asks the estimator itself."""
-        if not self.include_self:
-            raise InputError(
-                f"include_self=False goes with measure='variance' only, got {self.measure!r}; leave it out"
-            )
-        measured = measure_all(
-            X,
-            y,
-            self.estimator,
-            measures=[str(self.measure)],
-            sizes=[check_count(self.n_neighbors, name="n_neighbors")],
-            embedding=self.embedding,
-            sample_weight=own,
-            params=params,
             n_jobs=self.n_jobs,
         )
         (variation,) = measured.variation.values()
-        return rescale(variation, weight_ratio=self.weight_ratio, method=self.method, clip=self.clip)
+        weights = np.zeros(len(samples))
+        weights[used] = rescale(variation, weight_ratio=self.weight_ratio, method=self.method, clip=self.clip)
+        return weights * own

@@ -1,56 +1,62 @@
 """Choose the weighting by evidence: cross-validated, paired, and with equal weights as the default.
 
-Every candidate (measure, k, m, parameters of the estimator) and the equal-weight control are fitted on
-the same folds. A candidate is chosen only when it beats the control by more than the best of as many
-candidates would by chance; otherwise equal weights are kept.
+Every candidate (measure, k, m, parameters of the estimator) and the controls are fitted on the same folds. A
+control other than equal weights is preferred when it beats them by the rule of :mod:`steep.evidence`; a weighting
+is chosen only when it beats the preferred control by more than the best of as many candidates would by chance.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ParameterGrid, RepeatedKFold, RepeatedStratifiedKFold, check_cv
-from sklearn.utils import indexable
+import numpy.typing as npt
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import is_classifier, is_regressor
+from sklearn.model_selection import (
+    GroupKFold,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    check_cv,
+)
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _num_samples
 
 from steep._progress import progress
-from steep._validation import (
-    FloatArray,
-    Seed,
-    check_choice,
-    check_count,
-    check_generator,
-    check_real,
-    check_sample_weight,
-)
-from steep.evidence import Evidence, weigh_evidence
-from steep.exceptions import InputError
-from steep.labels import check_labels
-from steep.measures import resolve
-from steep.metrics import Interval
+from steep._timing import Stopwatch
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_generator, check_real
+from steep.exceptions import InputError, InputTypeError
+from steep.measures import Measure, resolve
+from steep.metrics import resolve_scorers
+from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Method
 from steep.weighting.candidates import (
     Candidate,
     Fold,
+    Menu,
+    Training,
     candidate_weights,
-    grid,
+    check_settings,
+    default_measures,
+    default_sizes,
     prepare_fold,
+    propose,
+    reason,
     score_fold,
+    sizes_for,
+    threshold_of,
+    values_of,
 )
-from steep.weighting.embedding import embed
-from steep.weighting.measuring import default_measures, default_sizes, largest_size, measure_all, sizes_for
-from steep.weighting.optuna_search import optuna_candidates
-from steep.weighting.scoring import describe_gain, resolve_scorers
-from steep.weighting.shared_graph import SharedGraph
+from steep.weighting.controls import THRESHOLD, check_controls, thresholded
+from steep.weighting.outcome import conclude, params_of, results_table, verdict
+from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
+
+Rows = npt.NDArray[np.intp]
 
 
 class VarianceWeightedCV(DelegatingEstimator):
@@ -59,26 +65,32 @@ class VarianceWeightedCV(DelegatingEstimator):
     Parameters
     ----------
     estimator : estimator
-        Anything that takes ``sample_weight``; with ``warm_start=True`` set on it, each fit goes on
+        Anything that takes ``sample_weight``; with ``warm_start=True`` set on it, each fit resumes
         from the last one of its fold, which saves time.
     n_neighbors : sequence of int, optional
         Values of k to try; one neighbour search serves all. Default 1 and 5, for regressors also 20.
         Measures that compare labels need 3 and leave out smaller ones.
     weight_ratio : sequence of float, default (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 40, 100)
         Values of m to try. 1, equal weights, is always among the candidates.
-    measure : str or sequence of str, optional
-        Measures to try, by name; see :mod:`steep.measures`. Default "misfit", the cross-fitted error of
+    measure : str, callable, Measure or a sequence of them, optional
+        Measures to try; see :mod:`steep.measures`. Default "misfit", the cross-fitted error of
         the estimator itself, with the paper's "variance" for regressors and with "border", how undecided
         it is, for classifiers with ``predict_proba``. A model is asked with the parameters it was given,
-        whatever ``param_grid`` tries.
+        whatever ``param_grid`` tries. A callable gets ``X`` and ``y`` of the training rows.
     param_grid : mapping or list of mappings, optional
         Values for the wrapped estimator's own parameters, tried in every combination. The control
         is then the best equal-weight setting.
     scoring : str, callable, list or mapping, optional
         *Tell it your score.* Any scikit-learn scorer, "worst_decile" or "max_error"; of several the
         first decides. Default the estimator's own ``score``.
+    controls : "auto" or sequence of {"balanced", "threshold"}, default "auto"
+        What to compare weightings with, beside equal weights: weights that balance the classes, and equal
+        weights with a decision threshold tuned on cross-fitted probabilities of the training rows (two
+        classes, ``predict_proba``). "auto" takes what the deciding score can gain from: both for balanced
+        accuracy, F1, precision, recall and Jaccard, balancing for average precision, and none for other
+        scores. A control that beats equal weights is chosen unless a weighting beats it in turn.
     cv : int or splitter, default 5
-        Folds, stratified for classifiers, shuffled.
+        Folds, shuffled; stratified for classifiers, and never through a group when ``groups`` are given.
     n_repeats : int, default 2
         How often the folds are drawn anew, when ``cv`` is a number.
     confidence : float, default 0.5
@@ -100,20 +112,22 @@ class VarianceWeightedCV(DelegatingEstimator):
 
     Attributes
     ----------
-    verdict_ : str
-        One sentence with the figures.
+    verdict_ : Verdict
+        The outcome in plain words (``print`` it); its ``table`` holds every candidate.
     gain_, gain_interval_ : float, Interval
-        Mean gain of the chosen candidate in the deciding score, larger is better, 0 for equal
-        weights; with a 95 % interval that holds for all candidates at once.
+        Mean gain of what was chosen in the deciding score, larger is better, 0 for equal weights; with a
+        95 % interval that holds for all candidates at once. A weighting is compared with the control it had
+        to beat, a control with equal weights.
     best_params_ : dict
         What was chosen.
     cv_results_ : dict of arrays
-        One row per candidate; ``pandas.DataFrame(cv_results_)`` shows it.
+        One row per candidate, gains over equal weights; ``pandas.DataFrame(cv_results_)`` shows it.
     estimator_, sample_weight_
-        The estimator fitted on all data, and the weights it was given.
+        The estimator fitted on all data, and the weights it was given. Where a threshold was tuned it is
+        a ``FixedThresholdClassifier``, so that ``predict`` uses it.
     seconds_ : dict
         Time spent on neighbours, on the cross-fitting that "misfit" and "border" need, and on the
-        candidates' fits.
+        candidates' fits; summed over parallel jobs.
 
     Examples
     --------
@@ -123,7 +137,7 @@ class VarianceWeightedCV(DelegatingEstimator):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = VarianceWeightedCV(LogisticRegression(), weight_ratio=(1, 5), cv=3, n_repeats=1, random_state=0)
     >>> print(model.fit(scale(X), y).verdict_)
-    equal weights were kept: ...
+    Equal weights are kept: none of 4 weightings beat them. The closest, ...
     """
 
     def __init__(
@@ -132,9 +146,10 @@ class VarianceWeightedCV(DelegatingEstimator):
         *,
         n_neighbors: Sequence[int] | None = None,
         weight_ratio: Sequence[float] = DEFAULT_RATIOS,
-        measure: str | Sequence[str] | None = None,
+        measure: Any = None,
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         scoring: Any = None,
+        controls: str | Sequence[str] = "auto",
         cv: Any = 5,
         n_repeats: int = 2,
         confidence: float = 0.5,
@@ -142,7 +157,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         n_trials: int = 40,
         method: Method = "minmax",
         clip: float | None = 0.98,
-        embedding: Any = "standard",
+        embedding: Any = "auto",
         n_jobs: int | None = None,
         random_state: Seed = None,
     ) -> None:
@@ -152,6 +167,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.measure = measure
         self.param_grid = param_grid
         self.scoring = scoring
+        self.controls = controls
         self.cv = cv
         self.n_repeats = n_repeats
         self.confidence = confidence
@@ -163,7 +179,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **params: Any) -> Self:
         """Try the candidates, choose by evidence, and fit the choice on all data.
 
         Parameters
@@ -172,215 +188,251 @@ class VarianceWeightedCV(DelegatingEstimator):
             Training data.
         sample_weight : array-like of shape (n_samples,), optional
             The caller's own weights: multiplied in for training, used for scoring.
+        groups : array-like of shape (n_samples,), optional
+            Samples that belong together, for the splitter; a model that a measure asks is never asked about
+            a group it saw either. Handed on to a wrapped search.
         **params
             Further arguments for the wrapped estimator's ``fit``.
         """
         require_sample_weight(self.estimator)
         check_choice(self.search, name="search", choices=("grid", "optuna"))
         confidence = check_real(self.confidence, name="confidence", above=0.0, maximum=0.9999)
+        check_jobs(self.n_jobs)
         generator = check_generator(self.random_state)
-        X, y = self._check_data(X, y)
-        own = None if sample_weight is None else check_sample_weight(sample_weight, _num_samples(X))
-        extra = self._fit_params(params)
-        folds = self._prepare_folds(X, y, own, extra, generator)
-        candidates, scores = self._score(folds, X, y, own, extra, generator)
-        self._conclude(candidates, scores, folds, confidence, generator)
-        self._refit(X, y, own, extra)
+        samples = self._check_data(X, y, sample_weight, groups)
+        scorers = resolve_scorers(self.estimator, self.scoring)
+        training = Training(
+            estimator=self.estimator,
+            params=self._fit_params(params, groups),
+            scorers=scorers,
+            rescaling={"method": self.method, "clip": self.clip},
+        )
+        menu = self._menu(samples, next(iter(scorers)))
+        splits = self._splits(samples, generator)
+
+        watch = Stopwatch()
+        graph = shared_graph(samples, menu, self.n_jobs)
+        watch.lap("neighbors")
+        shared = {"training": training, "menu": menu, "graph": graph}
+        folds: list[Fold] = Parallel(self.n_jobs)(
+            delayed(prepare_fold)(samples, train, test, **shared) for train, test in splits
+        )
+        watch.lap("preparing")
+        candidates, scores = self._scores(folds, samples, training, menu, generator)
+        watch.lap("fits")
+        test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
+        outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
+        final = train(candidates[outcome.chosen], samples, training, graph)
+
+        self.scorers_, self.n_splits_ = scorers, len(folds)
+        self.best_index_, self.gain_interval_ = outcome.chosen, outcome.interval
+        self.gain_ = outcome.interval.mean
+        self.cv_results_ = results_table(candidates, scores, list(scorers), outcome.equal, test_ratio)
+        self.estimator_, self.sample_weight_, self.best_params_ = final
+        self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], self._score_name(), self.cv_results_)
+        self.seconds_ = seconds_by_stage(watch, folds)
         return self
 
-    def _check_data(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say which arguments of ``fit`` go to the wrapped estimator and which to the splitter."""
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        return super().get_metadata_routing().add(splitter=check_cv(self.cv), method_mapping=mapping)
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Samples:
         """Refuse now what would otherwise fail somewhere inside a fold."""
-        if self.embedding is None or isinstance(self.embedding, str):
-            embed(X, self.embedding)
-        X, y = indexable(X, y)
-        if _num_samples(X) == 1:
+        samples = Samples.check(
+            X,
+            y,
+            embedding=self.embedding,
+            task=task_of(self.estimator),
+            estimator=self.estimator,
+            sample_weight=sample_weight,
+            groups=groups,
+        )
+        if len(samples) == 1:
             raise InputError("X has 1 sample; need several for cross-validation; pass more data")
-        check_labels(y, n_samples=_num_samples(X), task=task_of(self.estimator))
-        if is_classifier(self.estimator) and type_of_target(y) in (
-            "continuous",
-            "continuous-multioutput",
-            "unknown",
-        ):
+        if not is_classifier(self.estimator):
+            return samples
+        try:
+            kind = type_of_target(y)
+        except (TypeError, ValueError) as error:
             raise InputError(
-                f"y is {type_of_target(y)}. Unknown label type: need classes for a classifier; pass a regressor, or "
+                f"y is no target of a classifier ({reason(error)}); need one class a sample; convert them to str"
+            ) from error
+        if kind in ("continuous", "continuous-multioutput", "unknown"):
+            raise InputError(
+                f"y is {kind}. Unknown label type: need classes for a classifier; pass a regressor, or "
                 "labels of one kind"
             )
-        return X, y
+        if samples.labels.codes is not None and samples.labels.n_columns == 1:
+            raise InputError(
+                "y holds one class; need at least 2 classes to train a classifier; pass more data"
+            )
+        return samples
 
-    def _prepare_folds(
-        self, X: Any, y: Any, own: FloatArray | None, extra: Any, generator: np.random.Generator
-    ) -> list[Fold]:
-        splits = self._splitter(y, generator).split(np.zeros((_num_samples(X), 1)), y)
-        measures = self._measures(y)
-        sizes = self._sizes(measures)
-        started = time.perf_counter()
-        graph = SharedGraph.of(X, largest_size(measures, sizes), self.embedding)
-        self.seconds_ = {"neighbors": time.perf_counter() - started}
-        shared = {"estimator": self.estimator, "embedding": self.embedding, "sample_weight": own}
-        shared |= {"measures": measures, "sizes": sizes, "params": extra, "graph": graph}
-        jobs = (delayed(prepare_fold)(X, y, rows, **shared) for rows in splits)
-        folds: list[Fold] = Parallel(self.n_jobs)(jobs)
-        if len(folds) < 2:
-            raise InputError(f"cv gives {len(folds)} fold; need at least 2 to compare; raise cv or n_repeats")
-        return folds
-
-    def _splitter(self, y: Any, generator: np.random.Generator) -> Any:
-        if not isinstance(self.cv, int | np.integer):
-            return check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        repeated = RepeatedStratifiedKFold if is_classifier(self.estimator) else RepeatedKFold
-        return repeated(
-            n_splits=check_count(self.cv, name="cv", minimum=2),
-            n_repeats=check_count(self.n_repeats, name="n_repeats"),
-            random_state=int(generator.integers(2**31 - 1)),
+    def _menu(self, samples: Samples, score: str) -> Menu:
+        """What is tried, checked."""
+        measures = self._measures(samples)
+        given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
+        sizes = [check_count(k, name="n_neighbors") for k in values_of(given, "n_neighbors")]
+        if self.search == "optuna":
+            sizes = list(range(min(sizes), max(sizes) + 1))
+        ratios = values_of(self.weight_ratio, "weight_ratio")
+        return Menu(
+            sizes={found: sizes_for(asked, found, sizes) for asked, found in measures},
+            ratios=tuple(check_real(m, name="weight_ratio", above=0.0) for m in ratios),
+            settings=check_settings(self.estimator, self.param_grid),
+            controls=check_controls(self.controls, score, self.estimator, samples),
         )
 
-    def _measures(self, y: Any) -> tuple[str, ...]:
-        if self.measure is None:
-            return default_measures(self.estimator, y)
-        names = (self.measure,) if isinstance(self.measure, str) else tuple(self.measure)
-        for name in names:
-            resolve(name, use="VarianceWeightedCV", feeds=("labels", "model"))
-        return names
+    def _measures(self, samples: Samples) -> list[tuple[Any, Measure]]:
+        asked = self.measure
+        if asked is None:
+            asked = default_measures(self.estimator, samples)
+        elif isinstance(asked, str | Measure) or callable(asked) or not isinstance(asked, Iterable):
+            asked = [asked]
+        found = [(name, resolve(name, use="VarianceWeightedCV", feeds=("labels", "model"))) for name in asked]
+        if not found:
+            raise InputError("measure is empty; need at least one measure; leave it out for the default")
+        return found
 
-    def _sizes(self, measures: Sequence[str]) -> tuple[int, ...]:
-        given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
-        sizes = tuple(check_count(k, name="n_neighbors") for k in np.atleast_1d(given).tolist())
-        for measure in measures:
-            sizes_for(measure, sizes)
-        if self.search == "optuna":
-            return tuple(range(min(sizes), max(sizes) + 1))
-        return sizes
+    def _splits(self, samples: Samples, generator: np.random.Generator) -> list[tuple[Rows, Rows]]:
+        """Training and test rows of every fold."""
+        if isinstance(self.cv, int | np.integer):
+            splitters = self._splitters(samples, generator)
+        else:
+            try:
+                splitters = [check_cv(self.cv, samples.y, classifier=is_classifier(self.estimator))]
+            except (TypeError, ValueError) as error:
+                raise InputError(
+                    f"cv={self.cv!r} is no splitter ({reason(error)}); need a number of folds, a splitter or splits"
+                ) from error
+        blank = np.zeros((len(samples), 1))
+        try:
+            splits = [pair for s in splitters for pair in s.split(blank, samples.y, samples.groups)]
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"cv={self.cv!r} cannot split these data ({reason(error)}); lower cv, or pass groups to fit"
+            ) from error
+        if len(splits) < 2:
+            raise InputError(
+                f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats"
+            )
+        return [check_split(pair, len(samples)) for pair in splits]
 
-    def _ratios(self) -> tuple[float, ...]:
-        values = np.atleast_1d(self.weight_ratio).tolist()
-        return tuple(check_real(m, name="weight_ratio", above=0.0) for m in values)
+    def _splitters(self, samples: Samples, generator: np.random.Generator) -> list[Any]:
+        n_splits = check_count(self.cv, name="cv", minimum=2)
+        n_repeats = check_count(self.n_repeats, name="n_repeats")
+        stratified = is_classifier(self.estimator)
+        if samples.groups is None:
+            repeated = RepeatedStratifiedKFold if stratified else RepeatedKFold
+            seed = int(generator.integers(2**31 - 1))
+            return [repeated(n_splits=n_splits, n_repeats=n_repeats, random_state=seed)]
+        grouped = StratifiedGroupKFold if stratified else GroupKFold
+        seeds = generator.integers(2**31 - 1, size=n_repeats).tolist()
+        return [grouped(n_splits=n_splits, shuffle=True, random_state=seed) for seed in seeds]
 
-    def _score(
+    def _scores(
         self,
         folds: list[Fold],
-        X: Any,
-        y: Any,
-        own: FloatArray | None,
-        extra: Any,
+        samples: Samples,
+        training: Training,
+        menu: Menu,
         generator: np.random.Generator,
     ) -> tuple[list[Candidate], FloatArray]:
         """Candidates and their scores, ``(n_candidates, n_folds, n_scorers)``."""
-        self.scorers_ = resolve_scorers(self.estimator, self.scoring)
-        shared = {"estimator": self.estimator, "X": X, "y": y, "sample_weight": own, "params": extra}
-        shared |= {"scorers": self.scorers_, "rescaling": self._rescaling()}
 
         def score(candidates: Sequence[Candidate], label: str) -> FloatArray:
-            jobs = (delayed(score_fold)(fold, candidates, **shared) for fold in folds)
+            jobs = (
+                delayed(score_fold)(fold, candidates, samples=samples, training=training) for fold in folds
+            )
             parallel = Parallel(self.n_jobs, return_as="generator")
             return np.stack(list(progress(parallel(jobs), total=len(folds), label=label)), axis=1)
 
-        started = time.perf_counter()
-        settings = list(ParameterGrid(self.param_grid)) if self.param_grid else [{}]
-        measures = self._measures(y)
-        space = (measures, self._sizes(measures), self._ratios(), settings)
-        if self.search == "grid":
-            candidates = grid(*space)
-            scores = score(candidates, "folds")
-        else:
-            candidates, scores = optuna_candidates(score, space, self.n_trials, generator)
-        self.seconds_ = {
-            "neighbors": self.seconds_["neighbors"] + sum(fold.measured.seconds_neighbors for fold in folds),
-            "cross_fitting": sum(fold.measured.seconds_cross_fitting for fold in folds),
-            "fits": time.perf_counter() - started,
-        }
-        return candidates, scores
+        if self.search == "optuna":
+            return propose(score, menu, self.n_trials, generator)
+        candidates = menu.grid()
+        return candidates, score(candidates, "folds")
 
-    def _rescaling(self) -> dict[str, Any]:
-        return {"method": self.method, "clip": self.clip}
+    def _score_name(self) -> str:
+        """The deciding score; an estimator's own is accuracy or R²."""
+        name = next(iter(self.scorers_))
+        if self.scoring is not None:
+            return name
+        return "accuracy" if is_classifier(self.estimator) else "r2" if is_regressor(self.estimator) else name
 
-    def _conclude(
-        self,
-        candidates: list[Candidate],
-        scores: FloatArray,
-        folds: list[Fold],
-        confidence: float,
-        generator: np.random.Generator,
-    ) -> None:
-        """Weigh the evidence of the deciding score; keep all scores in ``cv_results_``."""
-        controls = [i for i, candidate in enumerate(candidates) if candidate.is_control]
-        rivals = [i for i, candidate in enumerate(candidates) if not candidate.is_control]
-        control = max(controls, key=lambda i: scores[i, :, 0].mean())
-        differences = scores[:, :, 0] - scores[control, :, 0]
-        test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
-        evidence = weigh_evidence(differences[rivals], test_ratio, confidence, generator) if rivals else None
-        chosen = control if evidence is None or evidence.chosen is None else rivals[evidence.chosen]
-        self.best_index_, self.n_splits_ = chosen, len(folds)
-        self._candidate = candidates[chosen]
-        self.best_params_ = _params_of(self._candidate)
-        self.cv_results_ = self._table(candidates, scores, control, test_ratio)
-        self.gain_interval_ = (
-            evidence.interval(evidence.nearest) if evidence and chosen != control else _NO_GAIN
+
+def check_jobs(n_jobs: Any) -> None:
+    """Refuse numbers of jobs that mean nothing."""
+    try:
+        effective_n_jobs(n_jobs)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputTypeError(
+            f"n_jobs={n_jobs!r} is no number of jobs ({reason(error)}); need None, a number ≥ 1, or −1 for all"
+        ) from error
+
+
+def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
+    """Return training and test rows as indices."""
+    everything = np.arange(n_samples)
+    try:
+        train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
+    except (TypeError, ValueError, IndexError) as error:
+        raise InputError(
+            f"cv gives rows that do not fit {n_samples} samples ({reason(error)}); need (train, test) indices"
+        ) from error
+    if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
+        raise InputError(
+            f"cv gives {train.size} training and {test.size} test rows; need at least one of each"
         )
-        self.gain_ = self.gain_interval_.mean
-        self.verdict_ = self._verdict(evidence, candidates, rivals, float(scores[control, :, 0].mean()))
-
-    def _verdict(
-        self, evidence: Evidence | None, candidates: list[Candidate], rivals: list[int], control: float
-    ) -> str:
-        if evidence is None:
-            return "equal weights were kept: no other weight_ratio was tried"
-        name, nearest = next(iter(self.scorers_)), evidence.nearest
-        words = describe_gain(name, evidence.interval(nearest), control)
-        best = ", ".join(f"{key}={value}" for key, value in _params_of(candidates[rivals[nearest]]).items())
-        if evidence.chosen is None:
-            return f"equal weights were kept: the best of {len(rivals)} candidates, {best}, {words}"
-        doubt = (
-            ""
-            if evidence.interval(nearest).low > 0
-            else " (a bet, not a proof: the interval reaches below zero)"
-        )
-        return f"{best} {words}; equal weights were not chosen{doubt}"
-
-    def _table(
-        self, candidates: list[Candidate], scores: FloatArray, control: int, test_ratio: float
-    ) -> dict[str, Any]:
-        table: dict[str, Any] = {
-            "measure": np.array([c.measure for c in candidates], dtype=object),
-            "n_neighbors": np.array([c.n_neighbors for c in candidates], dtype=object),
-            "weight_ratio": np.array([c.weight_ratio for c in candidates]),
-            "params": [dict(c.params) for c in candidates],
-        }
-        for column, name in enumerate(self.scorers_):
-            gains = scores[:, :, column] - scores[control, :, column]
-            table[f"mean_test_{name}"] = scores[:, :, column].mean(axis=1)
-            for fold in range(scores.shape[1]):
-                table[f"split{fold}_test_{name}"] = scores[:, fold, column]
-            table[f"std_test_{name}"] = scores[:, :, column].std(axis=1)
-            table[f"mean_gain_{name}"] = gains.mean(axis=1)
-            table[f"se_gain_{name}"] = gains.std(axis=1, ddof=1) * np.sqrt(1 / gains.shape[1] + test_ratio)
-        return table
-
-    def _refit(self, X: Any, y: Any, own: FloatArray | None, extra: dict[str, Any]) -> None:
-        chosen, n_samples = self._candidate, _num_samples(X)
-        weights = np.ones(n_samples)
-        if chosen.measure is not None and chosen.n_neighbors is not None:
-            measured = measure_all(
-                X,
-                y,
-                self.estimator,
-                measures=[chosen.measure],
-                sizes=[chosen.n_neighbors],
-                embedding=self.embedding,
-                sample_weight=own,
-                params=extra,
-            )
-            weights = candidate_weights(chosen, measured.variation, n_samples, self._rescaling())
-        self.sample_weight_ = weights if own is None else weights * own
-        model = clone(self.estimator).set_params(**chosen.params)
-        self.estimator_ = fit_weighted(model, X, y, self.sample_weight_, extra)
+    return train, test
 
 
-_NO_GAIN = Interval(0.0, 0.0, 0.0, 0)
+def shared_graph(samples: Samples, menu: Menu, n_jobs: int | None) -> SharedGraph | None:
+    """One neighbour graph for all folds and the last fit, where rows become points by themselves."""
+    space = samples.space
+    if space.numbers is None:
+        return None
+    return SharedGraph.of(space.numbers, menu.largest_size, standardised=space.standardised, n_jobs=n_jobs)
 
 
-def _params_of(candidate: Candidate) -> dict[str, Any]:
-    """A candidate as users write it; what does not apply is left out."""
-    params: dict[str, Any] = {"weight_ratio": candidate.weight_ratio}
-    if not candidate.is_control:
-        params |= {"n_neighbors": candidate.n_neighbors, "measure": candidate.measure}
-    return params | {f"estimator__{name}": value for name, value in candidate.params.items()}
+def train(
+    chosen: Candidate, samples: Samples, training: Training, graph: SharedGraph | None
+) -> tuple[Any, FloatArray, dict[str, Any]]:
+    """Fit the choice on all rows; the estimator, its weights and how they are written."""
+    measured = measure_all_rows(chosen, samples, training, graph)
+    weights = candidate_weights(chosen, samples, measured, training.rescaling)
+    model = fit_weighted(training.model(chosen), samples.X, samples.y, weights, training.params)
+    if chosen.control != THRESHOLD:
+        return model, weights, params_of(chosen)
+    threshold = threshold_of(chosen, samples, measured, training, training.params)
+    tuned = thresholded(model, threshold).fit(samples.X, samples.y)
+    return tuned, weights, params_of(chosen) | {"threshold": threshold}
+
+
+def measure_all_rows(
+    chosen: Candidate, samples: Samples, training: Training, graph: SharedGraph | None
+) -> Measured | None:
+    """Measure what was chosen on all rows, from the graph that is known already; None for a control."""
+    measure, size = chosen.measure, chosen.n_neighbors
+    if measure is None or size is None:
+        return None
+    return measure_samples(
+        samples,
+        {measure: [size]},
+        estimator=training.estimator,
+        params=training.params,
+        neighbors=None if graph is None else lambda points: graph.whole(size),
+    )
+
+
+def seconds_by_stage(watch: Stopwatch, folds: Sequence[Fold]) -> dict[str, float]:
+    """Seconds of neighbours, cross-fitting and fits; the folds' own are summed."""
+    spent = {
+        name: sum(fold.measured.seconds[name] for fold in folds) for name in ("neighbors", "cross_fitting")
+    }
+    return {
+        "neighbors": watch.seconds["neighbors"] + spent["neighbors"],
+        "cross_fitting": spent["cross_fitting"],
+        "fits": watch.seconds["fits"],
+    }

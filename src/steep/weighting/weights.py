@@ -1,20 +1,197 @@
 """Variance Based Samples Weighting, lines 1 to 3 of Algorithm 2.
 
 1   k, m                          n_neighbors, weight_ratio
-2   Df̂²(x_i) by Eq. Dhat2         neighbor_variance
+2   Df̂²(x_i) by Eq. Dhat2         any measure of steep.measures
 3   {(w_i, x_i)}                  rescale
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from steep._validation import FloatArray
-from steep.labels import Task
-from steep.measures import measure_variation
+import numpy as np
+from sklearn.utils import indexable
+
+from steep._sklearn import count_samples
+from steep._timing import Stopwatch
+from steep._validation import FloatArray, IntArray, check_count, check_sample_weight
+from steep.exceptions import InputError, InputTypeError
+from steep.labels import Labels, Task, check_labels, warn_of_float_classes
+from steep.measures import Measure, Neighborhood, resolve
 from steep.rescaling import Method, Normalize, rescale
-from steep.weighting.embedding import embed
+from steep.weighting.cross_fitting import cross_fitted
+from steep.weighting.embedding import Space
+
+# Squares of larger labels, summed over neighbours and outputs, would overflow.
+_LARGEST = 1e150
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Labelled samples, checked once: as the caller gave them (in ``space``) and as measures read them.
+
+    Attributes
+    ----------
+    space : Space
+        Samples and labels as given, and how they become points.
+    labels : Labels
+        The labels, read.
+    sample_weight : ndarray of shape (n_samples,), optional
+        The caller's own weights.
+    groups : ndarray of int of shape (n_samples,), optional
+        Samples that belong together.
+    """
+
+    space: Space
+    labels: Labels
+    sample_weight: FloatArray | None = None
+    groups: IntArray | None = None
+
+    @classmethod
+    def check(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        embedding: Any,
+        task: Task,
+        estimator: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Read the data, or refuse them before anything is fitted."""
+        X, y = _indexable(X), _indexable(y)
+        space = Space.settle(X, embedding, y=y, estimator=estimator)
+        n_samples = count_samples(X)
+        labels = check_labels(y, n_samples=n_samples, task=task)
+        if labels.codes is None and np.abs(labels.array).max() > _LARGEST:
+            raise InputError(
+                f"y reaches {np.abs(labels.array).max():.2g}; need numbers up to {_LARGEST:g}, or squares overflow; "
+                "divide them"
+            )
+        own = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
+        if groups is not None:
+            groups = check_labels(groups, n_samples=n_samples, task="classification", name="groups").codes
+            if groups is None:
+                raise InputError(f"groups has several columns; need ({n_samples},), one group a sample")
+        return cls(space, labels, own, groups)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """Samples as the caller gave them."""
+        return self.space.X
+
+    @property
+    def y(self) -> Any:
+        """Labels as the caller gave them."""
+        return self.space.y
+
+    def rows(self, rows: IntArray) -> Self:
+        """Some of the samples, read as they were among all."""
+        return replace(
+            self,
+            space=self.space.rows(rows),
+            labels=self.labels.rows(rows),
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+
+def _indexable(data: Any) -> Any:
+    """Samples or labels as something rows can be taken from."""
+    try:
+        return indexable(data)[0]
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(
+            f"a {type(data).__name__} is no data ({error}); need X of shape (n_samples, n_features) and y of shape "
+            "(n_samples,)"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Variation by measure and k, the predictions a model was asked for, and the seconds of each stage."""
+
+    variation: dict[tuple[Measure, int], FloatArray]
+    predicted: FloatArray | None
+    seconds: dict[str, float]
+
+
+def measure_samples(
+    samples: Samples,
+    wanted: Mapping[Measure, Sequence[int]],
+    *,
+    estimator: Any = None,
+    params: Mapping[str, Any] | None = None,
+    include_self: bool = True,
+    neighbors: Callable[[FloatArray], IntArray | None] | None = None,
+    n_jobs: int | None = None,
+) -> Measured:
+    """Measure a training set: one embedding, one graph for the largest k, one cross-fitting for all measures.
+
+    Parameters
+    ----------
+    samples : Samples
+        The training set.
+    wanted : mapping
+        Measures, each with the values of k.
+    estimator, params
+        The model that some measures ask, and further arguments of its ``fit``.
+    include_self : bool
+        Whether a sample counts among its own neighbours.
+    neighbors : callable, optional
+        ``neighbors(points)`` returns the indices of a graph that is known already, or None.
+    n_jobs : int, optional
+        Threads of the search.
+    """
+    watch = Stopwatch()
+    points = samples.space.points()
+    around = Neighborhood.search(
+        points,
+        samples.labels,
+        n_neighbors=max(k for sizes in wanted.values() for k in sizes),
+        include_self=include_self,
+        neighbors=None if neighbors is None else neighbors(points),
+        n_jobs=n_jobs,
+        given=(samples.X, samples.y),
+    )
+    watch.lap("neighbors")
+    if any(measure.needs == "model" for measure in wanted):
+        own, groups = samples.sample_weight, samples.groups
+        predicted = cross_fitted(
+            estimator, samples.X, samples.y, samples.labels, sample_weight=own, groups=groups, params=params
+        )
+        around = replace(around, predicted=predicted)
+    watch.lap("cross_fitting")
+    variation = {
+        (measure, k): values
+        for measure, sizes in wanted.items()
+        for k, values in zip(sizes, measure.variations(around, sizes), strict=True)
+    }
+    watch.lap("neighbors")
+    return Measured(variation, around.predicted, watch.seconds)
+
+
+def check_size(n_neighbors: Any, asked: Any, measure: Measure, *, include_self: bool = True) -> int:
+    """Return a k that makes sense for a measure, which was asked for by name, as such or as a callable."""
+    if measure.needs_self and not include_self:
+        raise InputError(
+            f"include_self=False goes with measure='variance' only, got {measure.name!r}; leave it out"
+        )
+    # The paper's variance is defined from two labels on, whatever a search would call sensible.
+    smallest = measure.smallest_k if measure.needs_self or measure.smallest_k < 2 else 2
+    size = check_count(n_neighbors, name="n_neighbors", minimum=smallest)
+    return 1 if is_callers_own(asked) else size
+
+
+def is_callers_own(asked: Any) -> bool:
+    """Whether a measure is a plain function of ``(X, y)``, for which no neighbours need be found."""
+    return callable(asked) and not isinstance(asked, Measure)
 
 
 def sample_weights(
@@ -23,11 +200,11 @@ def sample_weights(
     *,
     n_neighbors: int = 20,
     weight_ratio: float = 40.0,
-    measure: str | Callable[..., Any] = "variance",
+    measure: str | Callable[..., Any] | Measure = "variance",
     normalize: Normalize = "mean",
     method: Method = "minmax",
     clip: float | None = None,
-    embedding: Any = "standard",
+    embedding: Any = "auto",
     include_self: bool = True,
     neighbors: Any = None,
     task: Task = "auto",
@@ -37,31 +214,34 @@ def sample_weights(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Samples.
+    X : array-like or frame of shape (n_samples, n_features)
+        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels of any kind.
     n_neighbors : int, default 20
         k, neighbours whose labels are compared, the sample itself counted.
     weight_ratio : float, default 40
         m, the largest weight over the smallest; 1 is equal weights, below 1 favours flat regions.
-        Which ratio helps differs by data set: try several on held-out data.
-    measure : str or callable, default "variance"
+        Which ratio helps differs by data set: :class:`VarianceWeightedCV` chooses it on held-out data.
+    measure : str, callable or Measure, default "variance"
         What counts as variation: "variance" is the paper's; see :mod:`steep.measures` for the
-        others. A callable gets the embedded samples and ``y``.
+        others. A callable gets ``X`` and ``y`` as they are.
     normalize, method, clip
         See :func:`rescale`.
-    embedding : {"standard", None}, transformer or callable, default "standard"
-        Space in which neighbours are looked for: standardised columns, ``X`` as it is (the paper),
-        what a scikit-learn transformer's ``fit_transform`` returns, or ``embedding(X)``.
+    embedding : {"auto", "standard", None}, transformer or callable, default "auto"
+        Space in which neighbours are looked for. "auto" standardises numbers and encodes the other columns (see
+        :mod:`steep.weighting.embedding`); an estimator that wraps a pipeline uses its preprocessing
+        first. "standard" takes numbers only; None takes ``X`` as it is (the paper). Else what a scikit-learn
+        transformer's ``fit_transform`` returns, or ``embedding(X)``.
     include_self : bool, default True
-        Whether a sample counts among its own neighbours.
+        Whether a sample counts among its own neighbours; only "variance" can leave it out.
     neighbors : ndarray or (distances, indices), optional
-        A graph from :func:`neighbor_graph`; ``embedding`` is then not used.
+        A graph from :func:`neighbor_graph`, which saves the search; ``embedding`` is then not used.
     task : {"auto", "classification", "regression"}, default "auto"
-        How to read ``y``; see :func:`neighbor_variance`.
+        How to read ``y``: "auto" takes floats as quantities, and warns when they are a few whole numbers;
+        everything else as classes.
     n_jobs : int, optional
-        Parallel jobs of the search.
+        Threads of the search.
 
     Returns
     -------
@@ -76,15 +256,13 @@ def sample_weights(
     >>> bool(abs(weight.mean() - 1) < 1e-12), bool(weight.max() / weight.min() < 40 + 1e-9)
     (True, True)
     """
-    variation = measure_variation(
-        X if neighbors is not None else embed(X, embedding),
-        y,
-        measure=measure,
-        n_neighbors=n_neighbors,
-        include_self=include_self,
-        neighbors=neighbors,
-        task=task,
-        n_jobs=n_jobs,
-        use="sample_weights",
+    found = resolve(measure, use="sample_weights", feeds=("labels",))
+    size = check_size(n_neighbors, measure, found, include_self=include_self)
+    samples = Samples.check(X, y, embedding=embedding if neighbors is None else None, task=task)
+    warn_of_float_classes(samples.labels, task)
+    graph = None if neighbors is None else lambda points: neighbors
+    measured = measure_samples(
+        samples, {found: [size]}, include_self=include_self, neighbors=graph, n_jobs=n_jobs
     )
+    (variation,) = measured.variation.values()
     return rescale(variation, weight_ratio=weight_ratio, method=method, normalize=normalize, clip=clip)

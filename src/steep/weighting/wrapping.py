@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from sklearn import get_config
@@ -12,7 +12,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from steep._validation import FloatArray
+from steep._sklearn import take_rows
+from steep._validation import FloatArray, IntArray
 from steep.exceptions import UnsupportedEstimatorError
 from steep.labels import Task
 
@@ -30,15 +31,20 @@ def _delegates(method: Callable[..., Any]) -> Any:
 class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A meta-estimator whose predictions are those of ``estimator_``, fitted with weights of ours."""
 
-    # The weights are ours to use; whether the wrapped estimator asked for them changes nothing.
-    __metadata_request__fit: ClassVar = {"sample_weight": True}
+    # Weights and groups are ours to use; whether the wrapped estimator asked for them changes nothing.
+    __metadata_request__fit: ClassVar = {"sample_weight": True, "groups": True}
 
     estimator: Any
     estimator_: Any
 
-    def _fit_params(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _fit_params(self, params: dict[str, Any], groups: Any) -> dict[str, Any]:
         """Arguments of ``fit`` that are meant for the wrapped estimator."""
-        return dict(process_routing(self, "fit", **params).estimator.fit) if params else {}
+        if get_config()["enable_metadata_routing"]:
+            given = params if groups is None else params | {"groups": groups}
+            return dict(process_routing(self, "fit", **given).estimator.fit)
+        if groups is not None and _wants_groups(self.estimator):
+            return params | {"groups": groups}
+        return params
 
     @_delegates
     def predict(self, X: Any) -> Any:
@@ -120,12 +126,40 @@ def _accepts_sample_weight(estimator: Any) -> bool:
         return _accepts_sample_weight(estimator.steps[-1][1])
     if has_fit_parameter(estimator, "sample_weight"):
         return True
-    inner = getattr(estimator, "estimator", getattr(estimator, "regressor", None))
+    inner = inner_estimator(estimator)
     takes_anything = has_fit_parameter(estimator, "params") or has_fit_parameter(estimator, "fit_params")
     return inner is not None and takes_anything and _accepts_sample_weight(inner)
 
 
-def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: dict[str, Any]) -> Any:
+def inner_estimator(estimator: Any) -> Any:
+    """What a search or a target transformation wraps; None for anything else."""
+    return getattr(estimator, "estimator", getattr(estimator, "regressor", None))
+
+
+def _wants_groups(estimator: Any) -> bool:
+    """Whether ``fit`` takes groups: a search does, whose splitter may need them."""
+    return has_fit_parameter(estimator, "groups") or (
+        hasattr(estimator, "cv") and hasattr(estimator, "refit")
+    )
+
+
+def params_of_rows(params: Mapping[str, Any], rows: IntArray, n_samples: int) -> dict[str, Any]:
+    """Arguments of ``fit`` for some of the samples: what has one entry a sample is cut to them."""
+    return {
+        name: take_rows(value, rows) if _length(value) == n_samples else value
+        for name, value in params.items()
+    }
+
+
+def _length(value: Any) -> int | None:
+    """Entries of an array, a column or a list; None for anything else."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if shape else None
+    return len(value) if isinstance(value, list | tuple) else None
+
+
+def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: Mapping[str, Any]) -> Any:
     """Fit with weights; a pipeline hands them to its last step."""
     name = "sample_weight"
     if get_config()["enable_metadata_routing"]:
@@ -136,23 +170,35 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: di
 
 
 def _last_step_prefix(estimator: Any) -> str:
-    """``"ridge__"`` of a pipeline that ends in a step named ridge; empty for anything else."""
-    if not hasattr(estimator, "steps"):
+    """``"ridge__"`` of a pipeline that ends in a step named ridge, also inside a search; empty for anything else."""
+    if hasattr(estimator, "steps"):
+        name, last = estimator.steps[-1]
+        return f"{name}__{_last_step_prefix(last)}"
+    inner = inner_estimator(estimator)
+    if inner is None or has_fit_parameter(estimator, "sample_weight"):
         return ""
-    name, last = estimator.steps[-1]
-    return f"{name}__{_last_step_prefix(last)}"
+    return _last_step_prefix(inner)
 
 
 def _request_for_last_step(estimator: Any) -> None:
     """Ask for the weights in the last step of a (nested) pipeline, and nowhere else."""
-    if not hasattr(estimator, "steps"):
-        if hasattr(estimator, "set_fit_request"):
-            estimator.set_fit_request(sample_weight=True)
-        return
-    for _, step in estimator.steps[:-1]:
-        if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
-            step.set_fit_request(sample_weight=False)
-    _request_for_last_step(estimator.steps[-1][1])
+    if hasattr(estimator, "steps"):
+        for _, step in estimator.steps[:-1]:
+            if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
+                step.set_fit_request(sample_weight=False)
+        _request_for_last_step(estimator.steps[-1][1])
+    elif hasattr(estimator, "set_fit_request"):
+        estimator.set_fit_request(sample_weight=True)
+    elif (inner := inner_estimator(estimator)) is not None:
+        _request_for_last_step(inner)
+        if hasattr(inner, "set_score_request") and _is_undecided(inner):
+            # A search scores its candidates without our weights, as it does where nothing is routed.
+            inner.set_score_request(sample_weight=False)
+
+
+def _is_undecided(estimator: Any) -> bool:
+    """Whether nobody said if ``score`` wants weights."""
+    return estimator.get_metadata_routing().score.requests.get("sample_weight") is None
 
 
 def task_of(estimator: Any) -> Task:

@@ -1,13 +1,12 @@
 """Heads for samples of any task: one to convergence, or all of a grid over λ and weights.
 
-The problem of a grid is set up once. λ may be asked for in several rounds; each starts from the nearest λ solved.
+λ may be asked for in several rounds; each starts from the nearest λ solved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,9 @@ class Samples:
         return len(self.features)
 
     def rows(self, rows: npt.NDArray[np.intp]) -> Samples:
-        """Some of them."""
+        """Some of them; the first so many are not copied."""
+        if np.array_equal(rows, np.arange(len(rows))):
+            return Samples(self.features[: len(rows)], self.targets[: len(rows)])
         return Samples(self.features[rows], self.targets[rows])
 
     def with_copies(self, copies: Sequence[FloatArray]) -> Samples:
@@ -78,10 +79,12 @@ def fit_head(
 class HeadGrid:
     """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
 
+    Neither the samples nor the problem set up from them are kept between rounds: folds would hold many copies.
+
     Parameters
     ----------
-    samples, task
-        What the heads are fitted to, and for.
+    pool, rows, task
+        What the heads are fitted to, these rows of the pool, and for.
     weights : sequence of ndarray of shape (n_samples,)
         Weights of mean one.
     original : Head
@@ -92,23 +95,24 @@ class HeadGrid:
 
     def __init__(
         self,
-        samples: Samples,
+        pool: Samples,
+        rows: npt.NDArray[np.intp],
         task: HeadTask,
         weights: Sequence[FloatArray],
         *,
         original: Head,
         reachable: Sequence[float] = (),
     ) -> None:
-        self.samples, self.task, self.weights = samples, task, weights
+        self.pool, self.rows, self.task, self.weights = pool, rows, task, weights
         self.form, self.reachable = _form(original), reachable
         self.solved: dict[float, Head] = {}
         self.start = _start(original)
         self.ridge: dict[float, list[Head]] = {}
 
-    @cached_property
-    def problem(self) -> HeadProblem:
-        """The convex problem of a softmax or sigmoid head, set up when the first head is asked for."""
-        return _problem(self.samples, self.task, self.form)
+    @property
+    def samples(self) -> Samples:
+        """What the heads are fitted to."""
+        return self.pool.rows(self.rows)
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
         """Yield λ and its heads, the one of equal weights first."""
@@ -116,8 +120,9 @@ class HeadGrid:
             yield from self._ridge_heads(l2s)
             return
         start = self._nearest(max(l2s))
+        problem = _problem(self.samples, self.task, self.form)
         for l2, heads in logistic_path(
-            self.problem, self.weights, l2s, start=start, tolerance=CANDIDATE_TOLERANCE
+            problem, self.weights, l2s, start=start, tolerance=CANDIDATE_TOLERANCE
         ):
             self.solved[l2] = heads[0]
             yield l2, heads
@@ -130,9 +135,9 @@ class HeadGrid:
     def _ridge_heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
         if missing := [l2 for l2 in l2s if l2 not in self.ridge]:
             together = sorted({*missing, *self.reachable})
-            equal = np.ones(len(self.samples))
+            samples, equal = self.samples, np.ones(len(self.rows))
             paths = [
-                ridge_path(self.samples.features, self.samples.targets, weight, together, **self.form)
+                ridge_path(samples.features, samples.targets, weight, together, **self.form)
                 for weight in (equal, *self.weights)
             ]
             self.ridge |= dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))

@@ -1,0 +1,274 @@
+"""Cells of neighbouring points: cut the data into them, find which lie near each other, join them.
+
+Cells are found by k-means in two levels: about √C coarse cells on a sample, then each is cut by itself, so
+that finding a point's cell costs √C comparisons rather than C. How good the cells are decides the speed of
+a search, never what it promises.
+
+Points are kept in float32 less the float64 centre of their cell. Where the data have far points or heavy
+tails, cells are cut in bent coordinates (frame.py), and the centre of a cell in the tail lies as near the
+middle of the data as its innermost point, so that each point keeps digits in proportion to its own length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from steep._validation import FloatArray, IntArray
+from steep.neighbors.frame import BEND, Float32Array, Frame, half_norms, row_lengths
+from steep.neighbors.kernels.sweep import extents, sweep_across
+from steep.neighbors.kernels.tiles import join_within
+from steep.neighbors.lists import Lists, Rounds, batches
+from steep.neighbors.threads import Team
+from steep.neighbors.tiles import join_tiles
+
+PER_CENTER = 40  # points sampled per centre: enough to place it
+ITERATIONS = 6
+LARGEST = 4  # a cell of more than this many times the wanted size (many equal points) is cut in pieces
+CHUNK = 65_536  # rows whose coarse cell is found at a time
+
+
+@dataclass
+class Cells:
+    """Points stored cell by cell, less its centre: cell c holds ``points[start[c]:start[c + 1]]``."""
+
+    points: Float32Array
+    half: Float32Array  # |x|²/2
+    order: npt.NDArray[np.int32]  # order[position] = row in the caller's array
+    start: npt.NDArray[np.int64]
+    centers: FloatArray  # float64, in the frame
+
+    def __len__(self) -> int:
+        return len(self.centers)
+
+    @property
+    def home(self) -> npt.NDArray[np.int32]:
+        """The cell of each point."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.start))
+
+    @property
+    def sizes(self) -> Float32Array:
+        """The largest |x| of each cell, from its centre."""
+        return np.sqrt(np.float32(2) * np.maximum.reduceat(self.half, self.start[:-1]))
+
+
+# ----------------------------------------------------------------------------------------- cutting
+
+
+def cut(X: FloatArray, frame: Frame, cell_size: int, rng: np.random.Generator, team: Team) -> Cells:
+    """Store the points of ``X``, in the frame, in cells of about ``cell_size`` neighbouring points."""
+    n_cells = max(1, len(X) // cell_size)
+    n_coarse = round(np.sqrt(n_cells)) if n_cells > 16 else 1
+    coarse = _coarse_labels(X, frame, n_coarse, rng, team)
+    order = np.argsort(coarse, kind="stable").astype(np.int32)
+    bounds = np.append(0, np.cumsum(np.bincount(coarse, minlength=n_coarse)))
+    del coarse
+    points = np.empty(X.shape, dtype=np.float32)
+    pieces: list[tuple[IntArray, FloatArray]] = [
+        (np.empty(0, np.int64), np.empty((0, X.shape[1])))
+    ] * n_coarse
+    seeds = rng.spawn(n_coarse)
+
+    def cut_group(group: int) -> None:
+        part = slice(bounds[group], bounds[group + 1])
+        if part.start < part.stop:
+            pieces[group] = _cut_group(X, frame, points[part], order[part], cell_size, seeds[group])
+
+    team.each(cut_group, range(n_coarse))
+    start = np.append(0, np.cumsum(np.concatenate([sizes for sizes, _ in pieces])))
+    centers = np.concatenate([centers for _, centers in pieces])
+    return Cells(points, half_norms(points), order, start, centers)
+
+
+def nearest_center(points: Float32Array, centers: Float32Array) -> IntArray:
+    """Return the centre nearest to each point."""
+    half = half_norms(centers)
+    out = np.empty(len(points), dtype=np.int64)
+    step = max(1, 2**18 // len(centers))  # a tile of products that stays in the cache
+    for first in range(0, len(points), step):
+        tile = points[first : first + step] @ centers.T
+        np.subtract(half, tile, out=tile)
+        out[first : first + step] = tile.argmin(axis=1)
+    return out
+
+
+def cell_means(points: Float32Array, labels: IntArray, n_cells: int) -> tuple[Float32Array, IntArray]:
+    """Return the mean and the number of points of each cell."""
+    size = np.bincount(labels, minlength=n_cells)
+    member = csr_array((np.ones(len(points), np.float32), (labels, np.arange(len(points)))))
+    total = np.zeros((n_cells, points.shape[1]), dtype=np.float32)
+    total[: member.shape[0]] = member @ points
+    return np.asarray(total / np.maximum(size, 1)[:, None], dtype=np.float32), size
+
+
+def kmeans(points: Float32Array, n_cells: int, rng: np.random.Generator) -> Float32Array:
+    """Return the centres of ``n_cells`` cells, found on a sample by a few of Lloyd's iterations."""
+    wanted = min(len(points), PER_CENTER * n_cells)
+    sample = points[rng.choice(len(points), wanted, replace=False)] if wanted < len(points) else points
+    centers = sample[rng.choice(len(sample), n_cells, replace=False)]
+    for _ in range(ITERATIONS):
+        means, size = cell_means(sample, nearest_center(sample, centers), n_cells)
+        centers = np.where(size[:, None] > 0, means, centers)
+    return centers
+
+
+def _coarse_labels(
+    X: FloatArray, frame: Frame, n_coarse: int, rng: np.random.Generator, team: Team
+) -> IntArray:
+    labels = np.zeros(len(X), dtype=np.int16)
+    if n_coarse == 1:
+        return labels
+    chosen = rng.choice(len(X), min(len(X), PER_CENTER * n_coarse), replace=False)
+    centers = kmeans(frame.bend(frame.place(X[chosen])).astype(np.float32), n_coarse, rng)
+
+    def label(first: int) -> None:
+        part = slice(first, first + CHUNK)
+        labels[part] = nearest_center(frame.bend(frame.place(X[part])).astype(np.float32), centers)
+
+    team.each(label, range(0, len(X), CHUNK))
+    return labels
+
+
+def _cut_group(
+    X: FloatArray,
+    frame: Frame,
+    points: Float32Array,
+    order: npt.NDArray[np.int32],
+    cell_size: int,
+    rng: np.random.Generator,
+) -> tuple[IntArray, FloatArray]:
+    """Sort one coarse cell, in place, into cells of points less their centres; return sizes and centres."""
+    placed = frame.place(X[order])
+    bent = frame.bend(placed)
+    middle = bent.mean(axis=0)
+    points[:] = bent - middle
+    n_cells = max(1, round(len(points) / cell_size))
+    labels = (
+        nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
+    )
+    by_cell = np.argsort(labels, kind="stable")
+    parts = [list(_pieces(int(size), LARGEST * cell_size)) for size in np.bincount(labels) if size]
+    sizes = np.array([size for part in parts for size in part], dtype=np.int64)
+    plain = bent is placed
+    del bent
+    placed, order[:] = placed[by_cell], order[by_cell]
+    centers = _centers(placed, plain, sizes, frame)
+    points[:] = placed - np.repeat(centers, sizes, axis=0)
+    return sizes, centers
+
+
+def _centers(placed: FloatArray, plain: bool, sizes: IntArray, frame: Frame) -> FloatArray:
+    """Return the mean of each cell; in the tail of the data, moved in to its innermost point."""
+    first = np.append(0, np.cumsum(sizes[:-1]))
+    if plain:
+        return np.asarray(np.add.reduceat(placed, first, axis=0) / sizes[:, None])
+    centers = frame.unbend(np.add.reduceat(frame.bend(placed), first, axis=0) / sizes[:, None])
+    lengths, lowest = row_lengths(centers), np.minimum.reduceat(row_lengths(placed), first)
+    tail = (np.maximum.reduceat(row_lengths(placed), first) > BEND * frame.typical) & (lengths > lowest)
+    centers[tail] *= (lowest[tail] / lengths[tail])[:, None]
+    return np.asarray(centers)
+
+
+def _pieces(size: int, largest: int) -> Iterator[int]:
+    for first in range(0, size, largest):
+        yield min(largest, size - first)
+
+
+# ------------------------------------------------------------------------------------ which are near
+
+
+@dataclass
+class Near:
+    """The cells near each cell, symmetric: those of cell c are ``cell[start[c]:start[c + 1]]``."""
+
+    start: IntArray
+    cell: IntArray
+    length: Float32Array  # distance of the centres
+    behind: Float32Array  # least x·u of that cell, x from the centre of c, u from c to it
+    gap: Float32Array  # least distance of the two cells along u
+
+    @property
+    def owner(self) -> IntArray:
+        """The cell c of each entry."""
+        return np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(self.start))
+
+    @property
+    def keys(self) -> IntArray:
+        """One number for each entry's two cells, ascending."""
+        return self.owner.astype(np.int64) * (len(self.start) - 1) + self.cell
+
+
+def near_cells(cells: Cells, n_near: int, team: Team) -> Near:
+    """Return the ``n_near`` cells whose centres are nearest to each cell's, and those it is near to."""
+    n_cells = len(cells)
+    keys = _all_keys(n_cells) if n_near >= n_cells - 1 else _nearest_keys(cells, n_near, team)
+    owner, cell = (keys // n_cells).astype(np.int32), (keys % n_cells).astype(np.int32)
+    start = np.searchsorted(owner, np.arange(n_cells + 1))
+    extent, length = np.empty(len(cell), dtype=np.float32), np.empty(len(cell), dtype=np.float32)
+    team.each(
+        lambda some: extents(cells.points, cells.start, cells.centers, start, cell, some, extent, length),
+        batches(n_cells, 200),
+    )
+    behind = length - extent[np.searchsorted(keys, cell.astype(np.int64) * n_cells + owner)]
+    return Near(start, cell, length, behind, behind - extent)
+
+
+def _all_keys(n_cells: int) -> IntArray:
+    everyone = np.arange(n_cells * n_cells)
+    return np.asarray(everyone[everyone % (n_cells + 1) != 0])  # all but a cell with itself
+
+
+def _nearest_keys(cells: Cells, n_near: int, team: Team) -> IntArray:
+    n_cells, frame = len(cells), Frame.of(cells.centers)
+    nearest = join_tiles(cells.centers, frame, n_near, include_self=False, team=team)[1]
+    one_way = nearest.astype(np.int64).ravel()
+    owner = np.repeat(np.arange(n_cells), n_near)
+    return np.unique(np.concatenate([owner * n_cells + one_way, one_way * n_cells + owner]))
+
+
+# ------------------------------------------------------------------------------------------ joining
+
+
+def join_cells(cells: Cells, lists: Lists, team: Team) -> None:
+    """Join each cell with itself."""
+
+    def work(some: IntArray) -> None:
+        join_within(
+            cells.points, cells.half, cells.start, some, lists.score, lists.index, lists.top, team.stop
+        )
+
+    team.each(work, batches(len(cells), 200))
+
+
+def radius_of(cells: Cells, lists: Lists) -> FloatArray:
+    """Return the mean distance of the last neighbour so far; infinite where a cell has too few points."""
+    distance = np.sqrt(2.0 * lists.top.astype(np.float64))
+    return np.asarray(np.add.reduceat(distance, cells.start[:-1]) / np.diff(cells.start))
+
+
+def sweep(
+    cells: Cells, near: Near, reach_in_radii: float, radius: FloatArray, lists: Lists, team: Team
+) -> Float32Array:
+    """Join nearby cells within reach along their centre line; return each pair's reach, −∞ if they never met."""
+    owner, cell = near.owner, near.cell
+    larger = np.maximum(radius[owner], radius[cell])
+    with np.errstate(invalid="ignore"):  # 0 × ∞: a cell without a radius is swept whole, a radius of 0 never
+        reach = np.where(np.isinf(larger), np.inf, np.where(larger == 0, 0.0, reach_in_radii * larger))
+    meet = (near.gap <= reach) & (reach > 0)
+    swept = np.where(meet, reach, -np.inf).astype(np.float32)
+    keep = meet & (owner < cell)
+    rounds = Rounds(np.column_stack([owner[keep], cell[keep]]), len(cells))
+    reach = swept[keep][rounds.order]
+
+    def work(some: slice) -> None:
+        sweep_across(
+            cells.points, cells.start, cells.centers, rounds.pairs[some], reach[some],
+            lists.score, lists.index, lists.top, team.stop,
+        )  # fmt: skip
+
+    rounds.run(work, team, at_once=1000)
+    return swept

@@ -1,0 +1,86 @@
+"""The lists of best neighbours that every engine fills, and the order in which cells meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import IntArray
+from steep.neighbors.frame import Float32Array
+from steep.neighbors.kernels.lists import color
+from steep.neighbors.threads import Team
+
+NOBODY = np.iinfo(np.int32).max
+
+
+@dataclass
+class Lists:
+    """The best neighbours of each point so far (see kernels/lists.py for the notation)."""
+
+    score: Float32Array
+    index: npt.NDArray[np.int32]
+    top: Float32Array
+
+    def in_rows_of(
+        self, order: npt.NDArray[np.int32], include_self: bool
+    ) -> tuple[Float32Array, npt.NDArray[np.int32]]:
+        """Return finished lists in the caller's order, ``order[position]`` being the row.
+
+        Each array is let go once it is copied, so that never more than one is there twice.
+        """
+        score, index = self.score, self.index
+        if include_self:
+            score, index = score.base, index.base  # type: ignore[assignment]
+            score[:, 0], index[:, 0] = 0.0, order
+        self.score, self.index = score[:0].copy(), index[:0].copy()
+        distances = np.empty(score.shape, np.float32)
+        distances[order] = score
+        del score
+        indices = np.empty(index.shape, np.int32)
+        indices[order] = index
+        return distances, indices
+
+
+def empty_lists(n_points: int, width: int) -> Lists:
+    """Return lists of ``width``, with a spare column before them for the point itself.
+
+    They have it always, so that kernels meet one memory layout and are compiled once.
+    """
+    score = np.full((n_points, width + 1), np.inf, dtype=np.float32)
+    index = np.full((n_points, width + 1), NOBODY, dtype=np.int32)
+    return Lists(score[:, 1:], index[:, 1:], np.full(n_points, np.inf, np.float32))
+
+
+class Rounds:
+    """Pairs of cells ordered so that those of one round share no cell and may run side by side.
+
+    The order, and so the result to the last bit, does not depend on the number of threads.
+    """
+
+    def __init__(self, pairs: IntArray, n_cells: int) -> None:
+        rounds = color(pairs, n_cells)
+        self.order = np.argsort(rounds, kind="stable")
+        self.pairs = pairs[self.order]
+        starts = np.flatnonzero(np.diff(rounds[self.order], prepend=-1))
+        self._bounds = [*starts.tolist(), len(rounds)]
+
+    def run(self, task: Callable[[slice], None], team: Team, *, at_once: int) -> None:
+        """Call ``task`` on slices of ``pairs`` of at most ``at_once``, round by round."""
+        if team.n_threads == 1:  # nobody to collide with: one long round
+            team.each(task, _slices(0, len(self.pairs), at_once))
+            return
+        for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True):
+            share = -(-(last - first) // (2 * team.n_threads))
+            team.each(task, _slices(first, last, max(1, min(at_once, share))))
+
+
+def _slices(first: int, last: int, step: int) -> list[slice]:
+    return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
+
+
+def batches(n: int, size: int) -> list[IntArray]:
+    """Return the numbers below ``n`` in runs of at most ``size``."""
+    return [np.arange(first, min(first + size, n)) for first in range(0, n, size)]

@@ -1,0 +1,162 @@
+"""What a weighting search concludes: the choice by the rule of evidence, in words and as a table.
+
+A control other than equal weights is preferred when it beats them; a weighting is chosen when it beats the
+preferred control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steep._validation import FloatArray
+from steep.evidence import NO_GAIN, Evidence, Score, Verdict, weigh_evidence
+from steep.measures import MEASURES, Measure
+from steep.metrics import Interval
+from steep.weighting.candidates import Candidate
+from steep.weighting.controls import BALANCED, EQUAL, THRESHOLD
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the evidence says.
+
+    Attributes
+    ----------
+    equal, control, chosen : int
+        Candidates: the best setting with equal weights, the control that weightings had to beat, and the choice.
+    interval : Interval
+        Gain of the choice over the control it had to beat; zero for equal weights.
+    rivals : list of int
+        The weightings.
+    evidence : Evidence or None
+        Of the weightings; None when there are none.
+    """
+
+    equal: int
+    control: int
+    chosen: int
+    interval: Interval
+    rivals: list[int]
+    evidence: Evidence | None
+
+
+def conclude(
+    candidates: Sequence[Candidate],
+    scores: FloatArray,
+    test_ratio: float,
+    confidence: float,
+    generator: np.random.Generator,
+) -> Outcome:
+    """Choose the control by evidence, then a weighting if one beats it; ``scores`` are ``(n_candidates, n_folds)``."""
+
+    def beaten(control: int, rivals: list[int]) -> Evidence | None:
+        differences = scores[rivals] - scores[control]
+        return weigh_evidence(differences, test_ratio, confidence, generator) if rivals else None
+
+    kinds = [candidate.control for candidate in candidates]
+    equal = max((i for i, kind in enumerate(kinds) if kind == EQUAL), key=lambda i: scores[i].mean())
+    others = [i for i, kind in enumerate(kinds) if kind in (BALANCED, THRESHOLD)]
+    rivals = [i for i, kind in enumerate(kinds) if kind is None]
+    control, interval = equal, NO_GAIN
+    if (first := beaten(equal, others)) is not None and first.chosen is not None:
+        control, interval = others[first.chosen], first.interval(first.chosen)
+    evidence = beaten(control, rivals)
+    if evidence is None or evidence.chosen is None:
+        return Outcome(equal, control, control, interval, rivals, evidence)
+    return Outcome(
+        equal, control, rivals[evidence.chosen], evidence.interval(evidence.chosen), rivals, evidence
+    )
+
+
+def verdict(
+    outcome: Outcome, candidates: Sequence[Candidate], scores: FloatArray, name: str, table: dict[str, Any]
+) -> Verdict:
+    """Put the outcome into words."""
+    import pandas as pd
+
+    score, means = Score.named(name), scores.mean(axis=1)
+    sentences = [_choice(outcome, candidates, means, score)]
+    if outcome.evidence is not None and outcome.chosen == outcome.control:
+        nearest = outcome.evidence.nearest
+        words = score.describe(outcome.evidence.interval(nearest), float(means[outcome.control]))
+        sentences.append(
+            f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {scores.shape[1]} paired fits."
+        )
+    reached = _reached(candidates, means, score)
+    return Verdict(
+        " ".join([*sentences, *reached]), outcome.interval, score.unit.strip(), pd.DataFrame(table)
+    )
+
+
+def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score) -> str:
+    """The sentence that says what was chosen."""
+    chosen, control = candidates[outcome.chosen], candidates[outcome.control]
+    n_rivals = len(outcome.rivals)
+    beaten = f"none of {n_rivals} weightings beat" if n_rivals > 1 else "the one weighting did not beat"
+    if chosen.measure is not None:
+        gain = score.describe(outcome.interval, float(means[outcome.control]))
+        over = "" if control.control == EQUAL else f", compared with {control}"
+        return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}."
+    if chosen.control == EQUAL:
+        why = f"{beaten} them" if n_rivals else "no other weight_ratio was tried"
+        return f"Equal weights are kept: {why}."
+    gain = score.describe(outcome.interval, float(means[outcome.equal]))
+    what = "Balancing the classes" if chosen.control == BALANCED else "Tuning the decision threshold"
+    after = f"; {beaten} that" if n_rivals else ""
+    return f"{what} {gain} over {outcome.interval.n} paired fits{after}."
+
+
+def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -> list[str]:
+    """What each control reaches, where there are several."""
+    kinds = list(dict.fromkeys(c.control for c in candidates if c.control is not None))
+    if len(kinds) < 2:
+        return []
+    best = {
+        kind: max(m for c, m in zip(candidates, means, strict=True) if c.control == kind) for kind in kinds
+    }
+    sign = -1.0 if score.is_error else 1.0
+    figures = ", ".join(
+        f"{sign * score.factor * mean:.3g}{score.unit} by {kind}" for kind, mean in best.items()
+    )
+    return [f"Reached in {score.title}: {figures}."]
+
+
+def params_of(candidate: Candidate) -> dict[str, Any]:
+    """A candidate as users write it; what does not apply is left out."""
+    params: dict[str, Any] = {"weight_ratio": candidate.weight_ratio}
+    if candidate.measure is not None:
+        params |= {"n_neighbors": candidate.n_neighbors, "measure": _written(candidate.measure)}
+    elif candidate.control != EQUAL:
+        params |= {"control": candidate.control}
+    return params | {f"estimator__{name}": value for name, value in candidate.params.items()}
+
+
+def _written(measure: Measure) -> Any:
+    """A measure as it is asked for: by its name where that finds it."""
+    return measure.name if MEASURES.get(measure.name) is measure else measure
+
+
+def results_table(
+    candidates: Sequence[Candidate], scores: FloatArray, names: list[str], equal: int, test_ratio: float
+) -> dict[str, Any]:
+    """One row per candidate, gains over equal weights."""
+    table: dict[str, Any] = {
+        "control": np.array([c.control for c in candidates], dtype=object),
+        "measure": np.array([c.measure and c.measure.name for c in candidates], dtype=object),
+        "n_neighbors": np.array([c.n_neighbors for c in candidates], dtype=object),
+        "weight_ratio": np.array([c.weight_ratio for c in candidates]),
+        "params": [dict(c.params) for c in candidates],
+    }
+    for column, name in enumerate(names):
+        gains = scores[:, :, column] - scores[equal, :, column]
+        table[f"mean_test_{name}"] = scores[:, :, column].mean(axis=1)
+        for fold in range(scores.shape[1]):
+            table[f"split{fold}_test_{name}"] = scores[:, fold, column]
+        table[f"std_test_{name}"] = scores[:, :, column].std(axis=1)
+        table[f"mean_gain_{name}"] = gains.mean(axis=1)
+        table[f"se_gain_{name}"] = gains.std(axis=1, ddof=1) * np.sqrt(1 / gains.shape[1] + test_ratio)
+    return table

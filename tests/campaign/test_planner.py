@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+
+from campaign_functions import BOUNDS, wave
+from steep import surprise_variation
+from steep.campaign import Campaign, planner
+from steep.exceptions import InputError
+from steep.measures import MEASURES
+from steep.sampling import VariationSampler
+from steep.sampling.relevance import axis_relevance
+
+
+def test_points_asked_are_inside_and_all_different(campaign):
+    X = np.vstack([campaign.ask(7) for _ in range(6)])
+    assert campaign.box.contains(X).all()
+    assert len(np.unique(X, axis=0)) == 42
+
+
+def test_a_campaign_goes_on_with_the_same_stream_after_a_restart(tmp_path):
+    def points(path, restart):
+        campaign = Campaign(BOUNDS, storage=path, n_initial=8, random_state=3)
+        for _ in range(4):
+            X = campaign.ask(6)
+            campaign.tell(X, [wave(*x) for x in X])
+            if restart:
+                campaign.close()
+                campaign = Campaign(storage=path, n_initial=8)
+        X = campaign.X
+        campaign.close()
+        return X
+
+    np.testing.assert_array_equal(points(tmp_path / "a.db", False), points(tmp_path / "b.db", True))
+
+
+def test_a_point_that_another_process_just_asked_is_not_asked_twice(storage, monkeypatch):
+    plan, stolen = planner.next_points, []
+    with Campaign(BOUNDS, storage=storage, n_initial=1) as first, Campaign(storage=storage) as second:
+        first.ask(1)
+
+        def overtaken(*args, **kwargs):
+            """Another process commits the first of the points while this one plans."""
+            points = plan(*args, **kwargs)
+            if not stolen:
+                stolen.append(points[:1])
+                with second.journal.transaction():
+                    second.journal.add(points[:1], origin="design", owner=second._owner)
+            return points
+
+        monkeypatch.setattr(planner, "next_points", overtaken)
+        asked = first.ask(3)
+        assert len(asked) == 3
+        assert stolen[0][0].tolist() not in asked.tolist()
+
+
+@pytest.mark.slow
+def test_asking_measures_a_bounded_part_of_a_hundred_thousand_results(storage):
+    measured = []
+
+    def counted(X, y):
+        measured.append(len(X))
+        return np.ones(len(X))
+
+    with Campaign(BOUNDS, storage=storage, measure=counted) as campaign:
+        rng = np.random.default_rng(0)
+        X = rng.random((100_000, 2)) * [1, 10]
+        campaign.tell(X, [wave(*x) for x in X])
+        campaign.ask(20)  # the start
+        assert len(campaign.ask(1)) == 1
+    assert max(measured) <= 2048
+
+
+def test_a_plan_is_what_the_sampler_draws(campaign):
+    X = campaign.ask(12)
+    campaign.tell(X, [wave(*x) for x in X])
+    plan = campaign.journal.meta()["plans"]
+    box = campaign.box
+    sampler = VariationSampler(
+        box,
+        density="pool",
+        draw="fill",
+        temper=0.6,
+        floor=0.15,
+        random_state=np.random.default_rng([0, plan]),
+    )
+    embedded = box.embed(box.unit(campaign.X))
+    variation = surprise_variation(embedded, campaign.y)
+    sampler.fit(campaign.X, variation, scale=axis_relevance(embedded, campaign.y[:, None]))
+    np.testing.assert_allclose(campaign.ask(3), sampler.sample(3))
+
+
+LABEL_MEASURES = [name for name, measure in MEASURES.items() if measure.needs == "labels"]
+
+
+@pytest.mark.parametrize("name", LABEL_MEASURES)
+def test_any_measure_of_labels_plans_and_is_remembered(storage, name):
+    with Campaign(BOUNDS, storage=storage, measure=name) as campaign:
+        campaign.run(wave, n_initial=12, n_samples=4)
+        assert campaign.n_done == 16
+    with Campaign(storage=storage) as again:
+        assert again.measure.name == name
+        assert campaign.box.contains(again.ask(2)).all()
+    with Campaign(BOUNDS, storage=storage, measure=name):
+        pass
+    other = next(other for other in LABEL_MEASURES if other != name)
+    with pytest.raises(InputError, match=f"measure='{other}' but storage .* was started with '{name}'"):
+        Campaign(storage=storage, measure=other)
+
+
+@pytest.mark.parametrize("name", sorted(set(MEASURES) - set(LABEL_MEASURES)))
+def test_a_measure_that_a_campaign_cannot_feed_is_refused_by_name(storage, name):
+    with pytest.raises(InputError, match=f"measure='{name}' .* which Campaign cannot give it"):
+        Campaign(BOUNDS, storage=storage, measure=name)
+    assert not storage.exists()
+
+
+def test_a_measure_of_the_callers_own_is_followed_and_asked_for_again(storage):
+    def corner(X, y):
+        return (X[:, 0] > 0.8).astype(float)
+
+    with Campaign(BOUNDS, storage=storage, measure=corner) as campaign:
+        campaign.run(wave, n_initial=20, n_samples=30)
+        placed = campaign.to_dataframe().query("origin == 'design'")
+        assert np.mean(placed.u0 > 0.7) > 0.6  # 0.3 by chance
+    with pytest.raises(InputError, match=r"started with the measure 'corner', .* pass measure= again"):
+        Campaign(storage=storage)
+    Campaign(storage=storage, measure=corner).close()

@@ -1,0 +1,295 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from concurrent.futures import BrokenExecutor, Executor, Future
+
+import numpy as np
+import pytest
+
+from campaign_functions import (
+    BOUNDS,
+    CHAOS,
+    MARK,
+    SlowToLoad,
+    Unloadable,
+    dies,
+    marked,
+    named,
+    sleeps,
+    total,
+    wait_until,
+    wave,
+)
+from steep.campaign import Campaign
+from steep.exceptions import CampaignError, InputTypeError
+
+HERE = os.path.dirname(os.path.dirname(__file__))
+SCRIPT = os.path.join(HERE, "campaign_functions.py")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def launch(tmp_path, *arguments, script=SCRIPT):
+    """A script in a process of its own, all of whose descendants carry a mark; its folders are ours to see."""
+    (tmp_path / "folders").mkdir(exist_ok=True)
+    mark = uuid.uuid4().hex
+    environment = os.environ | {MARK: mark, "TMPDIR": str(tmp_path / "folders")}
+    with open(tmp_path / "out.txt", "ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(script), *map(str, arguments)], env=environment, stdout=out, stderr=out
+        )
+    return process, mark
+
+
+def nothing_left(tmp_path, mark):
+    assert wait_until(lambda: not marked(mark)), f"still running: {marked(mark)}"
+    assert wait_until(lambda: not os.listdir(tmp_path / "folders")), os.listdir(tmp_path / "folders")
+
+
+@LINUX
+@pytest.mark.parametrize("n_runs", [42, pytest.param(300, marks=pytest.mark.slow)])
+def test_runs_that_die_hang_fork_or_print_touch_no_other_and_leave_nothing(tmp_path, storage, n_runs):
+    process, mark = launch(tmp_path, "chaos", storage, n_runs)
+    assert process.wait(timeout=300) == 0, (tmp_path / "out.txt").read_bytes()[-3000:]
+    nothing_left(tmp_path, mark)
+    with Campaign(storage=storage) as campaign:
+        frame, failures = campaign.to_dataframe(), campaign.failures()
+    assert len(frame) == n_runs
+    assert failures.run.is_unique
+    wanted = list(CHAOS.values())
+    found = frame.state.where(frame.state == "done", frame.run.map(failures.set_index("run").kind))
+    assert found.tolist() == [wanted[what] for what in frame.what]
+    done = frame[frame.state == "done"]
+    assert (done.y0 == done.what + done.u).all()
+
+
+@LINUX
+@pytest.mark.parametrize("n_kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("where", ["processes", "processes-program", "threads-program"])
+def test_nothing_outlives_a_campaign_that_is_killed(tmp_path, storage, where, n_kills):
+    log = tmp_path / "log.txt"
+    for kill in range(n_kills):
+        log.write_text("")
+        process, mark = launch(tmp_path, "linger", storage, log, where)
+        wanted = "started\n" * (2 - kill % 2)
+        assert wait_until(lambda wanted=wanted: wanted in log.read_text()), log.read_text()
+        process.kill()
+        process.wait(180)
+        nothing_left(tmp_path, mark)
+
+
+@LINUX
+@pytest.mark.parametrize(
+    ("where", "signal_"),
+    [
+        ("processes-program", signal.SIGINT),
+        ("threads-program", signal.SIGINT),
+        ("here-program", signal.SIGTERM),
+    ],
+)
+def test_an_interrupted_campaign_leaves_neither_processes_nor_folders(tmp_path, storage, where, signal_):
+    log = tmp_path / "log.txt"
+    log.write_text("")
+    process, mark = launch(tmp_path, "linger", storage, log, where)
+    assert wait_until(lambda: "started" in log.read_text())
+    process.send_signal(signal_)
+    assert process.wait(180) != 0
+    nothing_left(tmp_path, mark)
+
+
+def test_a_worker_that_dies_fails_its_own_run_only(campaign):
+    campaign.run(dies, n_initial=12, n_samples=0, executor="processes", n_workers=2, retries=0)
+    failures = campaign.failures()
+    assert len(failures) == campaign.n_failed > 0
+    assert (failures.t > 8).all()
+    assert (failures.message == "the worker process died: it ended with code 3").all()
+    assert campaign.n_done + campaign.n_failed == 12
+
+
+def test_a_run_over_time_is_stopped_and_the_others_finish(campaign):
+    campaign.run(sleeps, n_initial=8, n_samples=0, executor="processes", n_workers=2, retries=0, timeout=3.0)
+    assert set(campaign.failures().kind) == {"timeout"}
+    assert (campaign.failures().t > 8).all()
+    assert campaign.n_done + campaign.n_failed == 8
+
+
+def test_the_time_of_a_run_does_not_count_the_loading_of_its_worker(campaign):
+    campaign.run(SlowToLoad(), n_initial=4, n_samples=0, executor="processes", n_workers=2, timeout=0.5)
+    assert (campaign.n_done, len(campaign.failures())) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (lambda u0, t: 0.0, InputTypeError, "function cannot be sent to a process .*executor='threads'"),
+        (Unloadable(), CampaignError, "cannot load the function .*no licence for this machine"),
+    ],
+)
+def test_a_function_that_cannot_be_sent_is_one_error_before_any_run(campaign, function, error, message):
+    with pytest.raises(error, match=message):
+        campaign.run(function, n_initial=12, n_samples=0, executor="processes", n_workers=2)
+    assert len(campaign.to_dataframe()) == len(campaign.failures()) == 0
+
+
+SCRIPT_OF_A_USER = """
+import sys
+from steep.campaign import Campaign
+
+def mine(u0, t):
+    print("a run prints")
+    return u0 + t
+
+{guard}campaign = Campaign({{"u0": (0.0, 1.0), "t": (0.0, 1.0)}}, storage=sys.argv[1])
+{guard}campaign.run(mine, n_initial=4, n_samples=2, executor="processes", n_workers=2)
+"""
+
+
+def test_a_function_of_the_script_itself_is_found_by_its_workers(tmp_path, storage):
+    script = tmp_path / "mine.py"
+    script.write_text(SCRIPT_OF_A_USER.format(guard="if __name__ == '__main__': "))
+    process, _ = launch(tmp_path, storage, script=script)
+    assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
+    with Campaign(storage=storage) as campaign:
+        assert campaign.n_done == 6
+    assert (tmp_path / "out.txt").read_text().count("a run prints") == 6
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path, storage):
+    script = tmp_path / "mine.py"
+    script.write_text(SCRIPT_OF_A_USER.format(guard=""))
+    process, _ = launch(tmp_path, storage, script=script)
+    assert process.wait(180) == 1
+    last = (tmp_path / "out.txt").read_text().splitlines()[-1]
+    assert "cannot load the function" in last
+    assert "if __name__ == '__main__':" in last
+
+
+def test_a_guard_killed_from_outside_fails_its_run_only(campaign):
+    seen = []
+
+    def kill_guards(campaign):
+        if not seen:
+            children = subprocess.run(
+                ["pgrep", "-P", str(os.getpid()), "-f", "_guard.py worker"], capture_output=True, check=True
+            )
+            seen.extend(map(int, children.stdout.split()))
+            for pid in seen:
+                os.kill(pid, signal.SIGKILL)
+
+    campaign.run(named, n_initial=8, n_samples=0, executor="processes", n_workers=2, live=kill_guards)
+    assert seen
+    assert campaign.n_done == 8
+    assert (campaign.failures().message == "the worker process died: it was killed from outside").all()
+
+
+def test_arrays_reach_processes(storage):
+    with Campaign([(0, 1), (0, 1)], storage=storage) as campaign:
+        campaign.run(total, n_initial=4, n_samples=0, executor="processes", n_workers=1)
+        np.testing.assert_array_equal(campaign.y, campaign.X.sum(axis=1))
+
+
+# ---------------------------------------------------------------- threads
+
+
+def test_a_thread_over_its_time_frees_its_place_and_cannot_be_stopped(campaign):
+    gate = threading.Event()
+    try:
+        campaign.run(
+            lambda u0, t: gate.wait(60) and t if t > 8 else t, n_initial=16, n_samples=0, executor="threads",
+            n_workers=1, retries=0, timeout=2.0,
+        )  # fmt: skip
+        assert not gate.is_set()
+        failures = campaign.failures()
+        assert (failures.t > 8).all()
+        assert failures.message.str.contains("its thread cannot be stopped").all()
+        assert campaign.n_done + campaign.n_failed == 16
+    finally:
+        gate.set()
+
+
+def test_a_hanging_thread_does_not_keep_the_interpreter(tmp_path, storage):
+    script = tmp_path / "hangs.py"
+    script.write_text(
+        "import sys, threading\n"
+        "from steep.campaign import Campaign\n"
+        "campaign = Campaign({'a': (0.0, 1.0)}, storage=sys.argv[1])\n"
+        "campaign.run(lambda a: threading.Event().wait(), n_initial=2, n_samples=0, executor='threads',\n"
+        "             n_workers=2, retries=0, timeout=0.3)\n"
+        "assert campaign.n_failed == 2\n"
+    )
+    process, _ = launch(tmp_path, storage, script=script)
+    assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
+
+
+# ---------------------------------------------------------------- the caller's executor
+
+
+class Flawed(Executor):
+    """Runs at once; after a number of runs it breaks in one of several ways."""
+
+    def __init__(self, how, after=3):
+        self.how, self.left = how, after
+
+    def submit(self, function, /, *args, **kwargs):
+        self.left -= 1
+        future = Future()
+        if self.left >= 0:
+            future.set_result(function(*args, **kwargs))
+        elif self.how == "refuses":
+            raise BrokenExecutor("a worker was lost")
+        elif self.how == "was shut down":
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        elif self.how == "fails":
+            future.set_exception(BrokenExecutor("a worker was lost"))
+        elif self.how == "cancels":
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        else:
+            self._broken = "a worker was lost"
+        return future
+
+
+@pytest.mark.parametrize("how", ["refuses", "was shut down", "fails", "cancels", "is silent"])
+def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(campaign, how, monkeypatch):
+    monkeypatch.setattr("steep.campaign.workers._SILENCE", 0.2)
+    with pytest.raises(CampaignError, match=r"the executor broke .*pass executor='processes'"):
+        campaign.run(wave, n_initial=12, n_samples=0, executor=Flawed(how), n_workers=2)
+    assert 1 <= campaign.n_done <= 3
+    assert len(campaign.failures()) == 0
+    campaign.run(wave, n_initial=12, n_samples=0)
+    assert (campaign.n_done, len(campaign.pending)) == (12, 0)
+
+
+@pytest.mark.filterwarnings("ignore")  # the cluster's own: ports in use, clocks, event loops
+def test_a_dask_cluster_of_several_workers_runs_a_campaign(storage):
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
+        campaign.run(named, n_initial=8, n_samples=8, executor=client.get_executor())
+        assert campaign.n_done == 16
+        assert campaign.outputs == ("f", "pid")
+        workers = set(campaign.y[:, 1].astype(int))
+        assert len(workers) == 2
+        assert os.getpid() not in workers
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_retry_on_a_dask_cluster_is_a_new_run(storage, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setenv("STEEP_TEST_FLAGS", str(tmp_path))
+    from campaign_functions import spoils
+
+    with (
+        distributed.Client(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as client,
+        Campaign([(0, 1), (0, 1)], storage=storage) as campaign,
+    ):
+        kept, submit = [], client.submit
+        # A result that anybody still holds is not computed again, if Dask takes the call for the same.
+        monkeypatch.setattr(client, "submit", lambda *a, **k: kept.append(submit(*a, **k)) or kept[-1])
+        campaign.run(spoils, n_initial=8, n_samples=0, executor=client.get_executor(), retries=1)
+        assert (campaign.n_done, len(campaign.failures())) == (8, 8)
+        np.testing.assert_allclose(campaign.y, campaign.X.sum(axis=1))

@@ -1,0 +1,105 @@
+"""The command as a process: pipes, signals, exit codes."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import steep.cli
+from steep.cli import main
+
+MINUTE = 60
+
+
+def test_the_command_is_installed_and_knows_its_version(start):
+    out, err = start("--version").communicate(timeout=MINUTE)
+    assert out.decode() == f"steep {steep.__version__}\n"
+    assert err == b""
+
+
+def test_without_a_command_one_line_says_so(capsys):
+    assert main([]) == 2
+    assert capsys.readouterr().err == "steep: Missing command; see steep --help\n"
+
+
+def test_help_names_every_command(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "weigh" in shown
+    assert "demo" in shown
+
+
+def test_a_traceback_is_shown_only_for_debugging(tmp_path, capsys):
+    arguments = ["weigh", str(tmp_path / "none.csv"), "--target", "y"]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main([*arguments, "--debug"]) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert error.splitlines()[-1].startswith("steep: ")
+
+
+def test_an_error_nobody_foresaw_is_one_line_with_its_kind(table, capsys, monkeypatch):
+    monkeypatch.setattr(steep.cli.weigh, "sample_weights", lambda *_, **__: {}["lost\nkey"])
+    assert main(["weigh", str(table), "--target", "kind", "-m", "3"]) == 2
+    error = capsys.readouterr().err
+    assert error == "steep: KeyError: 'lost\\nkey'; --debug shows where it came from\n"
+
+
+def test_a_warning_is_one_line(tmp_path, start):
+    rows = "\n".join(f"{i * i},{i * 3}" for i in range(60))
+    (tmp_path / "t.csv").write_text(f"x,y\n{rows}\n")
+    run = start("weigh", tmp_path / "t.csv", "--target", "y", "-k", "3", "-m", "3")
+    error = run.communicate(timeout=MINUTE)[1].decode()
+    assert run.returncode == 0
+    assert error.startswith("steep: warning: column 'y' holds 60 different integers in 60 samples")
+    assert error.count("\n") == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(table, start):
+    run = start("weigh", table, "--target", "kind", "-m", "3", "--json")
+    run.stdout.close()
+    assert run.stderr.read() == b""
+    assert run.wait(MINUTE) == 1
+
+
+def test_a_full_disk_is_one_line(table, start):
+    with open("/dev/full", "wb") as full:
+        run = start("weigh", table, "--target", "kind", "-m", "3", stdout=full)
+        error = run.communicate(timeout=MINUTE)[1].decode()
+    assert "No space left" in error
+    assert "Traceback" not in error
+    assert run.returncode == 2
+
+
+@pytest.mark.parametrize(("how", "code", "lines"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 0)])
+def test_a_signal_ends_the_command_with_its_own_code(tmp_path, start, how, code, lines):
+    pipe = tmp_path / "table.csv"
+    os.mkfifo(pipe)
+    run = start("weigh", pipe, "--target", "y")
+    with open(pipe, "wb"):  # opens once the command reads
+        run.send_signal(how)
+        error = run.communicate(timeout=MINUTE)[1].decode()
+    assert run.returncode == code
+    assert error.count("\n") == lines
+
+
+def test_sigterm_while_writing_leaves_no_temporary_file(tmp_path, start):
+    table, output = tmp_path / "t.csv", tmp_path / "w.csv"
+    table.write_text("x,y\n" + "".join(f"{i * 0.37},{i % 7 * 0.5}\n" for i in range(150_000)))
+    run = start("weigh", table, "--target", "y", "-k", "2", "-m", "3", "-o", output)
+    end = time.monotonic() + MINUTE
+    while run.poll() is None and time.monotonic() < end and not list(tmp_path.glob(".*")):
+        time.sleep(0.001)
+    assert run.poll() is None, run.stderr.read()
+    run.terminate()
+    run.communicate(timeout=MINUTE)
+    assert run.returncode == 143
+    assert list(tmp_path.iterdir()) == [table]
+
+
+def test_main_leaves_the_signals_of_its_process_alone(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    main(["--version"])
+    assert signal.getsignal(signal.SIGTERM) is before

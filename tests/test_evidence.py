@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from steep.evidence import NO_GAIN, Score, Verdict, weigh_evidence
+from steep.metrics import Interval, mean_interval
+
+
+def null_differences(rng, n_candidates=20, n_folds=20):
+    shared = rng.normal(size=n_folds)
+    return 0.7 * shared + 0.7 * rng.normal(size=(n_candidates, n_folds))
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.84, 0.95])
+def test_without_a_difference_equal_weights_are_kept_as_often_as_promised(confidence):
+    rng = np.random.default_rng(0)
+    kept = [weigh_evidence(null_differences(rng), 0.0, confidence, rng).chosen is None for _ in range(400)]
+    assert abs(np.mean(kept) - confidence) < 4 * np.sqrt(confidence * (1 - confidence) / 400)
+
+
+def test_intervals_cover_all_candidates_at_once():
+    rng = np.random.default_rng(1)
+    covered = []
+    for _ in range(300):
+        evidence = weigh_evidence(null_differences(rng), 0.0, 0.84, rng)
+        covered.append(all(i.low <= 0 <= i.high for i in map(evidence.interval, range(20))))
+    assert abs(np.mean(covered) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 300)
+
+
+def test_a_clear_gain_is_chosen_among_many():
+    differences = null_differences(np.random.default_rng(2))
+    differences[7] += 3
+    assert weigh_evidence(differences, 0.25, 0.977, np.random.default_rng(0)).chosen == 7
+
+
+def test_overlapping_folds_ask_for_more_evidence():
+    differences = null_differences(np.random.default_rng(3)) + 0.3
+    apart, overlapping = (weigh_evidence(differences, r, 0.84, np.random.default_rng(0)) for r in (0.0, 0.25))
+    assert (overlapping.standard_errors > apart.standard_errors).all()
+
+
+def test_candidates_equal_to_the_control_are_never_chosen():
+    assert weigh_evidence(np.zeros((5, 10)), 0.25, 0.5, np.random.default_rng(0)).chosen is None
+
+
+@pytest.mark.parametrize("scale", [1e-9, 3.0, 1e12])
+def test_the_choice_ignores_the_unit_of_the_score(scale):
+    differences = null_differences(np.random.default_rng(4)) + 0.5
+    plain, scaled = (
+        weigh_evidence(d, 0.25, 0.5, np.random.default_rng(0)) for d in (differences, differences * scale)
+    )
+    assert (plain.chosen, plain.nearest) == (scaled.chosen, scaled.nearest)
+    assert scaled.critical == pytest.approx(plain.critical)
+    np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors * scale)
+
+
+@pytest.mark.parametrize("gain", [0.02, -0.02, 1e-12])
+@pytest.mark.parametrize("n_units", [2, 3, 10])
+def test_differences_that_are_all_equal_prove_nothing(gain, n_units):
+    rounding = 1e-15 * gain * np.random.default_rng(0).normal(size=(1, n_units))
+    evidence = weigh_evidence(np.full((1, n_units), gain) + rounding, 0.5, 0.5, np.random.default_rng(0))
+    interval = evidence.interval(0)
+    assert evidence.chosen is None
+    assert interval.low < 0 < interval.high
+    assert interval.half_width < 20 * abs(gain)  # wide, but of the size of the gain
+
+
+@pytest.mark.parametrize("n_units", [2, 3, 4, 5])
+def test_few_units_are_no_licence_to_choose(n_units):
+    rng = np.random.default_rng(5)
+    chosen = [
+        weigh_evidence(null_differences(rng, 20, n_units), 0.0, 0.84, rng).chosen is not None
+        for _ in range(400)
+    ]
+    assert np.mean(chosen) <= 0.16 + 4 * np.sqrt(0.16 * 0.84 / 400)
+
+
+@pytest.mark.parametrize("n_units", [2, 3, 5])
+def test_intervals_of_few_units_are_at_least_students(n_units):
+    differences = null_differences(np.random.default_rng(6), 4, n_units)
+    evidence = weigh_evidence(differences, 0.0, 0.5, np.random.default_rng(0))
+    for row, candidate in zip(differences, range(4), strict=True):
+        students = mean_interval(row)
+        assert evidence.interval(candidate).half_width >= students.half_width * (1 - 1e-9)
+        assert np.isfinite(evidence.interval(candidate).half_width)
+
+
+def test_the_interval_of_a_chosen_candidate_covers_its_true_gain():
+    rng = np.random.default_rng(7)
+    truth = np.linspace(-0.5, 0.5, 20)[:, None]
+    covered = []
+    for _ in range(300):
+        evidence = weigh_evidence(null_differences(rng) + truth, 0.0, 0.5, rng)
+        if evidence.chosen is not None:
+            interval = evidence.interval(evidence.chosen)
+            covered.append(interval.low <= truth[evidence.chosen, 0] <= interval.high)
+    assert len(covered) > 100
+    assert np.mean(covered) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / len(covered))
+
+
+@pytest.mark.parametrize(
+    ("name", "interval", "control", "words"),
+    [
+        ("accuracy", (0.016, 0.011, 0.021), 0.9, "raises accuracy by 1.6 points (95 % interval 1.1 to 2.1)"),
+        (
+            "accuracy",
+            (-0.044, -0.06, 0.01),
+            0.9,
+            "lowers accuracy by 4.4 points (95 % interval -1 to 6; not significant: the interval includes 0)",
+        ),
+        (
+            "neg_mean_absolute_error",
+            (0.5, 0.2, 0.8),
+            -50.0,
+            "lowers the mean absolute error by 0.5 (1 %; 95 % interval 0.2 to 0.8)",
+        ),
+        (
+            "max_error",
+            (-2.0, -3.0, -1.0),
+            -10.0,
+            "raises the largest error by 2 (20 %; 95 % interval 1 to 3)",
+        ),
+        ("r2", (0.01, 0.002, 0.018), 0.5, "raises R² by 0.01 (2 %; 95 % interval 0.002 to 0.018)"),
+    ],
+)
+def test_a_gain_is_put_into_plain_words(name, interval, control, words):
+    assert Score.named(name).describe(Interval(*interval, 10), control) == words
+
+
+def test_a_verdict_reads_as_its_sentence():
+    assert str(Verdict("All is well.", NO_GAIN, "points", None)) == "All is well."

@@ -1,18 +1,17 @@
 """The command ``steep reproduce``."""
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-typer = pytest.importorskip("typer")
-from typer.testing import CliRunner  # noqa: E402
-
-from steep.cli.reproduce import reproduce  # noqa: E402
-from steep.exceptions import SteepError  # noqa: E402
+from steep.cli.reproduce import reproduce_command
+from steep.exceptions import SteepError
 
 
 @pytest.fixture
 def call(tmp_path):
     app = typer.Typer()
-    app.command()(reproduce)
+    app.command()(reproduce_command)
 
     def run(*arguments):
         folders = [

@@ -17,7 +17,7 @@ class Scale(StrEnum):
     paper = "paper"
 
 
-def reproduce(
+def reproduce_command(
     names: Annotated[
         list[str] | None, typer.Argument(help="table1 … table7, figure1 … figure7, lemma1, open, or all")
     ] = None,

@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from steep._validation import check_choice
 
@@ -21,7 +22,7 @@ class Row:
     epochs: int
     optimizer: str
     seeds: int
-    code: dict[str, float]
+    code: dict[str, Any]
 
 
 @cache

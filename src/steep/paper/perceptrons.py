@@ -8,6 +8,7 @@ what weighting does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -27,8 +28,9 @@ def sgd_classifiers(
     batch_size: int,
     learning_rate: float | Sequence[float],
     seeds: Sequence[int],
+    loss: Literal["cross_entropy", "squared_error"] = "cross_entropy",
 ) -> FloatArray:
-    """Train one ReLU layer and a sigmoid by SGD on weighted binary cross-entropy.
+    """Train one ReLU layer and a sigmoid by SGD on a weighted loss.
 
     Parameters
     ----------
@@ -42,6 +44,8 @@ def sgd_classifiers(
         Of the networks; a step may be given for each member.
     seeds : sequence of int
         Starts, one for each member; equal seeds give equal starts and equal batches.
+    loss : {"cross_entropy", "squared_error"}, default "cross_entropy"
+        Of the probabilities: what the paper says, and what the authors' code has.
 
     Returns
     -------
@@ -70,7 +74,9 @@ def sgd_classifiers(
     for _ in range(epochs):
         order = torch.stack([torch.randperm(len(X), generator=generator) for generator in orders])[column]
         for rows in torch.split(order, batch_size, dim=1):
-            gradients = _gradients(parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows))
+            gradients = _gradients(
+                parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss
+            )
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.sub_(rate * gradient)
     points = torch.as_tensor(test, dtype=torch.float32).expand(len(seeds), *test.shape)
@@ -94,9 +100,13 @@ def _forward(parameters: list[Tensor], points: Tensor) -> tuple[Tensor, Tensor]:
     return hidden, torch.baddbmm(parameters[3], hidden, parameters[2])[..., 0]
 
 
-def _gradients(parameters: list[Tensor], points: Tensor, targets: Tensor, weight: Tensor) -> list[Tensor]:
-    """Of the mean weighted cross-entropy, by hand: δ = w (σ(z) − y)/n at the output."""
+def _gradients(
+    parameters: list[Tensor], points: Tensor, targets: Tensor, weight: Tensor, loss: str
+) -> list[Tensor]:
+    """Of the mean weighted loss, by hand: δ = w (p − y)/n at the output, times 2p(1 − p) for squares."""
     hidden, logits = _forward(parameters, points)
-    delta = (weight * (torch.sigmoid(logits) - targets) / targets.shape[1])[..., None]
+    found = torch.sigmoid(logits)
+    slope = 2 * found * (1 - found) if loss == "squared_error" else 1.0
+    delta = (weight * (found - targets) * slope / targets.shape[1])[..., None]
     below = (delta @ parameters[2].mT) * (hidden > 0)
     return [points.mT @ below, below.sum(1, keepdim=True), hidden.mT @ delta, delta.sum(1, keepdim=True)]

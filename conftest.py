@@ -2,5 +2,6 @@
 
 from importlib.util import find_spec
 
-# steep.nn is the only door to torch: without it neither its doctests nor its tests can be collected.
-collect_ignore_glob = [] if find_spec("torch") else ["src/steep/nn/*", "tests/nn/*", "tests/architectures.py"]
+# steep.nn and steep.paper need torch: without it neither their doctests nor their tests can be collected.
+_NEED_TORCH = ["src/steep/nn/*", "tests/nn/*", "tests/architectures.py", "src/steep/paper/*", "tests/paper/*"]
+collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH

@@ -1,0 +1,43 @@
+"""``steep reproduce``: run the tables and figures of the paper, or write their page."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Scale(StrEnum):
+    """How many networks and epochs."""
+
+    smoke = "smoke"
+    laptop = "laptop"
+    paper = "paper"
+
+
+def reproduce_command(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="table1 … table7, figure1 … figure7, lemma1, open, or all")
+    ] = None,
+    scale: Annotated[
+        Scale | None,
+        typer.Option(help="smoke: minutes, stand-in data; laptop: hours; paper: the paper's full counts"),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="folder of the data sets (default: STEEP_DATA)")] = None,
+    cache: Annotated[Path | None, typer.Option(help="folder of trained networks and downloads")] = None,
+    results: Annotated[Path, typer.Option(help="folder of the lines")] = Path("results"),
+    docs: Annotated[Path, typer.Option(help="folder of the page, with --report")] = Path("docs"),
+    report: Annotated[bool, typer.Option("--report", help="write the page from the lines")] = False,
+) -> None:
+    """Reproduce tables and figures of the paper; a run that was stopped continues."""
+    from steep.paper import reproduce as run
+    from steep.paper.report import write_report
+
+    if names or not report:
+        chosen = scale.value if scale else "smoke"
+        written = run(names or ["all"], scale=chosen, data=data, cache=cache, results=results)  # type: ignore[arg-type]
+        typer.echo(f"{written} lines written to {results / chosen}")
+    if report:
+        typer.echo(f"page written: {write_report(results, docs, scale.value if scale else None)}")

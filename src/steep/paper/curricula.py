@@ -1,0 +1,47 @@
+"""What a training shows when, and how much each sample counts: plain training, and the door for the rivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from steep._validation import check_count
+
+
+class Curriculum:
+    """Plain training: every sample once an epoch in random order, all weights one.
+
+    Parameters
+    ----------
+    n_samples, batch_size : int
+        Size of the training set and of a step.
+    """
+
+    def __init__(self, n_samples: int, batch_size: int) -> None:
+        self.n_samples = check_count(n_samples, name="n_samples")
+        self.batch_size = check_count(batch_size, name="batch_size")
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.n_samples // self.batch_size)
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Tensor]:
+        """Yield the rows of each step."""
+        yield from torch.split(torch.randperm(self.n_samples, generator=generator), self.batch_size)
+
+    def weights(self, rows: Tensor, epoch: int) -> Tensor | None:
+        """Weights of the samples of a step; None is one for each."""
+        return None
+
+    def observe(self, rows: Tensor, probability: Tensor) -> None:
+        """Take note of the probability the network gave the right class."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What has to be kept for a stopped run to continue."""
+        return {}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what :meth:`state` kept."""

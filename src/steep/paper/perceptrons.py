@@ -1,0 +1,112 @@
+"""Plain stochastic gradient descent for many small classifiers at once (the double moon of Table 3).
+
+:func:`steep.nn.train_ensemble` trains by Adam; the paper's double moon uses SGD, where the size of the weights is a
+size of the step: w_i is *not* brought to mean one here, so that what the authors' code does can be told apart from
+what weighting does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from steep._validation import FloatArray
+
+
+def sgd_classifiers(
+    X: FloatArray,
+    y: FloatArray,
+    weights: FloatArray,
+    *,
+    test: FloatArray,
+    units: int,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float | Sequence[float],
+    seeds: Sequence[int],
+    loss: Literal["cross_entropy", "squared_error"] = "cross_entropy",
+) -> FloatArray:
+    """Train one ReLU layer and a sigmoid by SGD on a weighted loss.
+
+    Parameters
+    ----------
+    X, y : ndarray of shape (n, d) and (n,)
+        The same data for all members.
+    weights : ndarray of shape (n_members, n)
+        Weights as they are: their mean multiplies the step.
+    test : ndarray of shape (n_test, d)
+        Where to predict.
+    units, epochs, batch_size, learning_rate
+        Of the networks; a step may be given for each member.
+    seeds : sequence of int
+        Starts, one for each member; equal seeds give equal starts and equal batches.
+    loss : {"cross_entropy", "squared_error"}, default "cross_entropy"
+        Of the probabilities: what the paper says, and what the authors' code has.
+
+    Returns
+    -------
+    ndarray of shape (n_members, n_test)
+        Probability of class 1.
+
+    Examples
+    --------
+    >>> X = np.array([[-1.0], [1.0]] * 10)
+    >>> found = sgd_classifiers(X, (X[:, 0] > 0) * 1.0, np.ones((1, 20)), test=X[:2], units=4, epochs=300,
+    ...                         batch_size=5, learning_rate=0.1, seeds=[0])
+    >>> (found > 0.5).tolist()
+    [[False, True]]
+    """
+    inputs, targets = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y, dtype=torch.float32)
+    weight = torch.as_tensor(weights, dtype=torch.float32)
+    rate = torch.as_tensor(np.broadcast_to(learning_rate, (len(seeds),)).copy(), dtype=torch.float32)[
+        :, None, None
+    ]
+    parameters = [
+        torch.stack(parts) for parts in zip(*(_start(X.shape[1], units, seed) for seed in seeds), strict=True)
+    ]
+    unique = sorted(set(seeds))
+    column = torch.tensor([unique.index(seed) for seed in seeds])
+    orders = [torch.Generator().manual_seed(seed) for seed in unique]
+    for _ in range(epochs):
+        order = torch.stack([torch.randperm(len(X), generator=generator) for generator in orders])[column]
+        for rows in torch.split(order, batch_size, dim=1):
+            gradients = _gradients(
+                parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss
+            )
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.sub_(rate * gradient)
+    points = torch.as_tensor(test, dtype=torch.float32).expand(len(seeds), *test.shape)
+    found: FloatArray = torch.sigmoid(_forward(parameters, points)[1]).double().numpy()
+    return found
+
+
+def _start(n_inputs: int, units: int, seed: int) -> list[Tensor]:
+    """Glorot's uniform weights and zero biases, as Keras does; biases are rows of one."""
+    generator = torch.Generator().manual_seed(seed)
+    bounds = [(6 / (n_inputs + units)) ** 0.5, (6 / (units + 1)) ** 0.5]
+    shapes = [(n_inputs, units), (units, 1)]
+    first, second = (
+        (torch.rand(shape, generator=generator) * 2 - 1) * b for shape, b in zip(shapes, bounds, strict=True)
+    )
+    return [first, torch.zeros(1, units), second, torch.zeros(1, 1)]
+
+
+def _forward(parameters: list[Tensor], points: Tensor) -> tuple[Tensor, Tensor]:
+    hidden = torch.relu(torch.baddbmm(parameters[1], points, parameters[0]))
+    return hidden, torch.baddbmm(parameters[3], hidden, parameters[2])[..., 0]
+
+
+def _gradients(
+    parameters: list[Tensor], points: Tensor, targets: Tensor, weight: Tensor, loss: str
+) -> list[Tensor]:
+    """Of the mean weighted loss, by hand: δ = w (p − y)/n at the output, times 2p(1 − p) for squares."""
+    hidden, logits = _forward(parameters, points)
+    found = torch.sigmoid(logits)
+    slope = 2 * found * (1 - found) if loss == "squared_error" else 1.0
+    delta = (weight * (found - targets) * slope / targets.shape[1])[..., None]
+    below = (delta @ parameters[2].mT) * (hidden > 0)
+    return [points.mT @ below, below.sum(1, keepdim=True), hidden.mT @ delta, delta.sum(1, keepdim=True)]

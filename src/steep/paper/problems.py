@@ -1,0 +1,249 @@
+"""The paper's own functions: Runge, tanh (Table 1) and the Bateman equations (Table 2).
+
+    Runge     f(x) = 1 / (1 + 25 (x − ½)²)            x in [0, 1]
+    tanh      f(x) = tanh(10 (x − ½)) + 1             x in [0, 1]
+    Bateman   ∂_t u = v σ_a·η u,   ∂_t η = v Σ_r·η u       f: (u_0, η_0, t) → (u(t), η(t))
+
+With M = 1, v = 1, σ_a = Σ_r = −s the difference c = u − η is constant, which gives, with p = s t,
+
+    u(t) = u_0 / D,   η(t) = η_0 e^{−pc} / D,   D = 1 + η_0 g,   g(p, c) = (1 − e^{−pc}) / c = p φ(pc)
+
+φ(a) = (1 − e^{−a})/a is smooth at 0, so the formula holds for u_0 = η_0 too. For M > 1 the paper solves by
+explicit Euler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steep._validation import FloatArray, check_count, check_points
+from steep.exceptions import InputError
+from steep.measures.derivatives import Derivatives, FiniteDifferences
+
+# σ_a = σ_r of the paper, without its sign.
+RATE = 0.45
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function to learn.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in the results.
+    function : callable
+        f, of an ``(n, d)`` array in the units of ``bounds``.
+    bounds : tuple of (low, high)
+        S.
+    derivatives : callable
+        ``derivatives(X, multi_indices)``; exact where the paper has a formula.
+    """
+
+    name: str
+    function: Callable[[FloatArray], FloatArray]
+    bounds: tuple[tuple[float, float], ...]
+    derivatives: Derivatives
+
+
+def runge(X: Any) -> FloatArray:
+    """Runge's function on [0, 1].
+
+    Examples
+    --------
+    >>> runge([[0.5], [0.7]]).round(6).tolist()
+    [1.0, 0.5]
+    """
+    x = check_points(X, n_features=1)[:, 0]
+    return np.asarray(1 / (1 + 25 * (x - 0.5) ** 2))
+
+
+def runge_derivatives(X: Any, multi_indices: Any) -> FloatArray:
+    """∂^k of :func:`runge` for k = 0 to 3."""
+    x = check_points(X, n_features=1)[:, 0] - 0.5
+    q = 1 / (1 + 25 * x**2)
+    formulas = [q, -50 * x * q**2, (5000 * x**2) * q**3 - 50 * q**2, 15000 * x * q**3 - 750000 * x**3 * q**4]
+    return _pick(formulas, multi_indices)
+
+
+def tanh(X: Any) -> FloatArray:
+    """The hyperbolic tangent of Table 1 on [0, 1].
+
+    Examples
+    --------
+    >>> tanh([[0.5]]).tolist()
+    [1.0]
+    """
+    x = check_points(X, n_features=1)[:, 0]
+    return np.asarray(np.tanh(10 * (x - 0.5)) + 1)
+
+
+def tanh_derivatives(X: Any, multi_indices: Any) -> FloatArray:
+    """∂^k of :func:`tanh` for k = 0 to 3."""
+    t = np.tanh(10 * (check_points(X, n_features=1)[:, 0] - 0.5))
+    slope = 1 - t**2
+    return _pick([t + 1, 10 * slope, -200 * t * slope, 1000 * slope * (6 * t**2 - 2)], multi_indices)
+
+
+def _pick(formulas: Sequence[FloatArray], multi_indices: Any) -> FloatArray:
+    orders = [int(k[0]) for k in np.atleast_2d(multi_indices)]
+    if max(orders) >= len(formulas):
+        raise InputError(
+            f"derivative of order {max(orders)} asked for; need at most {len(formulas) - 1}; lower order"
+        )
+    return np.stack([formulas[k] for k in orders])
+
+
+def bateman(X: Any) -> FloatArray:
+    """The Bateman equations with M = 1, in closed form.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, 3)
+        u_0, η_0 and t.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, 2)
+        u(t) and η(t).
+
+    Examples
+    --------
+    >>> bateman([[0.3, 0.8, 0.0]]).tolist()
+    [[0.3, 0.8]]
+    """
+    u0, eta0, t = check_points(X, n_features=3).T
+    a = RATE * t * (u0 - eta0)
+    denominator = 1 + eta0 * RATE * t * _phi(a, 0)
+    return np.column_stack([u0 / denominator, eta0 * np.exp(-a) / denominator])
+
+
+def bateman_derivatives(X: Any, multi_indices: Any) -> FloatArray:
+    """∂^k of :func:`bateman` for |k| ≤ 2, by hand: u = u_0/D, and η = u − c has the same second derivatives."""
+    points = check_points(X, n_features=3)
+    first, second = _denominator_derivatives(points)
+    u0, eta0, t = points.T
+    d = 1 + eta0 * RATE * t * _phi(RATE * t * (u0 - eta0), 0)
+    is_u0 = (1.0, 0.0, 0.0)
+    blocks = []
+    for k in np.atleast_2d(multi_indices):
+        axes = [axis for axis, times in enumerate(k) for _ in range(int(times))]
+        if not 1 <= len(axes) <= 2:
+            raise InputError(f"derivative of order {len(axes)} asked for; need 1 or 2; set order to 1 or 2")
+        i, j = axes[0], axes[-1]
+        if len(axes) == 1:
+            u = is_u0[i] / d - u0 * first[i] / d**2
+            blocks.append(np.column_stack([u, u - (1.0, -1.0, 0.0)[i]]))
+            continue
+        u = -(is_u0[i] * first[j] + is_u0[j] * first[i] + u0 * second[i, j]) / d**2
+        u = u + 2 * u0 * first[i] * first[j] / d**3
+        blocks.append(np.column_stack([u, u]))
+    return np.stack(blocks)
+
+
+def _denominator_derivatives(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """First ``(3, n)`` and second ``(3, 3, n)`` derivatives of D = 1 + η_0 g(p, c) by u_0, η_0 and t."""
+    u0, eta0, t = points.T
+    p, c, s = RATE * t, u0 - eta0, RATE
+    decay = np.exp(-p * c)
+    g, g_c, g_cc = p * _phi(p * c, 0), p**2 * _phi(p * c, 1), p**3 * _phi(p * c, 2)
+    first = np.stack([eta0 * g_c, g - eta0 * g_c, s * eta0 * decay])
+    by_u_eta, by_u_t = g_c - eta0 * g_cc, -s * eta0 * p * decay
+    by_eta_t = s * (decay + eta0 * p * decay)
+    second = np.stack(
+        [
+            [eta0 * g_cc, by_u_eta, by_u_t],
+            [by_u_eta, eta0 * g_cc - 2 * g_c, by_eta_t],
+            [by_u_t, by_eta_t, -(s**2) * eta0 * c * decay],
+        ]
+    )
+    return first, second
+
+
+# Below this the closed forms of φ and its derivatives cancel; a series of this many terms is exact there.
+_SMALL, _N_TERMS = 1.0, 24
+
+
+def _phi(a: FloatArray, derivative: int) -> FloatArray:
+    """φ(a) = (1 − e^{−a})/a, or its first or second derivative."""
+    series = sum(
+        (-1) ** k * math.perm(k, derivative) * a ** (k - derivative) / math.factorial(k + 1)
+        for k in range(derivative, _N_TERMS)
+    )
+    large = np.where(np.abs(a) < _SMALL, _SMALL, a)
+    decay = np.exp(-large)
+    closed = (
+        (1 - decay) / large,
+        (decay * (1 + large) - 1) / large**2,
+        (2 - decay * (large**2 + 2 * large + 2)) / large**3,
+    )[derivative]
+    return np.where(np.abs(a) < _SMALL, series, closed)
+
+
+def bateman_system(n_species: int) -> tuple[FloatArray, FloatArray]:
+    """σ_a and Σ_r of a chain of M species; with M = 1 the paper's −0.45.
+
+    Species j reacts at a rate between 0.2 and 1 times the paper's, and half of it turns into species j + 1, as
+    in a decay chain; u is spent by every reaction. The paper gives no values for M > 1: these are ours.
+    """
+    n_species = check_count(n_species, name="n_species")
+    rates = RATE * np.linspace(1.0, 0.2, n_species)
+    exchange = -np.diag(rates)
+    exchange += np.diag(0.5 * rates[:-1], k=-1)
+    return -rates, exchange
+
+
+def bateman_euler(X: Any, *, n_steps: int = 1000) -> FloatArray:
+    """The Bateman equations for any M by explicit Euler, as in the paper.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, M + 2)
+        u_0, η_0 of the M species, and t.
+    n_steps : int, default 1000
+        Equal steps from 0 to each sample's own t; the error falls as 1/n_steps.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, M + 1)
+        u(t) and η(t).
+
+    Examples
+    --------
+    >>> point = [[0.3, 0.8, 5.0]]
+    >>> bool(abs(bateman_euler(point) - bateman(point)).max() < 1e-3)
+    True
+    """
+    points = check_points(X)
+    if points.shape[1] < 3:
+        raise InputError(f"X has {points.shape[1]} columns; need u_0, at least one η_0, and t")
+    absorption, exchange = bateman_system(points.shape[1] - 2)
+    u, eta = points[:, 0].copy(), points[:, 1:-1].copy()
+    step = points[:, -1] / check_count(n_steps, name="n_steps")
+    for _ in range(n_steps):
+        reacting = step * u
+        u, eta = u + reacting * (eta @ absorption), eta + reacting[:, None] * (eta @ exchange.T)
+    return np.column_stack([u, eta])
+
+
+def _bateman_problem(n_species: int) -> Problem:
+    bounds = ((0.0, 1.0), *[(0.0, 1.0)] * n_species, (0.0, 10.0))
+    if n_species == 1:
+        return Problem("bateman", bateman, bounds, bateman_derivatives)
+
+    def function(X: FloatArray) -> FloatArray:
+        return bateman_euler(X, n_steps=200)
+
+    return Problem(f"bateman-{n_species}", function, bounds, FiniteDifferences(function, bounds=bounds))
+
+
+RUNGE = Problem("runge", runge, ((0.0, 1.0),), runge_derivatives)
+TANH = Problem("tanh", tanh, ((0.0, 1.0),), tanh_derivatives)
+BATEMAN = _bateman_problem(1)
+BATEMAN_10 = _bateman_problem(10)
+PROBLEMS = {problem.name: problem for problem in (RUNGE, TANH, BATEMAN, BATEMAN_10)}

@@ -1,0 +1,140 @@
+"""The page of the reproduction, written from the lines alone: ``docs/reproduction.md``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from steep._files import write_whole
+from steep.exceptions import StorageError
+from steep.paper.jobs import SCALES
+from steep.paper.registry import EXPERIMENTS, module
+from steep.paper.runner import records_of
+from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Lines, Section, markdown
+
+PAGE = "reproduction.md"
+IMAGES = "images/reproduction"
+HEADER = [
+    "claim",
+    "paper",
+    "ours (paper's protocol)",
+    "ours (honest)",
+    "scale",
+    "command",
+    "CPU time",
+    "verdict",
+]
+_INTRODUCTION = """# The paper, reproduced
+
+Written by `steep reproduce --report` from the lines under `{results}/`; do not edit. Every claim of *Leveraging
+Local Variation in Data* is shown twice. *Paper's protocol* is what the paper did: the best or mean over seeds, chosen
+on the test set where the paper chose there. *Honest* is a paired comparison with the control the paper lacks (equal
+weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
+that larger is better.
+
+*Holds*: the honest interval lies above zero. *Holds under conditions*: it does not, but the gain is significant under
+the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
+"""
+
+
+def collect(results: str | Path, scale: str) -> dict[str, Lines]:
+    """Lines of every experiment at a scale."""
+    return {name: Lines(records_of(results, scale, name), scale) for name in EXPERIMENTS}
+
+
+def best_scale(results: str | Path) -> str:
+    """The largest scale that has lines."""
+    found = [scale for scale in SCALES if any((Path(results) / scale).glob("*.jsonl"))]
+    if not found:
+        raise StorageError(
+            f"{results} holds no lines; need those of a run; start with steep reproduce all --scale smoke"
+        )
+    return found[-1]
+
+
+def page(results: str | Path, scale: str) -> str:
+    """The page as text; pictures are named, not drawn."""
+    lines = collect(results, scale)
+    sections = {name: module(name).summarize(own) for name, own in lines.items()}
+    rows = [_row(claim, name, lines[name]) for name, section in sections.items() for claim in section.claims]
+    parts = [
+        _INTRODUCTION.format(results=Path(results).name),
+        "## Every claim\n",
+        markdown(HEADER, rows),
+        "",
+        _counts(sections),
+    ]
+    for name, section in sections.items():
+        parts += ["", f"## {module(name).TITLE}", "", _told(name, lines[name])]
+        for table in section.tables:
+            parts += ["", table]
+        for figure in section.figures:
+            parts += ["", f"![{figure.caption}]({IMAGES}/{figure.name}.png)", "", f"*{figure.caption}.*"]
+    return "\n".join(parts) + "\n"
+
+
+def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
+    ran = len(lines) > 0
+    time = _hours(lines.cpu_seconds) if ran else NOT_RUN
+    printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
+    return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
+            f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
+
+
+def _told(name: str, lines: Lines) -> str:
+    if not lines:
+        return f"Not run at scale {lines.scale}."
+    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {_hours(lines.cpu_seconds)} of CPU time."
+
+
+def _hours(seconds: float) -> str:
+    """CPU time as people read it.
+
+    Examples
+    --------
+    >>> _hours(5), _hours(600), _hours(9000)
+    ('5 s', '10 min', '2.5 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _counts(sections: dict[str, Section]) -> str:
+    verdicts = [claim.verdict for section in sections.values() for claim in section.claims]
+    return (
+        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in (HOLDS, CONDITIONS, FAILS, NOT_RUN))
+        + "."
+    )
+
+
+def write_report(
+    results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None
+) -> Path:
+    """Write the page and its pictures.
+
+    Parameters
+    ----------
+    results, docs : path
+        Folder of the lines, and folder of the page.
+    scale : str, optional
+        Default the largest scale that has lines.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    from matplotlib import pyplot
+
+    chosen = scale or best_scale(results)
+    text = page(results, chosen)
+    images = Path(docs) / IMAGES
+    images.mkdir(parents=True, exist_ok=True)
+    for name, own in collect(results, chosen).items():
+        for figure in module(name).summarize(own).figures:
+            drawn = figure.draw()
+            write_whole(images / f"{figure.name}.png", lambda path, drawn=drawn: drawn.savefig(path, dpi=110))  # type: ignore[misc]
+            pyplot.close(drawn)
+    return write_whole(Path(docs) / PAGE, lambda path: path.write_text(text, encoding="utf-8"))

@@ -1,6 +1,7 @@
 """The ``steep`` command: one file a command.
 
 steep weigh table.csv --target price
+steep reproduce table1
 steep demo
 """
 
@@ -20,6 +21,7 @@ import typer
 
 import steep
 from steep.cli.demo import demo_command
+from steep.cli.reproduce import reproduce_command
 from steep.cli.weigh import weigh_command
 from steep.exceptions import SteepError
 
@@ -36,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("weigh")(weigh_command)
+app.command("reproduce")(reproduce_command)
 app.command("demo")(demo_command)
 
 

@@ -49,7 +49,7 @@ def nothing_left(tmp_path, mark):
 
 
 @LINUX
-@pytest.mark.parametrize("n_runs", [24, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_runs", [14, pytest.param(300, marks=pytest.mark.slow)])
 def test_runs_that_die_hang_fork_or_print_touch_no_other_and_leave_nothing(tmp_path, storage, n_runs):
     process, mark = launch(tmp_path, "chaos", storage, n_runs)
     assert process.wait(timeout=300) == 0, (tmp_path / "out.txt").read_bytes()[-3000:]
@@ -274,6 +274,7 @@ def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(camp
     assert (campaign.n_done, len(campaign.pending)) == (12, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the cluster's own: ports in use, clocks, event loops
 def test_a_dask_cluster_of_several_workers_runs_a_campaign(storage):
     distributed = pytest.importorskip("distributed")

@@ -73,7 +73,10 @@ def test_a_full_disk_is_one_line(table, start):
     assert run.returncode == 2
 
 
-@pytest.mark.parametrize(("how", "code", "lines"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 0)])
+@pytest.mark.parametrize(
+    ("how", "code", "lines"),
+    [(signal.SIGINT, 130, 1), pytest.param(signal.SIGTERM, 143, 0, marks=pytest.mark.slow)],
+)
 def test_a_signal_ends_the_command_with_its_own_code(tmp_path, start, how, code, lines):
     pipe = tmp_path / "table.csv"
     os.mkfifo(pipe)

@@ -70,6 +70,7 @@ def test_a_read_only_install_caches_with_the_user(read_only_install, tmp_path):
     assert list(cache.rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_kernels_compile_where_nothing_can_be_cached(read_only_install, tmp_path):
     nowhere = tmp_path / "file"
     nowhere.write_text("")

@@ -39,6 +39,7 @@ def smoke(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_every_experiment_gives_all_its_lines(smoke):
     for name in EXPERIMENTS:
         wanted = {(job.experiment, *line) for job in module(name).jobs("smoke") for line in job.lines}

@@ -94,6 +94,7 @@ def test_controls_score_as_they_would_alone():
             assert table.loc[name, f"split{j}_test_balanced_accuracy"] == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_tuned_threshold_scores_like_scikit_learns():
     ours = pd.DataFrame(fitted().cv_results_).set_index("control").loc[ALL[1], "mean_test_balanced_accuracy"]
     theirs = []
@@ -146,6 +147,7 @@ def test_a_control_that_gains_nothing_leaves_equal_weights():
     assert "control" not in model.best_params_
 
 
+@pytest.mark.slow
 def test_thresholds_work_with_pipelines_parameters_and_own_weights():
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
     grid = {"logisticregression__C": [0.01, 1.0]}

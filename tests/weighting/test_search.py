@@ -196,6 +196,7 @@ def test_the_verb_follows_the_sign_of_the_gain(scoring, words):
     assert words in str(model.verdict_)
 
 
+@pytest.mark.slow
 def test_results_follow_the_seed_whatever_the_number_of_jobs():
     fits = [VarianceWeightedCV(LogisticRegression(), n_jobs=n, **SMALL).fit(*MOONS) for n in (1, 2)]
     assert str(fits[0].verdict_) == str(fits[1].verdict_)

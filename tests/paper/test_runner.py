@@ -50,10 +50,12 @@ def test_every_experiment_gives_all_its_lines(smoke):
         assert sorted(found) == sorted(wanted), name
 
 
+@pytest.mark.slow
 def test_a_finished_run_has_nothing_left(smoke):
     assert quietly(["all"], smoke) == 0
 
 
+@pytest.mark.slow
 def test_every_line_says_with_what_it_was_run(smoke):
     for path in (smoke / "results/smoke").glob("*.jsonl"):
         for line in lines_of(path):
@@ -62,6 +64,7 @@ def test_every_line_says_with_what_it_was_run(smoke):
             assert line["settings"]
 
 
+@pytest.mark.slow
 def test_stand_ins_are_labelled(smoke):
     for name in ("table4", "table5", "table6", "table7"):
         for line in lines_of(smoke / "results/smoke" / f"{name}.jsonl"):
@@ -73,6 +76,7 @@ SLOWER = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["table1", "table2", "open", *SLOWER])
 def test_a_deleted_line_comes_back_with_the_same_value(smoke, tmp_path, name):
     path = smoke / "results/smoke" / f"{name}.jsonl"
@@ -87,6 +91,7 @@ def test_a_deleted_line_comes_back_with_the_same_value(smoke, tmp_path, name):
         assert restored[part] == lost[part]
 
 
+@pytest.mark.slow
 def test_the_page_is_written_from_the_lines(smoke, tmp_path):
     path = write_report(smoke / "results", tmp_path)
     text = path.read_text()
@@ -107,6 +112,7 @@ def test_the_page_is_written_from_the_lines(smoke, tmp_path):
         assert f"{image}.png" in text
 
 
+@pytest.mark.slow
 def test_the_page_disagrees_once_a_line_changes(smoke, tmp_path):
     folder = tmp_path / "results/smoke"
     folder.mkdir(parents=True)
@@ -119,6 +125,7 @@ def test_the_page_disagrees_once_a_line_changes(smoke, tmp_path):
     assert page(tmp_path / "results", "smoke") != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_page_works_with_any_part_of_the_lines(smoke, name):
     whole = list(lines_of(smoke / "results/smoke" / f"{name}.jsonl"))

@@ -120,3 +120,25 @@ def test_odd_arguments_work_or_are_refused_in_one_line():
             assert variation.shape == (len(points),), seed
         assert "\n" not in refused, (seed, refused)
     assert worked > 20
+
+
+def test_points_and_labels_are_checked_once_on_their_way(monkeypatch):
+    """A walk of weights: what was checked or read is carried along, not derived again further down."""
+    import steep.labels
+    from steep import _validation, sample_weights
+
+    calls = {"read": 0, "finite": 0}
+    read, finite = steep.labels._label_array, _validation._check_finite
+
+    def reading(*args):
+        calls["read"] += 1
+        return read(*args)
+
+    def checking(array, name):
+        calls["finite"] += name == "X"
+        return finite(array, name)
+
+    monkeypatch.setattr(steep.labels, "_label_array", reading)
+    monkeypatch.setattr(_validation, "_check_finite", checking)
+    sample_weights(X, VALUES)
+    assert calls == {"read": 1, "finite": 1}

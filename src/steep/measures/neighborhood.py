@@ -12,7 +12,7 @@ from steep._validation import FloatArray, IntArray, Seed, check_count, check_poi
 from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels
-from steep.neighbors import refined_graph
+from steep.neighbors.graph import search_graph
 
 if TYPE_CHECKING:
     from steep.measures.derivatives import Derivatives
@@ -93,9 +93,9 @@ class Neighborhood:
             return cls(points, labels, check_graph(neighbors, len(points), n_neighbors), given=given)
         if n_neighbors == 1 and include_self:  # a sample is its own nearest neighbour: nothing to search
             return cls(points, labels, np.arange(len(points))[:, None], given=given)
-        _, indices = refined_graph(
+        _, indices, _ = search_graph(
             points,
-            labels.array,
+            labels,
             n_neighbors=n_neighbors,
             include_self=include_self,
             recall=RECALL,

@@ -135,8 +135,16 @@ def neighbor_graph(
            [0., 1.],
            [0., 2.]], dtype=float32)
     """
-    distances, indices, info = _search(
-        X, None, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state
+    distances, indices, info = search_graph(
+        check_points(X),
+        None,
+        n_neighbors=n_neighbors,
+        include_self=include_self,
+        recall=recall,
+        algorithm=algorithm,
+        metric=metric,
+        n_jobs=n_jobs,
+        random_state=random_state,
     )
     return (distances, indices, info) if return_info else (distances, indices)
 
@@ -180,32 +188,41 @@ def refined_graph(
     >>> indices[:, 1]
     array([1, 0, 1], dtype=int32)
     """
-    distances, indices, info = _search(
-        X, labels, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state
+    points = check_points(X)
+    distances, indices, info = search_graph(
+        points,
+        labels if isinstance(labels, Labels) else _read_labels(labels, len(points)),
+        n_neighbors=n_neighbors,
+        include_self=include_self,
+        recall=recall,
+        algorithm=algorithm,
+        metric=metric,
+        n_jobs=n_jobs,
+        random_state=random_state,
     )
     return (distances, indices, info) if return_info else (distances, indices)
 
 
-def _search(
-    X: Any,
-    labels: Any,
+def search_graph(
+    points: FloatArray,
+    labels: Labels | None,
+    *,
     n_neighbors: int,
-    include_self: bool,
-    recall: float,
-    algorithm: str,
-    metric: str,
-    n_jobs: int | None,
-    random_state: Seed,
+    include_self: bool = True,
+    recall: float = 0.95,
+    algorithm: str = "auto",
+    metric: str = "euclidean",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
 ) -> tuple[FloatArray, IntArray, GraphInfo]:
-    points = np.asarray(check_points(X))
+    """:func:`neighbor_graph`, or with labels :func:`refined_graph`, for points and labels that are checked already."""
+    points = np.asarray(points)
     n_others = _check_neighbors(n_neighbors, include_self, len(points))
     check_real(recall, name="recall", above=0.0, maximum=1.0)
     check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
     check_choice(metric, name="metric", choices=("euclidean", "cosine"))
     check_jobs(n_jobs)
     rng = check_generator(random_state)
-    if labels is not None:
-        labels = _read_labels(labels, len(points))
     if metric == "cosine":
         points = _unit_rows(points)
     if n_others == 0:
@@ -214,7 +231,8 @@ def _search(
     used = _choose(algorithm, points.shape[0], points.shape[1], recall)
     points, scale = into_range(points)
     frame = Frame.of(points)
-    distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng, labels)
+    outputs = None if labels is None else _outputs(labels)
+    distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng, outputs)
     if scale != 1:
         distances = as_float32(distances.astype(np.float64) / scale)
     if metric == "cosine":
@@ -316,13 +334,17 @@ def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> in
     return needed - 1
 
 
-def _read_labels(labels: Any, n_samples: int) -> Any:
+def _read_labels(labels: Any, n_samples: int) -> Labels:
+    """Integers, booleans and text of one dimension are classes, anything else is numbers."""
+    given = np.asarray(labels)
+    classes = given.ndim == 1 and given.dtype.kind in "iubUS"
+    task: Any = "classification" if classes else "regression"
+    return check_labels(labels, n_samples=n_samples, task=task, name="labels")
+
+
+def _outputs(labels: Labels) -> Any:
     """Return class codes (n,), or outputs (n, n_outputs) scaled so that their squares stay in range."""
-    if not isinstance(labels, Labels):
-        given = np.asarray(labels)
-        classes = given.ndim == 1 and given.dtype.kind in "iubUS"
-        task: Any = "classification" if classes else "regression"
-        labels = check_labels(labels, n_samples=n_samples, task=task, name="labels")
     if labels.codes is not None:
         return labels.codes
-    return np.ldexp(labels.values, -np.frexp(np.abs(labels.values).max())[1])
+    values = labels.array
+    return np.ldexp(values, -np.frexp(np.abs(values).max())[1])

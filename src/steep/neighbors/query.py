@@ -35,10 +35,13 @@ def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tu
     >>> nearest(np.array([[0.0], [1.0]]), np.array([[0.9]]))[1]
     array([[1]])
     """
+    width, suits_a_tree = min(n_neighbors, len(points)), points.shape[1] <= _TREE_FEATURES or len(points) < 64
+    found = _by_plain_tree(points, queries, width) if suits_a_tree else None
+    if found is not None:
+        return found
     points, queries, scale = into_range(points, queries)
-    frame, width = _frame_of(points, queries), min(n_neighbors, len(points))
-    search = _by_tree if points.shape[1] <= _TREE_FEATURES or len(points) < 64 else _by_products
-    distances, indices = search(points, queries, frame, width)
+    frame = _frame_of(points, queries)
+    distances, indices = (_by_tree if suits_a_tree else _by_products)(points, queries, frame, width)
     with np.errstate(over="ignore", under="ignore"):
         return distances / scale, indices
 
@@ -53,6 +56,18 @@ def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
         extent = float(span[0] * frame.unit)
     largest = max(frame.largest, float(np.abs(queries).max()))
     return replace(frame, extent=max(frame.extent, extent), largest=largest)
+
+
+def _by_plain_tree(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray] | None:
+    """Return what SciPy's tree finds; None where squares overflow or vanish in it."""
+    largest = max(float(np.abs(points).max()), float(np.abs(queries).max(initial=0.0)))
+    if not largest < _MOST:
+        return None
+    distances, indices = KDTree(points).query(queries, k=np.arange(1, width + 1))
+    row, place = np.nonzero(distances < _LEAST)
+    if (points[indices[row, place]] != queries[row]).any():
+        return None
+    return distances, indices
 
 
 def _by_tree(

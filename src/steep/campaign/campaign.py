@@ -358,7 +358,7 @@ class Campaign:
             Attempts after the first before a run is given up and its surroundings avoided.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
-            all it started and replaced; a thread cannot be stopped: it goes on until it ends by
+            all it started and replaced; a thread cannot be stopped: it runs until it ends by
             itself, another takes its place, and its result is dropped. An executor of the caller's
             does not say when a run begins, so its time counts from ``submit``.
         stop_when : mapping or callable, optional

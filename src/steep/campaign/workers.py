@@ -103,7 +103,7 @@ class Inline(Crew):
 class _Clocked(Crew):
     """Runs that report over a queue, and that nobody can stop when their time is over."""
 
-    late = "its thread cannot be stopped and goes on until it ends by itself"
+    late = "its thread cannot be stopped and runs until it ends by itself"
 
     def __init__(self, task: Task, n: int) -> None:
         self.task, self.n = task, n

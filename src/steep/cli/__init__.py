@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _describe(error: Exception) -> str:
-    """Put it into one line; what steep did not foresee comes with its kind and a way to see more."""
+    """Put it into one line; what steep did not expect comes with its kind and a way to see more."""
     text = " ".join(str(error).split())
     if isinstance(error, SteepError | OSError):
         return text

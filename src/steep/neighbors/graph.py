@@ -166,7 +166,7 @@ def refined_graph(
 
     Approximate search misses neighbours mostly of the points between classes or on steep slopes, the
     very points whose local variance is wanted. Those that carry nearly all of the squared local variance
-    are searched on, each as far as its own neighbours ask for; exact engines have nothing to add.
+    are searched further, each as far as its own neighbours ask for; exact engines have nothing to add.
 
     Parameters
     ----------

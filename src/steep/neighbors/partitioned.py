@@ -7,7 +7,7 @@
 4. Given labels, search on where they vary. Recall misleads there, for misses gather on the points whose
    labels vary most, and the weights of those points are what the graph is for. A point whose neighbours so
    far agree has local variance 0 and hardly anything to gain. So the points that carry nearly all of Σ v²,
-   v being the local variance over the neighbours found so far, are searched on, each by its own k-th
+   v being the local variance over the neighbours found so far, are searched further, each by its own k-th
    distance; the rule is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs).
 5. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
    takes no more than a minute, else say so.
@@ -40,7 +40,7 @@ NEAR = (
 )
 NEAR_MOST = 1024
 DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
-SHARE = 0.99  # of Σ v² carried by the points searched on
+SHARE = 0.99  # of Σ v² carried by the points searched further
 AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
 FEW_FAR = 1e11  # the same for far points
 

@@ -34,7 +34,7 @@ test: lint
 
 # Proofs that take longer, such as fifty kills of a running campaign.
 test-slow: $(STAMP)
-	$(PYTEST) -m slow tests
+	$(PYTEST) --timeout=1200 -m slow tests
 
 # Other Pythons that are installed, and the lowest versions that pyproject.toml allows; all without torch.
 test-versions:
@@ -42,7 +42,7 @@ test-versions:
 
 # The slow proofs too, and in the end the floor that pyproject.toml states.
 coverage: $(STAMP)
-	$(PYTEST) -n $(PROCESSES) --dist worksteal --cov --cov-report=term
+	$(PYTEST) --timeout=1200 -n $(PROCESSES) --dist worksteal --cov --cov-report=term
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -66,7 +66,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "cifar10": {
             "networks": 3,
-            "epochs": 18,
+            "epochs": 16,
             "n_train": 45000,
             "n_held_out": 5000,
             "heads": 10,

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from sklearn.datasets import load_breast_cancer, load_digits, make_moons
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score, train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from steep._files import write_whole
-from steep._validation import FloatArray
-from steep.exceptions import MissingExtraError
-from steep.metrics import paired_interval
-from steep.plotting import plot_design, plot_weights
-from steep.sampling import design
-from steep.weighting import VarianceWeighted, sample_weights
+from steep.cli.options import Debug, Json
+from steep.cli.printing import finish
+
+if TYPE_CHECKING:
+    from steep._validation import FloatArray
 
 Print = Callable[[str], object]
 
 
 def demo_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Run each job once and write its picture."""
-    run_demo(output)
+    said: list[str] = []
+    pictures = run_demo(output, say=said.append if as_json else print)
+    finish({"pictures": pictures, "said": said}, [], as_json=as_json)
 
 
 def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
@@ -53,10 +48,17 @@ def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
 
 def runge(X: FloatArray) -> FloatArray:
     """Runge's function on [0, 1] as in Table 1, steep on both sides of its peak."""
+    import numpy as np
+
     return np.asarray(1 / (1 + 25 * (X[:, 0] - 0.5) ** 2))
 
 
 def _demo_design(folder: Path, say: Print) -> Path:
+    import numpy as np
+
+    from steep.plotting import plot_design
+    from steep.sampling import design
+
     say("1. design: choose where to run a function (Runge's), 8 start points and 24 where it varies")
     plan = design(runge, [(0, 1)], n_initial=8, n_samples=24, initial="grid", variant="paper", random_state=0)
     near = np.mean(np.abs(plan.X[~plan.is_initial, 0] - 0.5) < 0.25)
@@ -69,6 +71,16 @@ def _demo_design(folder: Path, say: Print) -> Path:
 
 
 def _demo_weights(folder: Path, say: Print) -> Path:
+    from sklearn.datasets import load_breast_cancer, make_moons
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from steep.metrics import paired_interval
+    from steep.plotting import plot_weights
+    from steep.weighting import VarianceWeighted, sample_weights
+
     say("2. weigh: breast cancer data, logistic regression, 5-fold cross-validation repeated twice")
     X, y = load_breast_cancer(return_X_y=True)
     folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
@@ -91,6 +103,12 @@ def _demo_weights(folder: Path, say: Print) -> Path:
 
 
 def _demo_improve(say: Print) -> None:
+    import numpy as np
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    from steep.exceptions import MissingExtraError
+
     say(
         "3. improve: a small network on scikit-learn's digits, its head re-trained and chosen on held-out digits"
     )
@@ -117,6 +135,8 @@ def _demo_improve(say: Print) -> None:
 
 def _save(ax: Any, path: Path) -> Path:
     from matplotlib import pyplot
+
+    from steep._files import write_whole
 
     write_whole(path, lambda temporary: ax.figure.savefig(temporary, dpi=150))
     pyplot.close(ax.figure)

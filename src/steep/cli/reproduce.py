@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from steep.cli.options import Debug, Json
+from steep.cli.printing import finish
+
+EXAMPLE = "steep reproduce lemma1 --scale smoke"
 
 
 class Scale(StrEnum):
@@ -30,14 +35,22 @@ def reproduce_command(
     results: Annotated[Path, typer.Option(help="folder of the lines")] = Path("results"),
     docs: Annotated[Path, typer.Option(help="folder of the page, with --report")] = Path("docs"),
     report: Annotated[bool, typer.Option("--report", help="write the page from the lines")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Reproduce tables and figures of the paper; a run that was stopped continues."""
     from steep.paper import reproduce as run
     from steep.paper.report import write_report
 
+    figures: dict[str, Any] = {}
+    lines = []
     if names or not report:
         chosen = scale.value if scale else "smoke"
         written = run(names or ["all"], scale=chosen, data=data, cache=cache, results=results)  # type: ignore[arg-type]
-        typer.echo(f"{written} lines written to {results / chosen}")
+        figures |= {"lines": written, "results": results / chosen}
+        lines.append(f"{written} lines written to {results / chosen}")
     if report:
-        typer.echo(f"page written: {write_report(results, docs, scale.value if scale else None)}")
+        page = write_report(results, docs, scale.value if scale else None)
+        figures["page"] = page
+        lines.append(f"page written: {page}")
+    finish(figures, lines, as_json=as_json)

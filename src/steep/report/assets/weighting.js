@@ -1,0 +1,163 @@
+// The page of a weighting: one slider, and everything that follows it.
+const axes = data.axes.map((axis) => ({ ...axis, values: unpack(axis.values) }));
+const rows = unpack(data.rows), share = unpack(data.share), quantiles = unpack(data.quantiles);
+const variation = data.variation && unpack(data.variation);
+const labels = { names: data.labels.names, values: unpack(data.labels.values) };
+const [labelLow, labelHigh] = limits(labels.values);
+const placeOf = new Map([...rows].map((row, i) => [row, i]));
+
+// m on a logarithmic track, which is long enough for the ratio that was used.
+const ENDS = [Math.min(0.01, data.ratio), Math.max(100, data.ratio)];
+const toTrack = (m) => (1000 * Math.log(m / ENDS[0])) / Math.log(ENDS[1] / ENDS[0]);
+const fromTrack = (t) => ENDS[0] * (ENDS[1] / ENDS[0]) ** (t / 1000);
+let ratio = data.ratio;
+
+// The rescaling of Algorithm 2 and its mirror image below 1, before the mean is made one.
+const raw = (m, v) => (v < 0 ? 0 : m >= 1 ? 1 + (m - 1) * v : m / (m + (1 - m) * v));
+
+function settle() {
+  const all = Array.from(quantiles, (v) => raw(ratio, v));
+  const mean = all.reduce((sum, w) => sum + w, 0) / all.length;
+  return { mean, all: all.map((w) => w / mean), points: Float32Array.from(share, (v) => raw(ratio, v) / mean) };
+}
+let now = settle();
+
+function figures() {
+  const squares = now.all.reduce((sum, w) => sum + w * w, 0);
+  const worth = (data.n * now.all.length) / squares;
+  const heavy = [...now.all].sort((a, b) => b - a).slice(0, Math.max(1, Math.round(now.all.length / 10)));
+  byId("figure-ratio").textContent = number(Math.max(ratio, 1 / ratio));
+  byId("figure-worth").textContent = number(worth);
+  byId("figure-tenth").textContent = `${Math.round((100 * heavy.reduce((sum, w) => sum + w, 0)) / now.all.length)} %`;
+}
+
+const labelText = (value) => (labels.names ? labels.names[value] : number(value, 4));
+const labelColour = (value) => {
+  if (labels.names) return shades(CLASSES)[value % 8];
+  return shades(NUMBERS)[Math.round((255 * (value - labelLow)) / (labelHigh - labelLow))];
+};
+
+const picks = { x: byId("map-x"), y: byId("map-y"), colour: byId("map-colour") };
+axes.forEach((axis, i) => {
+  for (const pick of [picks.x, picks.y]) pick.append(html("option", { value: i }, axis.name));
+});
+picks.y.value = axes.length > 1 ? 1 : 0;
+const axisOf = (pick) => axes[Number(pick.value)];
+const byWeight = () => picks.colour.value === "weight";
+
+let order = null;
+const map = makeMap(byId("map"), byId("map-tip"), {
+  x: () => axisOf(picks.x).values,
+  y: () => axisOf(picks.y).values,
+  xName: () => axisOf(picks.x).name,
+  yName: () => axisOf(picks.y).name,
+  order: () => (order ??= Array.from(rows, (_, i) => i).sort((a, b) => now.points[a] - now.points[b])),
+  colour: (i) => (byWeight() ? shades(WEIGHTS)[weightShade(now.points[i])] : labelColour(labels.values[i])),
+  size: (i) => (rows.length > 3000 ? 1.6 : 2.6) * Math.max(0.75, Math.min(2.6, Math.sqrt(now.points[i]))),
+  tell: (text) => { byId("map-status").textContent = text; },
+  choose: (i) => { const row = document.querySelector(`tr[data-row="${rows[i]}"]`); if (row) mark(row, true); },
+  describe: (i) => [
+    html("b", {}, `row ${rows[i].toLocaleString("en-US")}`),
+    html("div", {}, `${picks.colour.options[1].textContent}: ${labelText(labels.values[i])}`),
+    html("div", {}, `weight ${number(now.points[i])}`),
+    variation ? html("div", {}, `variation ${number(variation[i])}`) : null,
+    face(i),
+  ].filter(Boolean),
+});
+
+function face(i) {
+  const found = data.faces && data.faces[i];
+  if (!found) return null;
+  return data.facesArePictures ? html("img", { src: found, alt: "" }) : html("div", {}, found);
+}
+
+function mark(row, scroll) {
+  for (const other of document.querySelectorAll("tr.chosen")) other.classList.remove("chosen");
+  row.classList.add("chosen");
+  if (scroll) { row.hidden = false; row.scrollIntoView({ block: "center" }); }
+}
+
+function legend() {
+  const host = byId("map-legend");
+  if (byWeight()) {
+    const ramp = html("span", { class: "ramp" });
+    ramp.style.background = `linear-gradient(90deg, ${[0, 64, 128, 191, 255].map((i) => shades(WEIGHTS)[i]).join(",")})`;
+    host.replaceChildren("weight", "≤ 0.1", ramp, "≥ 10", "(grey: the average, 1)");
+  } else if (labels.names) {
+    const dots = labels.names.slice(0, 12).map((name, i) => {
+      const dot = html("span", { class: "dot" });
+      dot.style.background = labelColour(i);
+      return html("span", {}, dot, name);
+    });
+    host.replaceChildren(...dots, ...(labels.names.length > 12 ? [`and ${labels.names.length - 12} more`] : []));
+  } else {
+    const ramp = html("span", { class: "ramp" });
+    ramp.style.background = `linear-gradient(90deg, ${[0, 64, 128, 191, 255].map((i) => shades(NUMBERS)[i]).join(",")})`;
+    host.replaceChildren(number(labelLow), ramp, number(labelHigh));
+  }
+  const about = [axisOf(picks.x), axisOf(picks.y)].filter((axis) => axis.about).map((axis) => `${axis.name}: ${axis.about}`);
+  byId("map-about").textContent = about.length ? `${about.join("; ")}.` : "";
+}
+
+const histogram = onRedraw(() => {
+  drawHistogram(byId("histogram"), now.all, (w) => shades(WEIGHTS)[weightShade(w)]);
+  legend();
+});
+
+function tableWeights() {
+  for (const row of byId("samples").tBodies[0].rows) {
+    const weight = raw(ratio, Number(row.dataset.share)) / now.mean, cell = row.querySelector(".weight");
+    cell.textContent = number(weight);
+    cell.dataset.key = weight;
+  }
+}
+
+function follow() {
+  now = settle();
+  order = null;
+  byId("ratio-value").textContent = number(ratio);
+  figures();
+  tableWeights();
+  map.redraw();
+  histogram();
+}
+
+const slider = byId("ratio");
+slider.addEventListener("input", () => {
+  ratio = Number(fromTrack(Number(slider.value)).toPrecision(3));
+  slider.setAttribute("aria-valuetext", number(ratio));
+  follow();
+});
+byId("ratio-reset").addEventListener("click", () => {
+  ratio = data.ratio;
+  slider.value = toTrack(ratio);
+  follow();
+});
+slider.value = toTrack(ratio);
+slider.setAttribute("aria-valuetext", number(ratio));
+for (const pick of Object.values(picks)) pick.addEventListener("change", () => { map.redraw(); histogram(); });
+byId("samples").addEventListener("click", (event) => {
+  const button = event.target.closest("button.find");
+  if (!button) return;
+  const row = button.closest("tr");
+  mark(row, false);
+  byId("map").scrollIntoView({ block: "nearest" });
+  map.show(placeOf.get(Number(row.dataset.row)));
+});
+
+function csv() {
+  const all = unpack({ kind: data.kept, base64: byId("kept").textContent });
+  let sum = 0, n = 0;
+  for (const v of all) if (v >= 0) { sum += raw(ratio, v); n += 1; }
+  const scale = ratio === data.ratio ? (data.mean * n) / sum : n / sum, digits = data.kept === "f8" ? 17 : 7;
+  const lines = ["row,sample_weight"];
+  all.forEach((v, i) => lines.push(`${i},${Number((raw(ratio, v) * scale).toPrecision(digits))}`));
+  return `${lines.join("\n")}\n`;
+}
+
+if (byId("download")) byId("download").addEventListener("click", () => {
+  const link = html("a", { href: URL.createObjectURL(new Blob([csv()], { type: "text/csv" })), download: "weights.csv" });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+});
+follow();

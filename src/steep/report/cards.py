@@ -14,9 +14,9 @@ from steep._sklearn import count_samples, take_rows
 from steep._validation import IntArray, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
+from steep.report.coordinates import column_name
 from steep.report.page import number
 from steep.report.pictures import Pictures
-from steep.report.plane import column_name
 
 # Columns of the user's table, neighbours of a sample, and characters of a cell and of a text.
 _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10

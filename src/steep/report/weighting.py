@@ -21,9 +21,9 @@ from steep.exceptions import InputTypeError
 from steep.labels import Labels
 from steep.neighbors.query import nearest
 from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, label_columns, looks, read_labels
+from steep.report.coordinates import axes_of
 from steep.report.packing import pack, pack_text
 from steep.report.page import number, write_page
-from steep.report.plane import axes_of
 from steep.report.ratio import Ratio, effective_samples, quantiles_of
 from steep.report.shown import Shown
 from steep.report.verdicts import verdict_of
@@ -114,7 +114,7 @@ def weighting_page(
     cards = Cards(labels, table=table, target=target, images=images, texts=texts)
     around = _neighbors(X, shown.hardest, neighbors, n_samples)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
-    data = _data(X, ratio, shown, cards, varies, known) | looks(cards, rows)
+    data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
     blocks = _kept(ratio, known)
     return write_page(
         path,
@@ -149,7 +149,13 @@ def _count(X: Any) -> int:
 
 
 def _data(
-    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, weights: FloatArray
+    X: Any,
+    ratio: Ratio,
+    shown: Shown,
+    cards: Cards,
+    variation: FloatArray | None,
+    weights: FloatArray,
+    target: str,
 ) -> dict[str, Any]:
     """What the scripts draw."""
     points = shown.points
@@ -158,7 +164,7 @@ def _data(
         "n": int((weights > 0).sum()),
         "ratio": ratio.ratio,
         "mean": float(weights[weights > 0].mean()),
-        "axes": axes_of(X, points),
+        "axes": axes_of(X, points, (target, values[points])),
         "rows": pack(points, "u4"),
         "share": pack(np.nan_to_num(ratio.share[points], nan=-1.0)),
         "variation": None if variation is None else pack(variation[points]),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from steep._sklearn import count_samples, take_rows
 from steep._validation import IntArray, shown
@@ -126,6 +127,7 @@ class _Columns:
     def __init__(self, table: Any, n_samples: int, target: str) -> None:
         self._frame: pd.DataFrame | None = None
         self.names: list[str] = []
+        self.kinds: list[str] = []
         self.left_out = 0
         if table is None:
             return
@@ -135,6 +137,7 @@ class _Columns:
             )
         self._frame, n_columns = _first_columns(table, target)
         self.names = [_cut(column_name(name), _CELL) for name in self._frame.columns]
+        self.kinds = ["number" if _is_number(dtype) else "text" for dtype in self._frame.dtypes]
         self.left_out = n_columns - self._frame.shape[1]
 
     def cells(self, rows: IntArray) -> list[list[dict[str, Any]]]:
@@ -159,9 +162,14 @@ def _first_columns(table: Any, target: str) -> tuple[pd.DataFrame, int]:
     return table.iloc[:, places[:_MOST_COLUMNS]], len(places)
 
 
+def _is_number(dtype: Any) -> bool:
+    return bool(is_numeric_dtype(dtype) and not is_bool_dtype(dtype))
+
+
 def _cell(value: Any) -> dict[str, Any]:
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if is_number and np.isfinite(value):
+    if isinstance(value, bool | np.bool_):
+        return {"text": "yes" if value else "no", "key": None}
+    if isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value):
         return {"text": number(value, 4), "key": float(value)}
     try:
         missing = bool(pd.isna(value))

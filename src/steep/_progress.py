@@ -1,10 +1,11 @@
-"""One progress bar for all long work: tqdm on a terminal, nothing where nobody watches."""
+"""One progress bar for all long work: tqdm on a terminal or in a notebook, nothing where nobody watches."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -52,7 +53,7 @@ def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = 
     label : str
         What is being done.
     shown : bool, optional
-        Whether to draw it; default on a terminal, once the work has taken two seconds.
+        Whether to draw it; default on a terminal and in a notebook, once the work has taken two seconds.
 
     Examples
     --------
@@ -70,12 +71,31 @@ def _open(total: int, label: str, done: int, shown: bool | None) -> Any:
     """A tqdm bar, or None where nobody watches."""
     stream = sys.stderr
     usable = stream is not None and not stream.closed
-    if not usable or not (stream.isatty() if shown is None else shown):
+    notebook = in_notebook()
+    if not usable or not (stream.isatty() or notebook if shown is None else shown):
         return None
+    delay = _PATIENCE_SECONDS if shown is None else 0
+    if notebook and find_spec("ipywidgets") is not None:
+        from tqdm.auto import tqdm as widget  # a bar of the notebook's own
+
+        return widget(total=total, initial=done, desc=label, delay=delay)
     from tqdm import tqdm  # whose bars fall silent when the terminal goes away
 
-    delay = _PATIENCE_SECONDS if shown is None else 0
-    return tqdm(total=total, initial=done, desc=label, file=stream, delay=delay, dynamic_ncols=True)
+    return tqdm(total=total, initial=done, desc=label, file=stream, delay=delay, dynamic_ncols=not notebook)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    # A kernel has imported IPython long before it runs a line of anybody's.
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def progress(items: Iterable[Item], *, total: int, label: str, shown: bool | None = None) -> Iterator[Item]:

@@ -14,9 +14,9 @@ from steep._sklearn import count_samples, take_rows
 from steep._validation import IntArray, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
+from steep.report.coordinates import column_name
 from steep.report.page import number
 from steep.report.pictures import Pictures
-from steep.report.plane import column_name
 
 # Columns of the user's table, neighbours of a sample, and characters of a cell and of a text.
 _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
@@ -102,17 +102,22 @@ class Cards:
         return found
 
     def around(self, row: int, neighbors: IntArray) -> dict[str, Any]:
-        """What the neighbours of one sample are labelled."""
-        others = [int(other) for other in neighbors if int(other) != row][:MOST_NEIGHBORS]
-        faces = [self.face(other) for other in others]
-        own = self.label(row)
-        around: dict[str, Any] = {"faces": faces, "differs": False}
-        if self.labels.codes is not None and faces:
-            (most, votes), *_ = Counter(face["label"] for face in faces).most_common(1)
-            around |= {"most": most, "votes": votes, "differs": most != own and 2 * votes > len(faces)}
-        elif faces:
-            around["mean"] = number(self.labels.array[others].mean(axis=0)[0], 4)
-        return around
+        """Rows of the neighbours of one sample, and what they are labelled."""
+        others = [int(other) for other in neighbors if other != row][:MOST_NEIGHBORS]
+        around: dict[str, Any] = {"rows": others, "differs": False, "key": -1.0}
+        if not others:
+            return around | {"words": "not known"}
+        if self.labels.codes is None:
+            mean = float(self.labels.array[others, 0].mean())
+            return around | {"words": f"{number(mean, 4)} on average", "key": mean}
+        own, names = self.label(row), [self.label(other) for other in others]
+        (most, votes), *_ = Counter(names).most_common(1)
+        differs = most != own and 2 * votes > len(others)
+        return around | {
+            "words": f"{votes} of {len(others)} are {most}",
+            "differs": differs,
+            "key": names.count(own) / len(others),
+        }
 
 
 class _Columns:
@@ -128,11 +133,9 @@ class _Columns:
             raise InputError(
                 f"table has {count_samples(table)} rows for {n_samples} samples; need one a sample"
             )
-        frame = table if isinstance(table, pd.DataFrame) else _as_frame(table)
-        frame = frame.loc[:, [str(name) != target for name in frame.columns]]
-        self._frame = frame.iloc[:, :_MOST_COLUMNS]
+        self._frame, n_columns = _first_columns(table, target)
         self.names = [_cut(column_name(name), _CELL) for name in self._frame.columns]
-        self.left_out = frame.shape[1] - self._frame.shape[1]
+        self.left_out = n_columns - self._frame.shape[1]
 
     def cells(self, rows: IntArray) -> list[list[dict[str, Any]]]:
         """Text of each cell, and the number to sort it by where it is one."""
@@ -142,13 +145,18 @@ class _Columns:
         return [[_cell(value) for value in values] for values in part.itertuples(index=False, name=None)]
 
 
-def _as_frame(table: Any) -> pd.DataFrame:
-    if hasattr(table, "get_columns"):  # polars
-        return pd.DataFrame({column.name: column.to_numpy() for column in table.get_columns()})
-    array = np.asarray(table)
-    if array.ndim != 2:
-        raise InputError(f"table has shape {array.shape}; need (n_samples, n_columns)")
-    return pd.DataFrame(array)
+def _first_columns(table: Any, target: str) -> tuple[pd.DataFrame, int]:
+    """The first columns but the target, and how many there are."""
+    if not isinstance(table, pd.DataFrame):
+        if hasattr(table, "get_columns"):  # polars
+            table = pd.DataFrame({column.name: column.to_numpy() for column in table.get_columns()})
+        else:
+            array = np.asarray(table)
+            if array.ndim != 2:
+                raise InputError(f"table has shape {array.shape}; need (n_samples, n_columns)")
+            return pd.DataFrame(array[:, :_MOST_COLUMNS]), array.shape[1]
+    places = [place for place, name in enumerate(table.columns) if str(name) != target]
+    return table.iloc[:, places[:_MOST_COLUMNS]], len(places)
 
 
 def _cell(value: Any) -> dict[str, Any]:
@@ -198,3 +206,10 @@ def label_columns(labels: Labels) -> tuple[npt.NDArray[Any], list[str] | None]:
         return labels.array[:, 0], None
     assert labels.classes is not None
     return labels.codes, [_cut(str(name), _CELL) for name in labels.classes]
+
+
+def looks(cards: Cards, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Neighbours of the samples in a table, and what each looks like; each is kept once."""
+    around = {str(row["row"]): row["around"]["rows"] for row in rows}
+    wanted = dict.fromkeys(other for others in around.values() for other in others)
+    return {"around": around, "looks": {str(row): cards.face(row) for row in wanted}}

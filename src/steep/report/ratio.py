@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from steep._validation import FloatArray
 
@@ -56,11 +55,22 @@ class Ratio:
 
     def quantiles(self) -> FloatArray:
         """The shares of all samples in order, or as many quantiles as a page has room for."""
-        known = np.sort(self.share[~np.isnan(self.share)])
-        if len(known) <= _MOST_QUANTILES:
-            return known
-        middle = (np.arange(_MOST_QUANTILES) + 0.5) / _MOST_QUANTILES
-        return np.asarray(known[(middle * len(known)).astype(np.intp)])
+        return quantiles_of(self.share, _MOST_QUANTILES)
+
+
+def quantiles_of(share: FloatArray, most: int) -> FloatArray:
+    """Shares in order, those of weight zero left out; ``most`` of them, evenly chosen, where there are more.
+
+    Examples
+    --------
+    >>> quantiles_of(np.array([0.5, np.nan, 0.0, 1.0]), 3)
+    array([0. , 0.5, 1. ])
+    """
+    known = np.sort(share[~np.isnan(share)])
+    if len(known) <= most:
+        return known
+    middle = (np.arange(most) + 0.5) / most
+    return np.asarray(known[(middle * len(known)).astype(np.intp)])
 
 
 def effective_samples(weights: FloatArray) -> float:
@@ -76,5 +86,5 @@ def _unit_range(values: FloatArray) -> FloatArray:
 
 def _falls(variation: FloatArray, weights: FloatArray) -> bool:
     """Whether weights fall as the variation grows."""
-    first, second = rankdata(variation), rankdata(weights)
-    return bool(((first - first.mean()) * (second - second.mean())).sum() < 0)
+    first, second = _unit_range(variation), _unit_range(weights)
+    return bool((first - first.mean()) @ (second - second.mean()) < 0)

@@ -11,7 +11,7 @@ from steep._validation import FloatArray, IntArray
 # Points of a map: a canvas redraws so many while a slider moves.
 MOST_POINTS = 10_000
 # Rows of a table, which all stand in the page.
-MOST_ROWS = 200
+MOST_ROWS = 100
 
 
 @dataclass(frozen=True)

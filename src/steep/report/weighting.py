@@ -18,18 +18,21 @@ from steep._validation import (
     one_line,
 )
 from steep.exceptions import InputTypeError
+from steep.labels import Labels
 from steep.neighbors.query import nearest
-from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, label_columns, read_labels
+from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, label_columns, looks, read_labels
+from steep.report.coordinates import axes_of
 from steep.report.packing import pack, pack_text
 from steep.report.page import number, write_page
-from steep.report.plane import axes_of
-from steep.report.ratio import Ratio, effective_samples
+from steep.report.ratio import Ratio, effective_samples, quantiles_of
 from steep.report.shown import Shown
 from steep.report.verdicts import verdict_of
 from steep.weighting.embedding import embed
 
 # Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
 _MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
+# Classes whose share of the weight is shown.
+_MOST_CLASSES = 12
 
 
 def weighting_page(
@@ -106,9 +109,12 @@ def weighting_page(
     ratio = Ratio.of(known, varies)
     hardness = varies if varies is not None else np.nan_to_num(ratio.share)
     shown = Shown.of(hardness, generator)
-    cards = Cards(labels, table=X if table is None else table, target=target, images=images, texts=texts)
+    if table is None and images is None and texts is None:
+        table = X
+    cards = Cards(labels, table=table, target=target, images=images, texts=texts)
     around = _neighbors(X, shown.hardest, neighbors, n_samples)
-    data = _data(X, ratio, shown, cards, varies, known)
+    rows = _rows(shown.hardest, cards, around, ratio, varies)
+    data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
     blocks = _kept(ratio, known)
     return write_page(
         path,
@@ -119,12 +125,15 @@ def weighting_page(
         blocks=blocks,
         verdict=verdict_of(verdict, default=_sentence(known)),
         figures=_figures(known, ratio),
-        rows=_rows(shown.hardest, cards, around, ratio, varies),
+        rows=rows,
         cards=cards,
         shown=shown,
         target=target,
         ratio=ratio,
         has_variation=varies is not None,
+        is_hard_known=bool(hardness.max() > hardness.min()),
+        looked_up=neighbors is None,
+        can_slide=bool(np.nanmax(ratio.share) > 0),
         n_samples=n_samples,
         is_kept=bool(blocks),
     )
@@ -140,7 +149,13 @@ def _count(X: Any) -> int:
 
 
 def _data(
-    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, weights: FloatArray
+    X: Any,
+    ratio: Ratio,
+    shown: Shown,
+    cards: Cards,
+    variation: FloatArray | None,
+    weights: FloatArray,
+    target: str,
 ) -> dict[str, Any]:
     """What the scripts draw."""
     points = shown.points
@@ -149,16 +164,29 @@ def _data(
         "n": int((weights > 0).sum()),
         "ratio": ratio.ratio,
         "mean": float(weights[weights > 0].mean()),
-        "axes": axes_of(X, points),
+        "axes": axes_of(X, points, (target, values[points])),
         "rows": pack(points, "u4"),
         "share": pack(np.nan_to_num(ratio.share[points], nan=-1.0)),
         "variation": None if variation is None else pack(variation[points]),
         "quantiles": pack(ratio.quantiles()),
+        "groups": _groups(ratio, cards.labels),
         "labels": {"names": names, "values": pack(values[points])},
         "faces": cards.faces(points, shown.hardest),
         "facesArePictures": cards.has_pictures,
         "kept": "f8" if len(weights) <= _MOST_EXACT else "f4",
     }
+
+
+def _groups(ratio: Ratio, labels: Labels) -> list[dict[str, Any]]:
+    """The shares of each class, to say which class carries the weight; nothing for numbers and many classes."""
+    if labels.codes is None or labels.classes is None or not 2 <= len(labels.classes) <= _MOST_CLASSES:
+        return []
+    groups = [ratio.share[labels.codes == code] for code in range(len(labels.classes))]
+    return [
+        {"name": str(name)[:60], "n": len(group), "quantiles": pack(quantiles_of(group, 501))}
+        for name, group in zip(labels.classes, groups, strict=True)
+        if len(group)
+    ]
 
 
 def _kept(ratio: Ratio, weights: FloatArray) -> dict[str, str]:
@@ -187,6 +215,7 @@ def _rows(
     return [
         cards.face(row)
         | {
+            "label_key": None if cards.labels.codes is not None else float(cards.labels.array[row, 0]),
             "share": float(np.nan_to_num(ratio.share[row], nan=-1.0)),
             "variation": None if variation is None else float(variation[row]),
             "cells": cells[place],

@@ -13,7 +13,7 @@ function compare(a, b) {
 
 function sortBy(table, heading) {
   const column = heading.cellIndex;
-  const numeric = heading.dataset.kind === "number";
+  const numeric = heading.dataset.kind === "number";  // the largest first
   const now = heading.getAttribute("aria-sort");
   const next = now ? (now === "ascending" ? "descending" : "ascending") : numeric ? "descending" : "ascending";
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
@@ -45,4 +45,21 @@ for (const tools of document.querySelectorAll("[data-tools]")) {
     if (button) button.addEventListener("click", () => sortBy(table, heading));
   }
   tools.addEventListener("input", () => filterRows(table, tools));
+}
+
+// Neighbours are put in place when somebody wants to see them.
+function lookOf(row) {
+  const look = data.looks[row];
+  return html("li", {},
+    look.picture ? html("img", { src: look.picture, alt: `row ${row}` }) : null,
+    html("span", { class: "quiet" }, `row ${grouped(row)} `), look.label,
+    look.text ? html("span", { class: "text" }, look.text) : null);
+}
+
+for (const details of document.querySelectorAll("details[data-around]")) {
+  details.addEventListener("toggle", () => {
+    if (details.open && details.children.length === 1) {
+      details.append(html("ul", { class: "neighbours" }, ...data.around[details.dataset.around].map(lookOf)));
+    }
+  });
 }

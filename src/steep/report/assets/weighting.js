@@ -4,6 +4,7 @@ const rows = unpack(data.rows), share = unpack(data.share), quantiles = unpack(d
 const variation = data.variation && unpack(data.variation);
 const labels = { names: data.labels.names, values: unpack(data.labels.values) };
 const [labelLow, labelHigh] = limits(labels.values);
+const groups = data.groups.map((group) => ({ ...group, quantiles: unpack(group.quantiles) }));
 const placeOf = new Map([...rows].map((row, i) => [row, i]));
 
 // m on a logarithmic track, which is long enough for the ratio that was used.
@@ -29,6 +30,28 @@ function figures() {
   byId("figure-ratio").textContent = number(Math.max(ratio, 1 / ratio));
   byId("figure-worth").textContent = number(worth);
   byId("figure-tenth").textContent = `${Math.round((100 * heavy.reduce((sum, w) => sum + w, 0)) / now.all.length)} %`;
+}
+
+// Bars: the share of the weight that each class carries, beside its share of the samples.
+function drawGroups() {
+  const host = byId("groups-chart"), width = Math.max(240, host.clientWidth), line = 30;
+  const sums = groups.map((g) => (g.n * g.quantiles.reduce((sum, v) => sum + raw(ratio, v), 0)) / (g.quantiles.length || 1));
+  const all = sums.reduce((a, b) => a + b, 0), n = groups.reduce((sum, g) => sum + g.n, 0);
+  const most = Math.max(...sums.map((s) => s / all), ...groups.map((g) => g.n / n));
+  const room = Math.min(110, width * 0.35), x = scaleOf(0, most, room, width - 46);
+  const marks = groups.flatMap((g, i) => {
+    const y = i * line, weight = sums[i] / all, before = g.n / n;
+    const name = svg("text", { class: "name", x: room - 8, y: y + 17, "text-anchor": "end" }, g.name.length > 14 ? `${g.name.slice(0, 13)}…` : g.name);
+    name.append(svg("title", {}, g.name));
+    return [
+      name,
+      svg("rect", { x: room, y: y + 4, height: line - 12, width: Math.max(1, x(weight) - room), fill: shades(WEIGHTS)[weightShade(weight / before)] }),
+      svg("line", { x1: x(before), x2: x(before), y1: y + 1, y2: y + line - 5, stroke: colour("text"), "stroke-width": 2 }),
+      svg("text", { x: x(Math.max(weight, before)) + 6, y: y + 17 }, `${Math.round(100 * weight)} %`),
+    ];
+  });
+  const words = groups.map((g, i) => `${g.name} ${Math.round((100 * sums[i]) / all)} %`).join(", ");
+  host.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${groups.length * line}`, role: "img", "aria-label": `Share of the weight: ${words}` }, ...marks));
 }
 
 const labelText = (value) => (labels.names ? labels.names[value] : number(value, 4));
@@ -57,7 +80,7 @@ const map = makeMap(byId("map"), byId("map-tip"), {
   tell: (text) => { byId("map-status").textContent = text; },
   choose: (i) => { const row = document.querySelector(`tr[data-row="${rows[i]}"]`); if (row) mark(row, true); },
   describe: (i) => [
-    html("b", {}, `row ${rows[i].toLocaleString("en-US")}`),
+    html("b", {}, `row ${grouped(rows[i])}`),
     html("div", {}, `${picks.colour.options[1].textContent}: ${labelText(labels.values[i])}`),
     html("div", {}, `weight ${number(now.points[i])}`),
     variation ? html("div", {}, `variation ${number(variation[i])}`) : null,
@@ -82,7 +105,7 @@ function legend() {
   if (byWeight()) {
     const ramp = html("span", { class: "ramp" });
     ramp.style.background = `linear-gradient(90deg, ${[0, 64, 128, 191, 255].map((i) => shades(WEIGHTS)[i]).join(",")})`;
-    host.replaceChildren("weight", "≤ 0.1", ramp, "≥ 10", "(grey: the average, 1)");
+    host.replaceChildren(...["weight", "≤ 0.1", ramp, "≥ 10", "grey is the average, 1"].map((part) => html("span", {}, part)));
   } else if (labels.names) {
     const dots = labels.names.slice(0, 12).map((name, i) => {
       const dot = html("span", { class: "dot" });
@@ -93,16 +116,18 @@ function legend() {
   } else {
     const ramp = html("span", { class: "ramp" });
     ramp.style.background = `linear-gradient(90deg, ${[0, 64, 128, 191, 255].map((i) => shades(NUMBERS)[i]).join(",")})`;
-    host.replaceChildren(number(labelLow), ramp, number(labelHigh));
+    host.replaceChildren(...[number(labelLow), ramp, number(labelHigh)].map((part) => html("span", {}, part)));
   }
-  const about = [axisOf(picks.x), axisOf(picks.y)].filter((axis) => axis.about).map((axis) => `${axis.name}: ${axis.about}`);
-  byId("map-about").textContent = about.length ? `${about.join("; ")}.` : "";
+  const about = [axisOf(picks.x), axisOf(picks.y)].filter((axis) => axis.about).map((axis) => `${axis.name} (${axis.about})`);
+  byId("map-about").textContent = about.length ? `Axes: ${about.join(", ")}.` : "";
 }
 
 const histogram = onRedraw(() => {
   drawHistogram(byId("histogram"), now.all, (w) => shades(WEIGHTS)[weightShade(w)]);
+  if (groups.length) drawGroups();
   legend();
 });
+byId("groups").hidden = !groups.length;
 
 function tableWeights() {
   for (const row of byId("samples").tBodies[0].rows) {

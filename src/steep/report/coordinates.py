@@ -1,7 +1,7 @@
 """A map of the samples: two coordinates for each, and the features to choose others from.
 
 The samples as neighbours see them (standardised, categories one-hot) are turned so that the first two axes show as much
-of their spread as a plane can: principal components. Two features or fewer are shown as they are.
+of their spread as a plane can: principal components. Two features are shown as they are, and one beside the label.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray
+from steep.plane import principal_plane
 from steep.report.packing import pack
 from steep.weighting.embedding import embed
 
@@ -21,7 +22,7 @@ from steep.weighting.embedding import embed
 _MOST_FEATURES = 12
 
 
-def axes_of(X: Any, rows: IntArray) -> list[dict[str, Any]]:
+def axes_of(X: Any, rows: IntArray, label: tuple[str, FloatArray]) -> list[dict[str, Any]]:
     """Coordinates of some rows of ``X``; the first two are what the map opens with.
 
     Parameters
@@ -30,6 +31,8 @@ def axes_of(X: Any, rows: IntArray) -> list[dict[str, Any]]:
         Samples, as :func:`steep.sample_weights` takes them.
     rows : ndarray of int
         Rows to place.
+    label : (str, ndarray of shape (n_rows,))
+        Name and number of the label: the second axis where there is one feature alone.
 
     Returns
     -------
@@ -39,29 +42,17 @@ def axes_of(X: Any, rows: IntArray) -> list[dict[str, Any]]:
     part = take_rows(X, rows)
     features = _features(part)
     n_columns = np.shape(part)[1] if np.ndim(part) == 2 else len(features)
-    if len(features) == n_columns == 2:
-        return [_axis(name, "", values) for name, values in features]
-    return [*_components(embed(part)), *(_axis(name, "", values) for name, values in features)]
+    plain = [_axis(name, "", values) for name, values in [*features, label]]
+    return plain if len(features) == n_columns <= 2 else [*_components(embed(part)), *plain]
 
 
 def _components(points: FloatArray) -> list[dict[str, Any]]:
-    """First two principal components; a line is drawn over a second axis of zeros."""
-    centred = np.asarray(points, dtype=np.float64) - points.mean(axis=0)
-    total = float((centred**2).sum()) or 1.0
-    # The covariance is small where the samples are many, and the other way round.
-    _, sizes, directions = np.linalg.svd(
-        np.linalg.qr(centred, mode="r") if len(centred) > centred.shape[1] else centred, full_matrices=False
-    )
-    axes = []
-    for i in range(2):
-        if i >= len(sizes) or sizes[i] == 0:
-            axes.append(_axis(f"component {i + 1}", "no spread left", np.zeros(len(points))))
-            continue
-        # The sign of a direction is arbitrary: its largest entry is made positive.
-        direction = directions[i] * np.sign(directions[i][np.abs(directions[i]).argmax()])
-        share = 100 * sizes[i] ** 2 / total
-        axes.append(_axis(f"component {i + 1}", f"{share:.0f} % of the spread", centred @ direction))
-    return axes
+    """First two principal components."""
+    coordinates, shares = principal_plane(points)
+    return [
+        _axis(f"component {i + 1}", f"{100 * shares[i]:.0f} % of the spread", coordinates[:, i])
+        for i in range(2)
+    ]
 
 
 def _features(part: Any) -> list[tuple[str, FloatArray]]:

@@ -41,6 +41,8 @@ add_module_names = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"steep {release}"
+html_static_path = ["_static"]
+html_css_files = ["guide.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -37,7 +37,9 @@ def closure(names):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, timeout=120
+    )
     return folder
 
 
@@ -52,14 +54,27 @@ def clean(built, tmp_path_factory):
             if not (site / top).exists():
                 (site / top).symlink_to(dist.locate_file(top))
     wheel = next(built.glob("*.whl"))
-    command = [sys.executable, "-m", "pip", "--python", folder, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        folder,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        wheel,
+    ]
     subprocess.run(command, check=True, timeout=120)
     return folder / "bin"
 
 
 def run(program, *arguments, cwd):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run([program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -79,21 +94,32 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
 @pytest.mark.slow
 def test_the_sdist_can_be_tested(built):
     names = tarfile.open(next(built.glob("*.tar.gz"))).getnames()
-    for wanted in ("pyproject.toml", "Makefile", "constraints.txt", "tests/conftest.py", "docs/index.md", "CHANGELOG.md"):
+    for wanted in (
+        "pyproject.toml",
+        "Makefile",
+        "constraints.txt",
+        "tests/conftest.py",
+        "docs/index.md",
+        "CHANGELOG.md",
+    ):
         assert any(name.endswith(f"/{wanted}") for name in names), wanted
 
 
 @pytest.mark.slow
 def test_without_extras_the_command_weighs_a_table(clean, tmp_path):
     (tmp_path / "table.csv").write_text("x,y\n" + "".join(f"{i % 17},{i % 3}\n" for i in range(60)))
-    out = run(clean / "steep", "weigh", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path)
+    out = run(
+        clean / "steep", "weigh", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path
+    )
     assert (tmp_path / "weights.csv").exists(), out
 
 
 @pytest.mark.slow
 def test_the_version_is_that_of_the_project(clean, tmp_path):
     assert run(clean / "steep", "--version", cwd=tmp_path).split() == ["steep", PROJECT["version"]]
-    told = run(clean / "python", "-c", "import steep; print(steep.__version__, steep.__file__)", cwd=tmp_path).split()
+    told = run(
+        clean / "python", "-c", "import steep; print(steep.__version__, steep.__file__)", cwd=tmp_path
+    ).split()
     assert told[0] == PROJECT["version"]
     assert "site-packages" in told[1]
 

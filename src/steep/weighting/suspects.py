@@ -168,7 +168,7 @@ def _judged(
     n_wrong = wrong_classes(labels.codes, blend, rng)
     score = scores(found.margin, n_wrong.mean)
     assert labels.classes is not None
-    suggested = np.where(score > 0.5, found.suggested, labels.classes[labels.codes])
+    suggested = np.where((score > 0.5) | (found.margin > 0), found.suggested, labels.classes[labels.codes])
     return found.margin, suggested, n_wrong
 
 

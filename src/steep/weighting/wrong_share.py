@@ -34,7 +34,7 @@ def wrong_classes(codes: IntArray, probabilities: FloatArray, rng: np.random.Gen
     thresholds = np.divide(sums, sizes, out=np.ones(n_classes), where=sizes > 0)
     sure = probabilities >= thresholds - 1e-12
     likeliest = np.where(sure, probabilities, -1.0).argmax(axis=1)
-    counted = sure.any(axis=1)
+    counted = np.asarray(sure.any(axis=1))
     contradicted = np.asarray(counted & (likeliest != codes))
     return _resampled(codes, counted, contradicted, sizes, rng)
 

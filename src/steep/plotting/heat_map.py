@@ -54,7 +54,8 @@ def plot_heat_map(
     if not len(rows):
         raise InputError("results hold no weighting; need at least one; pass a weight_ratio other than 1")
     grids = {str(measure): part for measure, part in rows.groupby("measure", sort=False)}
-    largest = factor * float(np.abs(rows[gain]).max()) or 1.0
+    # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
+    largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
     heights = [part["n_neighbors"].nunique() for part in grids.values()]
     size = (7.0, 0.9 + sum(0.95 + 0.42 * height for height in heights))
     panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
@@ -63,7 +64,7 @@ def plot_heat_map(
         ax.set_title(name_of(measure), loc="left", fontsize="medium")
     panels[-1].set_xlabel("weight ratio m")
     label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
-    panels[0].figure.colorbar(image, ax=panels, label=name_of(label), shrink=0.9)
+    panels[0].figure.colorbar(image, ax=panels, label=name_of(label), shrink=0.9, extend="both")
     return panels
 
 
@@ -88,7 +89,8 @@ def _draw(ax: Any, part: pd.DataFrame, gain: str, chosen: int | None, factor: fl
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             colour = "white" if abs(value) > 0.7 * largest else "black"
-            text = f"{value:.2g}".replace("-", "−", 1)
+            shown = 0.0 if abs(value) < 1e-6 * largest else value  # rounding of sums is not a gain
+            text = f"{shown:.2g}".replace("-", "−", 1)
             ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
     if chosen is not None and chosen in part.index:
         size, ratio = part["n_neighbors"][chosen], part["weight_ratio"][chosen]

@@ -6,8 +6,8 @@ import pytest
 from matplotlib import pyplot
 
 from steep import design
-from steep.cli.demo import runge
 from steep.exceptions import InputError, MissingExtraError
+from steep.paper.problems import runge
 from steep.plotting import plot_design, plot_weights
 
 mpl.use("Agg")
@@ -21,7 +21,11 @@ def close_figures():
 
 def plan(n_features):
     return design(
-        lambda X: runge(X) + X.sum(axis=1), [(0, 1)] * n_features, n_initial=16, n_samples=9, random_state=0
+        lambda X: runge(X[:, :1]) + X.sum(axis=1),
+        [(0, 1)] * n_features,
+        n_initial=16,
+        n_samples=9,
+        random_state=0,
     )
 
 

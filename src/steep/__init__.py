@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from steep.mixture import WeightedGaussianMixture
     from steep.neighbors import neighbor_graph
     from steep.rescaling import rescale
-    from steep.sampling import Design, VariationSampler, design
+    from steep.sampling import Design, VariationSampler
+    from steep.sampling.design import design
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
+    from steep.weighting.suspects import suspects
 
     __version__: str
 
@@ -49,6 +51,7 @@ __all__ = [
     "rescale",
     "sample_weights",
     "surprise_variation",
+    "suspects",
     "taylor_variation",
     "weighting_report",
 ]
@@ -67,7 +70,13 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("rescale",),
     "steep.sampling": ("Design", "VariationSampler", "design"),
-    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "sample_weights", "weighting_report"),
+    "steep.weighting": (
+        "VarianceWeighted",
+        "VarianceWeightedCV",
+        "sample_weights",
+        "suspects",
+        "weighting_report",
+    ),
 }
 _ROOMS = frozenset(
     {

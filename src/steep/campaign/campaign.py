@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.interpolate import RBFInterpolator
 
 from steep._validation import FloatArray, check_count, check_points
 from steep.campaign.journal import Journal, Results, encode, forget_owner, new_owner
@@ -19,15 +18,17 @@ from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
 from steep.domain.axes import axis_from_key
 from steep.exceptions import CampaignError, InputError, InputTypeError, SteepError, StorageError
+from steep.interpolation import error_on_last
 from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steep.campaign.live import LivePlot
+    from steep.sampling import Design
+
 # More runs than this are a slip of the pen.
 _MOST_RUNS = 10**9
-# Points an interpolant is built from around each point it is judged at.
-_NEIGHBORS = 50
 
 # The measure a campaign follows unless told otherwise.
 _DEFAULT = "surprise"
@@ -325,6 +326,53 @@ class Campaign:
 
         tables.load_dataframe(self, frame)
 
+    # ---------------------------------------------------------------- looking
+
+    def to_design(self) -> Design:
+        """The results as a :class:`steep.Design`, in the order they were told; foreign ones outside S left out."""
+        from steep.campaign.views import design_of
+
+        return design_of(self)
+
+    def plot(self, kind: str = "overview", **options: Any) -> Any:
+        """Draw the campaign with matplotlib.
+
+        Parameters
+        ----------
+        kind : {"overview", "points", "error", "slices"}, default "overview"
+            Points of the two steepest inputs beside the error; or what :meth:`steep.Design.plot` draws.
+        **options
+            See there.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+        """
+        from steep.campaign.views import plot_campaign
+
+        return plot_campaign(self, kind, **options)
+
+    def watch(self, *, interval: float = 2.0, path: str | PathLike[str] | None = None) -> LivePlot:
+        """A picture of this campaign that is drawn again as results come in.
+
+        Hand it to :meth:`run` as ``live=campaign.watch()``; or call ``campaign.watch().follow(seconds=600)`` on a
+        campaign that another process runs.
+
+        Parameters
+        ----------
+        interval : float, default 2
+            Seconds between two pictures, at least.
+        path : str or path, optional
+            A file to write each picture to (.svg, .pdf or .png); needed where there is no notebook.
+
+        Returns
+        -------
+        LivePlot
+        """
+        from steep.campaign.live import LivePlot
+
+        return LivePlot(self, interval=interval, path=path)
+
     # ---------------------------------------------------------------- running
 
     def run(
@@ -379,7 +427,7 @@ class Campaign:
         progress : bool, optional
             Show a bar on stderr; default when it is a terminal.
         live : callable, optional
-            ``live(campaign)`` is called after each result: redraw a plot there.
+            ``live(campaign)`` is called after each result: ``campaign.watch()`` redraws a picture then.
 
         Returns
         -------
@@ -427,6 +475,11 @@ class Campaign:
     def __del__(self) -> None:
         if hasattr(self, "_owner"):
             forget_owner(self._owner)
+
+    def _repr_html_(self) -> str:
+        from steep.campaign.views import campaign_card
+
+        return campaign_card(self)
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"
@@ -588,31 +641,3 @@ def _as_rows(y: Any, n: int) -> Any:
         return y
     # One point: a vector is its outputs.
     return np.reshape(np.asarray(y), (1, -1) if n == 1 else (-1, 1))
-
-
-def error_on_last(points: FloatArray, labels: FloatArray, n_last: int) -> float:
-    """Root mean square error on the last results, predicted from those before, in deviations of y.
-
-    Every result is new to the interpolant that predicts it. A design runs where the function is hard,
-    so the error over S is usually smaller.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((60, 1))
-    >>> error_on_last(x, np.sin(3 * x), 10) < 0.01
-    True
-    """
-    n_before = len(points) - n_last
-    if n_last < 1 or n_before < 2 * (points.shape[1] + 1):
-        return float("nan")
-    unique = np.unique(points[:n_before], axis=0, return_index=True)[1]
-    known, values, k = points[unique], labels[unique], min(_NEIGHBORS, len(unique))
-    try:
-        cubic = RBFInterpolator(known, values, neighbors=k, kernel="cubic", degree=1, smoothing=1e-10)
-        predicted = cubic(points[n_before:])
-    except np.linalg.LinAlgError:  # neighbours all in one plane, as within one category
-        predicted = RBFInterpolator(known, values, neighbors=k, kernel="linear", degree=0)(points[n_before:])
-    deviation = labels.std(axis=0)
-    scale = np.where(deviation > 0, deviation, 1.0)
-    errors = (predicted - labels[n_before:]) / scale
-    return float(np.max(np.sqrt(np.mean(errors**2, axis=0))))

@@ -78,6 +78,7 @@ _SESSIONS_KEPT = 20
 _ADD = "INSERT INTO runs (x, state, origin, owner, asked) VALUES (?, 'pending', ?, ?, ?)"
 _ADD_FAILURE = "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)"
 _ALL_RUNS = "SELECT x, y, state, origin, asked, told, id FROM runs ORDER BY id"
+_ORIGINS = "SELECT x, origin FROM runs WHERE told_order IS NOT NULL ORDER BY told_order"
 _ALL_FAILURES = (
     "SELECT r.x, r.id, r.state, f.at, f.kind, f.message, f.traceback FROM failures f "
     "JOIN runs r ON r.id = f.run ORDER BY f.id"
@@ -366,6 +367,10 @@ class Journal:
     def all_runs(self) -> list[tuple[Any, ...]]:
         """x, y, state, origin, asked, told, number of every run."""
         return self._rows(_ALL_RUNS)
+
+    def origins(self) -> list[tuple[bytes, str]]:
+        """Point and origin of every run with a result, in the order they were told."""
+        return self._rows(_ORIGINS)
 
     def all_failures(self) -> list[tuple[Any, ...]]:
         """x, run, state, at, kind, message, traceback of every failed attempt."""

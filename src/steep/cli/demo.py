@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from steep.cli.options import Debug, Json
 from steep.cli.printing import finish
-
-if TYPE_CHECKING:
-    from steep._validation import FloatArray
 
 Print = Callable[[str], object]
 
@@ -46,26 +43,28 @@ def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
     return pictures
 
 
-def runge(X: FloatArray) -> FloatArray:
-    """Runge's function on [0, 1] as in Table 1, steep on both sides of its peak."""
-    import numpy as np
-
-    return np.asarray(1 / (1 + 25 * (X[:, 0] - 0.5) ** 2))
-
-
 def _demo_design(folder: Path, say: Print) -> Path:
     import numpy as np
 
+    from steep.paper.problems import RUNGE
     from steep.plotting import plot_design
     from steep.sampling import design
 
     say("1. design: choose where to run a function (Runge's), 8 start points and 24 where it varies")
-    plan = design(runge, [(0, 1)], n_initial=8, n_samples=24, initial="grid", variant="paper", random_state=0)
+    plan = design(
+        RUNGE.function,
+        RUNGE.bounds,
+        n_initial=8,
+        n_samples=24,
+        initial="grid",
+        variant="paper",
+        random_state=0,
+    )
     near = np.mean(np.abs(plan.X[~plan.is_initial, 0] - 0.5) < 0.25)
     say(
         f"   {near:.0%} of the drawn points lie in the steep middle half; {plan.n_evaluations} evaluations in all"
     )
-    ax = plot_design(plan, function=runge)
+    ax = plot_design(plan, function=RUNGE.function)
     ax.set(title="Algorithm 1 on Runge's function", xlabel="x", ylabel="f(x)")
     return _save(ax, folder / "design.png")
 

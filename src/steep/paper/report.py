@@ -7,10 +7,11 @@ from pathlib import Path
 
 from steep._files import write_whole
 from steep.exceptions import StorageError
-from steep.paper.jobs import SCALES
+from steep.paper.jobs import SCALES, Scale
 from steep.paper.registry import EXPERIMENTS, module
 from steep.paper.runner import records_of
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Lines, Section, markdown
+from steep.paper.trial import check_trials, hours_told, longest, trials_of
 
 PAGE = "reproduction.md"
 IMAGES = "images/reproduction"
@@ -36,6 +37,10 @@ that larger is better.
 the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
 """
 
+_TRIALS = """The full counts of the paper were not run. Each kind of job was started once with its real settings for
+some seconds (`steep reproduce all --scale paper --trial 60`), and what it would take on one core was read off its
+progress: the stage it reached and those before it; stages that would follow are not counted."""
+
 
 def collect(results: str | Path, scale: str) -> dict[str, Lines]:
     """Lines of every experiment at a scale."""
@@ -44,7 +49,11 @@ def collect(results: str | Path, scale: str) -> dict[str, Lines]:
 
 def best_scale(results: str | Path) -> str:
     """The largest scale that has lines."""
-    found = [scale for scale in SCALES if any((Path(results) / scale).glob("*.jsonl"))]
+    found = [
+        scale
+        for scale in SCALES
+        if any(records_of(results, scale, name).path.exists() for name in EXPERIMENTS)
+    ]
     if not found:
         raise StorageError(
             f"{results} holds no lines; need those of a run; start with steep reproduce all --scale smoke"
@@ -70,12 +79,41 @@ def page(results: str | Path, scale: str) -> str:
             parts += ["", table]
         for figure in section.figures:
             parts += ["", f"![{figure.caption}]({IMAGES}/{figure.name}.png)", "", f"*{figure.caption}.*"]
+    parts += ["", "## At the paper's scale", "", trials_section(results)]
     return "\n".join(parts) + "\n"
+
+
+def trials_section(results: str | Path, scale: Scale = "paper") -> str:
+    """What a trial of the full counts showed: hours of each table, and how far each kind of job got."""
+    found = check_trials(trials_of(results, scale), scale)
+    if not found:
+        return f"Not tried: `steep reproduce all --scale {scale} --trial 60`."
+    rows, hours = [], dict[str, list[float | None]]()
+    for (experiment, arm), lines in found.items():
+        line = longest(lines)
+        result = line["result"]
+        far = "to the end" if result["finished"] else f"{result['reached'] or 'before its first step'}"
+        if not result["finished"] and result["of"]:
+            far += f", {result['done']:,} of {result['of']:,}"
+        rows.append([experiment, arm, f"{line['cpu_seconds']:.0f} s", far, hours_told(result["hours_per_job"]),
+                     str(result["n_jobs"]), hours_told(result["hours"])])  # fmt: skip
+        hours.setdefault(result["table"], []).append(result["hours"])
+    totals = [[name, _total(hours[name])] for name in EXPERIMENTS if name in hours]
+    details = markdown(
+        ["experiment", "arms, or part", "CPU time given", "reached", "one job", "jobs", "all"], rows
+    )
+    return f"{_TRIALS}\n\n{markdown(['table or figure', 'CPU time'], totals)}\n\n{details}"
+
+
+def _total(hours: list[float | None]) -> str:
+    """The sum of what is known."""
+    known = hours_told(sum(part for part in hours if part is not None))
+    return known if None not in hours else f"more than {known}"
 
 
 def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
     ran = len(lines) > 0
-    time = _hours(lines.cpu_seconds) if ran else NOT_RUN
+    time = hours(lines.cpu_seconds) if ran else NOT_RUN
     printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
     return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
             f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
@@ -84,15 +122,15 @@ def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
 def _told(name: str, lines: Lines) -> str:
     if not lines:
         return f"Not run at scale {lines.scale}."
-    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {_hours(lines.cpu_seconds)} of CPU time."
+    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
 
 
-def _hours(seconds: float) -> str:
+def hours(seconds: float) -> str:
     """CPU time as people read it.
 
     Examples
     --------
-    >>> _hours(5), _hours(600), _hours(9000)
+    >>> hours(5), hours(600), hours(9000)
     ('5 s', '10 min', '2.5 h')
     """
     if seconds < 120:

@@ -58,6 +58,7 @@ def _run(problem: Problem, inputs: str, arm: str, epochs: int, repeats: int, con
     ensemble = train_ensemble(
         [low + (high - low) * X for X, _ in plans], [problem.function(X) for X, _ in plans], layers=(UNITS,),
         activation="relu", init="glorot", epochs=epochs, learning_rate=LEARNING_RATE, random_state=list(range(repeats)),
+        progress=context.progress,
     )  # fmt: skip
     outputs = ensemble.predict(low + (high - low) * test)[:, :, 0]
     truth = problem.function(test)

@@ -46,7 +46,7 @@ class Visit:
     """One page in one window, with everything it complained about or asked for."""
 
     def __init__(self, browser, path, *, dark=False, phone=False):
-        self.complaints, self.requests = [], []
+        self.complaints, self.requests, self.blocked = [], [], []
         self.context = browser.new_context(
             viewport=PHONE if phone else DESK, color_scheme="dark" if dark else "light", accept_downloads=True
         )
@@ -56,6 +56,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", self._dialog)
         self.page.on("request", self._request)
+        self.page.on("requestfailed", lambda request: self.blocked.append((request.url, request.failure)))
         self.page.goto(path.as_uri())
         self.settle()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steep import Box, Category, Log
+from steep import Box, Category, Integer, Log
 from steep.interpolation import cross_errors, error_curve, error_on_last, fewest_points, interpolant
 
 
@@ -20,15 +20,21 @@ def test_a_plane_is_interpolated_exactly():
     np.testing.assert_allclose(interpolant(points, plane(points))(new), plane(new), atol=1e-6)
 
 
-@pytest.mark.parametrize("n_points", [80, 240, 700])
-def test_categories_do_not_throw_the_interpolant_off(n_points):
-    box = Box({"r": Log(1e-3, 1e3), "a": (-1, 1), "metal": Category("steel", "copper", "tin")})
-    f = lambda X: (np.tanh(2 * X[:, 1]) + 0.2 * np.log10(X[:, 0]) + 0.5 * (X[:, 2] == 1))[:, None]  # noqa: E731
-    X, new = (box.uniform(n, random_state=n) for n in (n_points, 200))
+@pytest.mark.parametrize(("n_points", "largest"), [(80, 0.3), (240, 0.07), (700, 0.1)])
+def test_categories_do_not_throw_the_interpolant_off(n_points, largest):
+    """Their columns add up to one, which leaves a cubic of the neighbours alone open: it errs twice as much."""
+    inputs = {
+        "r": Log(1e-3, 1e3),
+        "a": (-1, 1),
+        "n": Integer(1, 9),
+        "metal": Category("steel", "copper", "tin"),
+    }
+    box = Box(inputs | {"quiet": (0, 1)})
+    f = lambda X: np.tanh(2 * X[:, 1:2]) + 0.2 * np.log10(X[:, :1]) + 0.1 * X[:, 2:3] + 0.5 * (X[:, 3:4] == 1)  # noqa: E731
+    X, new = (box.uniform(n, random_state=n + 1) for n in (n_points, 400))
     known, asked = (box.embed(box.unit(x)) for x in (X, new))
     errors = np.abs(interpolant(known, f(X))(asked) - f(new))
-    assert errors.max() < 0.5 * np.ptp(f(X))
-    assert errors.mean() < 0.05 * np.ptp(f(X))
+    assert errors.max() < largest * np.ptp(f(X))
 
 
 def test_no_result_is_predicted_from_itself():

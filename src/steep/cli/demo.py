@@ -1,4 +1,7 @@
-"""The first five minutes: each job once, on a function and on data that ship with scikit-learn."""
+"""The first five minutes: each job once, on the paper's equations and on real data that ship with scikit-learn.
+
+Two of the four help, one finds what was hidden on purpose, and one rightly does nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,119 +11,218 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sklearn.datasets import load_breast_cancer, load_digits, make_moons
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score, train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from steep._files import write_whole
-from steep.exceptions import MissingExtraError
-from steep.metrics import paired_interval
-from steep.paper.problems import RUNGE
-from steep.plotting import plot_design, plot_weights
-from steep.sampling import design
-from steep.weighting import VarianceWeighted, sample_weights
+from steep._validation import FloatArray
 
 Print = Callable[[str], object]
 
+PAGE = "index.html"
+_N_START, _N_MORE, _N_DESIGNS = 20, 60, 5
+_N_SWAPPED = 60
+
 
 def demo_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pages.")] = Path("demo"),
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    """Run each job once and write its picture."""
+    """Do each job once on real data, and write one page with the answers."""
     run_demo(output)
 
 
-def run_demo(output: str | Path = "demo", *, say: Print = print) -> list[Path]:
-    """Run each job once and write its picture to ``output``.
+def run_demo(output: str | Path = "demo", *, say: Print = print) -> Path:
+    """Do each job once and write the page.
+
+    Parameters
+    ----------
+    output : path
+        Folder, made where it is missing.
+    say : callable
+        Takes what is to be told, line by line; the last line is the path of the page.
 
     Returns
     -------
-    list of Path
-        The pictures written.
+    Path
+        The page; pages with more lie beside it.
     """
+    from threadpoolctl import threadpool_limits
+
+    from steep.report.overview import overview_page
+
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = [_demo_design(folder, say), _demo_weights(folder, say)]
-    _demo_improve(say)
-    say("\nPictures:")
-    for path in pictures:
-        say(f"  {path}")
-    return pictures
-
-
-def _demo_design(folder: Path, say: Print) -> Path:
-    say("1. design: choose where to run a function (Runge's), 8 start points and 24 where it varies")
-    plan = design(
-        RUNGE.function,
-        RUNGE.bounds,
-        n_initial=8,
-        n_samples=24,
-        initial="grid",
-        variant="paper",
-        random_state=0,
+    answers = []
+    # Many small problems: threads of linear algebra would only get in each other's way.
+    with threadpool_limits(1):
+        for number, job in enumerate((_design, _weigh, _suspects, _improve), start=1):
+            answers.append(job(folder))
+            say(f"{number}. {answers[-1].question}\n   {answers[-1].told}\n   → {answers[-1].verdict}\n")
+    page = overview_page(
+        folder / PAGE,
+        answers,
+        title="Four questions to steep",
+        lead="Each job once, on the equations of the paper and on real data that ship with scikit-learn.",
+        kind="demo",
     )
-    near = np.mean(np.abs(plan.X[~plan.is_initial, 0] - 0.5) < 0.25)
-    say(
-        f"   {near:.0%} of the drawn points lie in the steep middle half; {plan.n_evaluations} evaluations in all"
+    say("Open this page in a browser:")
+    say(str(page))
+    return page
+
+
+def _design(folder: Path) -> Any:
+    """Runs of the Bateman equations, by a design and by Sobol points, and the error of networks trained on them."""
+    from steep.paper.problems import BATEMAN
+    from steep.report import design_page
+    from steep.report.overview import Answer
+    from steep.sampling import design
+
+    names = {"u0": BATEMAN.bounds[0], "η0": BATEMAN.bounds[1], "t": BATEMAN.bounds[2]}
+    plans = [
+        design(BATEMAN.function, names, n_initial=_N_START, n_samples=_N_MORE, random_state=seed)
+        for seed in range(_N_DESIGNS)
+    ]
+    design_page(folder / "design.html", plans[0], title="80 runs of the Bateman equations")
+    ratio = _largest_errors([plan.X for plan in plans]) / _largest_errors(_sobol_points())
+    better = int((ratio < 1).sum())
+    return Answer(
+        "Where should I run my simulator?",
+        f"A reaction with three inputs, {_N_START + _N_MORE} runs. The same small network learns from runs that steep "
+        f"placed and from runs spread evenly (Sobol points), {_N_DESIGNS} times.",
+        f"With steep's runs the largest error is {np.exp(np.log(ratio).mean()):.2f} times that of evenly spread runs; it is "
+        f"smaller in {better} of {_N_DESIGNS} repeats.",
+        figure=plans[0].plot().ravel()[0].figure if isinstance(plans[0].plot(), np.ndarray) else plans[0].plot().figure,
+        caption="Where the runs lie: circles are the start, triangles were placed where the results differ most.",
+        page="design.html",
+        helps=better == _N_DESIGNS,
     )
-    ax = plot_design(plan, function=RUNGE.function)
-    ax.set(title="Algorithm 1 on Runge's function", xlabel="x", ylabel="f(x)")
-    return _save(ax, folder / "design.png")
 
 
-def _demo_weights(folder: Path, say: Print) -> Path:
-    say("2. weigh: breast cancer data, logistic regression, 5-fold cross-validation repeated twice")
-    X, y = load_breast_cancer(return_X_y=True)
-    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
-    scores = {}
-    for ratio in (1, 5, 40):
-        model = make_pipeline(StandardScaler(), VarianceWeighted(LogisticRegression(), weight_ratio=ratio))
-        scores[ratio] = 100 * cross_val_score(model, X, y, cv=folds)
-        difference = paired_interval(scores[1], scores[ratio])
-        note = (
-            "equal weights" if ratio == 1 else f"{difference.mean:+.2f} ± {difference.half_width:.2f} points"
-        )
-        say(f"   weight_ratio={ratio:<3} accuracy {scores[ratio].mean():.2f} %   ({note})")
-    say(
-        "   which ratio helps differs by data set, and equal weights are often best: choose it on held-out data"
+def _sobol_points() -> list[FloatArray]:
+    from steep.domain import Box
+    from steep.paper.problems import BATEMAN
+
+    box = Box(BATEMAN.bounds)
+    return [box.sobol(_N_START + _N_MORE, random_state=100 + seed) for seed in range(_N_DESIGNS)]
+
+
+def _largest_errors(designs: list[FloatArray]) -> FloatArray:
+    """Largest error of a network of two layers for each design, over fresh points."""
+    from steep.domain import Box
+    from steep.nn import train_ensemble
+    from steep.paper.problems import BATEMAN
+
+    box = Box(BATEMAN.bounds)
+    fresh = box.sobol(4096, random_state=999)
+    truth = BATEMAN.function(fresh)
+    X = np.stack([box.unit(points) for points in designs])
+    y = np.stack([BATEMAN.function(points) for points in designs])
+    networks = train_ensemble(
+        X, y, layers=(32, 32), activation="tanh", epochs=1500, learning_rate=3e-3, random_state=[0] * len(designs)
     )
-    moons, labels = make_moons(300, noise=0.2, random_state=0)
-    ax = plot_weights(moons, sample_weights(moons, labels))
-    ax.set(title="Weights of the double moon: heavy near the boundary", xlabel="$x_0$", ylabel="$x_1$")
-    return _save(ax, folder / "weights.png")
+    wrong = np.abs(networks.predict(box.unit(fresh)) - truth)
+    return np.asarray(wrong.max(axis=(1, 2)))
 
 
-def _demo_improve(say: Print) -> None:
-    say(
-        "3. improve: a small network on scikit-learn's digits, its head re-trained and chosen on held-out digits"
+def _weigh(folder: Path) -> Any:
+    """Breast cancer and a logistic regression, which leave nothing to gain."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from steep.measures.variance import neighbor_variance
+    from steep.report import weighting_page
+    from steep.report.overview import Answer
+    from steep.weighting import VarianceWeightedCV, sample_weights
+
+    data = load_breast_cancer(as_frame=True)
+    names = data.target.map(dict(enumerate(data.target_names)))
+    model = VarianceWeightedCV(
+        make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), scoring="accuracy", random_state=0
+    ).fit(data.data, names)
+    weights = sample_weights(data.data, names, weight_ratio=5)
+    scaled = StandardScaler().fit_transform(data.data)
+    weighting_page(
+        folder / "weights.html", X=data.data, y=names, weights=weights, table=data.data, target="diagnosis",
+        variation=neighbor_variance(scaled, names), verdict=model.verdict_, title="Weights of 569 tumours",
+    )  # fmt: skip
+    return Answer(
+        "Which samples should count more?",
+        "569 tumours, 30 measurements, a logistic regression scored by accuracy. Weights are kept only if they beat "
+        "equal weights on data held out.",
+        model.verdict_,
+        page="weights.html",
     )
-    try:
-        from steep import nn
-    except MissingExtraError as error:
-        say(f"   skipped: {error}")
-        return
+
+
+def _suspects(folder: Path) -> Any:
+    """Digits, some of whose labels were swapped."""
+    from sklearn.datasets import load_digits
+
+    from steep.report import suspects_page
+    from steep.report.overview import Answer
+    from steep.weighting import suspects
+
+    digits = load_digits()
+    rng = np.random.default_rng(0)
+    swapped = rng.choice(len(digits.target), _N_SWAPPED, replace=False)
+    labels = digits.target.copy()
+    labels[swapped] = (labels[swapped] + rng.integers(1, 10, _N_SWAPPED)) % 10
+    found = suspects(digits.data, labels, random_state=0)
+    first = found.top(_N_SWAPPED).index
+    right = len(set(first) & set(swapped.tolist()))
+    suspects_page(folder / "suspects.html", found, images=digits.images, title="Digits whose label is probably wrong")
+    return Answer(
+        "Which labels are wrong?",
+        f"1,797 handwritten digits; {_N_SWAPPED} labels were swapped before steep looked.",
+        f"Of the {_N_SWAPPED} labels that steep suspects most, {right} are swapped ones. {found.verdict}",
+        figure=_draw_digits(digits.images, labels, found),
+        caption="The twelve most suspect digits, with their label and what steep suggests instead.",
+        page="suspects.html",
+        helps=True if right > _N_SWAPPED / 2 else None,
+    )
+
+
+def _draw_digits(images: FloatArray, labels: Any, found: Any) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 2.1), layout="constrained")
+    top = found.top(12)
+    for ax, row, suggested in zip(figure.subplots(1, 12), top.index, top["suggested"], strict=True):
+        ax.imshow(images[row], cmap="gray_r")
+        ax.set_title(f"{labels[row]} → {suggested}", fontsize=10)
+        ax.axis("off")
+    return figure
+
+
+def _improve(folder: Path) -> Any:
+    """A network that stopped early, on digits."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    from steep import nn
+    from steep.report import improvement_page
+    from steep.report.overview import Answer
+
     X, y = load_digits(return_X_y=True)
-    parts = train_test_split(X.astype(np.float32) / 16, y, train_size=800, test_size=600, random_state=0)
+    X, X_test, y, y_test = train_test_split(X.astype(np.float32) / 16, y, test_size=400, random_state=0)
+    X, X_val, y, y_val = train_test_split(X, y, test_size=500, random_state=0)
     network = nn.train_ensemble(
-        parts[0],
-        parts[2],
-        layers=(64,),
-        loss="cross_entropy",
-        n_members=1,
-        epochs=200,
-        learning_rate=0.01,
-        random_state=0,
+        X, y, layers=(64,), loss="cross_entropy", n_members=1, epochs=12, learning_rate=0.01, random_state=0
     ).network(0)
-    result = nn.improve(network, (parts[0], parts[2]), (parts[1], parts[3]), n_neighbors=(20,))
-    say(f"   {result.verdict}")
+    result = nn.improve(network, (X, y), (X_val, y_val), progress=False)
+    improvement_page(folder / "improvement.html", result, title="A better head for a small network")
+    before, after = (_accuracy(model, X_test, y_test) for model in (network, result.network))
+    return Answer(
+        "Can the network I have do better?",
+        f"A small network for the same digits that stopped early. On 400 digits that took no part in anything it reads "
+        f"{before:.1%} right before and {after:.1%} after.",
+        result.verdict,
+        page="improvement.html",
+    )
 
 
-def _save(ax: Any, path: Path) -> Path:
-    from matplotlib import pyplot
+def _accuracy(network: Any, X: FloatArray, y: Any) -> float:
+    import torch
 
-    write_whole(path, lambda temporary: ax.figure.savefig(temporary, dpi=150))
-    pyplot.close(ax.figure)
-    return path
+    with torch.no_grad():
+        return float((network(torch.as_tensor(X)).argmax(1).numpy() == y).mean())

@@ -23,6 +23,8 @@ from steep._validation import FloatArray, IntArray
 _NEIGHBORS = 50
 # Results that are used at once where there are categories, at most.
 _AT_ONCE = 500
+# Above this many results not every one is judged.
+_MOST_JUDGED = 3000
 # Results predicted at once when an error is followed over the runs, at least.
 _FEWEST = 10
 
@@ -142,22 +144,23 @@ def error_curve(points: FloatArray, labels: FloatArray, *, n_blocks: int = 12) -
     if kept[-1] != n_samples:
         kept.append(n_samples)
     scale = _deviation(labels)
-    errors = [
-        _root_mean_square(interpolant(points[:start], labels[:start])(points[start:end]), labels[start:end], scale)
-        for start, end in pairwise(kept)
-    ]  # fmt: skip
+    errors = []
+    for start, end in pairwise(kept):
+        judged = _evenly(start, end, _MOST_JUDGED // 6)
+        predicted = interpolant(points[:start], labels[:start])(points[judged])
+        errors.append(_root_mean_square(predicted, labels[judged], scale))
     return np.array(kept[:-1]), np.array(errors)
 
 
 def cross_errors(
     points: FloatArray, labels: FloatArray, *, n_folds: int = 10
 ) -> tuple[FloatArray, FloatArray]:
-    """Every result predicted from others: dealt into folds, one fold from the rest.
+    """Every result predicted from others: dealt into folds, one fold from the rest; of very many, some.
 
     Returns
     -------
     predicted : ndarray of shape (n_samples, n_outputs)
-        Predictions.
+        Predictions; NaN where there is none.
     errors : ndarray of shape (n_samples,)
         Largest deviation over the outputs, in deviations of y.
 
@@ -169,6 +172,9 @@ def cross_errors(
     True
     """
     fold = np.arange(len(points)) % n_folds
+    if len(points) > _MOST_JUDGED:  # some of them, evenly spread over the runs, from all others
+        fold, n_folds = np.full(len(points), -1), 1
+        fold[_evenly(0, len(points), _MOST_JUDGED // 3)] = 0
     predicted = np.full(labels.shape, np.nan)
     for i in range(n_folds):
         if (fold == i).any() and (fold != i).sum() >= fewest_points(points.shape[1]):
@@ -179,6 +185,11 @@ def cross_errors(
 def fewest_points(n_coordinates: int) -> int:
     """Results that an interpolant needs."""
     return 2 * (n_coordinates + 1)
+
+
+def _evenly(start: int, end: int, most: int) -> IntArray:
+    """Up to ``most`` of the numbers from ``start`` to ``end``, which is left out."""
+    return np.unique(np.linspace(start, end - 1, min(end - start, most)).astype(int))
 
 
 def _deviation(labels: FloatArray) -> FloatArray:

@@ -113,7 +113,7 @@ def _total(hours: list[float | None]) -> str:
 
 def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
     ran = len(lines) > 0
-    time = _hours(lines.cpu_seconds) if ran else NOT_RUN
+    time = hours(lines.cpu_seconds) if ran else NOT_RUN
     printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
     return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
             f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
@@ -122,15 +122,15 @@ def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
 def _told(name: str, lines: Lines) -> str:
     if not lines:
         return f"Not run at scale {lines.scale}."
-    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {_hours(lines.cpu_seconds)} of CPU time."
+    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
 
 
-def _hours(seconds: float) -> str:
+def hours(seconds: float) -> str:
     """CPU time as people read it.
 
     Examples
     --------
-    >>> _hours(5), _hours(600), _hours(9000)
+    >>> hours(5), hours(600), hours(9000)
     ('5 s', '10 min', '2.5 h')
     """
     if seconds < 120:

@@ -9,7 +9,6 @@ import numpy as np
 
 from steep._function import evaluate
 from steep._validation import FloatArray, check_count, check_vector
-from steep.domain.axes import Axis
 from steep.exceptions import InputError
 from steep.interpolation import Predict, cross_errors, fewest_points, interpolant
 from steep.plotting.design import checked_output
@@ -85,7 +84,7 @@ def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
 
 def _slice(plan: Drawable, ax: Any, ask: Predict, centre: FloatArray, column: int, output: int) -> None:
     axis = plan.domain.axes[column]
-    values = _values(axis)
+    values = axis.along(_STEPS)
     X = np.repeat(centre[None], len(values), axis=0)
     X[:, column] = values
     heights = ask(X)[:, output]
@@ -93,12 +92,6 @@ def _slice(plan: Drawable, ax: Any, ask: Predict, centre: FloatArray, column: in
     ax.plot(values, heights, color=CURVE, label="surrogate", **style)
     span(ax, axis, along="x")
     ax.set_xlabel(name_of(plan.domain.names[column]))
-
-
-def _values(axis: Axis) -> FloatArray:
-    if axis.n_values <= _STEPS:
-        return np.arange(axis.low, axis.high + 1)
-    return np.unique(axis.from_unit(np.linspace(0, 1, _STEPS)))
 
 
 def _mark(plan: Drawable, ax: Any, worst: int, predicted: FloatArray, column: int, output: int) -> None:

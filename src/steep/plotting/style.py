@@ -28,7 +28,7 @@ _WEIGHTS = ("#4f8cc4", "#8db4da", "#cfd7df", "#e5843a", "#8c3200")
 
 _LONGEST_NAME = 40
 # Text stays text, whatever opens the file; ids of an SVG are the same each time.
-_FILES: dict[Any, Any] = {
+FILES: dict[Any, Any] = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
@@ -160,7 +160,7 @@ def save_picture(picture: Any, path: str | Path) -> Path:
     figure = figure_of(picture)
     path = Path(path)
     dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    with mpl.rc_context(_FILES):
+    with mpl.rc_context(FILES):
         return write_whole(
             path,
             lambda temporary: figure.savefig(temporary, dpi=150, metadata=dated.get(path.suffix.lower())),

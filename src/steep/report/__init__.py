@@ -4,6 +4,10 @@ Templates and scripts are files under ``templates`` and ``assets``; nothing is c
 shown. The page of a reproduction is :func:`steep.paper.reproduction_page`.
 """
 
+from steep.report.campaign import campaign_page
+from steep.report.design import design_page
+from steep.report.improvement import improvement_page
+from steep.report.suspects import suspects_page
 from steep.report.weighting import weighting_page
 
-__all__ = ["weighting_page"]
+__all__ = ["campaign_page", "design_page", "improvement_page", "suspects_page", "weighting_page"]

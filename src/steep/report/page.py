@@ -81,7 +81,8 @@ def write_page(
             style_hash=_hash(style),
             script=script,
             script_hash=_hash(script),
-            data=to_json(data),
+            data=data,
+            json=to_json(data),
             blocks=blocks or {},
             **content,
         )

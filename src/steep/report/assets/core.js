@@ -78,3 +78,12 @@ function onRedraw(draw) {
 }
 addEventListener("resize", () => redrawn.forEach((draw) => draw()));
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+function download(name, text) {
+  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+// Parts of a bar are as wide as their share; a style in the markup would need a hole in the policy.
+for (const part of document.querySelectorAll(".progress [data-share]")) part.style.flexGrow = part.dataset.share;

@@ -8,15 +8,13 @@ function ticksOf(low, high, n) {
   return ticks;
 }
 
-// Powers of ten, with 3 between them where the axis is short.
-function logTicks(low, high) {
+// Powers of ten, fewer of them where there is no room; with others between them where the axis is short.
+function logTicks(low, high, n = 8) {
+  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), decades = Math.log10(high / low);
+  if (decades < 0.7) return ticksOf(low, high, Math.min(n, 4));
+  const step = Math.max(1, Math.ceil(decades / n)), between = decades < n / 3 ? [1, 2, 5] : decades < n / 2 ? [1, 3] : [1];
   const ticks = [];
-  const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
-  const step = Math.max(1, Math.ceil((last - first) / 8));
-  for (let p = first; p <= last; p += step) {
-    ticks.push(10 ** p);
-    if (last - first <= 3) ticks.push(3 * 10 ** p);
-  }
+  for (let p = first; p <= last; p += step) ticks.push(...between.map((f) => f * 10 ** p));
   return ticks.filter((t) => t >= low * 0.999 && t <= high * 1.001);
 }
 
@@ -24,7 +22,21 @@ function scaleOf(low, high, from, to, isLog = false) {
   const f = isLog ? Math.log : (x) => x;
   const a = f(low), b = f(high);
   const scale = (x) => from + ((f(x) - a) / (b - a || 1)) * (to - from);
-  scale.ticks = (n) => (isLog ? logTicks(low, high) : ticksOf(low, high, n));
+  scale.from = from;
+  scale.to = to;
+  scale.ticks = (n) => (isLog ? logTicks(low, high, n) : ticksOf(low, high, n));
+  return scale;
+}
+
+// An axis is { name, values, isLog, ends, names }: its ends and the names of its categories may be missing.
+function axisScale(axis, from, to) {
+  let [low, high] = axis.ends || limits(axis.values);
+  if (axis.names) { low -= 0.5; high += 0.5; } else if (axis.isLog) { const edge = (high / low) ** 0.03; low /= edge; high *= edge; }
+  else { const edge = 0.03 * (high - low); low -= edge; high += edge; }
+  const scale = scaleOf(low, high, from, to, axis.isLog);
+  scale.marks = (n) => (axis.names
+    ? axis.names.map((name, i) => [i, name.length > 12 ? `${name.slice(0, 11)}…` : name])
+    : scale.ticks(n).map((t) => [t, number(t)]));
   return scale;
 }
 

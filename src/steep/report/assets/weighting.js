@@ -70,15 +70,13 @@ const byWeight = () => picks.colour.value === "weight";
 
 let order = null;
 const map = makeMap(byId("map"), byId("map-tip"), {
-  x: () => axisOf(picks.x).values,
-  y: () => axisOf(picks.y).values,
-  xName: () => axisOf(picks.x).name,
-  yName: () => axisOf(picks.y).name,
+  x: () => axisOf(picks.x),
+  y: () => axisOf(picks.y),
   order: () => (order ??= Array.from(rows, (_, i) => i).sort((a, b) => now.points[a] - now.points[b])),
   colour: (i) => (byWeight() ? shades(WEIGHTS)[weightShade(now.points[i])] : labelColour(labels.values[i])),
   size: (i) => (rows.length > 3000 ? 1.6 : 2.6) * Math.max(0.75, Math.min(2.6, Math.sqrt(now.points[i]))),
   tell: (text) => { byId("map-status").textContent = text; },
-  choose: (i) => { const row = document.querySelector(`tr[data-row="${rows[i]}"]`); if (row) mark(row, true); },
+  choose: (i) => chooseRow(rows[i]),
   describe: (i) => [
     html("b", {}, `row ${grouped(rows[i])}`),
     html("div", {}, `${picks.colour.options[1].textContent}: ${labelText(labels.values[i])}`),
@@ -94,18 +92,10 @@ function face(i) {
   return data.facesArePictures ? html("img", { src: found, alt: "" }) : html("div", {}, found);
 }
 
-function mark(row, scroll) {
-  for (const other of document.querySelectorAll("tr.chosen")) other.classList.remove("chosen");
-  row.classList.add("chosen");
-  if (scroll) { row.hidden = false; row.scrollIntoView({ block: "center" }); }
-}
-
 function legend() {
   const host = byId("map-legend");
   if (byWeight()) {
-    const ramp = html("span", { class: "ramp" });
-    ramp.style.background = `linear-gradient(90deg, ${[0, 64, 128, 191, 255].map((i) => shades(WEIGHTS)[i]).join(",")})`;
-    host.replaceChildren(...["weight", "≤ 0.1", ramp, "≥ 10", "grey is the average, 1"].map((part) => html("span", {}, part)));
+    host.replaceChildren(html("span", {}, "weight"), ...rampLegend(shades(WEIGHTS), "≤ 0.1", "≥ 10"), html("span", {}, "grey is the average, 1"));
   } else if (labels.names) {
     const dots = labels.names.slice(0, 12).map((name, i) => {
       const dot = html("span", { class: "dot" });
@@ -114,9 +104,7 @@ function legend() {
     });
     host.replaceChildren(...dots, ...(labels.names.length > 12 ? [`and ${labels.names.length - 12} more`] : []));
   } else {
-    const ramp = html("span", { class: "ramp" });
-    ramp.style.background = `linear-gradient(90deg, ${[0, 64, 128, 191, 255].map((i) => shades(NUMBERS)[i]).join(",")})`;
-    host.replaceChildren(...[number(labelLow), ramp, number(labelHigh)].map((part) => html("span", {}, part)));
+    host.replaceChildren(...rampLegend(shades(NUMBERS), number(labelLow), number(labelHigh)));
   }
   const about = [axisOf(picks.x), axisOf(picks.y)].filter((axis) => axis.about).map((axis) => `${axis.name} (${axis.about})`);
   byId("map-about").textContent = about.length ? `Axes: ${about.join(", ")}.` : "";
@@ -161,14 +149,7 @@ byId("ratio-reset").addEventListener("click", () => {
 slider.value = toTrack(ratio);
 slider.setAttribute("aria-valuetext", number(ratio));
 for (const pick of Object.values(picks)) pick.addEventListener("change", () => { map.redraw(); histogram(); });
-byId("samples").addEventListener("click", (event) => {
-  const button = event.target.closest("button.find");
-  if (!button) return;
-  const row = button.closest("tr");
-  mark(row, false);
-  byId("map").scrollIntoView({ block: "nearest" });
-  map.show(placeOf.get(Number(row.dataset.row)));
-});
+linkTable(byId("samples"), map, (row) => placeOf.get(row));
 
 function csv() {
   const all = unpack({ kind: data.kept, base64: byId("kept").textContent });
@@ -180,9 +161,5 @@ function csv() {
   return `${lines.join("\n")}\n`;
 }
 
-if (byId("download")) byId("download").addEventListener("click", () => {
-  const link = html("a", { href: URL.createObjectURL(new Blob([csv()], { type: "text/csv" })), download: "weights.csv" });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-});
+if (byId("download")) byId("download").addEventListener("click", () => download("weights.csv", csv()));
 follow();

@@ -89,7 +89,7 @@ def _design(folder: Path) -> Any:
         f"placed and from runs spread evenly (Sobol points), {_N_DESIGNS} times.",
         f"With steep's runs the largest error is {np.exp(np.log(ratio).mean()):.2f} times that of evenly spread runs; it is "
         f"smaller in {better} of {_N_DESIGNS} repeats.",
-        figure=plans[0].plot().ravel()[0].figure if isinstance(plans[0].plot(), np.ndarray) else plans[0].plot().figure,
+        figure=np.ravel(plans[0].plot())[0].figure,
         caption="Where the runs lie: circles are the start, triangles were placed where the results differ most.",
         page="design.html",
         helps=better == _N_DESIGNS,
@@ -116,7 +116,13 @@ def _largest_errors(designs: list[FloatArray]) -> FloatArray:
     X = np.stack([box.unit(points) for points in designs])
     y = np.stack([BATEMAN.function(points) for points in designs])
     networks = train_ensemble(
-        X, y, layers=(32, 32), activation="tanh", epochs=1500, learning_rate=3e-3, random_state=[0] * len(designs)
+        X,
+        y,
+        layers=(32, 32),
+        activation="tanh",
+        epochs=1500,
+        learning_rate=3e-3,
+        random_state=[0] * len(designs),
     )
     wrong = np.abs(networks.predict(box.unit(fresh)) - truth)
     return np.asarray(wrong.max(axis=(1, 2)))
@@ -130,6 +136,7 @@ def _weigh(folder: Path) -> Any:
     from sklearn.preprocessing import StandardScaler
 
     from steep.measures.variance import neighbor_variance
+    from steep.plotting import plot_weights
     from steep.report import weighting_page
     from steep.report.overview import Answer
     from steep.weighting import VarianceWeightedCV, sample_weights
@@ -150,6 +157,9 @@ def _weigh(folder: Path) -> Any:
         "569 tumours, 30 measurements, a logistic regression scored by accuracy. Weights are kept only if they beat "
         "equal weights on data held out.",
         model.verdict_,
+        figure=np.ravel(plot_weights(scaled, weights))[0].figure,
+        caption="Where weights would go: the tumours, flattened to two dimensions, heavy ones where benign and malignant "
+        "lie side by side. They were tried, and not kept.",
         page="weights.html",
     )
 
@@ -170,7 +180,10 @@ def _suspects(folder: Path) -> Any:
     found = suspects(digits.data, labels, random_state=0)
     first = found.top(_N_SWAPPED).index
     right = len(set(first) & set(swapped.tolist()))
-    suspects_page(folder / "suspects.html", found, images=digits.images, title="Digits whose label is probably wrong")
+    suspects_page(
+        folder / "suspects.html", found, X=digits.data, images=digits.images,
+        title="Digits whose label is probably wrong",
+    )  # fmt: skip
     return Answer(
         "Which labels are wrong?",
         f"1,797 handwritten digits; {_N_SWAPPED} labels were swapped before steep looked.",
@@ -179,6 +192,7 @@ def _suspects(folder: Path) -> Any:
         caption="The twelve most suspect digits, with their label and what steep suggests instead.",
         page="suspects.html",
         helps=True if right > _N_SWAPPED / 2 else None,
+        heading="Look at these first",
     )
 
 
@@ -210,13 +224,18 @@ def _improve(folder: Path) -> Any:
         X, y, layers=(64,), loss="cross_entropy", n_members=1, epochs=12, learning_rate=0.01, random_state=0
     ).network(0)
     result = nn.improve(network, (X, y), (X_val, y_val), progress=False)
-    improvement_page(folder / "improvement.html", result, title="A better head for a small network")
+    improvement_page(
+        folder / "improvement.html", result, y=y, images=16 * X.reshape(-1, 8, 8),
+        title="A better head for a small network",
+    )  # fmt: skip
     before, after = (_accuracy(model, X_test, y_test) for model in (network, result.network))
     return Answer(
         "Can the network I have do better?",
         f"A small network for the same digits that stopped early. On 400 digits that took no part in anything it reads "
         f"{before:.1%} right before and {after:.1%} after.",
         result.verdict,
+        figure=np.ravel(result.plot())[0].figure,
+        caption="Gain of each kind of head on the held-out digits, with its 95 % interval.",
         page="improvement.html",
     )
 

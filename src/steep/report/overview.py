@@ -36,6 +36,8 @@ class Answer:
         File name of the page with more, beside this one.
     helps : bool, optional
         For a verdict in words alone: whether it helps, does nothing (False), or neither can be said.
+    heading : str
+        What stands above the verdict; default follows from how sure it is.
     """
 
     question: str
@@ -45,6 +47,7 @@ class Answer:
     caption: str = ""
     page: str = ""
     helps: bool | None = None
+    heading: str = ""
 
 
 def overview_page(
@@ -86,7 +89,7 @@ def _verdict(answer: Answer) -> dict[str, Any]:
     verdict = verdict_of(answer.verdict)
     if answer.helps is not None:
         verdict["state"] = "sure" if answer.helps else "kept"
-    return verdict
+    return verdict | ({"heading": answer.heading} if answer.heading else {})
 
 
 def _inline(figure: Figure) -> str:

@@ -87,9 +87,9 @@ def _design(folder: Path) -> Any:
         "Where should I run my simulator?",
         f"A reaction with three inputs, {_N_START + _N_MORE} runs. The same small network learns from runs that steep "
         f"placed and from runs spread evenly (Sobol points), {_N_DESIGNS} times.",
-        f"With steep's runs the largest error is {np.exp(np.log(ratio).mean()):.2f} times that of evenly spread runs; it is "
-        f"smaller in {better} of {_N_DESIGNS} repeats.",
-        figure=np.ravel(plans[0].plot())[0].figure,
+        f"With steep's runs the largest error is {np.exp(np.log(ratio).mean()):.2f} times that of evenly spread runs; "
+        f"it is smaller in {better} of {_N_DESIGNS} repeats.",
+        figure=_figure(plans[0].plot()),
         caption="Where the runs lie: circles are the start, triangles were placed where the results differ most.",
         page="design.html",
         helps=better == _N_DESIGNS,
@@ -157,9 +157,9 @@ def _weigh(folder: Path) -> Any:
         "569 tumours, 30 measurements, a logistic regression scored by accuracy. Weights are kept only if they beat "
         "equal weights on data held out.",
         model.verdict_,
-        figure=np.ravel(plot_weights(scaled, weights))[0].figure,
-        caption="Where weights would go: the tumours, flattened to two dimensions, heavy ones where benign and malignant "
-        "lie side by side. They were tried, and not kept.",
+        figure=_figure(plot_weights(scaled, weights)),
+        caption="Where weights would go: the tumours, flattened to two dimensions, heavy ones where benign and "
+        "malignant lie side by side. They were tried, and not kept.",
         page="weights.html",
     )
 
@@ -194,6 +194,11 @@ def _suspects(folder: Path) -> Any:
         helps=True if right > _N_SWAPPED / 2 else None,
         heading="Look at these first",
     )
+
+
+def _figure(axes: Any) -> Any:
+    """The figure that one panel or an array of them belongs to."""
+    return np.ravel(axes)[0].figure
 
 
 def _draw_digits(images: FloatArray, labels: Any, found: Any) -> Any:
@@ -234,7 +239,7 @@ def _improve(folder: Path) -> Any:
         f"A small network for the same digits that stopped early. On 400 digits that took no part in anything it reads "
         f"{before:.1%} right before and {after:.1%} after.",
         result.verdict,
-        figure=np.ravel(result.plot())[0].figure,
+        figure=_figure(result.plot()),
         caption="Gain of each kind of head on the held-out digits, with its 95 % interval.",
         page="improvement.html",
     )

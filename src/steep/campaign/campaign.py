@@ -97,7 +97,7 @@ class Campaign:
         try:
             named = None if bounds is None else _is_named(bounds)
             meta = _reconcile(self.journal, box, names, seed, named, chosen)
-            self.box = box or _stored_box(self.journal, meta, constraint)
+            self.box = box or stored_box(self.journal, meta, constraint)
             self.named = bool(meta["named"] if named is None else named)
             self.measure = chosen or _stored_measure(self.journal, meta)
             self._owner = new_owner()
@@ -226,6 +226,15 @@ class Campaign:
         """Record a failed attempt of one run; True when it may be tried again."""
         with self.journal.transaction():
             return self.journal.fail(number, failure, retries=retries)
+
+    def begin_session(self, budget: int) -> None:
+        """Note that running begins, so that others can tell how far it is."""
+        self.journal.begin_session(self._owner, budget)
+
+    def end_session(self, outcome: str) -> None:
+        """Note how running ended; a file that cannot be written says nothing, and its owner's end tells."""
+        with contextlib.suppress(StorageError):
+            self.journal.end_session(self._owner, outcome)
 
     def release(self, numbers: Iterable[int]) -> None:
         """Let go of runs in flight: they are asked again by whoever asks next."""
@@ -516,7 +525,7 @@ def _reconcile(
 def _check_same(
     journal: Journal, meta: dict[str, Any], box: Box | None, outputs: Names | None, seed: int | None
 ) -> None:
-    stored, path = _stored_box(journal, meta), journal.path
+    stored, path = stored_box(journal, meta), journal.path
     if box is not None and (box.names, box.axes) != (stored.names, stored.axes):
         raise InputError(f"bounds are {box!r} but storage {path!r} has {stored!r}; use those or another file")
     if outputs is not None and meta["outputs"] not in (None, list(outputs)):
@@ -529,7 +538,7 @@ def _check_same(
         )
 
 
-def _stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | None = None) -> Box:
+def stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | None = None) -> Box:
     """The domain of a stored campaign."""
     try:
         seed = meta["seed"]

@@ -1,6 +1,6 @@
 """The journal of a campaign: one SQLite file in which every ask and every result is a transaction.
 
-    meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans so far
+    meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans and the sessions so far
     owners     processes that hold runs in flight
     runs       one row a point: x, y as float64 bytes; state pending → done | failed
     failures   one row an attempt that went wrong, with its traceback
@@ -19,6 +19,7 @@ import sqlite3
 import struct
 import threading
 import time
+import urllib.parse
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,6 +58,7 @@ TABLES = {"meta", "owners", "runs", "failures"}
 FREQUENT = {
     "count": "SELECT COUNT(*) FROM runs WHERE state = ?",
     "told": "SELECT x, y, told_order FROM runs WHERE told_order > ? ORDER BY told_order",
+    "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
     "points": "SELECT x FROM runs WHERE state = ? ORDER BY id",
     "at": "SELECT id, y FROM runs WHERE x = ? ORDER BY state = 'done', id",
     "pending at": "SELECT id FROM runs WHERE x = ? AND state = 'pending' ORDER BY id",
@@ -70,6 +72,9 @@ FREQUENT = {
     "attempts": "SELECT attempts FROM runs WHERE id = ?",
     "give up": "UPDATE runs SET state = 'failed', owner = NULL WHERE id = ? AND state = 'pending'",
 }
+_SESSION = ("owner", "budget", "began", "ended", "outcome")
+# Sessions that a file remembers.
+_SESSIONS_KEPT = 20
 _ADD = "INSERT INTO runs (x, state, origin, owner, asked) VALUES (?, 'pending', ?, ?, ?)"
 _ADD_FAILURE = "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)"
 _ALL_RUNS = "SELECT x, y, state, origin, asked, told, id FROM runs ORDER BY id"
@@ -88,13 +93,19 @@ _SHORT = 0.2
 class Journal:
     """An open journal file. Writes are made inside :meth:`transaction`."""
 
-    def __init__(self, storage: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(
+        self, storage: str | os.PathLike[str], *, create: bool = True, read_only: bool = False
+    ) -> None:
         self.path = _checked_path(storage)
         self._thread = threading.get_ident()
         self.is_closed = False
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
         _refuse_newer(self.path)
+        if read_only:
+            with self._explained():
+                self._db = _open_to_read(self.path)
+            return
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
         try:
@@ -240,13 +251,44 @@ class Journal:
         with self.transaction():
             self._rows("DELETE FROM owners WHERE id = ?", (owner,))
 
+    def owners_alive(self) -> set[str]:
+        """Campaigns that are open now, in any process."""
+        known = self._rows("SELECT id, pid, started FROM owners")
+        return {name for name, pid, started in known if is_alive(name, pid, started)}
+
+    # ---------------------------------------------------------------- sessions
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """The last calls of ``run``: owner, budget, when they began and ended (None while they run), and how."""
+        found = self.meta().get("sessions", [])
+        is_known = isinstance(found, list) and all(
+            isinstance(session, dict) and set(session) >= set(_SESSION) for session in found
+        )
+        if not is_known:
+            raise self.damaged(f"its sessions are {found!r}")
+        return list(found)
+
+    def begin_session(self, owner: str, budget: int) -> None:
+        """Note that ``owner`` starts to run, up to ``budget`` runs in all."""
+        session = dict(zip(_SESSION, (owner, budget, time.time(), None, None), strict=True))
+        with self.transaction():
+            self.set_meta("sessions", [*self.sessions(), session][-_SESSIONS_KEPT:])
+
+    def end_session(self, owner: str, outcome: str) -> None:
+        """Note how the running session of ``owner`` ended."""
+        with self.transaction():
+            sessions = self.sessions()
+            for session in sessions:
+                if session["owner"] == owner and session["ended"] is None:
+                    session.update(ended=time.time(), outcome=outcome)
+            self.set_meta("sessions", sessions)
+
     def take_over(self, n: int, owner: str) -> list[tuple[int, bytes]]:
         """Make up to ``n`` pending runs whose process is gone those of ``owner``: numbers and points."""
         if n <= 0 or not self._rows(FREQUENT["others pending"], (owner,)):
             return []
         with self.transaction():
-            known = self._rows("SELECT id, pid, started FROM owners")
-            alive = {name for name, pid, started in known if is_alive(name, pid, started)}
+            alive = self.owners_alive()
             rows = self._rows(FREQUENT["pending"])
             free = [(number, x) for number, x, holder in rows if holder not in alive][:n]
             for number, _ in free:
@@ -305,6 +347,14 @@ class Journal:
         if origin is None:
             return int(self._rows("SELECT COUNT(*) FROM runs WHERE origin != 'foreign'")[0][0])
         return int(self._rows("SELECT COUNT(*) FROM runs WHERE origin = ?", (origin,))[0][0])
+
+    def pending_owners(self) -> list[str | None]:
+        """Who holds each run in flight."""
+        return [owner for _, _, owner in self._rows(FREQUENT["pending"])]
+
+    def last_told(self, n: int) -> list[float]:
+        """When the last ``n`` results were told, the latest first."""
+        return [float(told) for (told,) in self._rows(FREQUENT["last told"], (n,))]
 
     def points(self, state: str, width: int) -> FloatArray:
         """Points of all runs in a state, in the order they were asked."""
@@ -386,6 +436,22 @@ def _checked_path(storage: Any) -> str:
             f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
         )
     return path
+
+
+def _open_to_read(path: str) -> sqlite3.Connection:
+    """A connection that changes nothing, beside any number of processes that write."""
+    address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
+    database = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+    try:
+        database.execute("SELECT COUNT(*) FROM meta").fetchone()
+        return database
+    except sqlite3.OperationalError:
+        database.close()
+        # A write-ahead log needs a file beside the journal, which a read-only folder has no room for. Where no log is
+        # left, nobody writes, and the file can be taken as it is.
+        if os.path.exists(f"{path}-wal"):
+            raise
+        return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
 
 
 def _refuse_newer(path: str) -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from steep.cli.options import Debug, Json
+from steep.cli.printing import finish, note
+
+EXAMPLE = "steep reproduce lemma1 --scale smoke"
 
 
 class Scale(StrEnum):
@@ -37,26 +42,34 @@ def reproduce_command(
             help="start each kind of job for so long and write what it would take (default scale: paper)",
         ),
     ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Reproduce tables and figures of the paper; a run that was stopped continues."""
     from steep.paper import reproduce as run
     from steep.paper.report import write_report
 
+    figures: dict[str, Any] = {}
+    lines = []
     if trial is not None:
-        _try_out(names, trial, scale.value if scale else "paper", data, cache, results)
+        written, path = _try_out(names, trial, scale.value if scale else "paper", data, cache, results)
+        figures |= {"lines": written, "results": path}
+        lines.append(f"{written} lines written to {path}")
     elif names or not report:
         chosen = scale.value if scale else "smoke"
         written = run(names or ["all"], scale=chosen, data=data, cache=cache, results=results)  # type: ignore[arg-type]
-        typer.echo(f"{written} lines written to {results / chosen}")
+        figures |= {"lines": written, "results": results / chosen}
+        lines.append(f"{written} lines written to {results / chosen}")
     if report:
-        typer.echo(
-            f"page written: {write_report(results, docs, scale.value if scale and trial is None else None)}"
-        )
+        page = write_report(results, docs, scale.value if scale and trial is None else None)
+        figures["page"] = page
+        lines.append(f"page written: {page}")
+    finish(figures, lines, as_json=as_json)
 
 
 def _try_out(
     names: list[str] | None, seconds: float, scale: str, data: Path | None, cache: Path | None, results: Path
-) -> None:
+) -> tuple[int, Path]:
     from steep.paper.trial import run_trials, trials_of
 
     written = run_trials(
@@ -66,6 +79,6 @@ def _try_out(
         data=data,
         cache=cache,
         results=results,
-        say=typer.echo,
+        say=note,
     )
-    typer.echo(f"{written} lines written to {trials_of(results, scale).path}")
+    return written, trials_of(results, scale).path

@@ -19,6 +19,7 @@ import numpy as np
 
 from steep.campaign.campaign import stored_box
 from steep.campaign.journal import Journal, Results
+from steep.interpolation import error_on_last
 
 # Results the rate is taken from.
 _RECENT = 50

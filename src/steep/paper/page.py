@@ -20,7 +20,7 @@ from steep.paper.registry import module
 from steep.paper.report import best_scale, collect, hours
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Figure, Lines, Section
 from steep.plotting.style import FILES
-from steep.report.page import write_page
+from steep.report.page import check_text, write_page
 
 # A picture of more bytes than this is drawn in dots.
 _MOST_VECTORS = 400_000
@@ -61,7 +61,7 @@ def reproduction_page(
     return write_page(
         path,
         "reproduction.html",
-        title=title or "The paper, reproduced",
+        title=check_text(title, name="title", default="The paper, reproduced"),
         verdict={"sentence": _sentence(counts, chosen), "state": "none"},
         parts=[
             {
@@ -73,7 +73,7 @@ def reproduction_page(
             for verdict, state in _STATES.items()
         ],
         claims=claims,
-        sections=[_section(name, section, lines[name]) for name, section in sections.items()],
+        sections=[_section(name, section, lines[name]) for name, section in sections.items() if lines[name]],
         scale=chosen,
     )
 
@@ -90,6 +90,7 @@ def _claim(claim: Claim, name: str, lines: Lines) -> dict[str, Any]:
     ran = len(lines) > 0
     return {
         "experiment": name,
+        "ran": ran,
         "claim": claim.claim,
         "paper": claim.paper,
         "printed": claim.printed if ran else NOT_RUN,
@@ -104,14 +105,11 @@ def _claim(claim: Claim, name: str, lines: Lines) -> dict[str, Any]:
 
 def _section(name: str, section: Section, lines: Lines) -> dict[str, Any]:
     """Tables and pictures of one experiment."""
-    told = (
-        f"{len(lines)} lines, {hours(lines.cpu_seconds)} of CPU time." if lines else "Not run at this scale."
-    )
     return {
         "id": name,
         "title": module(name).TITLE,
-        "told": told,
-        "tables": [_table(text) for text in section.tables] if lines else [],
+        "told": f"{len(lines)} lines, {hours(lines.cpu_seconds)} of CPU time.",
+        "tables": [_table(text) for text in section.tables],
         "figures": [{"uri": _picture(figure), "caption": figure.caption} for figure in section.figures],
     }
 

@@ -169,8 +169,8 @@ def save_picture(picture: Any, path: str | Path) -> Path:
 
 def figure_of(picture: Any) -> Figure:
     """The figure behind axes, an array of them, or a figure itself."""
-    while isinstance(picture, np.ndarray | list | tuple) and len(picture):
-        picture = picture.flat[0] if isinstance(picture, np.ndarray) else picture[0]
+    if isinstance(picture, np.ndarray | list | tuple):
+        picture = next(iter(np.asarray(picture, dtype=object).flat), None)
     figure = picture if hasattr(picture, "savefig") else getattr(picture, "figure", None)
     if figure is None or not hasattr(figure, "savefig"):
         raise InputTypeError(f"picture is {shown(picture)}; need a Figure or Axes; pass what plot() returned")

@@ -13,7 +13,7 @@ from steep._validation import FloatArray
 from steep.campaign import Campaign
 from steep.exceptions import InputTypeError
 from steep.report.design import SCRIPTS, prepare
-from steep.report.page import number, write_page
+from steep.report.page import check_text, number, write_page
 from steep.report.runs import cell_of
 
 # Attempts that are listed, the last ones.
@@ -72,7 +72,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     return write_page(
         path,
         "runs.html",
-        title=title or _title(campaign.journal.path),
+        title=check_text(title, name="title", default=_title(campaign.journal.path)),
         scripts=SCRIPTS if content["data"] else (),
         kind="campaign",
         verdict={"sentence": told, "state": "none"},

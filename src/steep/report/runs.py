@@ -134,9 +134,10 @@ def run_rows(
 
 def cell_of(value: Any) -> dict[str, Any]:
     """Text of a cell, and the number to sort it by where it is one."""
-    if isinstance(value, int | float | np.floating) and not isinstance(value, bool):
-        is_known = bool(np.isfinite(value))
-        return {"text": number(value, 4), "key": float(value) if is_known else None}
+    if isinstance(value, bool | np.bool_):
+        return {"text": "yes" if value else "no", "key": None}
+    if isinstance(value, int | float | np.integer | np.floating):
+        return {"text": number(value, 4), "key": float(value) if np.isfinite(value) else None}
     return {"text": str(value)[:60], "key": None}
 
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steep.cli import campaign, demo, design, improve, report, reproduce, weigh
+from steep.cli import campaign, demo, design, improve, report, reproduce, suspects, weigh
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
 from steep.cli.printing import one_line
 from steep.exceptions import SteepError
@@ -44,6 +44,7 @@ else on stdout.
 
 app = typer.Typer(help=paragraphs(_HELP), pretty_exceptions_enable=False, epilog=example(weigh.EXAMPLE))
 add(app, "weigh", weigh.weigh_command, weigh.EXAMPLE)
+add(app, "suspects", suspects.suspects_command, suspects.EXAMPLE)
 add(app, "design", design.design_command, design.EXAMPLE)
 app.add_typer(campaign.app, name="campaign")
 add(app, "improve", improve.improve_command, improve.EXAMPLE)

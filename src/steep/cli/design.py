@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +20,6 @@ from steep.exceptions import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steep.domain import Box
     from steep.sampling import Design
 
 EXAMPLE = 'steep design simulator:run --bounds "x=0:1,t=0:10" -n 60 -o design.csv'
@@ -80,13 +80,15 @@ def design_command(
             vectorized=is_array,
             random_state=seed,
         )
-    frame = _frame(plan, box, getattr(called, "outputs", None))
+    names = getattr(called, "outputs", None)
+    plan = replace(plan, outputs=tuple(names)) if names else plan
+    frame = _frame(plan)
     write_frame(output, frame)
     if report is not None:
         writer_of("design_page")(report, plan, title=f"Design of {function}")
     figures = {
         "function": function, "output": output, "runs": len(frame), "start": n_start, "inputs": list(box.names),
-        "outputs": _outputs(plan, getattr(called, "outputs", None)), "evaluations": plan.n_evaluations, "seed": seed,
+        "outputs": list(plan.output_names), "evaluations": plan.n_evaluations, "seed": seed,
         "called_with": "an array of points" if is_array else "one point by name", "report": report,
     }  # fmt: skip
     lines = [
@@ -109,19 +111,11 @@ def _start(n: int, n_initial: int | None, n_inputs: int) -> int:
     return start
 
 
-def _outputs(plan: Design, names: list[str] | None) -> list[str]:
-    width = 1 if plan.y.ndim == 1 else plan.y.shape[1]
-    return list(names) if names else ["y"] if width == 1 else [f"y{j}" for j in range(width)]
-
-
-def _frame(plan: Design, box: Box, names: list[str] | None) -> pd.DataFrame:
-    """One row a point; a column named like an input gets an underscore at its end."""
-    import pandas as pd
-
-    frame = pd.DataFrame(box.decode(plan.X), columns=list(box.names))
-    values: dict[str, Any] = dict(zip(_outputs(plan, names), plan.y.reshape(len(plan.X), -1).T, strict=True))
-    for name, column in (values | {"variation": plan.variation, "is_initial": plan.is_initial}).items():
-        while name in frame:
-            name = f"{name}_"
-        frame[name] = column
+def _frame(plan: Design) -> pd.DataFrame:
+    """Inputs, outputs, the variation where it was measured, and which points belong to the start."""
+    frame = plan.to_dataframe()
+    name = "variation"
+    while name in frame:
+        name = f"{name}_"
+    frame.insert(len(frame.columns) - 1, name, plan.variation)
     return frame

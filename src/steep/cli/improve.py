@@ -94,7 +94,7 @@ def improve_command(
         )
     result.save(output)
     if report is not None:
-        writer_of("improvement_page")(report, result, title=f"Improvement of {network}")
+        writer_of("improvement_page")(report, result, title=f"Improvement of {network}", y=data[1])
     finish(_figures(result, network, output, report), _lines(result, output, report), as_json=as_json)
 
 

@@ -22,6 +22,7 @@ Report = Annotated[
         help="Write a page to look at, too: one HTML file that needs nothing else.",
     ),
 ]
+Jobs = Annotated[int, typer.Option("--jobs", help="Processors to use; -1 is all.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed: the same seed gives the same result.")]
 Bounds = Annotated[
     str | None,

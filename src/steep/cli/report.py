@@ -10,7 +10,7 @@ import typer
 from steep.cli.options import Debug, Force, Json
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import finish
-from steep.exceptions import InputError
+from steep.exceptions import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from steep.cli.tables import Table
@@ -29,7 +29,8 @@ def report_command(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("page.html"),
     target: Annotated[
-        str | None, typer.Option("--target", help="Column that holds the labels of a weighted table.")
+        list[str] | None,
+        typer.Option("--target", help="Column of the labels of a weighted table, or of an output of a design."),
     ] = None,
     weight_column: Annotated[
         str, typer.Option("--weight-column", help="Column that holds its weights.")
@@ -48,7 +49,7 @@ def report_command(
     written (with --target), a table that steep design has written, or a folder of steep reproduce.
     """
     check_page(output, force=force, option="--output")
-    kind = _write(source, output, target, weight_column, drop or [], title)
+    kind = _write(source, output, target or [], weight_column, drop or [], title)
     finish(
         {"output": output, "about": kind, "source": source},
         [f"{output}: a page about a {kind}"],
@@ -57,7 +58,7 @@ def report_command(
 
 
 def _write(
-    source: Path, output: Path, target: str | None, weight_column: str, drop: list[str], title: str | None
+    source: Path, output: Path, target: list[str], weight_column: str, drop: list[str], title: str | None
 ) -> str:
     if source.is_dir():
         return _write_reproduction(source, output)
@@ -71,7 +72,7 @@ def _write(
 
     table = open_table([source])
     if {"variation", "is_initial"} <= set(table.names):
-        writer_of("design_page")(output, read_design(table), title=title)
+        writer_of("design_page")(output, read_design(table, target), title=title)
         return "design"
     _write_weighting(table, output, target, weight_column, drop, title)
     return "weighting"
@@ -90,64 +91,76 @@ def _write_reproduction(source: Path, output: Path) -> str:
         raise InputError(
             f"{source} holds no lines of steep reproduce; need its folder of results; check the name"
         )
-    writer_of("reproduction_page")(output, results=source)
+    try:
+        from steep.paper import reproduction_page
+    except ImportError as error:
+        raise MissingExtraError(
+            f"this page needs more packages ({error}); need the extra 'paper'; run pip install 'steep[paper]'"
+        ) from error
+    reproduction_page(output, results=source)
     return "reproduction"
 
 
 def _write_weighting(
-    table: Table, output: Path, target: str | None, weight_column: str, drop: list[str], title: str | None
+    table: Table, output: Path, target: list[str], weight_column: str, drop: list[str], title: str | None
 ) -> None:
-    from steep.cli.tables.features import read_features
-    from steep.cli.tables.roles import assign_roles
-    from steep.cli.tables.target import read_target
+    from steep.cli.reading import read_samples
 
     if weight_column not in table.names:
         raise InputError(
             f"{table.title} has no column {weight_column!r}; need weights; run steep weigh, which takes --report too"
         )
-    if target is None:
-        raise InputError(f"{table.title} is a weighted table; need to know its labels; pass --target COLUMN")
-    roles = assign_roles(table, target=target, drop=drop, weights={weight_column})
-    labels = read_target(table, target)
-    features = read_features(table, roles.features, impute="median")
+    if len(target) != 1:
+        raise InputError(
+            f"{table.title} is a weighted table; need to know its labels; pass one --target COLUMN"
+        )
+    samples = read_samples(table.paths, target[0], drop=[*drop, weight_column], impute="median")
+    features, labels = samples.read()
     weights = table.frame([weight_column])[weight_column].to_numpy()
     writer_of("weighting_page")(
-        output, X=features.points, y=labels.values, weights=weights, table=table.frame(features.names), target=target,
-        title=title or f"Weights of {table.title}",
+        output, X=features.points, y=labels.values, weights=weights, table=table.frame(features.names),
+        target=target[0], title=title or f"Weights of {table.title}",
     )  # fmt: skip
 
 
-def read_design(table: Table) -> Any:
-    """The design that steep design has written: inputs, outputs, variation and start."""
+def read_design(table: Table, outputs: list[str]) -> Any:
+    """The design that steep design has written; its outputs are named, or the last column before the variation."""
     import numpy as np
 
+    from steep.domain import Box, Category
     from steep.sampling import Design
 
-    frame = table.frame(table.names)
-    at = list(table.names).index("variation")
-    outputs = [name for name in table.names[:at] if name == "y" or name.startswith("y")] or [
-        table.names[at - 1]
-    ]
-    inputs = [name for name in table.names[:at] if name not in outputs]
+    names = list(table.names)
+    columns = names[: names.index("variation")]
+    if unknown := [name for name in outputs if name not in columns]:
+        raise InputError(
+            f"{table.title} has no column {unknown[0]!r}; need an output; it has {', '.join(columns)}"
+        )
+    outputs = outputs or columns[-1:]
+    inputs = [name for name in columns if name not in outputs]
+    frame = table.frame(names)
+    axes: dict[str, Any] = {}
+    for name in inputs:
+        column = frame[name]
+        is_number = column.dtype.kind in "iuf"
+        axes[name] = _range(column) if is_number else Category(*sorted(map(str, column.unique())))
+        frame[name] = column if is_number else column.astype(str)
     try:
-        X = np.column_stack([_codes(frame[name]) for name in inputs])
-        y = frame[outputs].to_numpy(dtype=float)
+        box = Box(axes)
+        points: Any = frame[inputs].to_dict("records")
+        X, y = box.encode(points), frame[outputs].to_numpy(dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{table.title} is no design ({error}); need what steep design writes; check the file"
+            f"{table.title} is no design ({error}); need what steep design writes; name its outputs with --target"
         ) from error
     return Design(
         X=X, y=y[:, 0] if y.shape[1] == 1 else y, variation=frame["variation"].to_numpy(dtype=float),
-        is_initial=frame["is_initial"].to_numpy(dtype=bool), n_evaluations=len(frame),
+        is_initial=np.asarray(frame["is_initial"], dtype=bool), n_evaluations=len(frame), box=box,
+        outputs=tuple(outputs),
     )  # fmt: skip
 
 
-def _codes(column: Any) -> Any:
-    """Numbers as they are, categories as codes."""
-    from pandas.api.types import is_numeric_dtype
-
-    return (
-        column.to_numpy(dtype=float)
-        if is_numeric_dtype(column)
-        else column.astype("category").cat.codes.to_numpy()
-    )
+def _range(column: Any) -> tuple[float, float]:
+    """The ends of an input, as far as the points tell."""
+    low, high = float(column.min()), float(column.max())
+    return (low, high) if high > low else (low, low + 1.0)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from steep.cli.options import Debug, Json
-from steep.cli.printing import finish, note
+from steep.cli.printing import aside, finish
 
 EXAMPLE = "steep reproduce lemma1 --scale smoke"
 
@@ -50,11 +50,10 @@ def reproduce_command(
     from steep.paper.report import write_report
 
     figures: dict[str, Any] = {}
-    lines = []
+    lines: list[str] = []
     if trial is not None:
-        written, path = _try_out(names, trial, scale.value if scale else "paper", data, cache, results)
-        figures |= {"lines": written, "results": path}
-        lines.append(f"{written} lines written to {path}")
+        with aside():
+            figures, lines = _try_out(names, trial, scale.value if scale else "paper", data, cache, results)
     elif names or not report:
         chosen = scale.value if scale else "smoke"
         written = run(names or ["all"], scale=chosen, data=data, cache=cache, results=results)  # type: ignore[arg-type]
@@ -69,7 +68,7 @@ def reproduce_command(
 
 def _try_out(
     names: list[str] | None, seconds: float, scale: str, data: Path | None, cache: Path | None, results: Path
-) -> tuple[int, Path]:
+) -> tuple[dict[str, Any], list[str]]:
     from steep.paper.trial import run_trials, trials_of
 
     written = run_trials(
@@ -79,6 +78,7 @@ def _try_out(
         data=data,
         cache=cache,
         results=results,
-        say=note,
+        say=typer.echo,
     )
-    return written, trials_of(results, scale).path
+    path = trials_of(results, scale).path
+    return {"lines": written, "results": path}, [f"{written} lines written to {path}"]

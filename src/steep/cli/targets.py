@@ -67,7 +67,7 @@ def _module(name: str, text: str, place: str) -> Any:
             f"{text!r}: there is no module {missing!r} in {place} or among the packages installed; need one; start "
             "steep in the folder of the file, or install it"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end as it is imported
         kind = type(error).__name__
         raise InputError(
             f"{text!r}: importing {name} raises {kind}: {error}; need a module that imports"

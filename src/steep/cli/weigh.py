@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steep.cli import table_options as told
 from steep.cli.destinations import check_destination
-from steep.cli.options import Debug, Force, Json, Report
+from steep.cli.options import Debug, Force, Jobs, Json, Report
 from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import finish, listed, note
+from steep.cli.printing import finish
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     from steep.cli.tables import Table
-    from steep.cli.tables.features import Features
-    from steep.cli.tables.roles import Roles
-    from steep.cli.tables.target import Target
     from steep.cli.weighing import Weighing
 
 EXAMPLE = "steep weigh iris.csv --target kind -m 40 -o weighted.parquet"
@@ -25,14 +23,8 @@ _WEIGHTS = "sample_weight"
 
 
 def weigh_command(
-    tables: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="TABLE...", show_default=False,
-            help="CSV, Parquet, Arrow, NPZ or ARFF, one sample a row; several files or a glob are one table.",
-        ),
-    ],
-    target: Annotated[str, typer.Option("--target", help="Column that holds the labels.", show_default=False)],
+    tables: told.Tables,
+    target: told.Target,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -62,31 +54,18 @@ def weigh_command(
     rows: Annotated[
         int, typer.Option("--rows", min=100, help="Rows that decide: of a larger table, so many drawn at random.")
     ] = 20_000,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", metavar="COLUMN", help="Column to use though it counts the rows or holds weights."),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", metavar="COLUMN", help="Rows of one group share a fold; the column is no feature."),
-    ] = None,
-    impute: Annotated[
-        str | None,
-        typer.Option("--impute", help="Fill missing numbers by their median or mean, categories by the commonest."),
-    ] = None,
-    task: Annotated[
-        str, typer.Option("--task", help="How to read the target: auto, classification or regression.")
-    ] = "auto",
-    encoding: Annotated[str | None, typer.Option("--encoding", help="Encoding of the text; default detected.")] = None,
-    separator: Annotated[str | None, typer.Option("--separator", help="Separator of CSV; default detected.")] = None,
-    decimal: Annotated[str | None, typer.Option("--decimal", help="Decimal mark of CSV; default detected.")] = None,
+    drop: told.Drop = None,
+    keep: told.Keep = None,
+    groups: told.Groups = None,
+    impute: told.Impute = None,
+    task: told.Task = "auto",
+    encoding: told.Encoding = None,
+    separator: told.Separator = None,
+    decimal: told.Decimal = None,
     weight_column: Annotated[str, typer.Option("--weight-column", help="Name of the column of weights.")] = _WEIGHTS,
     only: Annotated[bool, typer.Option("--only", help="Write the column of weights alone.")] = False,
     report: Report = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Processors to use; -1 is all.")] = -1,
+    jobs: Jobs = -1,
     force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -97,36 +76,24 @@ def weigh_command(
     them. With -m they are those of Algorithm 2 for that ratio. Separator, encoding, and whether the target
     holds classes or numbers are told from the table, and stated.
     """
-    from steep.cli.tables import open_table
-    from steep.cli.tables.features import IMPUTE, read_features
-    from steep.cli.tables.roles import assign_roles
-    from steep.cli.tables.target import read_target
+    from steep.cli.reading import read_samples
     from steep.cli.weighing import weigh_by_evidence, weigh_by_ratio
 
     if weight_ratio is not None and (auto or scoring is not None):
         raise InputError("got --weight-ratio with --auto or --scoring; need one or the other; leave one out")
-    if impute not in (None, *IMPUTE):
-        raise InputError(f"--impute {impute!r} is unknown; need one of {', '.join(IMPUTE)}; choose one")
-    table = open_table(tables, encoding=encoding, separator=separator, decimal=decimal)
-    roles = assign_roles(
-        table,
-        target=target,
-        drop=drop or (),
-        keep=keep or (),
-        groups=groups,
-        weights={_WEIGHTS, weight_column},
-    )
+    samples = read_samples(
+        tables, target, drop=drop, keep=keep, groups=groups, impute=impute, task=task,
+        weights={_WEIGHTS, weight_column}, encoding=encoding, separator=separator, decimal=decimal,
+    )  # fmt: skip
+    table = samples.table
     output = _destination(table, output, force=force)
     only = only or output.suffix.lower() in (".npy", ".txt")
     _check_weight_column(table, weight_column, target, force=force or only)
     check_page(report, force=force)
-    labels = read_target(table, target, task)
-    features = read_features(table, roles.features, keep=keep or (), impute=impute)
-    _say_what_was_found(roles, features, labels)
+    features, labels = samples.read()
     if weight_ratio is None:
-        together = None if groups is None else table.frame([groups])[groups].to_numpy()
         weighing = weigh_by_evidence(
-            table, features, labels, groups=together, scoring=scoring, n_neighbors=n_neighbors, measure=measure,
+            table, features, labels, groups=samples.groups(), scoring=scoring, n_neighbors=n_neighbors, measure=measure,
             impute=impute, most_rows=rows, jobs=jobs,
         )  # fmt: skip
     else:
@@ -136,9 +103,13 @@ def weigh_command(
         )  # fmt: skip
     _write(table, output, weight_column, weighing, only=only)
     if report is not None:
-        _write_page(report, table, features, labels, weighing)
-    figures = _figures(table, roles, features, labels, weighing) | {"output": output, "report": report}
-    finish(figures, _lines(table, features, labels, weighing, output, report), as_json=as_json)
+        writer_of("weighting_page")(
+            report, X=features.points, y=labels.values, weights=weighing.weights, variation=weighing.variation,
+            neighbors=weighing.neighbors, table=table.frame(features.names), target=target, verdict=weighing.verdict,
+            title=f"Weights of {table.title}",
+        )  # fmt: skip
+    figures = samples.figures(features, labels) | _figures(weighing) | {"output": output, "report": report}
+    finish(figures, [*samples.lines(features, labels), *_lines(weighing, output, report)], as_json=as_json)
 
 
 def _destination(table: Table, output: Path | None, *, force: bool) -> Path:
@@ -172,23 +143,6 @@ def _check_weight_column(table: Table, name: str, target: str, *, force: bool) -
         )
 
 
-def _say_what_was_found(roles: Roles, features: Features, labels: Target) -> None:
-    """Notes on what a user may want to decide otherwise."""
-    if roles.old_weights:
-        note(f"{listed(roles.old_weights)} holds weights and is not used as a feature; --keep NAME uses it")
-    if features.counters:
-        note(f"{listed(features.counters)} counts the rows and is not used as a feature; --keep NAME uses it")
-    if features.ids:
-        flags = " ".join(
-            f"--drop {name}" if name.isidentifier() else f"--drop {name!r}" for name in features.ids
-        )
-        note(
-            f"{listed(features.ids)} looks like an id, which says nothing about new samples; leave it out with {flags}"
-        )
-    if labels.hint is not None:
-        note(labels.hint)
-
-
 def _write(table: Table, output: Path, name: str, weighing: Weighing, *, only: bool) -> None:
     from steep.cli.tables.writing import write_column, write_with_column
 
@@ -198,46 +152,18 @@ def _write(table: Table, output: Path, name: str, weighing: Weighing, *, only: b
         write_with_column(output, table, name, weighing.weights)
 
 
-def _write_page(report: Path, table: Table, features: Features, labels: Target, weighing: Weighing) -> None:
-    writer_of("weighting_page")(
-        report, X=features.points, y=labels.values, weights=weighing.weights, variation=weighing.variation,
-        neighbors=weighing.neighbors, table=table.frame(features.names), target=labels.name, verdict=weighing.verdict,
-        title=f"Weights of {table.title}",
-    )  # fmt: skip
-
-
-def _figures(
-    table: Table, roles: Roles, features: Features, labels: Target, weighing: Weighing
-) -> dict[str, Any]:
+def _figures(weighing: Weighing) -> dict[str, Any]:
     weights = weighing.weights
     return {
-        "tables": table.paths, "format": table.about, "samples": table.n_rows, "target": labels.name,
-        "task": labels.task, "classes": labels.classes or None, "features": features.names,
-        "categories": features.of_kind("categories"), "dates": features.of_kind("dates"),
-        "missing": features.missing, "id_like": features.ids,
-        "left_out": [*roles.dropped, *roles.old_weights, *features.counters],
         "smallest_weight": float(weights.min()), "largest_weight": float(weights.max()),
         "effective_samples": weighing.effective, **weighing.figures,
     }  # fmt: skip
 
 
-def _lines(
-    table: Table, features: Features, labels: Target, weighing: Weighing, output: Path, report: Path | None
-) -> list[str]:
-    """What people read: what was read, what it means, where it is."""
-    kinds = {kind: features.of_kind(kind) for kind in ("numbers", "categories", "dates")}
-    told = [f"{len(kinds['numbers'])} of numbers"] if kinds["numbers"] else []
-    told += [
-        f"{len(names)} of {kind} ({listed(names)})"
-        for kind, names in kinds.items()
-        if names and kind != "numbers"
-    ]
-    filled = f"; {sum(features.missing.values()):,} missing values filled" if features.missing else ""
+def _lines(weighing: Weighing, output: Path, report: Path | None) -> list[str]:
+    """What people read: what it means, and where it is."""
     weights, verdict = weighing.weights, weighing.figures.get("verdict")
     return [
-        f"{table.title}: {table.n_rows:,} rows, {table.about}",
-        f"target {labels}",
-        f"features: {len(features.columns)} columns, {', '.join(told)}{filled}",
         *([verdict] if verdict else []),
         f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}, worth "
         f"{weighing.effective:,.0f} equal ones",

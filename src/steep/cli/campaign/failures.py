@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "steep campaign failures campaign.db"
 # Characters of a message that tell failures apart, and kinds of failure that are shown.
-_ALIKE, _SHOWN = 120, 20
+_ALIKE, _SHOWN = 200, 20
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def failures_command(
@@ -58,12 +60,13 @@ def _lines(
     kind, message, trace = (
         next(m for m in marks if m.startswith(word)) for word in ("kind", "message", "traceback")
     )
-    alike = frame[message].map(lambda text: one_line(text)[:_ALIKE])
+    # Messages that differ in their numbers alone are one kind of failure.
+    alike = frame[message].map(lambda text: _NUMBER.sub("#", one_line(text))[:_ALIKE])
     rows = []
-    for (name, reason), group in frame.groupby([frame[kind], alike], sort=False):
+    for (name, _), group in frame.groupby([frame[kind], alike], sort=False):
         last = group.iloc[-1]
         where = ", ".join(f"{name}={_short(last[name])}" for name in inputs)
-        rows.append((len(group), name, reason, where))
+        rows.append((len(group), name, one_line(last[message])[:_ALIKE], where))
     rows.sort(key=lambda row: -row[0])
     lines: list[Any] = [
         f"{len(frame):,} attempts failed, {given_up:,} runs were given up",

@@ -42,6 +42,8 @@ def plot_command(
     with open_campaign(store) as campaign:
         n_done = campaign.n_done
         drawn = campaign.plot()
-    figure = getattr(drawn, "figure", drawn)
+    import numpy as np
+
+    figure = np.ravel(drawn)[0].figure
     write_whole(output, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
     finish({"output": output, "runs": n_done}, [f"{output}: a picture of {n_done:,} runs"], as_json=as_json)

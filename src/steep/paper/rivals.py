@@ -18,8 +18,8 @@ one; ``songhwanjun/ActiveBias``), and so do the pacing of TCL (4 %, factor 1.9, 
 classes (``GuyHacohen/curriculum_learning``). Two things differ, on purpose or by little:
 
 - their score of a sample is the Platt probability of its own class, from an SVM on raw features of an Inception network
-  trained on ImageNet; ours is the margin of an SVM on standardised features of a network trained before on the same data
-  (their "self-taught" variant), which needs no other data set;
+  trained on ImageNet; ours is the margin of an SVM on standardised features of a network trained before on the same
+  data (their "self-taught" variant), which needs no other data set;
 - they round the size of the first part up, we round it to the nearest number.
 """
 

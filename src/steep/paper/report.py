@@ -7,6 +7,7 @@ from pathlib import Path
 
 from steep._files import write_whole
 from steep.exceptions import StorageError
+from steep.paper.findings import write_findings
 from steep.paper.jobs import SCALES, Scale
 from steep.paper.registry import EXPERIMENTS, module
 from steep.paper.runner import records_of
@@ -33,8 +34,9 @@ on the test set where the paper chose there. *Honest* is a paired comparison wit
 weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
 that larger is better.
 
-*Holds*: the honest interval lies above zero. *Holds under conditions*: it does not, but the gain is significant under
-the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
+*Holds*: the honest interval lies above zero. *Holds under conditions*: it includes zero, and the gain is significant
+under the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise; so too where the honest
+interval lies below zero. *Not run*: no lines yet. What it all amounts to: [findings.md](findings.md).
 """
 
 _TRIALS = """The full counts of the paper were not run. Each kind of job was started once with its real settings for
@@ -149,7 +151,7 @@ def _counts(sections: dict[str, Section]) -> str:
 def write_report(
     results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None
 ) -> Path:
-    """Write the page and its pictures.
+    """Write the page and its pictures, and the page of findings (:mod:`steep.paper.findings`).
 
     Parameters
     ----------
@@ -168,6 +170,7 @@ def write_report(
 
     chosen = scale or best_scale(results)
     text = page(results, chosen)
+    write_findings(collect(results, chosen), docs)
     images = Path(docs) / IMAGES
     images.mkdir(parents=True, exist_ok=True)
     for name, own in collect(results, chosen).items():

@@ -108,11 +108,10 @@ def read_arrays(path: Path) -> tuple[Any, Any]:
     from steep._validation import one_line
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise InputError(
-                    f"{path} holds one array; need an .npz with X and y; save both by numpy.savez"
-                )
+        archive = np.load(path, allow_pickle=False)
+        if not hasattr(archive, "files"):
+            raise InputError(f"{path} holds one array; need an .npz with X and y; save both by numpy.savez")
+        with archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, InputError):

@@ -16,6 +16,8 @@ from steep.cli.printing import finish, table_of, working
 if TYPE_CHECKING:
     import pandas as pd
 
+# Up to here starting processes takes longer than the fits.
+_FEW_ROWS = 5_000
 EXAMPLE = "steep suspects iris.csv --target kind -o suspects.csv"
 
 
@@ -68,7 +70,7 @@ def suspects_command(
     with working(f"asking the neighbours and a forest about {samples.table.n_rows:,} labels"):
         found = suspects(
             features.points, labels.values, n_neighbors=n_neighbors, groups=samples.groups(), embedding=None,
-            task=labels.task, random_state=seed, n_jobs=jobs,
+            task=labels.task, random_state=seed, n_jobs=jobs if samples.table.n_rows > _FEW_ROWS else 1,
         )  # fmt: skip
     if output is not None:
         write_frame(output, _ranked(found.table))

@@ -51,6 +51,10 @@ def weigh_command(
         str | None,
         typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error."),
     ] = None,
+    recall: Annotated[
+        float | None,
+        typer.Option("--recall", help="With -m, share of the true neighbours to find; default 0.95 above 200,000 rows."),
+    ] = None,
     rows: Annotated[
         int, typer.Option("--rows", min=100, help="Rows that decide: of a larger table, so many drawn at random.")
     ] = 20_000,
@@ -99,7 +103,7 @@ def weigh_command(
     else:
         weighing = weigh_by_ratio(
             features, labels, n_neighbors=20 if n_neighbors is None else n_neighbors, weight_ratio=weight_ratio,
-            measure=measure or "variance", jobs=jobs,
+            measure=measure or "variance", recall=recall, jobs=jobs,
         )  # fmt: skip
     _write(table, output, weight_column, weighing, only=only)
     if report is not None:

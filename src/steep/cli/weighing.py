@@ -65,13 +65,14 @@ def weigh_by_ratio(
     n_neighbors: int,
     weight_ratio: float,
     measure: str = "variance",
+    recall: float | None = None,
     jobs: int,
 ) -> Weighing:
     """Weights of Algorithm 2 for one k and one m, by any measure that compares labels."""
     found = resolve(measure, use="steep weigh", feeds=("labels",))
     size = check_size(n_neighbors, measure, found)
     with working(f"finding {size} neighbours of {len(features.points):,} rows"):
-        neighbors, recall = _neighbors(features.points, target, size, jobs)
+        neighbors, found_share = _neighbors(features.points, target, size, recall, jobs)
         samples = Samples.check(features.points, target.labels.array, embedding=None, task=target.task)
         measured = measure_samples(samples, {found: [size]}, neighbors=lambda points: neighbors)
     (variation,) = measured.variation.values()
@@ -79,18 +80,20 @@ def weigh_by_ratio(
         "measure": measure,
         "n_neighbors": size,
         "weight_ratio": weight_ratio,
-        "recall": recall,
+        "recall": found_share,
     }
     return Weighing(rescale(variation, weight_ratio=weight_ratio), figures, variation, neighbors)
 
 
-def _neighbors(points: FloatArray, target: Target, size: int, jobs: int) -> tuple[IntArray, float]:
+def _neighbors(
+    points: FloatArray, target: Target, size: int, recall: float | None, jobs: int
+) -> tuple[IntArray, float]:
     """The neighbours of every row, and the share of the true ones that was found."""
     how: dict[str, Any] = {"n_neighbors": size, "n_jobs": jobs, "random_state": 0, "return_info": True}
     if len(points) > _MANY_ROWS:
-        _, neighbors, info = neighbor_graph(points, recall=_RECALL_OF_MANY, **how)
+        _, neighbors, info = neighbor_graph(points, recall=recall or _RECALL_OF_MANY, **how)
     else:
-        _, neighbors, info = refined_graph(points, target.labels, recall=_RECALL, **how)
+        _, neighbors, info = refined_graph(points, target.labels, recall=recall or _RECALL, **how)
     return neighbors, info.estimated_recall
 
 

@@ -74,9 +74,11 @@ def run_command(
         n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries,
         stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
     )  # fmt: skip
+    with aside():  # what the simulator prints is no part of the result
+        start, simulator, options = _checked(settings)
     with _campaign(settings) as campaign:
-        with aside():  # what the simulator prints is no part of the result
-            _run(campaign, settings)
+        with aside():
+            _run(campaign, settings, start, simulator, options)
         if report is not None:
             writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
     from steep.campaign.status import StatusReader
@@ -93,37 +95,48 @@ def _settings(store: Path) -> Settings:
     return read_settings(store) if store.suffix.lower() == ".toml" else Settings(store=store)
 
 
-def _campaign(settings: Settings) -> Campaign:
-    from steep.campaign import Campaign
+def _checked(settings: Settings) -> tuple[int, Any, dict[str, Any]]:
+    """The start, the simulator and where it runs: all checked before a store is made."""
+    names = _names(settings)
+    if settings.runs is None:
+        raise InputError("the number of runs is missing; need it; pass -n 200")
+    start = settings.n_initial
+    if start is None:
+        start = min(settings.runs, max(settings.runs // 4, 2 * (len(names) + 1)))
+    if not 1 <= start <= settings.runs:
+        raise InputError(
+            f"--n-initial {start} and {settings.runs} runs do not fit; need a start within the runs; lower it"
+        )
+    return start, *simulator_of(settings, names)
 
-    if settings.bounds is None and not settings.store.exists():
+
+def _names(settings: Settings) -> tuple[str, ...]:
+    """The inputs, from the bounds or from the store."""
+    if settings.bounds is not None:
+        return tuple(settings.bounds)
+    if not settings.store.exists():
         raise InputError(
             f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
         )
+    from steep.campaign.status import StatusReader
+
+    with StatusReader(settings.store) as reader:
+        return reader.box.names
+
+
+def _campaign(settings: Settings) -> Campaign:
+    from steep.campaign import Campaign
+
     return Campaign(
         settings.bounds, storage=settings.store, measure=settings.measure, random_state=settings.seed
     )
 
 
-def _run(campaign: Campaign, settings: Settings) -> None:
-    if settings.runs is None:
-        raise InputError("the number of runs is missing; need it; pass -n 200")
-    simulator, options = simulator_of(settings, campaign.box.names)
-    start = settings.n_initial
-    if start is None:
-        start = min(settings.runs, max(settings.runs // 4, 2 * (campaign.box.n_features + 1)))
-    if not 1 <= start <= settings.runs:
-        raise InputError(
-            f"--n-initial {start} and {settings.runs} runs do not fit; need a start within the runs; lower it"
-        )
+def _run(campaign: Campaign, settings: Settings, start: int, simulator: Any, options: dict[str, Any]) -> None:
     stop, hopeless = _stop(campaign, settings)
+    n_samples = (settings.runs or start) - start
     campaign.run(
-        simulator,
-        n_initial=start,
-        n_samples=settings.runs - start,
-        retries=settings.retries,
-        stop_when=stop,
-        **options,
+        simulator, n_initial=start, n_samples=n_samples, retries=settings.retries, stop_when=stop, **options
     )
     if hopeless():
         raise CampaignError(_why(campaign))

@@ -71,6 +71,12 @@ def spoils(x):
     return value
 
 
+def dies_noted(u0, t):
+    """Note every start; die where t is large."""
+    _note(os.path.join(os.environ["STEEP_TEST_FLAGS"], "starts.txt"), f"{u0!r} {t!r}")
+    return dies(u0, t)
+
+
 class Unloadable:
     """Can be sent, cannot be loaded."""
 

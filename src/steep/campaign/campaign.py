@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from scipy.interpolate import RBFInterpolator
 
 from steep._validation import FloatArray, check_count, check_points
-from steep.campaign.journal import Journal, Results, encode, forget_owner, new_owner
+from steep.campaign.arguments import check_runs, label_rows, numbers_of
+from steep.campaign.journal import Journal, Results, encode
+from steep.campaign.liveness import forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
+from steep.campaign.settings import Names, checked_outputs, is_named, reconcile, stored_box, stored_measure
 from steep.campaign.simulate import Failure
+from steep.campaign.surrogate_error import error_on_last
 from steep.domain import Bounds, Box, Constraint
-from steep.domain.axes import axis_from_key
-from steep.exceptions import CampaignError, InputError, InputTypeError, SteepError, StorageError
+from steep.exceptions import CampaignError, InputError, StorageError
 from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# More runs than this are a slip of the pen.
-_MOST_RUNS = 10**9
-# Points an interpolant is built from around each point it is judged at.
-_NEIGHBORS = 50
-
-# The measure a campaign follows unless told otherwise.
-_DEFAULT = "surprise"
-
-Names = tuple[str, ...]
 
 
 class Campaign:
@@ -88,17 +79,17 @@ class Campaign:
         random_state: int | None = None,
     ) -> None:
         box = None if bounds is None else Box(bounds, constraint=constraint)
-        names = None if outputs is None else _checked_outputs(outputs)
+        names = None if outputs is None else checked_outputs(outputs)
         self.n_initial = None if n_initial is None else check_runs(n_initial, name="n_initial")
         seed = None if random_state is None else check_count(random_state, name="random_state", minimum=0)
         chosen = None if measure is None else resolve(measure, use="Campaign", feeds=("labels",))
         self.journal = Journal(storage, create=box is not None)
         try:
-            named = None if bounds is None else _is_named(bounds)
-            meta = _reconcile(self.journal, box, names, seed, named, chosen)
-            self.box = box or _stored_box(self.journal, meta, constraint)
+            named = None if bounds is None else is_named(bounds)
+            meta = reconcile(self.journal, box, names, seed, named, chosen)
+            self.box = box or stored_box(self.journal, meta, constraint)
             self.named = bool(meta["named"] if named is None else named)
-            self.measure = chosen or _stored_measure(self.journal, meta)
+            self.measure = chosen or stored_measure(self.journal, meta)
             self._owner = new_owner()
             self.journal.register(self._owner)
         except BaseException:
@@ -146,8 +137,8 @@ class Campaign:
         y : array-like of shape (n,) or (n, n_outputs)
             Their results. For one point a vector is its outputs.
         """
-        points = _numbers("X", lambda: check_points(X, n_features=self.box.n_features))
-        self.tell_named(points, _label_rows(y, len(points)), None)
+        points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+        self.tell_named(points, label_rows(y, len(points)), None)
 
     def tell_named(self, points: FloatArray, values: FloatArray, names: Names | None) -> None:
         """Record results whose columns have names, in any order."""
@@ -177,7 +168,7 @@ class Campaign:
         outputs = self.journal.outputs()
         if outputs is None:
             first = names or tuple(f"y{i}" for i in range(values.shape[1]))
-            outputs = _checked_outputs(first)
+            outputs = checked_outputs(first)
             self.journal.set_meta("outputs", list(outputs))
         if names is not None and set(names) != set(outputs):
             raise InputError(
@@ -194,7 +185,7 @@ class Campaign:
     def tell_failure(self, X: Any, message: str = "told as failed", *, retries: int = 0) -> None:
         """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times."""
         retries = check_count(retries, name="retries", minimum=0)
-        points = _numbers("X", lambda: check_points(X, n_features=self.box.n_features))
+        points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
         self._flush()
         with self.journal.transaction():
             for x in points:
@@ -421,189 +412,3 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"
-
-
-# ---------------------------------------------------------------- what a campaign is about
-
-
-def _reconcile(
-    journal: Journal,
-    box: Box | None,
-    outputs: Names | None,
-    seed: int | None,
-    named: bool | None,
-    measure: Measure | None,
-) -> dict[str, Any]:
-    """Write what a new campaign is about, or check that an old one is about the same."""
-    with journal.transaction():
-        meta = journal.meta()
-        fresh: dict[str, Any] = {}
-        if meta:
-            _check_same(journal, meta, box, outputs, seed)
-            _check_measure(journal, meta, measure)
-            if outputs is not None and meta["outputs"] is None:
-                fresh = {"outputs": list(outputs)}
-        elif box is None:
-            raise InputError(f"storage {journal.path!r} holds no campaign yet; pass bounds")
-        else:
-            fresh = {
-                "names": list(box.names),
-                "axes": [_axis_key(name, axis) for name, axis in zip(box.names, box.axes, strict=True)],
-                "named": named,
-                "outputs": None if outputs is None else list(outputs),
-                "seed": seed or 0,
-                "plans": 0,
-                "measure": _DEFAULT if measure is None else measure.name,
-            }
-        for key, value in fresh.items():
-            journal.set_meta(key, value)
-        return meta | fresh
-
-
-def _check_same(
-    journal: Journal, meta: dict[str, Any], box: Box | None, outputs: Names | None, seed: int | None
-) -> None:
-    stored, path = _stored_box(journal, meta), journal.path
-    if box is not None and (box.names, box.axes) != (stored.names, stored.axes):
-        raise InputError(f"bounds are {box!r} but storage {path!r} has {stored!r}; use those or another file")
-    if outputs is not None and meta["outputs"] not in (None, list(outputs)):
-        raise InputError(
-            f"outputs are {list(outputs)} but storage {path!r} has {meta['outputs']}; use those or another file"
-        )
-    if seed is not None and seed != meta["seed"]:
-        raise InputError(
-            f"random_state={seed} but storage {path!r} was started with {meta['seed']}; leave it out"
-        )
-
-
-def _stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | None = None) -> Box:
-    """The domain of a stored campaign."""
-    try:
-        seed = meta["seed"]
-        if {"named", "outputs", "plans"} - set(meta) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"its meta table has {sorted(meta)} and the seed {seed!r}")
-        axes = map(axis_from_key, meta["axes"])
-        return Box(dict(zip(meta["names"], axes, strict=True)), constraint=constraint)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, SteepError) as error:
-        raise journal.damaged(f"what it is about cannot be read ({error!r})") from error
-
-
-def _check_measure(journal: Journal, meta: dict[str, Any], measure: Measure | None) -> None:
-    # Files that were made before there was a choice have no such entry.
-    stored = meta.get("measure", _DEFAULT)
-    if measure is not None and measure.name != stored:
-        raise InputError(
-            f"measure={measure.name!r} but storage {journal.path!r} was started with {stored!r}; use that or another "
-            "file"
-        )
-
-
-def _stored_measure(journal: Journal, meta: dict[str, Any]) -> Measure:
-    """The measure a stored campaign follows."""
-    stored = meta.get("measure", _DEFAULT)
-    if not isinstance(stored, str):
-        raise journal.damaged(f"its measure is {stored!r}")
-    try:
-        return resolve(stored, use="Campaign", feeds=("labels",))
-    except InputError as error:
-        raise InputError(
-            f"storage {journal.path!r} was started with the measure {stored!r}, which is none of steep's; pass "
-            "measure= again"
-        ) from error
-
-
-def _axis_key(name: str, axis: Any) -> list[Any]:
-    """An axis as the file keeps it; one that would not come back the same is refused."""
-    key = list(axis.key())
-    try:
-        again = axis_from_key(json.loads(json.dumps(key, allow_nan=False)))
-        same = again == axis
-    except (TypeError, ValueError, RecursionError, SteepError):
-        same = False
-    if not same:
-        raise InputError(
-            f"axis {name!r} is {axis!r}, whose values a file cannot keep; use strings, whole numbers or other "
-            "plain numbers for them"
-        )
-    return key
-
-
-def _is_named(bounds: Any) -> bool:
-    """Whether the inputs have names of their own."""
-    if isinstance(bounds, Box):
-        return bounds.names != tuple(f"x{i}" for i in range(bounds.n_features))
-    return isinstance(bounds, Mapping)
-
-
-def _checked_outputs(outputs: Any) -> Names:
-    if isinstance(outputs, str) or not isinstance(outputs, Sequence):
-        raise InputTypeError(f"outputs is {outputs!r}; need a list of names")
-    names = tuple(outputs)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise InputError(f"outputs are {list(names)}; need one or more different names")
-    return tuple(str(name) for name in names)
-
-
-# ---------------------------------------------------------------- numbers
-
-
-def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
-    """Return a number of runs, within what a campaign can be."""
-    count = check_count(value, name=name, minimum=minimum)
-    if count > _MOST_RUNS:
-        raise InputError(f"{name} is above {_MOST_RUNS}; need fewer runs")
-    return count
-
-
-def _numbers(name: str, read: Callable[[], FloatArray]) -> FloatArray:
-    """What ``read`` returns, as float64 of our own."""
-    try:
-        return np.array(read(), dtype=np.float64)
-    except SteepError:
-        raise
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is no array of numbers ({error}); need finite numbers in rows") from error
-
-
-def _label_rows(y: Any, n: int) -> FloatArray:
-    """Results as ``(n, n_outputs)``; never transposed by guessing."""
-    values = _numbers("y", lambda: check_points(_as_rows(y, n), name="y"))
-    if len(values) != n:
-        raise InputError(f"y has {len(values)} rows for {n} points; need one row, or one number, for each")
-    return values
-
-
-def _as_rows(y: Any, n: int) -> Any:
-    shape = np.shape(y) if not hasattr(y, "shape") else y.shape
-    if len(shape) > 1:
-        return y
-    # One point: a vector is its outputs.
-    return np.reshape(np.asarray(y), (1, -1) if n == 1 else (-1, 1))
-
-
-def error_on_last(points: FloatArray, labels: FloatArray, n_last: int) -> float:
-    """Root mean square error on the last results, predicted from those before, in deviations of y.
-
-    Every result is new to the interpolant that predicts it. A design runs where the function is hard,
-    so the error over S is usually smaller.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((60, 1))
-    >>> error_on_last(x, np.sin(3 * x), 10) < 0.01
-    True
-    """
-    n_before = len(points) - n_last
-    if n_last < 1 or n_before < 2 * (points.shape[1] + 1):
-        return float("nan")
-    unique = np.unique(points[:n_before], axis=0, return_index=True)[1]
-    known, values, k = points[unique], labels[unique], min(_NEIGHBORS, len(unique))
-    try:
-        cubic = RBFInterpolator(known, values, neighbors=k, kernel="cubic", degree=1, smoothing=1e-10)
-        predicted = cubic(points[n_before:])
-    except np.linalg.LinAlgError:  # neighbours all in one plane, as within one category
-        predicted = RBFInterpolator(known, values, neighbors=k, kernel="linear", degree=0)(points[n_before:])
-    deviation = labels.std(axis=0)
-    scale = np.where(deviation > 0, deviation, 1.0)
-    errors = (predicted - labels[n_before:]) / scale
-    return float(np.max(np.sqrt(np.mean(errors**2, axis=0))))

@@ -16,9 +16,10 @@ import numpy as np
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
 from steep._warnings import warn_user
-from steep.campaign.campaign import check_runs
+from steep.campaign.arguments import check_runs
+from steep.campaign.crew import Crew, Task
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Task, make_crew
+from steep.campaign.workers import make_crew
 from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -130,18 +131,22 @@ class _Loop:
     def _launch(self) -> bool:
         """Fill the free workers; False when nothing is in flight and nothing is left to do."""
         self.stopped = self.stop()
-        while len(self.flying) < self.crew.n and not self.stopped:
-            if not self.waiting:
-                self.waiting.extend(self.plan())
-            if not self.waiting:
-                break
+        while not self.stopped and len(self.flying) < self.crew.n and self._is_more():
             # In flight before it is started: whatever happens then, it is not forgotten.
             number, x = job = self.waiting.popleft()
             self.flying[number] = job
             self.crew.start(number, self._inputs(x))
             if self.crew.inline:
                 break
-        return bool(self.flying)
+        # Where every place is taken by a run that hangs, the crew waits for one of them, for a while.
+        blocked = not self.flying and self.crew.n == 0
+        return bool(self.flying) or (blocked and not self.stopped and self._is_more())
+
+    def _is_more(self) -> bool:
+        """Whether a run is waiting, or can be planned."""
+        if not self.waiting:
+            self.waiting.extend(self.plan())
+        return bool(self.waiting)
 
     def _inputs(self, x: Any) -> Any:
         """Inputs for one attempt, made anew: what the function does to them stays there."""

@@ -250,7 +250,7 @@ def run_noted(storage, log, n_runs=60):
         finish = campaign.finish_job
 
         def noted(number, values, names):
-            x = next(row[0] for row in campaign.journal.all_runs() if row[-1] == number)
+            x = next(row[0] for row in campaign.journal.all_runs() if row[6] == number)
             finish(number, values, names)
             _note(log, f"told {x.hex()}")
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from steep._validation import FloatArray, check_count, check_points
+from steep._validation import FloatArray, check_count, check_points, check_real, shown
 from steep.exceptions import InputError, SteepError
 
 # More runs than this are a slip of the pen.
 _MOST_RUNS = 10**9
+# A hundred years.
+_LONGEST = 3.2e9
 
 
 def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
@@ -20,6 +24,24 @@ def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
     if count > _MOST_RUNS:
         raise InputError(f"{name} is above {_MOST_RUNS}; need fewer runs")
     return count
+
+
+def check_seconds(value: Any, *, name: str) -> float:
+    """Return a length of time in seconds; a text needs its unit.
+
+    Examples
+    --------
+    >>> check_seconds("12 h", name="lease"), check_seconds(90, name="lease")
+    (43200.0, 90.0)
+    """
+    if isinstance(value, str | timedelta) and not str(value).strip().replace(".", "").isdigit():
+        try:
+            value = pd.Timedelta(value).total_seconds()
+        except (ValueError, OverflowError) as error:
+            raise InputError(
+                f"{name}={shown(value)} is no length of time ({error}); need seconds or a text such as '12 h'"
+            ) from error
+    return check_real(value, name=name, above=0.0, maximum=_LONGEST)
 
 
 def numbers_of(name: str, read: Callable[[], FloatArray]) -> FloatArray:

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_points
-from steep.campaign.arguments import check_runs, label_rows, numbers_of
-from steep.campaign.journal import Journal, Results, encode
+from steep._validation import FloatArray, check_count, check_points, check_real
+from steep.campaign.arguments import check_runs, check_seconds, numbers_of
+from steep.campaign.journal import Journal, Results
 from steep.campaign.liveness import forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
-from steep.campaign.settings import Names, checked_outputs, is_named, reconcile, stored_box, stored_measure
+from steep.campaign.settings import (
+    Names,
+    checked_outputs,
+    is_named,
+    reconcile,
+    stored_box,
+    stored_measure,
+    stored_start,
+)
 from steep.campaign.simulate import Failure
 from steep.campaign.surrogate_error import error_on_last
+from steep.campaign.telling import (
+    TOLERANCE,
+    aligned,
+    known_run,
+    labels_of,
+    pending_numbers,
+    run_numbers,
+    tell_points,
+    tell_run,
+)
 from steep.domain import Bounds, Box, Constraint
-from steep.exceptions import CampaignError, InputError, StorageError
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from steep.campaign.changes import Where
 
 
 class Campaign:
@@ -86,46 +108,93 @@ class Campaign:
         self.journal = Journal(storage, create=box is not None)
         try:
             named = None if bounds is None else is_named(bounds)
-            meta = reconcile(self.journal, box, names, seed, named, chosen)
+            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial)
             self.box = box or stored_box(self.journal, meta, constraint)
             self.named = bool(meta["named"] if named is None else named)
             self.measure = chosen or stored_measure(self.journal, meta)
-            self._owner = new_owner()
+            self.n_initial = self.n_initial or stored_start(self.journal, meta)
+            self._owner, self._seed = new_owner(), meta["seed"]
+            self._lacks_constraint = bool(meta.get("constrained")) and self.box.constraint is None
+            self._revision = self.journal.revision()
             self.journal.register(self._owner)
         except BaseException:
             self.journal.close()
             raise
-        self._results = Results(self.journal, self.box)
-        self._planner = Planner(
-            self.journal, self.box, self._results, owner=self._owner, seed=meta["seed"], measure=self.measure
-        )
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self._unreleased: list[int] = []
+        self._read_anew()
+
+    def _read_anew(self) -> None:
+        self.results = Results(self.journal, self.box)
+        self._planner = Planner(
+            self.journal, self.box, self.results, owner=self._owner, seed=self._seed, measure=self.measure
+        )
+
+    def _catch_up(self) -> None:
+        """Write what a full disk kept back; notice what this or another process changed afterwards."""
+        self._flush()
+        revision = self.journal.revision()
+        if revision != self._revision:
+            self.box = stored_box(self.journal, self.journal.meta(), self.box.constraint)
+            self._read_anew()
+            self._revision = revision
 
     # ---------------------------------------------------------------- ask and tell
 
-    def ask(self, n: int = 1) -> FloatArray:
+    @overload
+    def ask(self, n: int = 1, *, lease: None = None) -> FloatArray: ...
+
+    @overload
+    def ask(self, n: int = 1, *, lease: str | float | timedelta) -> pd.DataFrame: ...
+
+    def ask(self, n: int = 1, *, lease: str | float | timedelta | None = None) -> FloatArray | pd.DataFrame:
         """Points to run next, in the user's units; committed as pending before they are returned.
 
-        Runs that were in flight in a process that died come first, again. Fewer than ``n`` when S has
-        no more points, as a domain of whole numbers may.
+        Runs that were in flight in a process that died, or whose lease is over, come first, again. Fewer than
+        ``n`` when S has no more points, as a domain of whole numbers may.
+
+        Parameters
+        ----------
+        n : int, default 1
+            How many.
+        lease : str, number of seconds or timedelta, optional
+            For runs made without a living process, as by a batch system: "12 h", "30 min". Until then nobody else is
+            given these points, even when this process ends; afterwards they are asked again.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features) or DataFrame
+            With a lease a frame: ``run``, the number to :meth:`tell` the result by; the inputs, by name; ``expires``.
         """
-        jobs = self.ask_jobs(check_runs(n, name="n"))
+        count = check_runs(n, name="n")
+        until = None if lease is None else time.time() + check_seconds(lease, name="lease")
+        jobs = self.ask_jobs(count, lease=until)
         if not jobs:
             raise CampaignError(
                 f"no new point was found in {self.box!r}: {self.n_done} runs are done, {len(self.pending)} pending "
                 f"and {self.n_failed} failed; widen the bounds"
             )
-        return np.array([x for _, x in jobs])
+        if until is None:
+            return np.array([x for _, x in jobs])
+        from steep.campaign import tables
 
-    def ask_jobs(self, n: int, *, limit: int | None = None, n_initial: int | None = None) -> list[Job]:
+        return tables.asked(self, jobs, until)
+
+    def ask_jobs(
+        self, n: int, *, limit: int | None = None, n_initial: int | None = None, lease: float | None = None
+    ) -> list[Job]:
         """Runs to make next with their numbers, at most until the campaign has ``limit`` runs in all."""
-        self._flush()
+        self._catch_up()
+        if self._lacks_constraint:
+            raise InputError(
+                f"storage {self.journal.path!r} was started with a constraint, which a file cannot keep; pass "
+                "constraint= again to ask for points"
+            )
         start = n_initial or self.n_initial or max(8, 4 * (self.box.n_features + 1))
-        return self._planner.ask(n, n_initial=start, limit=limit)
+        return self._planner.ask(n, n_initial=start, limit=limit, lease=lease)
 
-    def tell(self, X: Any, y: Any) -> None:
-        """Record results, one transaction for all rows.
+    def tell(self, X: Any = None, y: Any = None, *, run: Any = None, tolerance: float = TOLERANCE) -> None:
+        """Record results by their points or by the numbers of their runs, one transaction for all rows.
 
         Points that were never asked, or lie outside S, are kept as foreign data and marked so; those
         inside S help to choose the next points. A result told twice is kept once.
@@ -133,69 +202,134 @@ class Campaign:
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Points.
-        y : array-like of shape (n,) or (n, n_outputs)
+            Points; or pass ``run``.
+        y : array-like of shape (n,) or (n, n_outputs), or mapping of name to n numbers
             Their results. For one point a vector is its outputs.
+        run : int or sequence of int
+            Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
+        tolerance : float, default 1e-5
+            Share of each axis by which a point may be off the pending one it means, as programs round what they
+            print; 0 is exact. Whole numbers and categories must agree.
         """
-        points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
-        self.tell_named(points, label_rows(y, len(points)), None)
+        if (X is None) == (run is None):
+            raise InputTypeError("tell needs points X or the numbers run=, one of them")
+        if run is None:
+            points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+            values, names = labels_of(y, len(points))
+            return self.tell_named(points, values, names, tolerance=tolerance)
+        numbers = run_numbers(run)
+        values, names = labels_of(y, len(numbers))
+        self._catch_up()
+        with self.journal.transaction():
+            for number, label in zip(numbers, aligned(self.journal, values, names), strict=True):
+                tell_run(self.journal, number, label)
+        return None
 
-    def tell_named(self, points: FloatArray, values: FloatArray, names: Names | None) -> None:
+    def tell_named(
+        self, points: FloatArray, values: FloatArray, names: Names | None, *, tolerance: float = TOLERANCE
+    ) -> None:
         """Record results whose columns have names, in any order."""
-        self._flush()
+        tolerance = check_real(tolerance, name="tolerance", minimum=0.0, maximum=0.1)
+        self._catch_up()
         with self.journal.transaction():
-            for x, label in zip(points, self._aligned(values, names), strict=True):
-                self._tell_one(x, label)
+            tell_points(self, points, values, names, tolerance)
 
-    def _tell_one(self, x: FloatArray, label: FloatArray) -> None:
-        known = self.journal.at(x)
-        if known is not None and known[1] is not None:
-            if known[1] != encode(label):
-                raise InputError(
-                    f"run {known[0]} at {x.tolist()} has another result already; nothing was recorded; leave it out"
-                )
-            return
-        number = (
-            self.journal.add(x[None], origin="foreign", owner=self._owner)[0] if known is None else known[0]
-        )
-        self.journal.finish(number, label)
+    def tell_failure(
+        self, X: Any = None, message: str = "told as failed", *, run: Any = None, retries: int = 0
+    ) -> None:
+        """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times.
 
-    def _aligned(self, values: FloatArray, names: Names | None) -> FloatArray:
-        """Rows of results in the order of the outputs, which the first one decides, inside a transaction.
-
-        Another process may have been first: what the file says counts.
+        Which runs is told by their points, up to the rounding :meth:`tell` allows, or by their numbers ``run``.
         """
-        outputs = self.journal.outputs()
-        if outputs is None:
-            first = names or tuple(f"y{i}" for i in range(values.shape[1]))
-            outputs = checked_outputs(first)
-            self.journal.set_meta("outputs", list(outputs))
-        if names is not None and set(names) != set(outputs):
-            raise InputError(
-                f"outputs are {sorted(names)}, need {sorted(outputs)} as in every run of {self.journal.path!r}; "
-                "nothing was recorded; return every one by its name"
-            )
-        if values.shape[1] != len(outputs):
-            raise InputError(
-                f"y has {values.shape[1]} outputs, need {len(outputs)} ({', '.join(outputs)}) as in every run of "
-                f"{self.journal.path!r}; nothing was recorded"
-            )
-        return values if names is None else values[:, [names.index(name) for name in outputs]]
-
-    def tell_failure(self, X: Any, message: str = "told as failed", *, retries: int = 0) -> None:
-        """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times."""
+        if (X is None) == (run is None):
+            raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
         retries = check_count(retries, name="retries", minimum=0)
-        points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
-        self._flush()
+        chosen = None if run is None else run_numbers(run)
+        points = None if chosen else numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+        self._catch_up()
         with self.journal.transaction():
-            for x in points:
-                number = self.journal.pending_at(x)
-                if number is None:
-                    raise InputError(
-                        f"{x.tolist()} is not pending; nothing was recorded; tell failures of points that were asked"
-                    )
+            numbers = pending_numbers(self, points, TOLERANCE) if points is not None else chosen or []
+            for number in numbers:
+                state = known_run(self.journal, number)[2]
+                if state != "pending":
+                    raise InputError(f"run {number} is {state}, not pending; nothing was recorded")
                 if self.journal.fail(number, Failure("told", str(message)), retries=retries):
                     self.journal.release([number])
+
+    # ---------------------------------------------------------------- what is changed afterwards
+
+    def correct(self, run: Any, y: Any, *, reason: str = "") -> None:
+        """Replace the results of runs, by their numbers; what they were stays in :meth:`events`."""
+        from steep.campaign import changes
+
+        self._catch_up()
+        changes.correct(self, run, y, reason)
+
+    def retry_failures(self, where: Where | None = None) -> int:
+        """Have runs that were given up asked again, as after a mistake in the function was fixed.
+
+        Parameters
+        ----------
+        where : mapping or callable, optional
+            Which of them, by the columns of :meth:`failures`: ``{"kind": "timeout"}``, or a function of the frame
+            of each run's last failure that returns booleans. Default all.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        from steep.campaign import changes
+
+        self._catch_up()
+        return changes.retry_failures(self, where)
+
+    def forget(self, run: Any = None, *, where: Where | None = None, reason: str = "") -> int:
+        """Leave runs out of everything: results, failures, budget; their rows stay in the file as "forgotten".
+
+        Parameters
+        ----------
+        run : int or sequence of int
+            Their numbers; or pass ``where``.
+        where : mapping or callable
+            Which, by the columns of :meth:`to_dataframe`: ``{"state": "failed"}``, or a function of the frame that
+            returns booleans.
+        reason : str, optional
+            Kept in :meth:`events`.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        from steep.campaign import changes
+
+        self._catch_up()
+        return changes.forget(self, run, where, reason)
+
+    def widen(self, bounds: Bounds | Box) -> None:
+        """Make S larger: wider axes of the same kind, or more values of a category after those there were.
+
+        A mapping may name only the axes that change. Every process that has the campaign open follows.
+        """
+        from steep.campaign import changes
+
+        self._catch_up()
+        changes.widen(self, bounds)
+        self._catch_up()
+
+    def add_outputs(self, names: str | Sequence[str]) -> None:
+        """Have more outputs from now on; results so far have NaN for them until they are told again in full."""
+        from steep.campaign import changes
+
+        self._catch_up()
+        changes.add_outputs(self, names)
+
+    def events(self) -> pd.DataFrame:
+        """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""
+        from steep.campaign import tables
+
+        return tables.events(self)
 
     # ---------------------------------------------------------------- what a runner says
 
@@ -207,7 +341,7 @@ class Campaign:
         try:
             self._flush()
             with self.journal.transaction():
-                self.journal.finish(number, self._aligned(label[None], names)[0])
+                self.journal.finish(number, aligned(self.journal, label[None], names)[0])
         except StorageError:
             self.unsaved.append((number, label, names))
             raise
@@ -216,6 +350,11 @@ class Campaign:
         """Record a failed attempt of one run; True when it may be tried again."""
         with self.journal.transaction():
             return self.journal.fail(number, failure, retries=retries)
+
+    def reopen(self, numbers: Iterable[int]) -> None:
+        """Have runs that failed asked again, with all their retries."""
+        with self.journal.transaction():
+            self.journal.reopen(numbers)
 
     def release(self, numbers: Iterable[int]) -> None:
         """Let go of runs in flight: they are asked again by whoever asks next."""
@@ -230,7 +369,7 @@ class Campaign:
         with self.journal.transaction():
             for number, label, names in self.unsaved:
                 try:
-                    self.journal.finish(number, self._aligned(label[None], names)[0])
+                    self.journal.finish(number, aligned(self.journal, label[None], names)[0])
                 except InputError as wrong:  # another process named the outputs otherwise in the meantime
                     self.journal.fail(number, Failure("shape", str(wrong)), retries=0)
             self.journal.release(self._unreleased)
@@ -246,12 +385,14 @@ class Campaign:
     @property
     def X(self) -> FloatArray:  # noqa: N802 - the ecosystem's name
         """Points with a result, in the order they were told; foreign points outside S left out."""
-        return self._results.told()[0]
+        self._catch_up()
+        return self.results.told()[0].copy()
 
     @property
     def y(self) -> FloatArray:
-        """Their results, ``(n, n_outputs)``, or ``(n,)`` for one output."""
-        labels = self._results.told()[1]
+        """Their results, ``(n, n_outputs)``, or ``(n,)`` for one output; NaN where an output was added later."""
+        self._catch_up()
+        labels = self.results.told()[1].copy()
         return labels[:, 0] if labels.shape[1] == 1 else labels
 
     @property
@@ -280,7 +421,8 @@ class Campaign:
         Root mean square over the last ``n_last`` results (default a tenth, at least 10), in standard
         deviations of the output; the worst output counts. NaN as long as there are too few results.
         """
-        X, labels = self._results.told()
+        self._catch_up()
+        X, labels, _ = self.results.without_gaps()
         n_last = max(10, len(X) // 10) if n_last is None else check_runs(n_last, name="n_last")
         if len(X) <= n_last:
             return float("nan")
@@ -301,6 +443,17 @@ class Campaign:
 
         return tables.to_dataframe(self)
 
+    def tell_dataframe(self, frame: pd.DataFrame) -> None:
+        """Tell results by the numbers of their runs, from any process: ``run`` and a column for each output.
+
+        Rows without any output are left out; a text in the column ``error``, if there is one, tells that the run
+        failed. Inputs, where they are there too, must be those of the run.
+        """
+        from steep.campaign import tables
+
+        self._catch_up()
+        tables.tell_dataframe(self, frame)
+
     def load_dataframe(self, frame: pd.DataFrame) -> None:
         """Tell results kept elsewhere: a column for each input and each output, by name."""
         from steep.campaign import tables
@@ -320,6 +473,7 @@ class Campaign:
         n_workers: int | None = None,
         retries: int = 1,
         timeout: float | None = None,
+        max_failures: int | None = 20,
         stop_when: Mapping[str, float] | Callable[[Campaign], bool] | None = None,
         pass_as: Literal["auto", "keywords", "array", "mapping"] = "auto",
         progress: bool | None = None,
@@ -341,17 +495,20 @@ class Campaign:
             Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
             at least one for each worker.
         executor : None, "threads", "processes" or an executor, optional
-            Where runs happen: here, in threads, in processes that are replaced when they die, or in
-            anything with ``submit``: ``client.get_executor()`` of Dask, ``mpi4py.futures``.
+            Where runs happen: here, in threads, in processes that are replaced when they die, on a Dask
+            cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
         retries : int, default 1
             Attempts after the first before a run is given up and its surroundings avoided.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
-            all it started and replaced; a thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. An executor of the caller's
-            does not say when a run begins, so its time counts from ``submit``.
+            all it started and replaced. A thread cannot be stopped: it runs until it ends by
+            itself, another takes its place, and its result is dropped. A run in an executor of the
+            caller's cannot be stopped either, and its place stays taken until it ends.
+        max_failures : int or None, default 20
+            Stop with an error when so many runs in a row fail alike, or the first 5 of the call: most
+            likely by a mistake. Those runs are not given up. None goes on whatever fails.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
             ``stop_when(campaign) -> bool``, looked at after each run. The error is
@@ -372,8 +529,8 @@ class Campaign:
 
         run_campaign(
             self, function, n_initial=n_initial, n_samples=n_samples, batch_size=batch_size, executor=executor,
-            n_workers=n_workers, retries=retries, timeout=timeout, stop_when=stop_when, pass_as=pass_as,
-            progress=progress, live=live,
+            n_workers=n_workers, retries=retries, timeout=timeout, max_failures=max_failures, stop_when=stop_when,
+            pass_as=pass_as, progress=progress, live=live,
         )  # fmt: skip
         return self
 

@@ -25,6 +25,7 @@ def reconcile(
     seed: int | None,
     named: bool | None,
     measure: Measure | None,
+    n_initial: int | None,
 ) -> dict[str, Any]:
     """Write what a new campaign is about, or check that an old one is about the same."""
     with journal.transaction():
@@ -34,7 +35,9 @@ def reconcile(
             _check_same(journal, meta, box, outputs, seed)
             _check_measure(journal, meta, measure)
             if outputs is not None and meta["outputs"] is None:
-                fresh = {"outputs": list(outputs)}
+                fresh["outputs"] = list(outputs)
+            if box is not None and box.constraint is not None and not meta.get("constrained"):
+                fresh["constrained"] = True
         elif box is None:
             raise InputError(f"storage {journal.path!r} holds no campaign yet; pass bounds")
         else:
@@ -46,6 +49,8 @@ def reconcile(
                 "seed": seed or 0,
                 "plans": 0,
                 "measure": _DEFAULT if measure is None else measure.name,
+                "n_initial": n_initial,
+                "constrained": box.constraint is not None,
             }
         for key, value in fresh.items():
             journal.set_meta(key, value)
@@ -104,6 +109,14 @@ def stored_measure(journal: Journal, meta: dict[str, Any]) -> Measure:
         ) from error
 
 
+def stored_start(journal: Journal, meta: dict[str, Any]) -> int | None:
+    """Points of the Sobol start a campaign was made with."""
+    n_initial = meta.get("n_initial")
+    if n_initial is not None and (not isinstance(n_initial, int) or n_initial < 1):
+        raise journal.damaged(f"its n_initial is {n_initial!r}")
+    return n_initial
+
+
 def _axis_key(name: str, axis: Any) -> list[Any]:
     """An axis as the file keeps it; one that would not come back the same is refused."""
     key = list(axis.key())
@@ -135,3 +148,61 @@ def checked_outputs(outputs: Any) -> Names:
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise InputError(f"outputs are {list(names)}; need one or more different names")
     return tuple(str(name) for name in names)
+
+
+# ---------------------------------------------------------------- what may change
+
+
+def widened(old: Box, bounds: Any) -> Box:
+    """The domain with wider axes; nothing that was inside may be outside.
+
+    Examples
+    --------
+    >>> widened(Box({"u": (0, 1), "t": (0, 10)}), {"t": (0, 20)})
+    Box({'u': (0, 1), 't': (0, 20)})
+    """
+    entries = dict(zip(old.names, old.axes, strict=True))
+    wider = Box(bounds)
+    if not isinstance(bounds, Mapping) and wider.names != old.names:
+        raise InputError(
+            f"bounds have the inputs {list(wider.names)}, need {list(old.names)}; pass those, or a mapping of the axes "
+            "to widen"
+        )
+    unknown = [name for name in wider.names if name not in entries]
+    if unknown:
+        raise InputError(f"bounds name unknown inputs {unknown}; need some of {list(old.names)}")
+    for name, axis in zip(wider.names, wider.axes, strict=True):
+        if not _holds(axis, entries[name]):
+            raise InputError(
+                f"axis {name!r} is {entries[name]!r} and cannot become {axis!r}; need an axis of the same kind that "
+                "holds all of it, the values of a category in their old order first"
+            )
+        entries[name] = axis
+    return Box(entries, constraint=old.constraint)
+
+
+def _holds(new: Any, old: Any) -> bool:
+    """Whether every value of the old axis is one of the new, stored as the same number."""
+    if new.kind != old.kind:
+        return False
+    if old.kind == "category":
+        return bool(type(old)(*new.values[: len(old.values)]) == old) if len(new.values) >= 2 else False
+    return bool(new.low <= old.low and new.high >= old.high)
+
+
+def set_box(journal: Journal, box: Box) -> None:
+    """Write wider bounds inside a transaction."""
+    journal.set_meta("axes", [_axis_key(name, axis) for name, axis in zip(box.names, box.axes, strict=True)])
+
+
+def add_outputs(journal: Journal, names: Names) -> Names:
+    """Write more outputs inside a transaction; results so far lack them."""
+    old = journal.outputs()
+    if old is None:
+        raise InputError(f"{journal.path!r} has no outputs yet; the first result names them, or outputs=")
+    known = [name for name in names if name in old]
+    if known:
+        raise InputError(f"outputs {known} are there already ({', '.join(old)}); need new names")
+    journal.set_meta("outputs", [*old, *names])
+    journal.set_meta("widths", [*journal.meta().get("widths", []), len(old)])
+    return (*old, *names)

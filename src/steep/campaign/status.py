@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from steep.campaign.campaign import stored_box
 from steep.campaign.journal import Journal, Results
+from steep.campaign.settings import stored_box
 from steep.interpolation import error_on_last
 
 # Results the rate is taken from.

@@ -53,7 +53,7 @@ def weigh_command(
     ] = None,
     recall: Annotated[
         float | None,
-        typer.Option("--recall", help="With -m, share of true neighbours to find; default 0.95 above 200,000 rows."),
+        typer.Option("--recall", help="With -m, share of the true neighbours to find; default 0.99, of many 0.95."),
     ] = None,
     rows: Annotated[
         int, typer.Option("--rows", min=100, help="Rows that decide: of a larger table, so many drawn at random.")

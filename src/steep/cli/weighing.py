@@ -89,11 +89,14 @@ def _neighbors(
     points: FloatArray, target: Target, size: int, recall: float | None, jobs: int
 ) -> tuple[IntArray, float]:
     """The neighbours of every row, and the share of the true ones that was found."""
-    how: dict[str, Any] = {"n_neighbors": size, "n_jobs": jobs, "random_state": 0, "return_info": True}
-    if len(points) > _MANY_ROWS:
-        _, neighbors, info = neighbor_graph(points, recall=recall or _RECALL_OF_MANY, **how)
+    is_large = len(points) > _MANY_ROWS
+    wanted = recall if recall is not None else _RECALL_OF_MANY if is_large else _RECALL
+    how: dict[str, Any] = {"n_neighbors": size, "recall": wanted, "n_jobs": jobs}
+    how |= {"random_state": 0, "return_info": True}
+    if is_large:
+        _, neighbors, info = neighbor_graph(points, **how)
     else:
-        _, neighbors, info = refined_graph(points, target.labels, recall=recall or _RECALL, **how)
+        _, neighbors, info = refined_graph(points, target.labels, **how)
     return neighbors, info.estimated_recall
 
 

@@ -13,7 +13,8 @@ import pytest
 from campaign_functions import BOUNDS, check_nothing_lost, kill_often, start_noted, wait_until, wave
 from steep import SteepError
 from steep.campaign import Campaign
-from steep.campaign.journal import FREQUENT, VERSION, is_alive, process_start
+from steep.campaign.journal import FREQUENT, VERSION
+from steep.campaign.liveness import is_alive, process_start
 from steep.exceptions import InputError, StorageError
 
 

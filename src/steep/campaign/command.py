@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import inspect
 import io
 import json
 import os
@@ -79,6 +80,15 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         self.parts = _split(command)
         _check_texts(file=file, input=input)
         self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
+        # What a call needs, for whoever asks before the first run.
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+                for name in self.names
+                if name.isidentifier()
+            ]
+            + [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
+        )
         self.outputs = outputs
         if outputs not in ("json", "csv"):
             _check_pattern(outputs)

@@ -42,14 +42,19 @@ class Planner:
         self.journal, self.box, self.results = journal, box, results
         self.owner, self.seed, self.measure = owner, seed, measure
 
-    def ask(self, n: int, *, n_initial: int, limit: int | None = None) -> list[Job]:
-        """Up to ``n`` runs to make next; none when the budget is spent or S has no point left."""
-        jobs = self._reclaim(n)
-        jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit)
+    def ask(
+        self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None
+    ) -> list[Job]:
+        """Up to ``n`` runs to make next; none when the budget is spent or S has no point left.
+
+        Until the time ``lease``, if there is one, they are nobody else's, whatever becomes of this process.
+        """
+        jobs = self._reclaim(n, lease)
+        jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit, lease)
         for _ in range(_TRIES):
             # The budget first: what it does not pay for need not be planned.
             if (n_open := self._room(n - len(jobs), limit)) > 0:
-                jobs += self._planned(n_open, limit)
+                jobs += self._planned(n_open, limit, lease)
         return jobs
 
     def _room(self, n: int, limit: int | None) -> int:
@@ -58,36 +63,40 @@ class Planner:
             return max(0, n)
         return max(0, min(n, limit - self.journal.count_asked()))
 
-    def _reclaim(self, n: int) -> list[Job]:
-        """Take over pending runs whose process is gone."""
-        free = self.journal.take_over(n, self.owner)
+    def _reclaim(self, n: int, lease: float | None) -> list[Job]:
+        """Take over pending runs whose process is gone, or whose lease is over."""
+        free = self.journal.take_over(n, self.owner, lease=lease)
         points = self.journal.numbers([x for _, x in free], self.box.n_features)
         return list(zip([number for number, _ in free], points, strict=True))
 
-    def _start(self, n: int, n_initial: int, limit: int | None) -> list[Job]:
-        """The next points of the Sobol start, the same whoever asks."""
-        if n == 0 or self.journal.count_asked("initial") >= n_initial:
+    def _start(self, n: int, n_initial: int, limit: int | None, lease: float | None) -> list[Job]:
+        """The next points of the Sobol start, the same whoever asks; results told beforehand shorten it."""
+        if n == 0:
             return []
-        start = self.box.sobol(n_initial, random_state=self.seed)
+        size = n_initial - self.results.n_foreign()
+        if self.journal.count_asked("initial") >= size:
+            return []
+        start = self.box.sobol(n_initial, random_state=self.seed)[:size]
         with self.journal.transaction():
             # Every run of the start took at least one point of the sequence: those before are known.
             rest = start[self.journal.count_asked("initial") :]
-            return self._add(rest, self._room(n, limit), "initial")
+            return self._add(rest, self._room(n, limit), "initial", lease)
 
-    def _planned(self, n: int, limit: int | None) -> list[Job]:
+    def _planned(self, n: int, limit: int | None, lease: float | None) -> list[Job]:
         plan = self.journal.next_plan()
-        X, labels = self.results.told()
+        X, labels, left_out = self.results.without_gaps()
         width = self.box.n_features
         occupied, failed = (self.journal.points(state, width) for state in ("pending", "failed"))
+        occupied = np.vstack([occupied, left_out])
         # No lock is held while planning; two processes plan from different pools.
         points = next_points(
             self.box, X, labels, measure=self.measure, occupied=occupied, failed=failed, n=n,
             seed=[self.seed, plan],
         )  # fmt: skip
         with self.journal.transaction():
-            return self._add(points, self._room(n, limit), "design")
+            return self._add(points, self._room(n, limit), "design", lease)
 
-    def _add(self, points: FloatArray, n: int, origin: str) -> list[Job]:
+    def _add(self, points: FloatArray, n: int, origin: str, lease: float | None) -> list[Job]:
         """Commit the first ``n`` of the points that nobody asked for yet."""
         fresh: list[FloatArray] = []
         seen: set[bytes] = set()
@@ -99,7 +108,8 @@ class Planner:
                 fresh.append(x)
             seen.add(x.tobytes())
         chosen = np.array(fresh).reshape(-1, self.box.n_features)
-        return list(zip(self.journal.add(chosen, origin=origin, owner=self.owner), chosen, strict=True))
+        numbers = self.journal.add(chosen, origin=origin, owner=self.owner, lease=lease)
+        return list(zip(numbers, chosen, strict=True))
 
 
 def next_points(

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 
 from steep._files import write_whole
+from steep._validation import check_choice
 from steep.exceptions import StorageError
+from steep.paper.findings import write_findings
 from steep.paper.jobs import SCALES, Scale
 from steep.paper.registry import EXPERIMENTS, module
-from steep.paper.runner import records_of
+from steep.paper.runner import check_lines, records_of
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Lines, Section, markdown
 from steep.paper.trial import check_trials, hours_told, longest, trials_of
 
@@ -33,8 +35,9 @@ on the test set where the paper chose there. *Honest* is a paired comparison wit
 weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
 that larger is better.
 
-*Holds*: the honest interval lies above zero. *Holds under conditions*: it does not, but the gain is significant under
-the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
+*Holds*: the honest interval lies above zero. *Holds under conditions*: it includes zero, and the gain is significant
+under the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise; so too where the honest
+interval lies below zero. *Not run*: no lines yet. What it all amounts to: [findings.md](findings.md).
 """
 
 _TRIALS = """The full counts of the paper were not run. Each kind of job was started once with its real settings for
@@ -42,12 +45,18 @@ some seconds (`steep reproduce all --scale paper --trial 60`), and what it would
 progress: the stage it reached and those before it; stages that would follow are not counted."""
 
 
-def collect(results: str | Path, scale: str) -> dict[str, Lines]:
-    """Lines of every experiment at a scale."""
-    return {name: Lines(records_of(results, scale, name), scale) for name in EXPERIMENTS}
+def collect(results: str | Path, scale: Scale) -> dict[str, Lines]:
+    """Lines of every experiment at a scale; lines of something else are refused."""
+    check_choice(scale, name="scale", choices=SCALES)
+    found = {}
+    for name in EXPERIMENTS:
+        records = records_of(results, scale, name)
+        check_lines(records, module(name).jobs(scale))
+        found[name] = Lines(records, scale)
+    return found
 
 
-def best_scale(results: str | Path) -> str:
+def best_scale(results: str | Path) -> Scale:
     """The largest scale that has lines."""
     found = [
         scale
@@ -61,7 +70,7 @@ def best_scale(results: str | Path) -> str:
     return found[-1]
 
 
-def page(results: str | Path, scale: str) -> str:
+def page(results: str | Path, scale: Scale) -> str:
     """The page as text; pictures are named, not drawn."""
     lines = collect(results, scale)
     sections = {name: module(name).summarize(own) for name, own in lines.items()}
@@ -147,9 +156,9 @@ def _counts(sections: dict[str, Section]) -> str:
 
 
 def write_report(
-    results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None
+    results: str | Path = "results", docs: str | Path = "docs", scale: Scale | None = None
 ) -> Path:
-    """Write the page and its pictures.
+    """Write the page and its pictures, and the page of findings (:mod:`steep.paper.findings`).
 
     Parameters
     ----------
@@ -168,6 +177,7 @@ def write_report(
 
     chosen = scale or best_scale(results)
     text = page(results, chosen)
+    write_findings(collect(results, chosen), docs)
     images = Path(docs) / IMAGES
     images.mkdir(parents=True, exist_ok=True)
     for name, own in collect(results, chosen).items():

@@ -87,7 +87,7 @@ def tidy(ax: Axes, *, grid: bool = True) -> Axes:
     return ax
 
 
-def name_of(name: Any) -> str:
+def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
     r"""A name as text: one line, not too long, and no formula where it holds dollars.
 
     Examples
@@ -96,7 +96,7 @@ def name_of(name: Any) -> str:
     'cost in \\$ and \\$'
     """
     text = " ".join(str(name).split())
-    text = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return text.replace("$", r"\$")
 
 

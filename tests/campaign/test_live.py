@@ -66,3 +66,15 @@ def test_bad_times_and_files_are_refused(campaign, tmp_path):
         live()
     with pytest.raises(InputError, match="seconds=inf is out of range"):
         live.follow(float("inf"))
+
+
+def test_a_design_of_a_campaign_has_the_outputs_that_its_runs_have():
+    with Campaign({"u": (0, 1), "t": (0, 1)}, storage=":memory:", outputs=["a"]) as campaign:
+        campaign.run(lambda u, t: u * t, n_initial=12, n_samples=4)
+        campaign.add_outputs(["b"])
+        assert campaign.to_design().outputs == ("a",)
+        campaign.run(lambda u, t: {"a": u * t, "b": u - t}, n_initial=12, n_samples=28)
+        plan = campaign.to_design()
+        assert plan.outputs == ("a", "b")
+        assert plan.y.shape == (24, 2)
+        assert len(plan.X) == 24

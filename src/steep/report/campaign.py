@@ -87,10 +87,10 @@ def _title(path: str) -> str:
 
 
 def _read(campaign: Campaign) -> pd.DataFrame:
-    """All runs of the journal: state, origin and times, by their number; ``inside`` tells which are in S."""
+    """All runs that were not forgotten: state, origin and times; ``inside`` tells which are in S."""
     names = ["state", "origin", "asked", "told", "run"]
-    rows = campaign.journal.all_runs()
-    frame = pd.DataFrame([row[2:] for row in rows], columns=names)
+    rows = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
+    frame = pd.DataFrame([row[2 : 2 + len(names)] for row in rows], columns=names)
     X = campaign.journal.numbers([row[0] for row in rows], campaign.box.n_features)
     frame["inside"] = campaign.box.contains(X) if len(X) else np.empty(0, dtype=bool)
     frame["x"] = list(X)

@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_STAMP := $(VENV)/.installed-docs
 
 # One thread for linear algebra: the suite is many small problems, on which threads only get in each other's way.
 # A test that hangs is ended, and fails, after five minutes.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet --timeout=300
 PROCESSES ?= 2
 
-.PHONY: setup demo test test-slow test-versions coverage lint bench format clean
+.PHONY: setup demo test test-slow test-versions coverage lint docs bench format clean
 
 setup: $(STAMP)
 
@@ -48,6 +49,15 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+# The guide, every cell of it run; a warning is an error. Open docs/_build/html/index.html.
+docs: $(DOCS_STAMP)
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	touch $@
@@ -56,4 +66,4 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/neighbors.py
 
 clean:
-	rm -rf $(VENV) .venv-* demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-* demo docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

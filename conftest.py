@@ -1,7 +1,22 @@
 """What every test room shares."""
 
+import os
+import sys
 from importlib.util import find_spec
+
+import pytest
 
 # steep.nn and steep.paper need torch: without it neither their doctests nor their tests can be collected.
 _NEED_TORCH = ["src/steep/nn/*", "tests/nn/*", "tests/architectures.py", "src/steep/paper/*", "tests/paper/*"]
 collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
+
+# Pictures are drawn into memory; no test opens a window.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    """Pictures of one test are gone before the next: matplotlib keeps them, and warns of many."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

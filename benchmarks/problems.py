@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steep.paper.problems import bateman
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -29,23 +31,25 @@ def scaled(U, bounds):
 
 
 def runge(U):
+    """Runge's own function, of [−1, 1]: steeper than the paper's (25 (x − ½)² on [0, 1]), on purpose."""
     return 1 / (1 + 25 * (2 * U[:, 0] - 1) ** 2)
 
 
 def tanh(U):
+    """Steeper than the paper's tanh(10 (x − ½)) + 1 and off the middle, where grids have a point, on purpose."""
     return np.tanh(25 * (U[:, 0] - 0.6)) + 1
 
 
 def bateman_1(U):
-    """u and η of du/dt = dη/dt = −0.45 u η, in closed form: u − η is constant."""
-    u0, eta0, t = scaled(U, [(0, 1), (0.01, 1), (0, 10)])
-    difference = np.where(np.abs(u0 - eta0) < 1e-6, 1e-6, u0 - eta0)
-    u = difference * u0 / (u0 - (u0 - difference) * np.exp(-0.45 * difference * t))
-    return np.column_stack([u, u - difference])
+    """The paper's Bateman equations, M = 1, with η_0 from 0.01."""
+    return bateman(scaled(U, [(0, 1), (0.01, 1), (0, 10)]).T)
 
 
 def bateman_3(U):
-    """u and three η that consume it at very different rates, by Runge and Kutta's fourth order."""
+    """u and three η that consume it at very different rates, by Runge and Kutta's fourth order.
+
+    Not the chain of ``steep.paper.problems``: there every species has about the paper's one rate.
+    """
     u, *eta, t = scaled(U, [(0, 1), (0.01, 1), (0.01, 1), (0.01, 1), (0, 10)])
     state = np.array([u, *eta])
     rates = np.array([-0.45, -2.0, -6.0])[:, None]

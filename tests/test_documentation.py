@@ -11,6 +11,7 @@ a comment, which readers do not see and which runs too:
 
 import re
 import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,6 +39,13 @@ def script_of(text):
     return "\n".join(lines)
 
 
+def needs_of(name, script):
+    """Libraries that a page names in a comment ``<!-- needs a b -->``, and torch where it is imported."""
+    named = re.findall(r"<!-- needs (.*?) -->", (ROOT / name).read_text(encoding="utf-8"))
+    found = [library for names in named for library in names.split()]
+    return found + ["torch"] * bool(re.search(r"import.*\b(torch|steep\.nn)\b", script))
+
+
 def headings_of(page):
     text = page.read_text(encoding="utf-8")
     return {
@@ -58,17 +66,26 @@ def test_the_pages_show_code():
     assert sum(bool(script_of(page.read_text(encoding="utf-8")).strip()) for page in PAGES) >= 4
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if "```python" in (ROOT / name).read_text(encoding="utf-8")]
-)
+def runnable():
+    """Pages with code; recipes import other people's libraries, which takes seconds each."""
+    for name in NAMES:
+        if "```python" in (ROOT / name).read_text(encoding="utf-8"):
+            yield pytest.param(name, marks=[pytest.mark.slow] * ("recipes" in name))
+
+
+@pytest.mark.parametrize("name", list(runnable()))
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, capsys):
     script = script_of((ROOT / name).read_text(encoding="utf-8"))
-    if re.search(r"import.*\b(torch|steep\.nn)\b", script) and not find_spec("torch"):
-        pytest.skip("needs torch")
+    for library in needs_of(name, script):
+        if not find_spec(library):
+            pytest.skip(f"needs {library}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
-    exec(compile(script, name, "exec"), {"__name__": "page"})
+    with warnings.catch_warnings():
+        if "recipes" in name:  # what other libraries warn about among themselves is not ours
+            warnings.simplefilter("ignore")
+        exec(compile(script, name, "exec"), {"__name__": "page"})
     for module in set(sys.modules) - before:  # modules the page itself wrote
         if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
             del sys.modules[module]

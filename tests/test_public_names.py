@@ -17,7 +17,7 @@ NAMES = {
     "Box", "Campaign", "Category", "Design", "Integer", "Log", "SteepError", "SteepWarning", "VarianceWeighted",
     "VarianceWeightedCV", "VariationSampler", "WeightedGaussianMixture", "command_simulator", "design",
     "generalization_bound", "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale",
-    "sample_weights", "surprise_variation", "taylor_variation", "weighting_report",
+    "sample_weights", "surprise_variation", "suspects", "taylor_variation", "weighting_report",
 }  # fmt: skip
 
 LEADING = {
@@ -26,6 +26,7 @@ LEADING = {
     "neighbor_variance": ["X", "y"],
     "neighbor_graph": ["X"],
     "sample_weights": ["X", "y"],
+    "suspects": ["X", "y"],
     "rescale": ["variation"],
     "VarianceWeighted": ["estimator"],
     "VarianceWeightedCV": ["estimator"],

@@ -1,23 +1,28 @@
-"""One progress bar for all long work: tqdm on a terminal, nothing where nobody watches."""
+"""One progress bar for all long work: tqdm on a terminal or in a notebook, nothing where nobody watches."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
 # Shorter jobs end before anybody wonders.
 _PATIENCE_SECONDS = 2.0
+_OPEN: list[Bar] = []
 
 
 class Bar:
-    """A bar that may be hidden; ``update`` moves it, ``counts`` shows figures beside it."""
+    """A bar that may be hidden; ``update`` moves it, ``counts`` shows figures beside it.
 
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
+    ``done``, ``total`` and ``label`` are kept whether it is shown or not; see :func:`open_bars`.
+    """
+
+    def __init__(self, bar: Any, total: int, label: str, done: int = 0) -> None:
+        self._bar, self.total, self.label, self.done = bar, total, label, done
 
     @property
     def shown(self) -> bool:
@@ -26,11 +31,13 @@ class Bar:
 
     def update(self, n: int = 1) -> None:
         """Move the bar on by ``n``."""
+        self.done += n
         if self._bar is not None:
             self._bar.update(n)
 
     def counts(self, done: int, **figures: int) -> None:
         """Set how much is done, and show other figures beside the bar."""
+        self.done = done
         if self._bar is not None:
             self._bar.set_postfix(figures, refresh=False)
             self._bar.update(done - self._bar.n)
@@ -52,30 +59,64 @@ def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = 
     label : str
         What is being done.
     shown : bool, optional
-        Whether to draw it; default on a terminal, once the work has taken two seconds.
+        Whether to draw it; default on a terminal and in a notebook, once the work has taken two seconds.
 
     Examples
     --------
     >>> with progress_bar(total=2, label="runs", shown=False) as bar:
     ...     bar.update()
     """
-    bar = Bar(_open(total, label, done, shown))
+    bar = Bar(_open(total, label, done, shown), total, label, done)
+    _OPEN.append(bar)
     try:
         yield bar
     finally:
+        _OPEN.remove(bar)
         bar.close()
+
+
+def open_bars() -> list[Bar]:
+    """Bars of the work under way in this process, outermost first, shown or not.
+
+    Examples
+    --------
+    >>> with progress_bar(total=2, label="runs", shown=False) as bar:
+    ...     bar.update()
+    ...     [(found.label, found.done, found.total) for found in open_bars()]
+    [('runs', 1, 2)]
+    """
+    return list(_OPEN)
 
 
 def _open(total: int, label: str, done: int, shown: bool | None) -> Any:
     """A tqdm bar, or None where nobody watches."""
     stream = sys.stderr
     usable = stream is not None and not stream.closed
-    if not usable or not (stream.isatty() if shown is None else shown):
+    notebook = in_notebook()
+    if not usable or not (stream.isatty() or notebook if shown is None else shown):
         return None
+    delay = _PATIENCE_SECONDS if shown is None else 0
+    if notebook and find_spec("ipywidgets") is not None:
+        from tqdm.auto import tqdm as widget  # a bar of the notebook's own
+
+        return widget(total=total, initial=done, desc=label, delay=delay)
     from tqdm import tqdm  # whose bars fall silent when the terminal goes away
 
-    delay = _PATIENCE_SECONDS if shown is None else 0
-    return tqdm(total=total, initial=done, desc=label, file=stream, delay=delay, dynamic_ncols=True)
+    return tqdm(total=total, initial=done, desc=label, file=stream, delay=delay, dynamic_ncols=not notebook)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    # A kernel has imported IPython long before it runs a line of anybody's.
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
 
 
 def progress(items: Iterable[Item], *, total: int, label: str, shown: bool | None = None) -> Iterator[Item]:

@@ -33,7 +33,7 @@ def generalization_bound(
     *,
     constant: Literal["any", "centred", "exact"] = "any",
 ) -> float:
-    """Bound the generalization error of a network in one dimension (Eq. gb), without its O(|S|⁴).
+    """Bound the generalization error of a network in one dimension (Eq. gb), without its last term.
 
     Parameters
     ----------

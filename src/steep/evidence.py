@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from steep._html import card
 from steep._validation import FloatArray
 from steep.metrics import Interval
 
@@ -74,6 +75,24 @@ class Evidence:
         """Interval at 95 % that holds for all candidates at once, so also for a chosen one."""
         gain, half = self.gains[candidate], self.critical * self.standard_errors[candidate]
         return Interval(float(gain), float(gain - half), float(gain + half), self.n_units)
+
+    def _repr_html_(self) -> str:
+        import pandas as pd
+
+        intervals = [self.interval(i) for i in range(len(self.gains))]
+        table = pd.DataFrame(
+            {
+                "gain": self.gains,
+                "low": [interval.low for interval in intervals],
+                "high": [interval.high for interval in intervals],
+                "counts": self.counts,
+            }
+        ).sort_values("gain", ascending=False, kind="stable")
+        figures = {"candidates": len(self.gains), "that beat the control": int(self.counts.sum())}
+        told = (
+            "None of them beats the control." if self.chosen is None else f"Chosen: candidate {self.chosen}."
+        )
+        return card("Evidence", told, {**figures, "paired comparisons": self.n_units}, table)
 
 
 def weigh_evidence(
@@ -245,6 +264,15 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.sentence
+
+    def _repr_html_(self) -> str:
+        interval = self.interval
+        edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
+        figures = {
+            "gain": f"{interval.mean:.4g}",
+            "95 % interval": f"{interval.low:.4g} to {interval.high:.4g}",
+        }
+        return card("Verdict", self.sentence, figures if interval.n else None, self.table, edge=edge)
 
 
 NO_GAIN = Interval(0.0, 0.0, 0.0, 0)

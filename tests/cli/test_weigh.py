@@ -8,8 +8,8 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from steep import VarianceWeightedCV, sample_weights
-from steep.cli import main
+from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
+from steep.cli import main, weighing
 
 
 def weigh(table, *arguments):
@@ -29,6 +29,8 @@ def test_weigh_adds_the_weights_as_a_column(table, points, kinds, capsys):
     assert [line.rpartition(",")[0] for line in after] == before
     printed = capsys.readouterr()
     assert "150 samples weighted from" in printed.out
+    assert "iris.csv: 150 rows, CSV separated by ',', UTF-8" in printed.out
+    assert "target 'kind' read as 3 classes (s 50, ve 50, vi 50)" in printed.out
     assert printed.err == ""
 
 
@@ -66,7 +68,7 @@ def test_without_a_ratio_weights_are_chosen_by_evidence(tmp_path, capsys):
 
 def test_equal_weights_are_written_when_they_win(line, capsys):
     assert weigh(line, "--target", "y", "-k", "5", "-o", line.with_name("w.csv")) == 0
-    assert capsys.readouterr().out.startswith("Equal weights are kept")
+    assert "\nEqual weights are kept" in capsys.readouterr().out
     assert (weights_in(line.with_name("w.csv")) == 1).all()
 
 
@@ -91,12 +93,16 @@ def test_the_text_of_the_table_is_not_touched(tmp_path, end):
     assert written == end.join([*expected, ""])
 
 
-@pytest.mark.parametrize(("name", "options"), [("w.txt", []), ("w.csv", ["--only"]), ("w.npy", [])])
+@pytest.mark.parametrize(
+    ("name", "options"), [("w.txt", []), ("w.csv", ["--only"]), ("w.npy", []), ("w.parquet", ["--only"])]
+)
 def test_weights_alone_go_to_a_file_of_their_own(table, points, kinds, name, options):
     output = table.parent / name
     assert weigh(table, "--target", "kind", "-m", "10", "-o", output, *options) == 0
     if name == "w.npy":
         written = np.load(output)
+    elif name == "w.parquet":
+        written = pd.read_parquet(output)["sample_weight"].to_numpy()
     else:
         assert output.read_text().splitlines()[0] == "sample_weight"
         written = np.loadtxt(output, skiprows=1)
@@ -109,7 +115,7 @@ def test_the_table_itself_is_written_only_by_force(table, capsys):
     link.symlink_to(table)
     for output in (table, link):
         assert weigh(table, "--target", "kind", "-m", "3", "-o", output) == 2
-        assert "is the table itself; need another file, or --force" in capsys.readouterr().err
+        assert "is the table itself; need another file; name one, or pass --force" in capsys.readouterr().err
         assert table.read_text() == before
     assert weigh(table, "--target", "kind", "-m", "3", "-o", link, "--force") == 0
     assert link.is_symlink()
@@ -156,7 +162,7 @@ def test_row_numbers_are_no_feature_unless_kept(table, points, kinds, capsys, he
     assert weigh(table, "--target", "kind", "-m", "10", "-o", output) == 0
     np.testing.assert_allclose(weights_in(output), sample_weights(points, kinds, weight_ratio=10))
     assert f"{header!r} counts the rows and is not used as a feature" in capsys.readouterr().err
-    assert weigh(table, "--target", "kind", "-m", "10", "-o", output, "--keep", header) == 0
+    assert weigh(table, "--target", "kind", "-m", "10", "-o", output, "--keep", header, "--force") == 0
     kept = np.column_stack([np.arange(150) + first, points])
     np.testing.assert_allclose(weights_in(output), sample_weights(kept, kinds, weight_ratio=10))
     assert capsys.readouterr().err == ""
@@ -203,15 +209,23 @@ def test_classes_are_weighed_by_evidence_too(table, capsys):
     [
         (["--target", "price"], "has no column 'price'; its columns are a, b, c, d, kind"),
         (["--target", "kind", "--drop", "price"], "has no column 'price'"),
-        (["--target", "a"], "columns 'kind' are not numeric; need numbers; leave them out with --drop"),
+        (["--target", "kidn"], "did you mean 'kind'?"),
+        (["--target", "kind", "--impute", "zero"], "--impute 'zero' is unknown; need one of median, mean"),
         (["--target", "kind", "-m", "3", "-k", "500"], "n_neighbors=500 needs at least 500 samples, got 150"),
         (["--target", "kind", "-k", "many"], "Invalid value for '--n-neighbors'"),
+        (["--target", "kind", "-k", "0"], "-k 0 is too small"),
+        (["--target", "kind", "-m", "3", "--measure", "beauty"], "measure='beauty' is unknown"),
+        (["--target", "kind", "-m", "3", "--report", "page.pdf"], "is no HTML file"),
+        (["--target", "kind", "--encoding", "none"], "--encoding 'none' is unknown"),
         (["--target", "kind", "-m", "0"], "weight_ratio=0.0 is out of range"),
         (["--target", "kind", "-m", "3", "--task", "guess"], "--task='guess' is unknown; need one of 'auto'"),
         (["--target", "kind", "-m", "3", "--scoring", "accuracy"], "--weight-ratio with --auto or --scoring"),
         (["--target", "kind", "--scoring", "beauty"], "scoring='beauty' is unknown"),
         (["--target", "kind", "-m", "3", "-o", "none/w.csv"], "in a folder that is not there"),
-        (["--target", "kind", "-m", "3", "-o", "w.csv.gz"], "is no text; need .csv, .txt or .npy"),
+        (
+            ["--target", "kind", "-m", "3", "-o", "w.csv.gz"],
+            "has the suffix '.gz'; need one of .csv, .parquet",
+        ),
         (["--target", "kind", "--drop", "a", "--drop", "b", "--drop", "c", "--drop", "d"], "no column left"),
         ([], "Missing option '--target'"),
         (["--target", "kind", "--colour"], "No such option"),
@@ -227,23 +241,22 @@ def test_bad_input_ends_with_one_line(table, capsys, monkeypatch, arguments, mes
     assert list(table.parent.iterdir()) == [table]
 
 
-@pytest.mark.parametrize("gap", ["", "NA", "inf"])
+@pytest.mark.parametrize("gap", ["", "NA", "?"])
 def test_columns_with_gaps_are_named(table, capsys, gap):
     lines = table.read_text().splitlines()
     lines[3] = f"{gap},{lines[3].partition(',')[2]}"
     table.write_text("\n".join(lines))
     assert weigh(table, "--target", "kind", "-m", "3") == 2
-    assert (
-        "columns 'a' have missing or infinite values; need finite numbers; leave them out"
-        in capsys.readouterr().err
-    )
+    error = capsys.readouterr().err
+    assert "values are missing in 1 of 4 columns ('a' 1, of 150 rows)" in error
+    assert "pass --impute median, or leave the columns out with --drop" in error
 
 
 def test_a_file_that_is_missing_or_no_table_is_named(tmp_path, capsys):
     assert weigh(tmp_path / "none.csv", "--target", "a") == 2
     assert "none.csv cannot be read (No such file or directory)" in capsys.readouterr().err
     assert weigh(tmp_path, "--target", "a") == 2
-    assert "cannot be read (Is a directory)" in capsys.readouterr().err
+    assert "is a folder without .parquet files" in capsys.readouterr().err
     (tmp_path / "empty.csv").write_text("")
     assert weigh(tmp_path / "empty.csv", "--target", "a") == 2
     assert "is not a CSV table" in capsys.readouterr().err
@@ -262,7 +275,7 @@ def test_odd_tables_are_weighed_or_refused_in_one_line(tmp_path, capsys, monkeyp
     """Exit code 0 or 2, and 2 always with exactly one line that a person can read."""
     monkeypatch.chdir(tmp_path)
     rng, codes = random.Random(0), []
-    for _ in range(150):
+    for _ in range(100):
         names = rng.sample(["a", "b", "", "sample_weight", "Unnamed: 0", "y", "ä,b"], 4)
         menus = [rng.sample(VALUES, rng.choice([1, 2, 3])) if rng.random() < 0.4 else None for _ in names]
         rows = [
@@ -277,3 +290,176 @@ def test_odd_tables_are_weighed_or_refused_in_one_line(tmp_path, capsys, monkeyp
         assert len(error) == (codes[-1] == 2), error
         assert not any("--debug" in line for line in error), error
     assert set(codes) == {0, 2}
+
+
+# ------------------------------------------------------------------------------------- every kind of table
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Numbers, text and dates, a group of three rows each, some values missing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=90).round(6),
+            "colour": rng.choice(["red", "green", "blue"], size=90),
+            "day": pd.date_range("2025-01-01", periods=90).strftime("%Y-%m-%d"),
+            "who": np.repeat([f"p{i}" for i in range(30)], 3),
+            "kind": rng.choice(["a", "b"], size=90),
+        }
+    )
+    frame.to_csv(tmp_path / "mixed.csv", index=False)
+    return frame
+
+
+def test_text_and_dates_are_weighed_as_the_library_does(tmp_path, mixed, capsys):
+    assert weigh(tmp_path / "mixed.csv", "--target", "kind", "--drop", "who", "-k", "7", "-m", "10") == 0
+    X = mixed[["size", "colour", "day"]].assign(day=pd.to_datetime(mixed["day"]))
+    expected = sample_weights(X, mixed["kind"], n_neighbors=7, weight_ratio=10)
+    np.testing.assert_allclose(weights_in(tmp_path / "mixed-weighted.csv"), expected)
+    assert "1 of categories ('colour'), 1 of dates ('day')" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_a_table_of_another_country_is_read_and_written_as_it_was(tmp_path, mixed, capsys, encoding):
+    table = mixed.rename(columns={"size": "größe"})[["größe", "colour", "kind"]]
+    table.to_csv(tmp_path / "de.csv", index=False, sep=";", decimal=",", encoding=encoding)
+    assert weigh(tmp_path / "de.csv", "--target", "kind", "-m", "10", "--json") == 0
+    assert "separated by ';', " in json.loads(capsys.readouterr().out)["format"]
+    written = pd.read_csv(tmp_path / "de-weighted.csv", sep=";", decimal=",", encoding=encoding)
+    expected = sample_weights(table[["größe", "colour"]], table["kind"], weight_ratio=10)
+    np.testing.assert_allclose(written["sample_weight"], expected)
+
+
+def test_missing_values_are_filled_only_when_asked(tmp_path, mixed, capsys):
+    mixed.loc[:3, "size"], mixed.loc[:1, "colour"] = np.nan, None
+    mixed.to_csv(tmp_path / "mixed.csv", index=False)
+    options = ["--target", "kind", "--drop", "who", "--drop", "day", "-m", "10", "--json"]
+    assert weigh(tmp_path / "mixed.csv", *options) == 2
+    assert "missing in 2 of 2 columns ('size' 4, 'colour' 2, of 90 rows)" in capsys.readouterr().err
+    assert weigh(tmp_path / "mixed.csv", *options, "--impute", "median") == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == {"size": 4, "colour": 2}
+    expected = sample_weights(mixed[["size", "colour"]], mixed["kind"], weight_ratio=10)
+    np.testing.assert_allclose(weights_in(tmp_path / "mixed-weighted.csv"), expected)
+
+
+@pytest.mark.slow
+def test_evidence_is_found_on_text_dates_and_missing_values_with_groups(tmp_path, mixed, capsys):
+    mixed.loc[:3, "size"] = np.nan
+    mixed.to_csv(tmp_path / "mixed.csv", index=False)
+    options = ["--target", "kind", "--groups", "who", "--impute", "mean", "-k", "5", "--json"]
+    assert weigh(tmp_path / "mixed.csv", *options) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["features"] == ["size", "colour", "day"]
+    assert "verdict" in figures
+
+
+@pytest.mark.slow
+def test_rows_of_one_group_share_a_fold(tmp_path, capsys):
+    """A model that could learn the groups by heart would otherwise look perfect."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 5)
+    X = rng.normal(size=(20, 2))[groups]
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(who=groups, y=rng.normal(size=20)[groups])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = make_pipeline(StandardScaler(), Ridge())
+    search = VarianceWeightedCV(model, n_neighbors=(5,), random_state=0)
+    for options, given in (([], None), (["--groups", "who"], groups.astype(str))):
+        drop = ["--drop", "who"] if given is None else []
+        assert (
+            weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", *options, *drop, "--force", "--json") == 0
+        )
+        verdict = json.loads(capsys.readouterr().out)["verdict"]
+        assert verdict == str(search.fit(X, frame["y"].to_numpy(), groups=given).verdict_)
+
+
+@pytest.mark.slow
+def test_of_a_large_table_some_rows_decide_for_all(table, capsys):
+    assert (
+        weigh(table, "--target", "kind", "-k", "5", "--rows", "100", "--json", "--scoring", "neg_log_loss")
+        == 0
+    )
+    printed = capsys.readouterr()
+    figures = json.loads(printed.out)
+    assert figures["deciding_rows"] == 100
+    assert figures["samples"] == 150
+    assert "100 of 150 rows, drawn at random, decide for all" in printed.err
+    weights = weights_in(table.with_name("iris-weighted.csv"))
+    assert len(weights) == 150
+    assert (len(set(weights)) > 1) == ("measure" in figures["chosen"])
+
+
+@pytest.mark.slow
+def test_what_some_rows_chose_is_applied_to_all(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] + 5 * (X[:, 1] > 0.5) * rng.standard_t(1.5, size=200)  # wild noise in one part
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    score = "neg_mean_absolute_error"
+    assert (
+        weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", "--json")
+        == 0
+    )
+    chosen = json.loads(capsys.readouterr().out)["chosen"]
+    assert chosen["weight_ratio"] != 1
+    model = VarianceWeighted(make_pipeline(StandardScaler(), Ridge()), clip=0.98, **chosen).fit(X, y)
+    np.testing.assert_allclose(weights_in(tmp_path / "t-weighted.csv"), model.sample_weight_)
+
+
+def test_many_rows_are_searched_with_less_recall(table, points, kinds, capsys, monkeypatch):
+    monkeypatch.setattr(weighing, "_MANY_ROWS", 100)
+    assert weigh(table, "--target", "kind", "-m", "10") == 0
+    expected = sample_weights(points, kinds, weight_ratio=10)
+    np.testing.assert_allclose(weights_in(table.with_name("iris-weighted.csv")), expected)
+    assert weigh(table, "--target", "kind", "-m", "10", "--recall", "0", "--force") == 2
+    assert "recall=0" in capsys.readouterr().err
+
+
+def test_another_measure_is_followed(table, points, kinds):
+    assert weigh(table, "--target", "kind", "-m", "10", "-k", "9", "--measure", "contradiction") == 0
+    expected = sample_weights(points, kinds, n_neighbors=9, weight_ratio=10, measure="contradiction")
+    np.testing.assert_allclose(weights_in(table.with_name("iris-weighted.csv")), expected)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".npz"])
+def test_the_result_has_the_format_of_the_table(table, points, kinds, suffix):
+    frame = pd.read_csv(table)
+    source, output = table.with_name(f"t{suffix}"), table.with_name(f"t-weighted{suffix}")
+    if suffix == ".npz":
+        np.savez(source, X=points, y=kinds)
+    else:
+        {".parquet": frame.to_parquet, ".feather": frame.to_feather}[suffix](source)
+    assert weigh(source, "--target", "y" if suffix == ".npz" else "kind", "-m", "10") == 0
+    read = {".parquet": pd.read_parquet, ".feather": pd.read_feather, ".npz": np.load}[suffix]
+    np.testing.assert_allclose(read(output)["sample_weight"], sample_weights(points, kinds, weight_ratio=10))
+
+
+def test_several_files_are_weighed_as_one(table, points, kinds, capsys):
+    frame = pd.read_csv(table)
+    parts = [table.with_name(f"part{i}.csv") for i in range(3)]
+    for i, part in enumerate(parts):
+        frame[i::3].to_csv(part, index=False)
+    assert main(["weigh", *map(str, parts), "--target", "kind", "-m", "10"]) == 2
+    assert "3 files are weighed as one; need a file for the result; pass -o" in capsys.readouterr().err
+    output = table.with_name("all.csv")
+    assert weigh(table.with_name("part*.csv"), "--target", "kind", "-m", "10", "-o", output) == 0
+    order = np.concatenate([np.arange(i, 150, 3) for i in range(3)])
+    expected = sample_weights(points[order], kinds[order], weight_ratio=10)
+    np.testing.assert_allclose(weights_in(output), expected)
+    assert pd.read_csv(output)["a"].tolist() == frame["a"][order].tolist()
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(table, capsys):
+    output = table.with_name("w.csv")
+    output.write_text("kept")
+    assert weigh(table, "--target", "kind", "-m", "3", "-o", output) == 2
+    assert "is there already; need a new file; name one, or pass --force" in capsys.readouterr().err
+    assert output.read_text() == "kept"
+    assert weigh(table, "--target", "kind", "-m", "3", "-o", output, "--force") == 0
+    assert len(weights_in(output)) == 150
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_any_work(table, capsys):
+    assert weigh(table, "--target", "kind", "-m", "3", "--report", table.with_name("none") / "page.html") == 2
+    assert "in a folder that is not there" in capsys.readouterr().err
+    assert list(table.parent.iterdir()) == [table]

@@ -15,21 +15,7 @@ from steep import (
 from steep.exceptions import AcceptanceError, FunctionError, InputError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise_variation
-
-
-def runge(X):
-    return 1 / (1 + 25 * (X[:, 0] - 0.5) ** 2)
-
-
-def bateman(X):
-    """Closed form of the M=1 system with v=1 and σ=−0.45: u − η is constant."""
-    u0, eta0, t = X.T
-    difference = u0 - eta0
-    same = np.abs(difference) < 1e-9
-    remaining = np.where(same, 1.0, u0 - eta0 * np.exp(-0.45 * difference * t))
-    u = np.where(same, u0 / (1 + 0.45 * u0 * t), difference * u0 / remaining)
-    return np.column_stack([u, u - difference])
-
+from steep.paper.problems import bateman, runge
 
 BATEMAN = {"u0": (0.0, 1.0), "eta0": (0.01, 1.0), "t": (0.0, 10.0)}
 

@@ -27,7 +27,6 @@ from steep.campaign.settings import (
     stored_start,
 )
 from steep.campaign.simulate import Failure
-from steep.campaign.surrogate_error import error_on_last
 from steep.campaign.telling import (
     TOLERANCE,
     aligned,
@@ -40,12 +39,15 @@ from steep.campaign.telling import (
 )
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
+from steep.interpolation import error_on_last
 from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from steep.campaign.changes import Where
+    from steep.campaign.live import LivePlot
+    from steep.sampling import Design
 
 
 class Campaign:
@@ -351,6 +353,15 @@ class Campaign:
         with self.journal.transaction():
             return self.journal.fail(number, failure, retries=retries)
 
+    def begin_session(self, budget: int) -> None:
+        """Note that running begins, so that others can tell how far it is."""
+        self.journal.begin_session(self._owner, budget)
+
+    def end_session(self, outcome: str) -> None:
+        """Note how running ended; a file that cannot be written says nothing, and its owner's end tells."""
+        with contextlib.suppress(StorageError):
+            self.journal.end_session(self._owner, outcome)
+
     def reopen(self, numbers: Iterable[int]) -> None:
         """Have runs that failed asked again, with all their retries."""
         with self.journal.transaction():
@@ -460,6 +471,53 @@ class Campaign:
 
         tables.load_dataframe(self, frame)
 
+    # ---------------------------------------------------------------- looking
+
+    def to_design(self) -> Design:
+        """The results as a :class:`steep.Design`, in the order they were told; foreign ones outside S left out."""
+        from steep.campaign.views import design_of
+
+        return design_of(self)
+
+    def plot(self, kind: str = "overview", **options: Any) -> Any:
+        """Draw the campaign with matplotlib.
+
+        Parameters
+        ----------
+        kind : {"overview", "points", "error", "slices"}, default "overview"
+            Points of the two steepest inputs beside the error; or what :meth:`steep.Design.plot` draws.
+        **options
+            See there.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+        """
+        from steep.campaign.views import plot_campaign
+
+        return plot_campaign(self, kind, **options)
+
+    def watch(self, *, interval: float = 2.0, path: str | PathLike[str] | None = None) -> LivePlot:
+        """A picture of this campaign that is drawn again as results come in.
+
+        Hand it to :meth:`run` as ``live=campaign.watch()``; or call ``campaign.watch().follow(seconds=600)`` on a
+        campaign that another process runs.
+
+        Parameters
+        ----------
+        interval : float, default 2
+            Seconds between two pictures, at least.
+        path : str or path, optional
+            A file to write each picture to (.svg, .pdf or .png); needed where there is no notebook.
+
+        Returns
+        -------
+        LivePlot
+        """
+        from steep.campaign.live import LivePlot
+
+        return LivePlot(self, interval=interval, path=path)
+
     # ---------------------------------------------------------------- running
 
     def run(
@@ -518,7 +576,7 @@ class Campaign:
         progress : bool, optional
             Show a bar on stderr; default when it is a terminal.
         live : callable, optional
-            ``live(campaign)`` is called after each result: redraw a plot there.
+            ``live(campaign)`` is called after each result: ``campaign.watch()`` redraws a picture then.
 
         Returns
         -------
@@ -566,6 +624,11 @@ class Campaign:
     def __del__(self) -> None:
         if hasattr(self, "_owner"):
             forget_owner(self._owner)
+
+    def _repr_html_(self) -> str:
+        from steep.campaign.views import campaign_card
+
+        return campaign_card(self)
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"

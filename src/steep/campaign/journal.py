@@ -1,6 +1,6 @@
 """The journal of a campaign: one SQLite file in which every ask and every result is a transaction.
 
-    meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans so far
+    meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans and the sessions so far
     owners     processes that hold runs in flight
     runs       one row a point: x, y as float64 bytes; state pending → done | failed, or forgotten; until when it is
                leased to somebody outside any process
@@ -20,6 +20,7 @@ import sqlite3
 import struct
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +74,7 @@ FREQUENT = {
     "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design') AND state != 'forgotten'",
     "count origin": "SELECT COUNT(*) FROM runs WHERE origin = ?",
     "told": "SELECT x, y, told_order, origin, id FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
+    "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
     "points": "SELECT x FROM runs WHERE state = ? ORDER BY id",
     "numbered": "SELECT id, x FROM runs WHERE state = ? ORDER BY id",
     "at": "SELECT id, y FROM runs WHERE x = ? AND state != 'forgotten' ORDER BY state = 'done', id",
@@ -81,6 +83,7 @@ FREQUENT = {
     "others pending": "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? AND (lease IS NULL OR lease < ?) "
     "LIMIT 1",
     "pending": "SELECT id, x, owner FROM runs WHERE state = 'pending' AND (lease IS NULL OR lease < ?) ORDER BY id",
+    "holders": "SELECT owner FROM runs WHERE state = 'pending' ORDER BY id",
     "take": "UPDATE runs SET owner = ?, lease = ? WHERE id = ?",
     "release": "UPDATE runs SET owner = NULL, lease = NULL WHERE id = ? AND state = 'pending'",
     "finish": "UPDATE runs SET y = ?, state = 'done', owner = NULL, lease = NULL, told = ?, told_order = "
@@ -93,10 +96,14 @@ FREQUENT = {
     "forget": "UPDATE runs SET state = 'forgotten', owner = NULL, lease = NULL WHERE id = ?",
     "correct": "UPDATE runs SET y = ? WHERE id = ? AND state = 'done'",
 }
+_SESSION = ("owner", "budget", "began", "ended", "outcome")
+# Sessions that a file remembers.
+_SESSIONS_KEPT = 20
 _ADD = "INSERT INTO runs (x, state, origin, owner, asked, lease) VALUES (?, 'pending', ?, ?, ?, ?)"
 _ADD_FAILURE = "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)"
 _ADD_EVENT = "INSERT INTO events (at, kind, run, detail) VALUES (?, ?, ?, ?)"
 _ALL_RUNS = "SELECT x, y, state, origin, asked, told, id, lease FROM runs ORDER BY id"
+_ORIGINS = "SELECT x, origin FROM runs WHERE told_order IS NOT NULL AND state = 'done' ORDER BY told_order"
 _ALL_FAILURES = (
     "SELECT r.x, r.id, r.state, f.at, f.kind, f.message, f.traceback FROM failures f "
     "JOIN runs r ON r.id = f.run ORDER BY f.id"
@@ -111,13 +118,19 @@ _SHORT = 0.2
 class Journal:
     """An open journal file. Writes are made inside :meth:`transaction`."""
 
-    def __init__(self, storage: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(
+        self, storage: str | os.PathLike[str], *, create: bool = True, read_only: bool = False
+    ) -> None:
         self.path = _checked_path(storage)
         self._thread = threading.get_ident()
         self.is_closed = False
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
         _refuse_newer(self.path)
+        if read_only:
+            with self._explained():
+                self._db = _open_to_read(self.path)
+            return
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
         try:
@@ -288,6 +301,38 @@ class Journal:
         with self.transaction():
             self._rows("DELETE FROM owners WHERE id = ?", (owner,))
 
+    def owners_alive(self) -> set[str]:
+        """Campaigns that are open now, in any process."""
+        known = self._rows("SELECT id, pid, started FROM owners")
+        return {name for name, pid, started in known if is_alive(name, pid, started)}
+
+    # ---------------------------------------------------------------- sessions
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """The last calls of ``run``: owner, budget, when they began and ended (None while they run), and how."""
+        found = self.meta().get("sessions", [])
+        is_known = isinstance(found, list) and all(
+            isinstance(session, dict) and set(session) >= set(_SESSION) for session in found
+        )
+        if not is_known:
+            raise self.damaged(f"its sessions are {found!r}")
+        return list(found)
+
+    def begin_session(self, owner: str, budget: int) -> None:
+        """Note that ``owner`` starts to run, up to ``budget`` runs in all."""
+        session = dict(zip(_SESSION, (owner, budget, time.time(), None, None), strict=True))
+        with self.transaction():
+            self.set_meta("sessions", [*self.sessions(), session][-_SESSIONS_KEPT:])
+
+    def end_session(self, owner: str, outcome: str) -> None:
+        """Note how the running session of ``owner`` ended."""
+        with self.transaction():
+            sessions = self.sessions()
+            for session in sessions:
+                if session["owner"] == owner and session["ended"] is None:
+                    session.update(ended=time.time(), outcome=outcome)
+            self.set_meta("sessions", sessions)
+
     def take_over(self, n: int, owner: str, *, lease: float | None = None) -> list[tuple[int, bytes]]:
         """Take up to ``n`` pending runs whose process is gone or whose lease is over: numbers and points.
 
@@ -297,8 +342,7 @@ class Journal:
         if n <= 0 or not self._rows(FREQUENT["others pending"], (owner, now)):
             return []
         with self.transaction():
-            known = self._rows("SELECT id, pid, started FROM owners")
-            alive = {name for name, pid, started in known if is_alive(name, pid, started)}
+            alive = self.owners_alive()
             rows = self._rows(FREQUENT["pending"], (now,))
             free = [(number, x) for number, x, holder in rows if holder not in alive][:n]
             for number, _ in free:
@@ -382,6 +426,14 @@ class Journal:
             return int(self._rows(FREQUENT["count asked"])[0][0])
         return int(self._rows(FREQUENT["count origin"], (origin,))[0][0])
 
+    def pending_owners(self) -> list[str | None]:
+        """Who holds each run in flight."""
+        return [owner for (owner,) in self._rows(FREQUENT["holders"])]
+
+    def last_told(self, n: int) -> list[float]:
+        """When the last ``n`` results were told, the latest first."""
+        return [float(told) for (told,) in self._rows(FREQUENT["last told"], (n,))]
+
     def points(self, state: str, width: int) -> FloatArray:
         """Points of all runs in a state, in the order they were asked."""
         return self.numbers([x for (x,) in self._rows(FREQUENT["points"], (state,))], width)
@@ -398,6 +450,10 @@ class Journal:
     def all_runs(self) -> list[tuple[Any, ...]]:
         """x, y, state, origin, asked, told, number, lease of every run."""
         return self._rows(_ALL_RUNS)
+
+    def origins(self) -> list[tuple[bytes, str]]:
+        """Point and origin of every run with a result, in the order they were told."""
+        return self._rows(_ORIGINS)
 
     def all_failures(self) -> list[tuple[Any, ...]]:
         """x, run, state, at, kind, message, traceback of every failed attempt."""
@@ -512,6 +568,22 @@ def _checked_path(storage: Any) -> str:
             f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
         )
     return path
+
+
+def _open_to_read(path: str) -> sqlite3.Connection:
+    """A connection that changes nothing, beside any number of processes that write."""
+    address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
+    database = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+    try:
+        database.execute("SELECT COUNT(*) FROM meta").fetchone()
+        return database
+    except sqlite3.OperationalError:
+        database.close()
+        # A write-ahead log needs a file beside the journal, which a read-only folder has no room for. Where no log is
+        # left, nobody writes, and the file can be taken as it is.
+        if os.path.exists(f"{path}-wal"):
+            raise
+        return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
 
 
 def _refuse_newer(path: str) -> None:

@@ -61,11 +61,12 @@ def run_campaign(
     retries = check_count(retries, name="retries", minimum=0)
     seconds = None if timeout is None else _checked_seconds(timeout, executor)
     streak = Streak(max_failures)
-    stop = _stopper(campaign, stop_when)
+    stop = stopper(campaign, stop_when)
     crew = make_crew(executor, n_workers, Task(function, style, seconds))
     batch = max(crew.n, -(-total // 32)) if size is None else size
-    at_once = True
+    at_once, outcome = True, "interrupted"
     try:
+        campaign.begin_session(total)
         with progress_bar(total=total, label="runs", done=campaign.n_done, shown=progress) as bar:
             loop = _Loop(
                 campaign, crew, style,
@@ -73,9 +74,10 @@ def run_campaign(
                 retries=retries, streak=streak, stop=stop, live=live, bar=bar,
             )  # fmt: skip
             loop.run()
-        at_once = False
+        at_once, outcome = False, "stopped" if loop.stopped else "finished"
     finally:
         crew.close(at_once=at_once)
+        campaign.end_session(outcome)
     if not loop.stopped and campaign.n_asked < total:
         warn_user(
             f"the campaign ended with {campaign.n_asked} of {total} runs: no new point was found in {campaign.box!r}; "
@@ -184,7 +186,8 @@ class _Loop:
             self.bar.counts(self.campaign.n_done, running=len(self.flying), failed=self.campaign.n_failed)
 
 
-def _stopper(campaign: Campaign, stop_when: Any) -> Callable[[], bool]:
+def stopper(campaign: Campaign, stop_when: Any) -> Callable[[], bool]:
+    """Whether to stop now, by what ``stop_when`` of :meth:`Campaign.run` says."""
     if stop_when is None:
         return lambda: False
     if callable(stop_when):

@@ -1,8 +1,11 @@
 """The ``steep`` command: one file a command.
 
 steep weigh table.csv --target price
-steep reproduce table1
-steep demo
+steep design simulator:run --bounds "x=0:1,t=0:10" -n 200
+steep campaign run campaign.db --command "./solver --u0 {u0}" --bounds "u0=0:1" -n 100
+steep improve model:network --train train.npz --validation val.npz
+
+Each command's own libraries are loaded when it runs, so that ``--help`` and the shell's completion answer at once.
 """
 
 from __future__ import annotations
@@ -19,31 +22,41 @@ from typing import Annotated, Any
 
 import typer
 
-import steep
-from steep.cli.demo import demo_command
-from steep.cli.reproduce import reproduce_command
-from steep.cli.weigh import weigh_command
+from steep.cli import campaign, demo, design, improve, report, reproduce, suspects, weigh
+from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
+from steep.cli.printing import one_line
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
 
-# The shell's own numbers for a program that was interrupted or terminated.
-_INTERRUPTED, _TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+# The shell's own numbers for a program that was interrupted, was terminated, or lost its reader.
+_INTERRUPTED, _TERMINATED, _NO_READER = 128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + 13
 # What Typer raises for arguments it cannot read; its name has moved between versions.
 _ParsingError: Any = typer.BadParameter.__base__
 
-app = typer.Typer(
-    help="Put the training effort where the function is steep.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("weigh")(weigh_command)
-app.command("reproduce")(reproduce_command)
-app.command("demo")(demo_command)
+_HELP = f"""Put the training effort where the function is steep.
+
+Each command has a --help of its own, which ends with an example. --json prints the result as JSON and nothing
+else on stdout.
+
+{EXIT_CODES}
+"""
+
+app = typer.Typer(help=paragraphs(_HELP), pretty_exceptions_enable=False, epilog=example(weigh.EXAMPLE))
+add(app, "weigh", weigh.weigh_command, weigh.EXAMPLE)
+add(app, "suspects", suspects.suspects_command, suspects.EXAMPLE)
+add(app, "design", design.design_command, design.EXAMPLE)
+app.add_typer(campaign.app, name="campaign")
+add(app, "improve", improve.improve_command, improve.EXAMPLE)
+add(app, "report", report.report_command, report.EXAMPLE)
+add(app, "reproduce", reproduce.reproduce_command, reproduce.EXAMPLE)
+add(app, "demo", demo.demo_command, "steep demo --output demo")
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        import steep
+
         print(f"steep {steep.__version__}")
         raise typer.Exit
 
@@ -53,8 +66,9 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
+    debug: Debug = False,
 ) -> None:
-    """Put the training effort where the function is steep."""
+    pass
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,32 +78,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _terminable(), _short_warnings():
             code = app(args=given, prog_name="steep", standalone_mode=False)
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+    except (BrokenPipeError, SystemExit) as end:
+        # The reader of our output has gone, as with `| head`; Typer and Rich make an exit with code 1 of it.
+        if isinstance(end, SystemExit) and end.code != 1:
+            raise
         _silence_stdout()
-        return 1
+        return _NO_READER
     except (typer.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
     except _ParsingError as error:
-        return _fail(f"{error.format_message().rstrip('.')}; see steep --help")
+        return _fail(f"{error.format_message().rstrip('.')}; see {_help_of(error)}")
     except Exception as error:
         if "--debug" in given:
             traceback.print_exc()
         return _fail(_describe(error))
     if code == _INTERRUPTED:
         _fail("interrupted")
-    return code or 0
+    return code if isinstance(code, int) else 0
+
+
+def _help_of(error: Any) -> str:
+    """The help of the command that was meant."""
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context is not None else 'steep'} --help"
 
 
 def _describe(error: Exception) -> str:
     """Put it into one line; what steep did not expect comes with its kind and a way to see more."""
-    text = " ".join(str(error).split())
+    text = one_line(error)
     if isinstance(error, SteepError | OSError):
         return text
+    if isinstance(error, MemoryError):
+        return f"out of memory ({text}); need more, or a smaller table; close other programs"
     return f"{type(error).__name__}: {text}; --debug shows where it came from"
 
 
 def _fail(text: str) -> int:
-    print(f"steep: {text}", file=sys.stderr)
+    print(f"steep: {one_line(text)}", file=sys.stderr)
     return 2
 
 
@@ -116,7 +141,7 @@ def _short_warnings() -> Iterator[None]:
     """Show a warning as one line, without the place in our code that it came from."""
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        print(f"steep: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        print(f"steep: warning: {one_line(message)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -52,6 +52,12 @@ class Axis:
         inside = (u >= 0) & (u <= 1)
         return np.where(inside, np.clip(x, self.low, self.high), x)
 
+    def along(self, n: int) -> FloatArray:
+        """Up to ``n`` values from one end to the other; all of them where there are no more."""
+        if self.n_values <= n:
+            return np.arange(self.low, self.high + 1)
+        return np.unique(self.from_unit(np.linspace(0, 1, n)))
+
     def contains(self, x: FloatArray) -> Any:
         """Tell which numbers are values of the axis."""
         return (x >= self.low) & (x <= self.high)

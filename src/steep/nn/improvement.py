@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from steep._files import write_whole
+from steep._html import card
 from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Evidence, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
@@ -78,6 +79,37 @@ class Improvement:
 
     def __str__(self) -> str:
         return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, run again: {self.rescored:.6g}"
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the gain of the best head of each kind over the original one, with its interval.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; default a new figure.
+
+        Returns
+        -------
+        Axes
+        """
+        from steep.plotting import plot_gains
+
+        gains = {
+            str(name): Interval(row["gain"], row["gain_low"], row["gain_high"], self.verdict.interval.n)
+            for name, row in self.table.to_dict("index").items()
+            if name != "original"
+        }
+        unit = self.verdict.unit
+        factor, label = (100.0, "points of accuracy") if unit == "accuracy" else (1.0, f"{unit} lowered by")
+        return plot_gains(
+            gains, chosen="chosen", label=f"gain over the original head: {label}", factor=factor, ax=ax
+        )
+
+    def _repr_html_(self) -> str:
+        figures = {"the network itself, run again": float(self.rescored)}
+        interval = self.verdict.interval
+        edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
+        return card("Improvement", str(self.verdict), figures, self.table, edge=edge)
 
     def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
         """Training samples of the largest variation, largest first: unusual, mislabelled or on a border."""

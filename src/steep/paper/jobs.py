@@ -8,11 +8,12 @@ again; the same batch on the same machine gives the same values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from steep._progress import progress
 from steep.paper.data import Data
 
 Scale = Literal["smoke", "laptop", "paper"]
@@ -23,11 +24,30 @@ Results = dict[Line, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Context:
-    """What every job may use: data, and a folder for trained networks."""
+    """What every job may use: data, a folder for trained networks, and the part of it a trial asks for."""
 
     data: Data
     cache: Path
     progress: bool | None = None
+    only: str | None = None
+
+    def parts(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield the parts of a job one after another; in a trial only the one it asks for.
+
+        Examples
+        --------
+        >>> list(Context(Data(), Path(), only="b").parts("abc"))
+        ['b']
+        """
+        if self.only is not None:
+            yield self.only
+            return
+        names = list(names)
+        yield from progress(names, total=len(names), label="parts", shown=self.progress)
+
+    def does(self, part: str) -> bool:
+        """Whether a part is to be run: in a trial only the one it asks for."""
+        return self.only in (None, part)
 
 
 @dataclass(frozen=True)
@@ -44,6 +64,9 @@ class Job:
         ``run(context)`` → result of each line.
     settings : mapping
         What it runs with; written to every line, and compared when a run is resumed.
+    parts : tuple of str
+        What it does one after another and a trial may start at, as ``context.only``; what such a run returns is of
+        no use. Empty when all arms are computed at once, or in no time.
     """
 
     experiment: str
@@ -51,3 +74,4 @@ class Job:
     lines: tuple[Line, ...]
     run: Callable[[Context], Results] = field(compare=False)
     settings: Mapping[str, Any]
+    parts: tuple[str, ...] = ()

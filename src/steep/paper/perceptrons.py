@@ -7,13 +7,14 @@ what weighting does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from steep._progress import progress_bar
 from steep._validation import FloatArray
 
 
@@ -29,6 +30,10 @@ def sgd_classifiers(
     learning_rate: float | Sequence[float],
     seeds: Sequence[int],
     loss: Literal["cross_entropy", "squared_error"] = "cross_entropy",
+    shuffle: bool = True,
+    watch: Callable[[int, FloatArray], object] | None = None,
+    watch_every: int = 10,
+    progress: bool | None = None,
 ) -> FloatArray:
     """Train one ReLU layer and a sigmoid by SGD on a weighted loss.
 
@@ -46,6 +51,12 @@ def sgd_classifiers(
         Starts, one for each member; equal seeds give equal starts and equal batches.
     loss : {"cross_entropy", "squared_error"}, default "cross_entropy"
         Of the probabilities: what the paper says, and what the authors' code has.
+    shuffle : bool, default True
+        Whether batches are drawn anew in each epoch; the authors' code takes the rows as they come.
+    watch : callable, optional
+        Called as ``watch(epoch, probabilities)`` after epoch 1, 1 + ``watch_every``, …, as in the authors' code.
+    progress : bool, optional
+        Whether to show a bar.
 
     Returns
     -------
@@ -71,15 +82,25 @@ def sgd_classifiers(
     unique = sorted(set(seeds))
     column = torch.tensor([unique.index(seed) for seed in seeds])
     orders = [torch.Generator().manual_seed(seed) for seed in unique]
-    for _ in range(epochs):
-        order = torch.stack([torch.randperm(len(X), generator=generator) for generator in orders])[column]
-        for rows in torch.split(order, batch_size, dim=1):
-            gradients = _gradients(
-                parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss
-            )
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter.sub_(rate * gradient)
     points = torch.as_tensor(test, dtype=torch.float32).expand(len(seeds), *test.shape)
+    order = torch.arange(len(X)).expand(len(seeds), -1)
+    with progress_bar(total=epochs, label="epochs", shown=progress) as bar:
+        for epoch in range(epochs):
+            if shuffle:
+                order = torch.stack([torch.randperm(len(X), generator=g) for g in orders])[column]
+            for rows in torch.split(order, batch_size, dim=1):
+                gradients = _gradients(
+                    parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss
+                )
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    parameter.sub_(rate * gradient)
+            if watch is not None and epoch % watch_every == 0:
+                watch(epoch + 1, _probabilities(parameters, points))
+            bar.update()
+    return _probabilities(parameters, points)
+
+
+def _probabilities(parameters: list[Tensor], points: Tensor) -> FloatArray:
     found: FloatArray = torch.sigmoid(_forward(parameters, points)[1]).double().numpy()
     return found
 

@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 
 from steep._files import write_whole
+from steep._validation import check_choice
 from steep.exceptions import StorageError
-from steep.paper.jobs import SCALES
+from steep.paper.findings import write_findings
+from steep.paper.jobs import SCALES, Scale
 from steep.paper.registry import EXPERIMENTS, module
-from steep.paper.runner import records_of
+from steep.paper.runner import check_lines, records_of
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Lines, Section, markdown
+from steep.paper.trial import check_trials, hours_told, longest, trials_of
 
 PAGE = "reproduction.md"
 IMAGES = "images/reproduction"
@@ -32,19 +35,34 @@ on the test set where the paper chose there. *Honest* is a paired comparison wit
 weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
 that larger is better.
 
-*Holds*: the honest interval lies above zero. *Holds under conditions*: it does not, but the gain is significant under
-the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
+*Holds*: the honest interval lies above zero. *Holds under conditions*: it includes zero, and the gain is significant
+under the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise; so too where the honest
+interval lies below zero. *Not run*: no lines yet. What it all amounts to: [findings.md](findings.md).
 """
 
+_TRIALS = """The full counts of the paper were not run. Each kind of job was started once with its real settings for
+some seconds (`steep reproduce all --scale paper --trial 60`), and what it would take on one core was read off its
+progress: the stage it reached and those before it; stages that would follow are not counted."""
 
-def collect(results: str | Path, scale: str) -> dict[str, Lines]:
-    """Lines of every experiment at a scale."""
-    return {name: Lines(records_of(results, scale, name), scale) for name in EXPERIMENTS}
+
+def collect(results: str | Path, scale: Scale) -> dict[str, Lines]:
+    """Lines of every experiment at a scale; lines of something else are refused."""
+    check_choice(scale, name="scale", choices=SCALES)
+    found = {}
+    for name in EXPERIMENTS:
+        records = records_of(results, scale, name)
+        check_lines(records, module(name).jobs(scale))
+        found[name] = Lines(records, scale)
+    return found
 
 
-def best_scale(results: str | Path) -> str:
+def best_scale(results: str | Path) -> Scale:
     """The largest scale that has lines."""
-    found = [scale for scale in SCALES if any((Path(results) / scale).glob("*.jsonl"))]
+    found = [
+        scale
+        for scale in SCALES
+        if any(records_of(results, scale, name).path.exists() for name in EXPERIMENTS)
+    ]
     if not found:
         raise StorageError(
             f"{results} holds no lines; need those of a run; start with steep reproduce all --scale smoke"
@@ -52,7 +70,7 @@ def best_scale(results: str | Path) -> str:
     return found[-1]
 
 
-def page(results: str | Path, scale: str) -> str:
+def page(results: str | Path, scale: Scale) -> str:
     """The page as text; pictures are named, not drawn."""
     lines = collect(results, scale)
     sections = {name: module(name).summarize(own) for name, own in lines.items()}
@@ -70,12 +88,41 @@ def page(results: str | Path, scale: str) -> str:
             parts += ["", table]
         for figure in section.figures:
             parts += ["", f"![{figure.caption}]({IMAGES}/{figure.name}.png)", "", f"*{figure.caption}.*"]
+    parts += ["", "## At the paper's scale", "", trials_section(results)]
     return "\n".join(parts) + "\n"
+
+
+def trials_section(results: str | Path, scale: Scale = "paper") -> str:
+    """What a trial of the full counts showed: hours of each table, and how far each kind of job got."""
+    found = check_trials(trials_of(results, scale), scale)
+    if not found:
+        return f"Not tried: `steep reproduce all --scale {scale} --trial 60`."
+    rows, hours = [], dict[str, list[float | None]]()
+    for (experiment, arm), lines in found.items():
+        line = longest(lines)
+        result = line["result"]
+        far = "to the end" if result["finished"] else f"{result['reached'] or 'before its first step'}"
+        if not result["finished"] and result["of"]:
+            far += f", {result['done']:,} of {result['of']:,}"
+        rows.append([experiment, arm, f"{line['cpu_seconds']:.0f} s", far, hours_told(result["hours_per_job"]),
+                     str(result["n_jobs"]), hours_told(result["hours"])])  # fmt: skip
+        hours.setdefault(result["table"], []).append(result["hours"])
+    totals = [[name, _total(hours[name])] for name in EXPERIMENTS if name in hours]
+    details = markdown(
+        ["experiment", "arms, or part", "CPU time given", "reached", "one job", "jobs", "all"], rows
+    )
+    return f"{_TRIALS}\n\n{markdown(['table or figure', 'CPU time'], totals)}\n\n{details}"
+
+
+def _total(hours: list[float | None]) -> str:
+    """The sum of what is known."""
+    known = hours_told(sum(part for part in hours if part is not None))
+    return known if None not in hours else f"more than {known}"
 
 
 def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
     ran = len(lines) > 0
-    time = _hours(lines.cpu_seconds) if ran else NOT_RUN
+    time = hours(lines.cpu_seconds) if ran else NOT_RUN
     printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
     return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
             f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
@@ -84,15 +131,15 @@ def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
 def _told(name: str, lines: Lines) -> str:
     if not lines:
         return f"Not run at scale {lines.scale}."
-    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {_hours(lines.cpu_seconds)} of CPU time."
+    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
 
 
-def _hours(seconds: float) -> str:
+def hours(seconds: float) -> str:
     """CPU time as people read it.
 
     Examples
     --------
-    >>> _hours(5), _hours(600), _hours(9000)
+    >>> hours(5), hours(600), hours(9000)
     ('5 s', '10 min', '2.5 h')
     """
     if seconds < 120:
@@ -109,9 +156,9 @@ def _counts(sections: dict[str, Section]) -> str:
 
 
 def write_report(
-    results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None
+    results: str | Path = "results", docs: str | Path = "docs", scale: Scale | None = None
 ) -> Path:
-    """Write the page and its pictures.
+    """Write the page and its pictures, and the page of findings (:mod:`steep.paper.findings`).
 
     Parameters
     ----------
@@ -130,6 +177,7 @@ def write_report(
 
     chosen = scale or best_scale(results)
     text = page(results, chosen)
+    write_findings(collect(results, chosen), docs)
     images = Path(docs) / IMAGES
     images.mkdir(parents=True, exist_ok=True)
     for name, own in collect(results, chosen).items():

@@ -13,8 +13,14 @@ the first
 
     g(i) = min(start · growth^⌊i / step_length⌋, 1) · N
 
-They take features of an Inception network trained on ImageNet and an SVM; ours come from a network trained before on
-the same data (their "self-taught" variant), which needs no other data set.
+Against the public code of both: the weights of Active Bias agree (√(var + var²/(n − 1)) plus its mean, brought to mean
+one; ``songhwanjun/ActiveBias``), and so do the pacing of TCL (4 %, factor 1.9, every 100 steps) and its balance of the
+classes (``GuyHacohen/curriculum_learning``). Two things differ, on purpose or by little:
+
+- their score of a sample is the Platt probability of its own class, from an SVM on raw features of an Inception network
+  trained on ImageNet; ours is the margin of an SVM on standardised features of a network trained on the same data
+  before (their "self-taught" variant), which needs no other data set;
+- they round the size of the first part up, we round it to the nearest number.
 """
 
 from __future__ import annotations

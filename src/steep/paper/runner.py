@@ -73,7 +73,7 @@ def reproduce(
     jobs = [(records_of(results, scale, name), job) for name in chosen for job in module(name).jobs(scale)]
     for records, own in _by_file(jobs):
         check_lines(records, own)
-    with _one_thread():
+    with one_thread():
         return _run(jobs, context, f"{scale} ", say)
 
 
@@ -111,7 +111,7 @@ def check_lines(records: Records, jobs: Sequence[Job]) -> None:
             raise StorageError(
                 f"{where} is no line of this experiment ({key or 'not a line'}); need none but its own; delete it"
             )
-        wanted, found = _plain(known[key]), line.get("settings")
+        wanted, found = plain(known[key]), line.get("settings")
         if found != wanted:
             found = found if isinstance(found, dict) else {}
             differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
@@ -131,7 +131,7 @@ def _key(line: Any) -> tuple[str, str, int] | None:
     return None
 
 
-def _plain(settings: Any) -> dict[str, Any]:
+def plain(settings: Any) -> dict[str, Any]:
     """Settings as they come back from JSON."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
     return plain
@@ -192,7 +192,7 @@ def _missing(records: Records, job: Job) -> list[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Sums depend on how many threads share them: one thread gives the same line every time."""
     import_module("steep.nn")  # says what to install where torch is missing
     import torch

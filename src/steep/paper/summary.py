@@ -4,9 +4,9 @@ One rule gives every verdict. The *honest* gain is the mean of paired difference
 part in any choice, larger is better:
 
     holds                     its 95 % interval lies above zero
-    holds under conditions    it does not, but the gain is significant under the paper's own protocol or in a variant
+    holds under conditions    it holds zero, and the gain is significant under the paper's own protocol or in a variant
                               named beside it
-    does not hold             otherwise
+    does not hold             otherwise; so too where the honest interval lies below zero
 """
 
 from __future__ import annotations
@@ -119,11 +119,15 @@ def judge(honest: Interval | None, *elsewhere: Interval | None) -> str:
     >>> gain, doubtful = Interval(0.3, 0.1, 0.5, 10), Interval(0.0, -0.2, 0.2, 10)
     >>> judge(gain), judge(doubtful, gain), judge(doubtful, None)
     ('holds', 'holds under conditions', 'does not hold')
+    >>> judge(Interval(-0.3, -0.5, -0.1, 10), gain)
+    'does not hold'
     """
     if honest is None:
         return NOT_RUN
     if honest.low > 0:
         return HOLDS
+    if honest.high < 0:
+        return FAILS
     return CONDITIONS if any(gain is not None and gain.low > 0 for gain in elsewhere) else FAILS
 
 

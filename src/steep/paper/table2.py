@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import steep
+from steep._progress import progress
 from steep._validation import FloatArray
 from steep.metrics import average_error_gain, average_error_loss, l2_error, linf_error, mean_interval
 from steep.paper.jobs import Context, Job, Results, Scale
@@ -55,6 +56,7 @@ def jobs(scale: Scale) -> list[Job]:
             partial(_run, PROBLEMS[name], inputs, SETTINGS[scale][name]),
             {"problem": name, "inputs": inputs, "layers": LAYERS, "learning_rate": LEARNING_RATE, "init": "glorot",
              **SETTINGS[scale][name]},
+            tuple(ARMS),
         )
         for name, inputs in RUNS
     ]  # fmt: skip
@@ -69,19 +71,27 @@ def _run(problem: Problem, inputs: str, numbers: dict[str, int], context: Contex
     test = _uniform_points(problem, numbers["n_test"], np.random.default_rng(2**20))
     grid = grid_of(problem, numbers["n_grid"])
     truth, on_grid = problem.function(test), problem.function(grid.reshape(-1, grid.shape[-1]))
-    results: Results = {}
+    plans: dict[str, list[Plan]] = {}
+    outputs: dict[str, FloatArray] = {}
     worst: dict[str, FloatArray] = {}
-    for arm, design in ARMS.items():
-        plans = [design(problem, numbers["n_points"], seed) for seed in range(numbers["repeats"])]
-        ensemble = train(problem, inputs, [X for X, _ in plans], numbers)
+    for arm in context.parts(ARMS):
+        seeds = progress(
+            range(numbers["repeats"]), total=numbers["repeats"], label="designs", shown=context.progress
+        )
+        plans[arm] = [ARMS[arm](problem, numbers["n_points"], seed) for seed in seeds]
+        ensemble = train(problem, inputs, [X for X, _ in plans[arm]], numbers, context.progress)
         worst[arm] = _worst_in_time(ensemble, problem, inputs, grid, on_grid)
-        for seed, outputs in enumerate(predict(ensemble, problem, inputs, test)):
-            z = worst["uniform"][seed].ravel(), worst[arm][seed].ravel()
-            results[arm, seed] = {
-                **errors(truth, outputs), "n_points": len(plans[seed][0]), "n_evaluations": plans[seed][1],
-                "aeg": average_error_gain(*z), "ael": average_error_loss(*z),
-            }  # fmt: skip
-    return results
+        outputs[arm] = predict(ensemble, problem, inputs, test)
+    if context.only:
+        return {}
+    return {
+        (arm, seed): {
+            **errors(truth, outputs[arm][seed]), "n_points": len(X), "n_evaluations": n_evaluations,
+            "aeg": average_error_gain(worst["uniform"][seed].ravel(), worst[arm][seed].ravel()),
+            "ael": average_error_loss(worst["uniform"][seed].ravel(), worst[arm][seed].ravel()),
+        }
+        for arm, designs in plans.items() for seed, (X, n_evaluations) in enumerate(designs)
+    }  # fmt: skip
 
 
 def errors(truth: FloatArray, outputs: FloatArray) -> dict[str, float]:
@@ -90,14 +100,16 @@ def errors(truth: FloatArray, outputs: FloatArray) -> dict[str, float]:
     return {"mse": mse, "max_squared": largest**2, "l2": float(np.sqrt(mse)), "linf": largest}
 
 
-def train(problem: Problem, inputs: str, plans: list[FloatArray], numbers: dict[str, int]) -> Any:
+def train(
+    problem: Problem, inputs: str, plans: list[FloatArray], numbers: dict[str, int], shown: bool | None = None
+) -> Any:
     """One perceptron for each set of points, member r from seed r."""
     from steep.nn import train_ensemble
 
     return train_ensemble(
         [_scaled(problem, inputs, X) for X in plans], [problem.function(X) for X in plans], layers=LAYERS,
         activation="relu", init="glorot", epochs=numbers["epochs"], learning_rate=LEARNING_RATE,
-        random_state=list(range(len(plans))),
+        random_state=list(range(len(plans))), progress=shown,
     )  # fmt: skip
 
 

@@ -10,12 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import nn
 
 from steep.metrics import Interval, paired_interval
 from steep.paper.appendix import row
 from steep.paper.data import describe
-from steep.paper.heads import ARMS, HeadPlan, study_network
+from steep.paper.heads import ARMS, HeadPlan, Labelled, study_network
 from steep.paper.jobs import Context, Job, Results, Scale
+from steep.paper.networks import build
 from steep.paper.pictures import pack, parts_of, unpack
 from steep.paper.summary import (
     Claim,
@@ -98,6 +100,7 @@ PAPER = {
     "cifar10": ("91.01, 90.46 ± 0.10", "91.30, 90.64 ± 0.07", "1.65, 0.15 ± 0.04"),
 }
 N_SHOWN = 20
+TRAINING, RETRAINING = "training", "heads"  # parts of a job
 
 
 def recipe_of(name: str, numbers: dict[str, Any], seed: int) -> Recipe:
@@ -105,6 +108,13 @@ def recipe_of(name: str, numbers: dict[str, Any], seed: int) -> Recipe:
     if name == "mnist":
         return Recipe("lenet5", numbers["epochs"], 128, 1e-3, True, False, seed, "mnist")
     return Recipe("resnet20", numbers["epochs"], 128, 0.2, True, True, seed, "cifar10", "sgd")
+
+
+def trained(recipe: Recipe, train: Labelled, context: Context) -> nn.Module:
+    """The network of a recipe; a trial of what follows its training takes it untrained."""
+    if not context.does(TRAINING):
+        return build(recipe.network, recipe.seed)
+    return train_network(recipe, *train, context.cache, progress=context.progress)
 
 
 def jobs(scale: Scale) -> list[Job]:
@@ -117,16 +127,16 @@ def jobs(scale: Scale) -> list[Job]:
         for seed in range(numbers["networks"]):
             lines = tuple((arm, seed) for arm in ARMS)
             run = partial(_run, name, numbers, seed, SMALL_GRID if scale == "smoke" else GRID)
-            found.append(Job(name, f"network {seed}", lines, run, told))
+            found.append(Job(name, f"network {seed}", lines, run, told, (TRAINING, RETRAINING)))
     return found
 
 
 def _run(name: str, numbers: dict[str, Any], seed: int, grid: dict[str, Any], context: Context) -> Results:
     data = context.data.mnist() if name == "mnist" else context.data.cifar10()
     parts = parts_of(data, n_train=numbers["n_train"], n_held_out=numbers["n_held_out"])
-    network = train_network(
-        recipe_of(name, numbers, seed), *parts.train, context.cache, progress=context.progress
-    )
+    network = trained(recipe_of(name, numbers, seed), parts.train, context)
+    if not context.does(RETRAINING):
+        return {}
     plan = HeadPlan(row(name), numbers["heads"], numbers["head_epochs"], grid)
     found = study_network(network, parts.train, parts.held_out, parts.test, plan)
     if seed == 0:

@@ -4,6 +4,9 @@ A linear model on the [CLS] vector, Adam, 50 starts, scored on GLUE's validation
 is not in the data folder: two others stand in, and every table says which. Epochs follow the authors' code (100); the
 appendix's 10,000 would be a hundred times as long. The honest protocol draws new splits of all labelled pairs, solves
 the model to the end, and lets cross-validation choose the weights.
+
+F1 in the authors' code is 2ar/(a + r) with the *accuracy* a in the place of the precision, r the recall: kept beside F1
+as "f1_code".
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, recall_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
@@ -40,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "laptop": {
         "epochs": 100,
         "seeds": 50,
-        "splits": 6,
+        "splits": 20,
         "cv": 5,
         "n_repeats": 1,
         "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
@@ -49,14 +52,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {
         "epochs": 10000,
         "seeds": 50,
-        "splits": 20,
+        "splits": 60,
         "cv": 5,
         "n_repeats": 2,
         "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
         "encoders": 2,
     },
 }
-METRICS = {"RTE": ("accuracy",), "STS-B": ("spearman", "pearson"), "MRPC": ("accuracy", "f1")}
 ROWS = {"RTE": "rte", "STS-B": "sts_b", "MRPC": "mrpc"}
 # Baseline and VBSW, best, mean ± se, for each metric.
 PAPER = {
@@ -81,7 +83,9 @@ def jobs(scale: Scale) -> list[Job]:
                     "learning_rate": hyper.learning_rate, **numbers}  # fmt: skip
             lines = tuple((arm, seed) for arm in ARMS for seed in range(numbers["seeds"]))
             found.append(
-                Job(f"{task}, {encoder}", "all arms", lines, partial(_run, task, encoder, numbers), told)
+                Job(
+                    f"{task}, {encoder}", "all arms", lines, partial(_run, task, encoder, numbers), told, ARMS
+                )
             )
             for split in range(numbers["splits"]):
                 lines = tuple((arm, split) for arm in HONEST_ARMS)
@@ -100,6 +104,8 @@ def scores(task: str, truth: FloatArray, outputs: FloatArray) -> dict[str, float
     found = {"accuracy": 100 * float(((outputs > 0.5) == truth).mean())}
     if task == "MRPC":
         found["f1"] = 100 * float(f1_score(truth, outputs > 0.5))
+        accuracy, recall = found["accuracy"], 100 * float(recall_score(truth, outputs > 0.5))
+        found["f1_code"] = 2 * accuracy * recall / (accuracy + recall)
     return found
 
 
@@ -122,12 +128,12 @@ def _run(task: str, encoder: str, numbers: dict[str, Any], context: Context) -> 
     hyper, seeds = row(ROWS[task]), list(range(numbers["seeds"]))
     data = context.data.glue(task, encoder)
     results: Results = {}
-    for arm in ARMS:
+    for arm in context.parts(ARMS):
         weight = None if arm == "equal weights" else _weights(task, data.x_train, data.y_train, hyper)
         heads = train_ensemble(
             data.x_train, data.y_train, layers=(), loss="squared_error" if task == "STS-B" else "binary", init="glorot",
             sample_weight=weight, epochs=numbers["epochs"], batch_size=hyper.batch_size,
-            learning_rate=hyper.learning_rate, random_state=seeds,
+            learning_rate=hyper.learning_rate, random_state=seeds, progress=context.progress,
         )  # fmt: skip
         outputs = heads.predict(data.x_test)[:, :, 0]
         results |= {(arm, seed): scores(task, data.y_test, outputs[seed]) for seed in seeds}
@@ -181,7 +187,7 @@ def summarize(lines: Lines) -> Section:
 
 def _table(lines: Lines, encoder: str) -> str:
     rows = []
-    for task, metric in PAPER:
+    for task, metric in (*PAPER, ("MRPC", "f1_code")):
         for suffix, arms in (("", ARMS), (", repeated splits", HONEST_ARMS)):
             experiment = f"{task}, {encoder}{suffix}"
             for arm in arms:

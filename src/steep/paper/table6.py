@@ -19,8 +19,8 @@ from steep.paper.heads import ARMS, HeadPlan, study_network
 from steep.paper.jobs import Context, Job, Results, Scale
 from steep.paper.pictures import parts_of
 from steep.paper.summary import Lines, Section
-from steep.paper.table4 import GRID, SMALL_GRID, head_claim, head_table
-from steep.paper.training import Recipe, train_network
+from steep.paper.table4 import GRID, RETRAINING, SMALL_GRID, TRAINING, head_claim, head_table, trained
+from steep.paper.training import Recipe
 
 TITLE = "Table 6: label noise on CIFAR-10"
 NOISE = (10, 20, 30, 40)
@@ -68,7 +68,7 @@ def jobs(scale: Scale) -> list[Job]:
     told = {**describe(scale), **numbers, "m": row("cifar10").m, "k": row("cifar10").k}
     return [
         Job(f"noise {noise} %", f"network {seed}", tuple((arm, seed) for arm in ARMS),
-            partial(_run, noise, numbers, seed, SMALL_GRID if scale == "smoke" else GRID), told)
+            partial(_run, noise, numbers, seed, SMALL_GRID if scale == "smoke" else GRID), told, (TRAINING, RETRAINING))
         for noise in numbers["noise"] for seed in range(numbers["networks"])
     ]  # fmt: skip
 
@@ -96,7 +96,9 @@ def _run(noise: int, numbers: dict[str, Any], seed: int, grid: dict[str, Any], c
     train = parts.train[0], change_labels(parts.train[1], noise, seed=seed)
     held_out = parts.held_out[0], change_labels(parts.held_out[1], noise, seed=seed + 1)
     recipe = Recipe("resnet20", numbers["epochs"], 128, 0.1, True, True, seed, f"noise-{noise}", "sgd")
-    network = train_network(recipe, *train, context.cache, progress=context.progress)
+    network = trained(recipe, train, context)
+    if not context.does(RETRAINING):
+        return {}
     plan = HeadPlan(row("cifar10"), numbers["heads"], numbers["head_epochs"], grid)
     found = study_network(network, train, held_out, parts.test, plan)
     return {(arm, seed): found[arm] for arm in ARMS}

@@ -11,18 +11,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from steep.metrics import paired_interval
 from steep.paper.appendix import row
 from steep.paper.curricula import Curriculum
 from steep.paper.data import describe
-from steep.paper.heads import HeadPlan, study_network
+from steep.paper.heads import HeadPlan, Labelled, study_network
 from steep.paper.jobs import Context, Job, Results, Scale
+from steep.paper.networks import build
 from steep.paper.pictures import parts_of
 from steep.paper.rivals import ActiveBias, TransferCurriculum, easiest_first
 from steep.paper.summary import Claim, Lines, Section, judge, not_run, show_gain
-from steep.paper.table4 import head_claim, head_table
+from steep.paper.table4 import RETRAINING, head_claim, head_table
 from steep.paper.training import Recipe, train_network
 
 TITLE = "Table 7: Active Bias and transfer-learned curriculum"
@@ -83,6 +84,7 @@ def jobs(scale: Scale) -> list[Job]:
             tuple(line for line in lines if line[1] == seed),
             partial(_run, numbers, seed),
             told,
+            (*TRAININGS, RETRAINING),
         )
         for seed in range(numbers["networks"])
     ]
@@ -94,19 +96,32 @@ def _run(numbers: dict[str, Any], seed: int, context: Context) -> Results:
     results: Results = {}
     teacher: nn.Module | None = None
     for training in TRAININGS:
-        curriculum = _curriculum(training, numbers, parts.train, teacher)
-        recipe = Recipe("resnet20", numbers["epochs"], BATCH, LEARNING_RATE, False, False, seed, training)
-        network = train_network(
-            recipe, *parts.train, context.cache, curriculum=curriculum, progress=context.progress
-        )
+        network = _network(training, numbers, seed, parts.train, teacher, context)
         teacher = network if teacher is None else teacher
-        found = study_network(network, parts.train, parts.held_out, parts.test, plan)
-        results |= {(f"{training}, {head}", seed): found[head] for head in HEADS}
+        if context.does(RETRAINING):
+            found = study_network(network, parts.train, parts.held_out, parts.test, plan)
+            results |= {(f"{training}, {head}", seed): found[head] for head in HEADS}
     return results
 
 
+def _network(
+    training: str,
+    numbers: dict[str, Any],
+    seed: int,
+    train: Labelled,
+    teacher: nn.Module | None,
+    context: Context,
+) -> nn.Module:
+    """One of the three networks of a seed; untrained in a trial of another part."""
+    if not context.does(training):
+        return build("resnet20", seed)
+    recipe = Recipe("resnet20", numbers["epochs"], BATCH, LEARNING_RATE, False, False, seed, training)
+    curriculum = _curriculum(training, numbers, train, teacher)
+    return train_network(recipe, *train, context.cache, curriculum=curriculum, progress=context.progress)
+
+
 def _curriculum(
-    training: str, numbers: dict[str, Any], train: tuple[Tensor, Tensor], teacher: nn.Module | None
+    training: str, numbers: dict[str, Any], train: Labelled, teacher: nn.Module | None
 ) -> Curriculum:
     n = len(train[1])
     if training == "AB":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -101,11 +102,12 @@ def train_network(
     path = Path(cache) / recipe.file_name()
     told = {"recipe": json.dumps(asdict(recipe), sort_keys=True), "data": fingerprint(images, labels)}
     done = _load(path, told, network, optimizer, plan) if path.exists() else 0
-    with progress_bar(total=recipe.epochs, done=done, label=path.stem, shown=progress) as bar:
+    total, done_steps = recipe.epochs * plan.n_steps, done * plan.n_steps
+    with progress_bar(total=total, done=done_steps, label=f"steps of {path.stem}", shown=progress) as bar:
         for epoch in range(done, recipe.epochs):
-            _train_epoch(recipe, epoch, network, optimizer, plan, images, labels)
+            for _ in _train_epoch(recipe, epoch, network, optimizer, plan, images, labels):
+                bar.update()
             _save(path, {**told, "epoch": str(epoch + 1)}, network, optimizer, plan)
-            bar.update()
     return network.eval()
 
 
@@ -136,7 +138,8 @@ def fingerprint(images: Tensor, labels: Tensor) -> str:
 def _train_epoch(
     recipe: Recipe, epoch: int, network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum, images: Tensor,
     labels: Tensor,
-) -> None:  # fmt: skip
+) -> Iterator[None]:  # fmt: skip
+    """Yields after each step."""
     network.train()
     generator = torch.Generator().manual_seed(recipe.seed * 100_003 + epoch)
     total = recipe.epochs * plan.n_steps
@@ -152,6 +155,7 @@ def _train_epoch(
         optimizer.zero_grad()
         (losses if weight is None else losses * weight).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        yield
 
 
 def _rate(recipe: Recipe, share: float) -> float:
@@ -201,8 +205,8 @@ def _load(
     differ = [name for name in told if kept.get(name) != told[name]]
     if differ or not kept.get("epoch", "").isdigit():
         raise StorageError(
-            f"{path} was trained with another {' and '.join(differ) or 'epoch'}; need that of now; delete it, or use "
-            "another --cache folder"
+            f"{path} was trained with other {' and other '.join(differ) or 'epochs'}; need those of now; delete it, or "
+            "use another --cache folder"
         )
     network.load_state_dict(_part(tensors, "network."))
     moments: dict[int, dict[str, Tensor]] = {}

@@ -1,6 +1,7 @@
 """Variation Based Sampling: Algorithm 1 of the paper for any measure, density and draw."""
 
-from steep.sampling.design import Design, design
+from steep.sampling.design import design
+from steep.sampling.result import Design
 from steep.sampling.sampler import VariationSampler
 
 __all__ = ["Design", "VariationSampler", "design"]

@@ -21,7 +21,6 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._function import Function, check_function, evaluate
 from steep._validation import (
@@ -41,6 +40,7 @@ from steep.measures import Measure, resolve
 from steep.measures.derivatives import Derivatives
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.relevance import axis_relevance
+from steep.sampling.result import Design
 from steep.sampling.sampler import DENSITIES, DRAWS, Density, Draw, VariationSampler
 
 STARTS = ("uniform", "grid", "sobol")
@@ -70,31 +70,6 @@ _CHECKS: dict[str, Callable[..., Any]] = {
     "rounds": check_count,
     "initial": partial(check_choice, choices=STARTS),
 }
-
-
-@dataclass(frozen=True)
-class Design:
-    """Points, labels and how they came about.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_initial + n_samples, n_features)
-        All points in the user's units, the start first.
-    y : ndarray of shape (n_initial + n_samples,) or (n_initial + n_samples, n_outputs)
-        Labels.
-    variation : ndarray of shape (n_initial + n_samples,)
-        Variation where it was measured, before the last round; NaN elsewhere.
-    is_initial : ndarray of bool
-        Which points belong to the start.
-    n_evaluations : int
-        Function evaluations spent in all, those of the measure included.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    variation: FloatArray
-    is_initial: npt.NDArray[np.bool_]
-    n_evaluations: int
 
 
 def design(
@@ -221,6 +196,7 @@ def design(
         variation=np.concatenate([variation, np.full(n_points - len(variation), np.nan)]),
         is_initial=np.arange(n_points) < n_initial,
         n_evaluations=n_points + measuring.n_evaluations,
+        box=box,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from steep._validation import FloatArray
+from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
 
@@ -47,3 +50,20 @@ def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
     scale = np.maximum(rms, _LEAST * rms.max())
     relevance: FloatArray = scale / np.exp(np.log(scale).mean())
     return relevance
+
+
+def input_relevance(box: Box, X: FloatArray, labels: FloatArray) -> FloatArray:
+    """How much each input matters: :func:`axis_relevance`, a category as much as its most relevant value.
+
+    Examples
+    --------
+    >>> box = Box({"calm": (0, 1), "steep": (0, 1)})
+    >>> X = np.random.default_rng(0).random((80, 2))
+    >>> bool(input_relevance(box, X, np.sin(5 * X[:, 1:])).argmax() == 1)
+    True
+    """
+    unit = box.unit(X)
+    widths = [axis.embed(unit[:1, i]).shape[1] for i, axis in enumerate(box.axes)]
+    ends = np.cumsum([0, *widths])
+    scale = axis_relevance(box.embed(unit), labels)
+    return np.array([scale[start:end].max() for start, end in pairwise(ends)])

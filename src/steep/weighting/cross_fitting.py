@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from steep._sklearn import take_rows
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray, IntArray, Seed, check_generator
 from steep.exceptions import InputError
 from steep.labels import Labels, one_hot
-from steep.weighting.wrapping import fit_weighted, params_of_rows
+from steep.weighting.wrapping import accepts_sample_weight, fit_weighted, params_of_rows
 
 _N_PARTS = 5
 
@@ -33,6 +34,8 @@ def cross_fitted(
     sample_weight: FloatArray | None = None,
     groups: IntArray | None = None,
     params: Mapping[str, Any] | None = None,
+    part: npt.NDArray[np.intp] | None = None,
+    n_jobs: int | None = None,
 ) -> FloatArray:
     """Predict every sample by a fit that has not seen it, nor its group.
 
@@ -50,33 +53,41 @@ def cross_fitted(
         Group of every sample.
     params : mapping, optional
         Further arguments of the estimator's ``fit``.
+    part : ndarray of int of shape (n_samples,), optional
+        Which samples are predicted together; default five parts, dealt class by class or group by group.
+    n_jobs : int, optional
+        Processes that fit at the same time.
 
     Returns
     -------
     ndarray of shape (n_samples, n_columns)
         A probability per class, or the predicted values.
     """
-    own = np.ones(len(labels)) if sample_weight is None else sample_weight
-    part = deal(labels, _N_PARTS, groups)
-    predicted: FloatArray | None = None
-    for number in np.unique(part):
-        kept, asked = np.flatnonzero(part != number), np.flatnonzero(part == number)
-        answer = _answers(estimator, X, y, labels, kept, asked, own, params or {})
-        if predicted is None:
-            predicted = np.empty((len(labels), answer.shape[1]))
+    own = sample_weight
+    if own is None and accepts_sample_weight(estimator):
+        own = np.ones(len(labels))
+    part = deal(labels, _N_PARTS, groups) if part is None else part
+    turns = [(np.flatnonzero(part != number), np.flatnonzero(part == number)) for number in np.unique(part)]
+    answers = Parallel(n_jobs=n_jobs)(
+        delayed(_answers)(estimator, X, y, labels, kept, asked, own, params or {}) for kept, asked in turns
+    )
+    predicted = np.empty((len(labels), answers[0].shape[1]))
+    for (_, asked), answer in zip(turns, answers, strict=True):
         predicted[asked] = answer
-    assert predicted is not None
     return predicted
 
 
-def deal(labels: Labels, n_parts: int, groups: IntArray | None = None) -> npt.NDArray[np.intp]:
-    """Deal the samples into parts like cards, class by class, always in the same way for the same data.
+def deal(
+    labels: Labels, n_parts: int, groups: IntArray | None = None, random_state: Seed = 0
+) -> npt.NDArray[np.intp]:
+    """Deal the samples into parts like cards, class by class, always in the same way for the same data and seed.
 
     With ``groups`` whole groups are dealt, the largest first, each to the part that is smallest so far.
     """
+    rng = check_generator(random_state)
     if groups is not None:
-        return _deal_groups(groups, n_parts)
-    order = np.random.default_rng(0).permutation(len(labels))
+        return _deal_groups(groups, n_parts, rng)
+    order = rng.permutation(len(labels))
     if labels.codes is not None:
         order = order[np.argsort(labels.codes[order], kind="stable")]
     part = np.empty(len(labels), dtype=np.intp)
@@ -84,7 +95,7 @@ def deal(labels: Labels, n_parts: int, groups: IntArray | None = None) -> npt.ND
     return part
 
 
-def _deal_groups(groups: IntArray, n_parts: int) -> npt.NDArray[np.intp]:
+def _deal_groups(groups: IntArray, n_parts: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     _, codes = np.unique(groups, return_inverse=True)
     sizes = np.bincount(codes)
     if len(sizes) < 2:
@@ -92,7 +103,7 @@ def _deal_groups(groups: IntArray, n_parts: int) -> npt.NDArray[np.intp]:
             "groups holds 1 group; need at least 2, to predict each by a fit to the others; pass finer groups or none"
         )
     filled, part_of = np.zeros(n_parts, dtype=np.intp), np.empty(len(sizes), dtype=np.intp)
-    order = np.random.default_rng(0).permutation(len(sizes))
+    order = rng.permutation(len(sizes))
     for group in order[np.argsort(-sizes[order], kind="stable")]:
         part_of[group] = filled.argmin()
         filled[part_of[group]] += sizes[group]
@@ -107,7 +118,7 @@ def _answers(
     labels: Labels,
     kept: npt.NDArray[np.intp],
     asked: npt.NDArray[np.intp],
-    own: FloatArray,
+    own: FloatArray | None,
     params: Mapping[str, Any],
 ) -> FloatArray:
     """Predictions for the samples ``asked`` of a fit to the samples ``kept``."""
@@ -115,7 +126,11 @@ def _answers(
         # No classifier can be fitted to one class, and none is needed.
         return np.tile(np.eye(labels.n_columns)[seen[0]], (len(asked), 1))
     extra = params_of_rows(params, kept, len(labels))
-    model = fit_weighted(clone(estimator), take_rows(X, kept), take_rows(y, kept), own[kept], extra)
+    data = take_rows(X, kept), take_rows(y, kept)
+    if own is None:
+        model = clone(estimator).fit(*data, **extra)
+    else:
+        model = fit_weighted(clone(estimator), *data, own[kept], extra)
     inputs = take_rows(X, asked)
     if labels.codes is None or labels.classes is None:
         return np.asarray(model.predict(inputs), dtype=np.float64).reshape(len(asked), -1)

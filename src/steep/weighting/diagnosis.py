@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from steep._html import card
 from steep._validation import FloatArray
 from steep.labels import Labels, Task, one_hot, warn_of_float_classes
 from steep.measures import MEASURES, Neighborhood
@@ -82,6 +83,22 @@ class WeightingReport:
         if self.model_score is not None:
             lines[-1] += f", {self.model_score:.3f} by the model"
         return "\n".join([*lines, self.suggestion])
+
+    def _repr_html_(self) -> str:
+        figures: dict[str, Any] = {
+            f"effective samples by {name}": value for name, value in self.effective_by_measure.items()
+        }
+        figures |= {
+            "samples": self.n_samples,
+            "mixed neighbourhoods": f"{self.mixed_share:.1%}",
+            "noise in the variation": f"{self.noise_share:.0%}",
+            "label noise": f"{self.label_noise:.1%}",
+            "separability by neighbours": self.separability,
+            "by chance": self.chance_level,
+        }
+        if self.model_score is not None:
+            figures["by the model"] = self.model_score
+        return card("Before weighting", self.suggestion, figures)
 
 
 def weighting_report(

@@ -23,6 +23,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
 
 from steep._progress import progress
 from steep._timing import Stopwatch
@@ -36,6 +37,7 @@ from steep._validation import (
     check_real,
     one_line,
 )
+from steep.evidence import Score
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.metrics import resolve_scorers
@@ -58,7 +60,7 @@ from steep.weighting.candidates import (
     values_of,
 )
 from steep.weighting.controls import THRESHOLD, check_controls, thresholded
-from steep.weighting.outcome import conclude, params_of, results_table, verdict
+from steep.weighting.outcome import best_of_measures, conclude, params_of, results_table, verdict
 from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
@@ -126,8 +128,11 @@ class VarianceWeightedCV(DelegatingEstimator):
         Mean gain of what was chosen in the deciding score, larger is better, 0 for equal weights; with a
         95 % interval that holds for all candidates at once. A weighting is compared with the control it had
         to beat, a control with equal weights.
-    best_params_ : dict
-        What was chosen.
+    best_params_, best_index_ : dict, int
+        What was chosen, and its row of ``cv_results_``.
+    evidence_ : Evidence or None
+        Gains of the weightings over the control they had to beat, row ``control_index_``; candidate i of it is row
+        ``rivals_[i]``. None when no weighting was tried.
     cv_results_ : dict of arrays
         One row per candidate, gains over equal weights; ``pandas.DataFrame(cv_results_)`` shows it.
     estimator_, sample_weight_
@@ -234,12 +239,42 @@ class VarianceWeightedCV(DelegatingEstimator):
 
         self.scorers_, self.n_splits_ = scorers, len(folds)
         self.best_index_, self.gain_interval_ = outcome.chosen, outcome.interval
+        self.evidence_, self.rivals_, self.control_index_ = outcome.evidence, outcome.rivals, outcome.control
         self.gain_ = outcome.interval.mean
         self.cv_results_ = results_table(candidates, scores, list(scorers), outcome.equal, test_ratio)
         self.estimator_, self.sample_weight_, self.best_params_ = final
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], self._score_name(), self.cv_results_)
         self.seconds_ = seconds_by_stage(watch, folds)
         return self
+
+    def plot(self, kind: str = "grid") -> Any:
+        """Draw what was compared, with matplotlib.
+
+        Parameters
+        ----------
+        kind : {"grid", "gains"}, default "grid"
+            The mean gain over equal weights by weight ratio and neighbours, one picture a measure; or the best
+            weighting of each measure with its interval, which holds for all candidates at once.
+
+        Returns
+        -------
+        ndarray of Axes or Axes
+        """
+        from steep import plotting
+
+        check_is_fitted(self, "cv_results_")
+        check_choice(kind, name="kind", choices=("grid", "gains"))
+        score = Score.named(self._score_name())
+        title = score.title.removeprefix("the ")
+        label = (f"gain: {title} lowered by" if score.is_error else f"gain in {title}") + score.unit
+        if kind == "grid":
+            return plotting.plot_heat_map(
+                self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor
+            )
+        gains, chosen = best_of_measures(self.cv_results_, self.evidence_, self.rivals_, self.best_index_)
+        if not gains:
+            raise InputError("no weighting was tried; need a weight_ratio other than 1 to draw gains")
+        return plotting.plot_gains(gains, chosen=chosen, label=label, factor=score.factor)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Say which arguments of ``fit`` go to the wrapped estimator and which to the splitter."""

@@ -114,21 +114,22 @@ def require_sample_weight(estimator: Any) -> None:
         raise UnsupportedEstimatorError(
             f"estimator={estimator!r} is not an estimator instance; need an object with fit(X, y, sample_weight)"
         )
-    if not _accepts_sample_weight(estimator):
+    if not accepts_sample_weight(estimator):
         raise UnsupportedEstimatorError(
             f"{type(estimator).__name__}.fit takes no sample_weight, so it cannot be trained on weighted samples; "
             "use an estimator that does, or resample with numpy.random.Generator.choice(p=weights)"
         )
 
 
-def _accepts_sample_weight(estimator: Any) -> bool:
+def accepts_sample_weight(estimator: Any) -> bool:
+    """Whether ``fit`` takes weights; of a pipeline, that of its last step."""
     if hasattr(estimator, "steps"):
-        return _accepts_sample_weight(estimator.steps[-1][1])
+        return accepts_sample_weight(estimator.steps[-1][1])
     if has_fit_parameter(estimator, "sample_weight"):
         return True
     inner = inner_estimator(estimator)
     takes_anything = has_fit_parameter(estimator, "params") or has_fit_parameter(estimator, "fit_params")
-    return inner is not None and takes_anything and _accepts_sample_weight(inner)
+    return inner is not None and takes_anything and accepts_sample_weight(inner)
 
 
 def inner_estimator(estimator: Any) -> Any:

@@ -13,7 +13,7 @@ from its own seed alone, so it is the same network as one trained by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -21,9 +21,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
+from steep._progress import progress_bar
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_flag, check_real
 from steep.exceptions import InputError
-from steep.nn._arguments import check_each, check_precision
+from steep.nn._arguments import check_callable, check_each, check_precision
 from steep.nn.ensemble.members import Members, check_numbers, gather_members, member_seeds
 from steep.nn.ensemble.perceptrons import Activation, Loss, backward, columns, forward, output_delta, respond
 
@@ -108,6 +109,8 @@ def train_ensemble(
     init: Literal["torch", "glorot"] = "torch",
     dtype: torch.dtype = torch.float32,
     random_state: Seed | Sequence[int] = None,
+    watch: Callable[[int, Ensemble], object] | None = None,
+    progress: bool | None = None,
 ) -> Ensemble:
     """Train R copies of a small network by Adam as one batched computation.
 
@@ -140,6 +143,11 @@ def train_ensemble(
         Precision of the computation.
     random_state : int, Generator or sequence of int, optional
         Member r uses seed ``random_state + r``, or ``random_state[r]``; a generator draws the first seed.
+    watch : callable, optional
+        Called as ``watch(epoch, ensemble)`` after each epoch, 1, 2, …; the ensemble it sees is the one in training,
+        to be read and not kept.
+    progress : bool, optional
+        Whether to show a bar; default on a terminal, once the training has taken two seconds.
 
     Returns
     -------
@@ -158,6 +166,8 @@ def train_ensemble(
     check_choice(activation, name="activation", choices=("tanh", "relu"))
     check_choice(loss, name="loss", choices=("squared_error", "cross_entropy", "binary"))
     check_choice(init, name="init", choices=("torch", "glorot"))
+    check_callable(watch, name="watch", signature="watch(epoch, ensemble)")
+    check_flag(progress, name="progress", optional=True)
     dtype = check_precision(dtype)
     sizes = check_each(layers, lambda units: check_count(units, name="layers"), name="layers")
     if n_members is not None:
@@ -172,8 +182,12 @@ def train_ensemble(
     generators = [torch.Generator().manual_seed(seed) for seed in data.seeds]
     shape = [data.n_features, *sizes, data.n_outputs]
     flat, weights = _initialize(shape, generators, init, dtype)
-    with torch.no_grad():
-        _adam(flat, weights, data, generators, activation, loss, epochs, batch_size, rate)
+    live, n_steps = Ensemble(weights, activation, loss), -(-data.n_samples // (batch_size or data.n_samples))
+    with torch.no_grad(), progress_bar(total=epochs * n_steps, label="steps", shown=progress) as bar:
+        for step in _adam(flat, weights, data, generators, activation, loss, epochs, batch_size, rate):
+            bar.update()
+            if watch is not None and step % n_steps == 0:
+                watch(step // n_steps, live)
     return Ensemble([weight.clone() for weight in weights], activation, loss)
 
 
@@ -206,7 +220,8 @@ def _layer_views(flat: Tensor, shape: list[int]) -> list[Tensor]:
 def _adam(
     flat: Tensor, weights: list[Tensor], data: Members, generators: list[torch.Generator],
     activation: Activation, loss: Loss, epochs: int, batch_size: int | None, rate: float,
-) -> None:  # fmt: skip
+) -> Iterator[int]:  # fmt: skip
+    """Move ``weights``, which are views of ``flat``; yields the number of each step done."""
     gradient = torch.empty_like(flat)
     views = _layer_views(gradient, [data.n_features, *(weight.shape[2] for weight in weights)])
     first, second = torch.zeros_like(flat), torch.zeros_like(flat)
@@ -218,6 +233,7 @@ def _adam(
         second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
         scale = second.sqrt().mul_((1 - _BETA2**step) ** -0.5).add_(_EPS)
         flat.addcdiv_(first, scale, value=-rate / (1 - _BETA1**step))
+        yield step
 
 
 def _batches(

@@ -1,0 +1,55 @@
+"""The guide: make docs builds it, and runs every code cell on the way."""
+
+import os
+from importlib.metadata import version as installed
+
+project = "steep"
+author = "The steep developers"
+copyright = f"2026, {author}"  # noqa: A001
+release = version = installed("steep")
+
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "images/*.py"]
+# The kernels of the build run on this machine only.
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+source_suffix = {".md": "myst-nb"}
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+
+# A cell that fails, or that takes longer than this, fails the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 180
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+nb_merge_streams = True
+# Progress bars are for people who wait.
+os.environ["TQDM_DISABLE"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+add_module_names = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"steep {release}"
+html_static_path = ["_static"]
+html_css_files = ["guide.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "search_as_you_type": True,
+}

@@ -1,0 +1,123 @@
+"""Bounds as one writes them in a shell or a TOML file: ``x=0:1,k=1e-3:1e3:log,n=1:8:int,c={steel|copper}``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from steep.exceptions import InputError
+
+if TYPE_CHECKING:
+    from steep.domain.axes import Axis
+
+_ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
+_FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
+
+
+def parse_bounds(text: str) -> dict[str, Axis]:
+    """Read the text of ``--bounds``.
+
+    Parameters
+    ----------
+    text : str
+        One entry an input, with commas between them.
+
+    Returns
+    -------
+    dict of str to Axis
+        Names and axes, in the order written.
+
+    Examples
+    --------
+    >>> parse_bounds("x=0:1, k=1e-3:1e3:log, n=1:8:int, c={steel|copper}")
+    {'x': (0, 1), 'k': Log(0.001, 1000), 'n': Integer(1, 8), 'c': Category('steel', 'copper')}
+    """
+    axes: dict[str, Axis] = {}
+    at = 0
+    while at < len(text):
+        match = _ENTRY.match(text, at)
+        if match is None or not match[1]:
+            raise InputError(
+                f"--bounds has {text[at:]!r}, which is no input with its range; need name={_FORMS}; write it so, with "
+                "commas between inputs"
+            )
+        if match[1] in axes:
+            raise InputError(f"--bounds has {match[1]!r} twice; need each input once; leave one out")
+        axes[match[1]] = parse_axis(match[1], match[2].strip())
+        at = match.end()
+    if not axes:
+        raise InputError(f"--bounds is empty; need at least one input; write name={_FORMS}")
+    return axes
+
+
+def parse_axis(name: str, text: str) -> Axis:
+    """Read the range of one input.
+
+    Examples
+    --------
+    >>> parse_axis("n", "1:8:int")
+    Integer(1, 8)
+    """
+    from steep.domain import Category, Integer, Log
+    from steep.domain.axes import make_axis
+
+    if text.startswith("{") and text.endswith("}"):
+        return make_axis(name, Category(*(_value(part.strip()) for part in text[1:-1].split("|"))))
+    low, _, rest = text.partition(":")
+    high, _, kind = rest.partition(":")
+    kinds: dict[str, Any] = {"": lambda *ends: ends, "log": Log, "int": Integer}
+    ends = [_number(part) for part in (low, high)]
+    if kind not in kinds or None in ends:
+        raise InputError(f"the range of {name!r} is {text!r}; need {_FORMS}; write it so")
+    return make_axis(name, kinds[kind](*ends))
+
+
+def axes_of(entries: Mapping[str, Any]) -> dict[str, Axis]:
+    """Read the ``[bounds]`` of a TOML file: text as above, pairs of numbers, or lists of categories.
+
+    Examples
+    --------
+    >>> axes_of({"u": [0, 1], "k": "1:100:log", "c": ["steel", "copper"]})
+    {'u': (0, 1), 'k': Log(1, 100), 'c': Category('steel', 'copper')}
+    """
+    from steep.domain import Category
+    from steep.domain.axes import make_axis
+
+    axes: dict[str, Axis] = {}
+    for name, entry in entries.items():
+        if isinstance(entry, str):
+            axes[name] = parse_axis(name, entry.strip())
+        elif isinstance(entry, list) and (len(entry) != 2 or not all(map(_is_number, entry))):
+            axes[name] = make_axis(name, Category(*entry))
+        else:
+            axes[name] = make_axis(name, entry)
+    if not axes:
+        raise InputError("the bounds are empty; need at least one input; add it under [bounds]")
+    return axes
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(text: str) -> float | int | None:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _value(text: str) -> Any:
+    """A value of a category: a number where it reads as a finite one, else text."""
+    if not text:
+        raise InputError(
+            "--bounds has a category without a name; need one between the bars, as {a|b}; add it"
+        )
+    number = _number(text)
+    is_finite = number is not None and abs(number) != float("inf") and number == number
+    return number if is_finite else text

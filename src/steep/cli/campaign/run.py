@@ -1,0 +1,168 @@
+"""``steep campaign run``: run a simulator until its budget is spent, and resume after anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steep.cli.bounds import parse_bounds
+from steep.cli.campaign.simulator import simulator_of
+from steep.cli.campaign.status import describe_status
+from steep.cli.campaign.store import DEFAULT, Store
+from steep.cli.options import Bounds, Debug, Force, Json, Report
+from steep.cli.pages import check_page, writer_of
+from steep.cli.printing import aside, finish, one_line
+from steep.exceptions import CampaignError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steep.campaign import Campaign
+    from steep.cli.campaign.settings import Settings
+
+EXAMPLE = 'steep campaign run --command "./solver --u0 {u0}" --bounds u0=0:1 -n 24'
+# Runs that may fail, with none that works, before the rest is spared.
+_HOPELESS = 5
+
+
+def run_command(
+    store: Store = DEFAULT,
+    function: Annotated[
+        str | None,
+        typer.Argument(metavar="MODULE:FUNCTION", help="Your simulator as a Python function.", show_default=False),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option("--command", help='Your simulator as a program: "./solver --u0 {u0}". No shell is involved.'),
+    ] = None,
+    bounds: Bounds = None,
+    runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
+    n_initial: Annotated[
+        int | None, typer.Option("--n-initial", help="Runs of the even start; default a quarter.")
+    ] = None,
+    outputs: Annotated[
+        str | None,
+        typer.Option("--outputs", help="How a program answers: json (default), csv, or a regular expression."),
+    ] = None,
+    file: Annotated[str | None, typer.Option("--file", help="File the program answers in, instead of stdout.")] = None,
+    stdin: Annotated[str | None, typer.Option("--stdin", help="Text for the program's stdin, with {u0} in it.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Runs at the same time; default 1.")] = None,
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a run may take.")] = None,
+    retries: Annotated[int | None, typer.Option("--retries", help="Attempts after the first; default 1.")] = None,
+    stop_error: Annotated[
+        float | None, typer.Option("--stop-error", help="Stop once the estimated error is as small as this.")
+    ] = None,
+    stop_seconds: Annotated[float | None, typer.Option("--stop-seconds", help="Stop after so many seconds.")] = None,
+    measure: Annotated[str | None, typer.Option("--measure", help="What counts as variation.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
+    report: Report = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Run a simulator where it varies; every result is kept, and the same command resumes.
+
+    STORE is the campaign's file, made when it is not there, or a TOML file beside the solver that says all of
+    this. Each run of a program has a folder of its own; an argument that names a file is passed with its
+    full path. Ctrl-C ends cleanly; runs without a result are made again.
+    """
+    check_page(report, force=force)
+    settings = _settings(store).overridden(
+        command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs,
+        n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries,
+        stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
+    )  # fmt: skip
+    with aside():  # what the simulator prints is no part of the result
+        start, simulator, options = _checked(settings)
+    with _campaign(settings) as campaign:
+        with aside():
+            _run(campaign, settings, start, simulator, options)
+        if report is not None:
+            writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
+    from steep.campaign.status import StatusReader
+
+    with StatusReader(settings.store) as reader:
+        figures, lines = describe_status(reader.read())
+    page = [f"{report}: a page to look at"] if report is not None else []
+    finish(figures | {"report": report}, [*lines, *page], as_json=as_json)
+
+
+def _settings(store: Path) -> Settings:
+    from steep.cli.campaign.settings import Settings, read_settings
+
+    return read_settings(store) if store.suffix.lower() == ".toml" else Settings(store=store)
+
+
+def _checked(settings: Settings) -> tuple[int, Any, dict[str, Any]]:
+    """The start, the simulator and where it runs: all checked before a store is made."""
+    names = _names(settings)
+    if settings.runs is None:
+        raise InputError("the number of runs is missing; need it; pass -n 200")
+    start = settings.n_initial
+    if start is None:
+        start = min(settings.runs, max(settings.runs // 4, 2 * (len(names) + 1)))
+    if not 1 <= start <= settings.runs:
+        raise InputError(
+            f"--n-initial {start} and {settings.runs} runs do not fit; need a start within the runs; lower it"
+        )
+    return start, *simulator_of(settings, names)
+
+
+def _names(settings: Settings) -> tuple[str, ...]:
+    """The inputs, from the bounds or from the store."""
+    if settings.bounds is not None:
+        return tuple(settings.bounds)
+    if not settings.store.exists():
+        raise InputError(
+            f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+        )
+    from steep.campaign.status import StatusReader
+
+    with StatusReader(settings.store) as reader:
+        return reader.box.names
+
+
+def _campaign(settings: Settings) -> Campaign:
+    from steep.campaign import Campaign
+
+    return Campaign(
+        settings.bounds, storage=settings.store, measure=settings.measure, random_state=settings.seed
+    )
+
+
+def _run(campaign: Campaign, settings: Settings, start: int, simulator: Any, options: dict[str, Any]) -> None:
+    stop, hopeless = _stop(campaign, settings)
+    n_samples = (settings.runs or start) - start
+    campaign.run(
+        simulator, n_initial=start, n_samples=n_samples, retries=settings.retries, stop_when=stop, **options
+    )
+    if hopeless():
+        raise CampaignError(_why(campaign))
+
+
+def _stop(campaign: Campaign, settings: Settings) -> tuple[Callable[[Any], bool], Callable[[], bool]]:
+    """When to stop: at what the user said, and when nothing works at all."""
+    from steep.campaign.runner import stopper
+
+    given = {"error": settings.stop_error, "seconds": settings.stop_seconds}
+    limits = {name: value for name, value in given.items() if value is not None}
+    reached = stopper(campaign, limits or None)
+    failed_before = campaign.n_failed
+
+    def hopeless() -> bool:
+        return campaign.n_done == 0 and campaign.n_failed - failed_before >= min(
+            _HOPELESS, settings.runs or 1
+        )
+
+    return (lambda _: hopeless() or reached()), hopeless
+
+
+def _why(campaign: Campaign) -> str:
+    last = campaign.failures().iloc[-1]
+    message = one_line(last["message"])
+    return (
+        f"none of the first {campaign.n_failed} runs gave a result, the last because: {message[:300]}; mend the "
+        f"simulator and start anew in another file; steep campaign failures {campaign.journal.path} shows all"
+    )

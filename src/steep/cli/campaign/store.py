@@ -1,0 +1,45 @@
+"""The store of a campaign: the SQLite file itself, or a TOML file that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steep.exceptions import InputError
+
+if TYPE_CHECKING:
+    from steep.campaign import Campaign
+
+Store = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STORE",
+        help="The campaign's file (.db), or the TOML file it is described in.",
+        show_default=True,
+    ),
+]
+DEFAULT = Path("campaign.db")
+
+
+def find_store(path: Path) -> Path:
+    """Return the store that a path means, which must be there."""
+    if path.suffix.lower() == ".toml":
+        from steep.cli.campaign.settings import read_settings
+
+        path = read_settings(path).store
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; need the file of a campaign; name it")
+    if not path.exists():
+        raise InputError(
+            f"{path} is not there; need the file of a campaign; start one with steep campaign run"
+        )
+    return path
+
+
+def open_campaign(path: Path) -> Campaign:
+    """Open the campaign of a store."""
+    from steep.campaign import Campaign
+
+    return Campaign(storage=find_store(path))

@@ -1,0 +1,121 @@
+"""``steep design``: choose where to run a function, run it there, and write the points."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steep.cli.bounds import parse_bounds
+from steep.cli.calling import by_keywords, style_of
+from steep.cli.destinations import check_destination
+from steep.cli.options import Bounds, Debug, Force, Json, Report, Seed
+from steep.cli.pages import check_page, writer_of
+from steep.cli.printing import aside, finish, working
+from steep.cli.targets import load_target
+from steep.exceptions import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steep.sampling import Design
+
+EXAMPLE = 'steep design simulator:run --bounds "x=0:1,t=0:10" -n 60 -o design.csv'
+
+
+def design_command(
+    function: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FUNCTION", show_default=False,
+            help="Your function: f(X) of an array of points, or f(x, t) of one point with the names of the bounds.",
+        ),
+    ],
+    bounds: Bounds = None,
+    n: Annotated[int, typer.Option("-n", "--runs", help="Evaluations in all, the start included.")] = 200,
+    n_initial: Annotated[
+        int | None, typer.Option("--n-initial", help="Start points; default a quarter, at least 2 (d + 1).")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File for the points: .csv, .parquet, .feather, .arrow or .npz.")
+    ] = Path("design.csv"),
+    measure: Annotated[str, typer.Option("--measure", help="What counts as variation.")] = "auto",
+    seed: Seed = 0,
+    report: Report = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Choose where to run a function: a start, then points where it varies.
+
+    The function is called as it is written: with an array of all points of a round, or once a point with its
+    inputs by name. The file holds inputs, outputs, the variation where it was measured, and which points
+    belong to the start.
+    """
+    from steep.cli.tables.writing import check_format, write_frame
+    from steep.domain import Box
+    from steep.sampling import design
+
+    if bounds is None:
+        raise InputError(
+            '--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"'
+        )
+    box = Box(parse_bounds(bounds))
+    check_format(output)
+    check_destination(output, force=force)
+    check_page(report, force=force)
+    n_start = _start(n, n_initial, box.n_features)
+    with aside(), working(f"running {function} {n} times"):
+        target = load_target(function)
+        is_array = style_of(target, box.names, text=function) == "array"
+        called = target if is_array else by_keywords(target, box)
+        plan = design(
+            called,
+            box,
+            n_initial=n_start,
+            n_samples=n - n_start,
+            measure=measure,
+            vectorized=is_array,
+            random_state=seed,
+        )
+    names = getattr(called, "outputs", None)
+    plan = replace(plan, outputs=tuple(names)) if names else plan
+    frame = _frame(plan)
+    write_frame(output, frame)
+    if report is not None:
+        writer_of("design_page")(report, plan, title=f"Design of {function}")
+    figures = {
+        "function": function, "output": output, "runs": len(frame), "start": n_start, "inputs": list(box.names),
+        "outputs": list(plan.output_names), "evaluations": plan.n_evaluations, "seed": seed,
+        "called_with": "an array of points" if is_array else "one point by name", "report": report,
+    }  # fmt: skip
+    lines = [
+        f"{function}: called with {figures['called_with']}",
+        f"{output}: {len(frame)} points, {n_start} of the start and {n - n_start} where it varies; "
+        f"{plan.n_evaluations} evaluations",
+        *([f"{report}: a page to look at"] if report is not None else []),
+    ]
+    finish(figures, lines, as_json=as_json)
+
+
+def _start(n: int, n_initial: int | None, n_inputs: int) -> int:
+    """How many of the runs are the start."""
+    start = max(n // 4, 2 * (n_inputs + 1)) if n_initial is None else n_initial
+    if not 2 <= start < n:
+        raise InputError(
+            f"{n} runs with a start of {start} leave nothing to place; need 2 or more at the start and one more run at "
+            f"least; raise -n above {max(start, 2)}, or pass --n-initial"
+        )
+    return start
+
+
+def _frame(plan: Design) -> pd.DataFrame:
+    """Inputs, outputs, the variation where it was measured, and which points belong to the start."""
+    frame = plan.to_dataframe()
+    name = "variation"
+    while name in frame:
+        name = f"{name}_"
+    frame.insert(len(frame.columns) - 1, name, plan.variation)
+    return frame

@@ -1,0 +1,188 @@
+"""``steep improve``: re-train the head of a trained network, let held-out data choose, and prove the gain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steep.cli.destinations import check_destination
+from steep.cli.options import Debug, Force, Json, Report, Seed
+from steep.cli.pages import check_page, writer_of
+from steep.cli.printing import aside, finish, table_of
+from steep.cli.targets import load_target
+from steep.exceptions import InputError, InputTypeError, StorageError
+
+if TYPE_CHECKING:
+    from steep.nn import Improvement
+
+EXAMPLE = "steep improve model:network --train train.npz --validation val.npz"
+_INPUTS, _LABELS = ("X", "x", "inputs"), ("y", "labels", "label", "target")
+# The score that decides, by what the head is for.
+_SCORES = {"accuracy": "accuracy", "neg_mean_squared_error": "mean squared error"}
+
+
+def improve_command(
+    network: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NETWORK", show_default=False,
+            help="Your trained network, or a function without arguments that returns it.",
+        ),
+    ],
+    train: Annotated[
+        Path, typer.Option("--train", help="NPZ with arrays X and y the network was trained on.", show_default=False)
+    ],
+    validation: Annotated[
+        Path | None,
+        typer.Option("--validation", help="NPZ with X and y it has not seen; default cross-validation of the head."),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File for the improved network's state_dict.")
+    ] = Path("improved.safetensors"),
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="State_dict to load into the network first, as .safetensors."),
+    ] = None,
+    scoring: Annotated[
+        str | None,
+        typer.Option("--scoring", help="Score that decides: accuracy for classes, neg_mean_squared_error for numbers."),
+    ] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", help="What the weights follow; may be repeated; default variance.")
+    ] = None,
+    task: Annotated[
+        str, typer.Option("--task", help="What the head is for: auto, multiclass, binary, multilabel or regression.")
+    ] = "auto",
+    head: Annotated[
+        str | None, typer.Option("--head", help="Name of the last linear layer; default the last one that runs.")
+    ] = None,
+    seed: Seed = 0,
+    report: Report = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Re-train the head of a network on weighted features, for the score that counts.
+
+    The original head is one of the candidates, and held-out data choose. Your network is not changed; the
+    file holds the state_dict of the chosen one, to be loaded with safetensors.torch.load_file.
+    """
+    if output.suffix != ".safetensors":
+        raise InputError(f"--output {output} is no .safetensors file; need one; name it improved.safetensors")
+    if scoring is not None and scoring not in _SCORES:
+        raise InputError(
+            f"--scoring {scoring!r} is unknown here; need one of {', '.join(_SCORES)}; choose one"
+        )
+    inputs = [path for path in (train, validation, weights) if path is not None]
+    check_destination(output, inputs=inputs, force=force)
+    check_page(report, force=force)
+    data = read_arrays(train)
+    held_out = None if validation is None else read_arrays(validation)
+    from steep.nn import improve
+
+    with aside():
+        model = load_network(network, weights)
+        result = improve(
+            model, _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),
+            task=task, measure=measure or "variance", head=head, random_state=seed,  # type: ignore[arg-type]
+        )  # fmt: skip
+    if scoring is not None and result.verdict.unit != _SCORES[scoring]:
+        raise InputError(
+            f"--scoring {scoring} does not fit: this head is scored by its {result.verdict.unit}; leave it out"
+        )
+    result.save(output)
+    if report is not None:
+        writer_of("improvement_page")(report, result, title=f"Improvement of {network}", y=data[1])
+    finish(_figures(result, network, output, report), _lines(result, output, report), as_json=as_json)
+
+
+def read_arrays(path: Path) -> tuple[Any, Any]:
+    """Inputs and labels of an NPZ file; nothing in it is ever executed."""
+    import zipfile
+    import zlib
+
+    import numpy as np
+
+    from steep._validation import one_line
+
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not hasattr(archive, "files"):
+            raise InputError(f"{path} holds one array; need an .npz with X and y; save both by numpy.savez")
+        with archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(
+            f"{path} cannot be read ({reason}); need an .npz of plain arrays; check it"
+        ) from error
+    found = [next((name for name in names if name in arrays), None) for names in (_INPUTS, _LABELS)]
+    if found[0] is None or found[1] is None:
+        raise InputError(
+            f"{path} holds {', '.join(arrays) or 'no arrays'}; need X and y; save them under these names"
+        )
+    return arrays[found[0]], arrays[found[1]]
+
+
+def load_network(text: str, weights: Path | None) -> Any:
+    """The network behind ``module:name``, with the weights of a file if there is one."""
+    model = load_target(text)
+    if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
+        try:
+            model = model()
+        except TypeError as error:
+            raise InputTypeError(
+                f"{text} cannot be called without arguments ({error}); need a network, or a function that returns it"
+            ) from error
+    if not hasattr(model, "state_dict"):
+        raise InputTypeError(
+            f"{text} is a {type(model).__name__}; need a torch network, or a function that returns it"
+        )
+    if weights is None:
+        return model
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    try:
+        load_model(model, weights)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise InputError(
+            f"--weights {weights} does not fit {text} ({' '.join(str(error).split())[:300]}); need its own state_dict "
+            "as .safetensors; save it by safetensors.torch.save_model"
+        ) from error
+    return model
+
+
+def _as_wanted(data: tuple[Any, Any], model: Any) -> tuple[Any, Any]:
+    """Inputs in the precision of the network: NumPy's floats are double, a network's are usually not."""
+    X, y = data
+    kinds = {str(parameter.dtype).removeprefix("torch.") for parameter in model.parameters()}
+    wanted = next((kind for kind in ("float32", "float64") if kind in kinds), None)
+    return (X.astype(wanted) if X.dtype.kind == "f" and wanted is not None else X), y
+
+
+def _figures(result: Improvement, network: str, output: Path, report: Path | None) -> dict[str, Any]:
+    gain = result.verdict.interval
+    return {
+        "network": network, "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
+        "gain_interval": [gain.low, gain.high], "rescored": result.rescored, "chosen": vars(result.chosen),
+        "table": result.table.reset_index(names="head").to_dict("records"), "output": output, "report": report,
+    }  # fmt: skip
+
+
+def _lines(result: Improvement, output: Path, report: Path | None) -> list[Any]:
+    unit = str(result.table.columns[0])
+    rows = [
+        (str(name), float(row[unit]), float(row["gain"]), float(row["gain_low"]), float(row["gain_high"]))
+        for name, row in result.table.iterrows()
+    ]
+    return [
+        str(result.verdict),
+        table_of(["head", unit, "gain", "from", "to"], rows),
+        f"{output}: the network with the chosen head",
+        *([f"{report}: a page to look at"] if report is not None else []),
+    ]

@@ -1,0 +1,164 @@
+"""What the command says: the result on stdout, notes on stderr, and nothing that a terminal could take for orders.
+
+With ``--json`` the result is one JSON object and the only thing on stdout. Colours are Rich's, and only where stdout
+is a terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+# Wide enough that no table is cut where its reader is another program.
+_PIPED_WIDTH = 10_000
+
+
+def printable(text: Any) -> str:
+    r"""Text with control characters spelled out: names in a table must not steer the terminal.
+
+    Examples
+    --------
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(text))
+
+
+def one_line(text: Any) -> str:
+    """Text without line ends and control characters."""
+    return printable(" ".join(str(text).split()))
+
+
+def note(text: str) -> None:
+    """Say something beside the result."""
+    print(f"steep: {one_line(text)}", file=sys.stderr)
+
+
+def finish(figures: Mapping[str, Any], lines: Iterable[Any], *, as_json: bool) -> None:
+    """Print the result: the figures as JSON, or the lines (text, or what Rich can draw) for people."""
+    if as_json:
+        print(json.dumps(_plain(figures), ensure_ascii=False, allow_nan=False))
+        return
+    for line in lines:
+        print(printable(line) if isinstance(line, str) else drawn(line), flush=False)
+
+
+def drawn(renderable: Any) -> str:
+    """What Rich makes of a table or a text, for the stdout there is."""
+    from rich.console import Console
+
+    is_terminal = sys.stdout.isatty()
+    # Drawn to memory and printed by us: a reader that leaves early is then one kind of error everywhere.
+    page = io.StringIO()
+    width = None if is_terminal else _PIPED_WIDTH
+    Console(file=page, force_terminal=is_terminal, width=width, markup=False, highlight=False).print(
+        renderable
+    )
+    return page.getvalue().rstrip("\n")
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> Any:
+    """A plain table for :func:`finish`; numbers to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    listed = [list(row) for row in rows]
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for j, name in enumerate(columns):
+        is_number = bool(listed) and all(isinstance(row[j], int | float) for row in listed)
+        table.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
+    for row in listed:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    return table
+
+
+def listed(names: Iterable[Any], *, most: int = 8) -> str:
+    """Names in quotes, the first few of many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    all_names = [repr(str(name)) for name in names]
+    more = len(all_names) - most
+    return ", ".join(all_names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else one_line(value)
+
+
+def _plain(value: Any) -> Any:
+    """Values as JSON has them: NaN and infinity, which it lacks, are null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show that something is under way, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, markup=False).status(one_line(text) + " …"):
+        yield
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Send what the user's own code prints to stderr: stdout is for the result alone."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # no stdout at all
+        yield
+        return
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextmanager
+def following(*, as_json: bool) -> Iterator[Callable[[Mapping[str, Any], Sequence[str]], None]]:
+    """Show a result that changes: in one place on a terminal, as lines elsewhere, each change once."""
+    shown: list[Any] = [None]
+
+    def lines(figures: Mapping[str, Any], text: Sequence[str]) -> None:
+        told = dict(figures) if as_json else list(text)
+        if told != shown[0]:
+            finish(figures, text, as_json=as_json)
+            sys.stdout.flush()
+        shown[0] = told
+
+    if as_json or not sys.stdout.isatty():
+        yield lines
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(markup=False), auto_refresh=False, transient=False) as live:
+        yield lambda figures, text: live.update(Text(printable("\n".join(text))), refresh=True)

@@ -1,0 +1,74 @@
+"""``package.module:name`` on the command line: the user's own function or network."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from steep.exceptions import InputError
+
+
+def load_target(text: str, *, folder: Path | None = None) -> Any:
+    """Import what ``package.module:name`` means.
+
+    Parameters
+    ----------
+    text : str
+        A module and a name in it, which may have dots; ``solver.py:run`` means the module ``solver``.
+    folder : Path, optional
+        Where modules are looked for first; default the current folder.
+
+    Returns
+    -------
+    object
+        The function, or whatever has that name.
+
+    Examples
+    --------
+    >>> load_target("math:hypot")(3, 4)
+    5.0
+    """
+    module_name, colon, name = text.partition(":")
+    if not (colon and module_name and name):
+        raise InputError(f"got {text!r}; need a module and a name in it; write package.module:function")
+    if module_name.endswith(".py"):
+        path = Path(module_name)
+        folder, module_name = (folder or Path.cwd()) / path.parent, path.stem
+    place = str((folder or Path.cwd()).resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    found = _module(module_name, text, place)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            public = (
+                [entry for entry in vars(found) if not entry.startswith("_")]
+                if hasattr(found, "__dict__")
+                else []
+            )
+            raise InputError(
+                f"{text!r}: {module_name} has no {part!r}; need a name it has: {', '.join(public[:12]) or 'none'}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _module(name: str, text: str, place: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if not (name == missing or name.startswith(f"{missing}.")):
+            raise InputError(
+                f"{text!r}: {name} imports {missing!r}, which is not installed; need it; install it first"
+            ) from error
+        raise InputError(
+            f"{text!r}: there is no module {missing!r} in {place} or among the packages installed; need one; start "
+            "steep in the folder of the file, or install it"
+        ) from error
+    except (Exception, SystemExit) as error:  # a script may end as it is imported
+        kind = type(error).__name__
+        raise InputError(
+            f"{text!r}: importing {name} raises {kind}: {error}; need a module that imports"
+        ) from error

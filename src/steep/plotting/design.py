@@ -1,0 +1,176 @@
+"""Where a design has its points: over one input, two, or every pair of the steepest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steep._function import Function, evaluate
+from steep._validation import FloatArray, check_count
+from steep.exceptions import InputError
+from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, name_of, new_axes, span, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Marks that differ in shape as well as in colour.
+_GROUPS = (("start", START, "o", 22), ("drawn where it varies", DRAWN, "^", 24))
+
+
+def plot_design(
+    plan: Drawable,
+    *,
+    function: Function | None = None,
+    output: int = 0,
+    max_inputs: int = 5,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw the points of a design; start points and drawn points by colour and shape.
+
+    Parameters
+    ----------
+    plan : Design
+        What :func:`steep.design` returned.
+    function : callable, optional
+        With one input, drawn as a curve behind the points.
+    output : int, default 0
+        With one input, which output is drawn.
+    max_inputs : int, default 5
+        With three inputs or more, every pair of this many is drawn, the steepest first.
+    ax : matplotlib Axes, optional
+        Where to draw one or two inputs; default a new figure.
+
+    Returns
+    -------
+    Axes or ndarray of Axes
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> bowl = design(lambda X: X[:, 0] ** 2 + X[:, 1], [(0, 1), (0, 1)], n_initial=8, n_samples=8, random_state=0)
+    >>> plot_design(bowl).get_xlabel()
+    'x0'
+    """
+    n_features = plan.X.shape[1]
+    if n_features > 2:
+        if ax is not None:
+            raise InputError(
+                f"ax is one picture and {n_features} inputs need one for each pair; leave ax out"
+            )
+        return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2))
+    ax = tidy(new_axes() if ax is None else ax)
+    draw = line if n_features == 1 else _plane
+    draw(plan, ax, function, checked_output(plan, output))
+    return ax
+
+
+def checked_output(plan: Drawable, output: Any) -> int:
+    """Return the number of an output that is there."""
+    number = check_count(output, name="output", minimum=0)
+    if number >= plan.labels.shape[1]:
+        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; need a number below that")
+    return number
+
+
+def line(plan: Drawable, ax: Axes, function: Function | None, output: int) -> None:
+    """One input: f, the points on it, and the measured variation on a second axis."""
+    (axis,), (name,) = plan.domain.axes, plan.domain.names
+    if function is not None:
+        grid = axis.from_unit(np.linspace(0, 1, 400))[:, None]
+        ax.plot(grid, evaluate(function, grid)[:, output], color=CURVE, lw=1, label="f")
+    for rows, (label, colour, mark, size) in zip((plan.is_initial, ~plan.is_initial), _GROUPS, strict=True):
+        heights = plan.labels[rows, output]
+        ax.scatter(plan.X[rows, 0], heights, s=size, color=colour, marker=mark, label=label, zorder=3)
+    span(ax, axis, along="x")
+    ax.set(xlabel=name_of(name), ylabel=name_of(plan.output_names[output]))
+    _fill_variation(plan, ax)
+    ax.legend(frameon=False)
+
+
+def _fill_variation(plan: Drawable, ax: Axes) -> None:
+    known = np.isfinite(plan.variation)
+    if not known.any():
+        return
+    order = np.argsort(plan.X[known, 0])
+    right = ax.twinx()
+    right.fill_between(plan.X[known, 0][order], plan.variation[known][order], color=DRAWN, alpha=0.12, lw=0)
+    right.set_ylabel("variation", color=QUIET)
+    right.set_ylim(bottom=0)
+    right.spines[["top"]].set_visible(False)
+    ax.set_zorder(right.get_zorder() + 1)
+    ax.patch.set_visible(False)
+
+
+def _plane(plan: Drawable, ax: Axes, function: Function | None, output: int) -> None:
+    """Two inputs."""
+    scatter(plan, ax, 0, 1)
+    for place, along in enumerate("xy"):
+        span(ax, plan.domain.axes[place], along=along)
+    ax.set(xlabel=name_of(plan.domain.names[0]), ylabel=name_of(plan.domain.names[1]))
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=2, borderaxespad=0)
+
+
+def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:
+    """Points over two inputs, the start and the others apart."""
+    for rows, (label, colour, mark, size) in zip((plan.is_initial, ~plan.is_initial), _GROUPS, strict=True):
+        x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
+        ax.scatter(x, y, s=factor * size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
+
+
+def _spread(plan: Drawable, column: int) -> FloatArray:
+    """Values of an input; those of a category side by side, so that points on one value do not hide each other."""
+    values = plan.X[:, column]
+    if plan.domain.axes[column].kind != "category":
+        return values
+    return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))
+
+
+def _pairs(plan: Drawable, most: int) -> Any:
+    """Every pair of the steepest inputs, and how the points spread along each."""
+    order = np.argsort(-plan.steepness(), kind="stable")[:most]
+    n, names, axes = len(order), plan.domain.names, plan.domain.axes
+    panels = new_axes(n, n, size=(1.9 * n + 0.6, 1.9 * n + 0.6), squeeze=False)
+    for row, up in enumerate(order):
+        for column, across in enumerate(order):
+            ax = panels[row, column]
+            if column > row:
+                ax.set_visible(False)
+                continue
+            tidy(ax, grid=column < row)
+            span(ax, axes[across], along="x")
+            if column == row:
+                _along(plan, ax, int(up))
+            else:
+                scatter(plan, ax, int(across), int(up), factor=0.4)
+                span(ax, axes[up], along="y")
+            _outer_names(ax, row, column, n, name_of(names[across]), name_of(names[up]))
+    panels[0, 0].figure.align_ylabels(panels[:, 0])
+    handles, labels = panels[1, 0].get_legend_handles_labels()
+    panels[0, 0].figure.legend(handles, labels, frameon=False, loc="upper right", markerscale=1.6)
+    return panels
+
+
+def _outer_names(ax: Axes, row: int, column: int, n: int, across: str, up: str) -> None:
+    """Names and ticks at the left and at the bottom alone."""
+    if row == n - 1:
+        ax.set_xlabel(across)
+    else:
+        ax.tick_params(labelbottom=False)
+    if column == 0 and row > 0:
+        ax.set_ylabel(up)
+    elif column > 0:
+        ax.tick_params(labelleft=False)
+
+
+def _along(plan: Drawable, ax: Axes, column: int) -> None:
+    """How the start and the drawn points spread along one input."""
+    axis = plan.domain.axes[column]
+    if axis.n_values <= 20:  # a bar for each value
+        edges = np.arange(axis.low, axis.high + 2) - 0.5
+    else:
+        edges = np.unique(axis.from_unit(np.linspace(0, 1, 17)))
+    groups = [plan.X[plan.is_initial, column], plan.X[~plan.is_initial, column]]
+    ax.hist(groups, bins=edges.tolist(), stacked=True, color=[START, DRAWN])
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)

@@ -1,0 +1,177 @@
+"""What all pictures share: colours, axes of the right kind, names as they are, and files of vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._files import write_whole
+from steep._validation import FloatArray, shown
+from steep.domain import Box
+from steep.domain.axes import Axis, Category
+from steep.exceptions import InputTypeError, MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+# Colours that stay apart in print and for colour-blind readers (the paper's own blue and orange).
+START, DRAWN, CURVE, QUIET, GRID = "#235789", "#d94800", "#444444", "#5c6670", "#e3e7eb"
+# Blue below the middle, grey at it, orange above: apart for every reader, by lightness too.
+_DIVERGING = ("#1f4e79", "#4f8cc4", "#cfd7df", "#e5843a", "#8c3200")
+# The same for weights, where what is light should not catch the eye.
+_WEIGHTS = ("#4f8cc4", "#8db4da", "#cfd7df", "#e5843a", "#8c3200")
+
+_LONGEST_NAME = 40
+# Text stays text, whatever opens the file; ids of an SVG are the same each time.
+FILES: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.hashsalt": "steep",
+}
+
+
+class Drawable(Protocol):
+    """Points and labels as pictures need them: what a :class:`steep.Design` offers."""
+
+    @property
+    def X(self) -> FloatArray:  # noqa: N802 - the ecosystem's name
+        """``(n_samples, n_features)``."""
+
+    @property
+    def variation(self) -> FloatArray:
+        """``(n_samples,)``; NaN where it is not known."""
+
+    @property
+    def is_initial(self) -> npt.NDArray[np.bool_]:
+        """``(n_samples,)``."""
+
+    @property
+    def labels(self) -> FloatArray:
+        """``(n_samples, n_outputs)``."""
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """One for each output."""
+
+    @property
+    def domain(self) -> Box:
+        """S."""
+
+    def steepness(self) -> FloatArray:
+        """How much each input matters."""
+
+
+def new_axes(
+    n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float] = (6.0, 4.0), **options: Any
+) -> Any:
+    """Axes on a new figure, one or an array of them."""
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingExtraError("pictures need matplotlib; pip install 'steep[report]'") from error
+    return pyplot.subplots(n_rows, n_columns, figsize=size, layout="constrained", **options)[1]
+
+
+def tidy(ax: Axes, *, grid: bool = True) -> Axes:
+    """Fewer lines around, faint ones behind."""
+    ax.spines[["top", "right"]].set_visible(False)
+    if grid:
+        ax.grid(color=GRID, lw=0.8)
+        ax.set_axisbelow(True)
+    return ax
+
+
+def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
+    r"""A name as text: one line, not too long, and no formula where it holds dollars.
+
+    Examples
+    --------
+    >>> name_of("cost in $ and\n$")
+    'cost in \\$ and \\$'
+    """
+    text = " ".join(str(name).split())
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return text.replace("$", r"\$")
+
+
+def span(ax: Axes, axis: Axis, *, along: str) -> None:
+    """Give one side of a picture the kind and the ends of an input."""
+    if isinstance(axis, Category):
+        places, names = range(len(axis.values)), [name_of(value) for value in axis.values]
+        ax.set(**{f"{along}ticks": places, f"{along}ticklabels": names})
+        ends = (-0.5, len(axis.values) - 0.5)
+    elif axis.kind == "log":
+        ax.set(**{f"{along}scale": "log"})
+        edge = (axis.high / axis.low) ** 0.03
+        ends = (axis.low / edge, axis.high * edge)
+    else:
+        margin = 0.5 if axis.n_values <= 20 else 0.03 * (axis.high - axis.low)
+        ends = (axis.low - margin, axis.high + margin)
+    ax.set(**{f"{along}lim": ends})
+
+
+def diverging(*, calm: bool = False) -> Colormap:
+    """Blue, grey, orange; ``calm`` keeps the blue end pale."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("steep", _WEIGHTS if calm else _DIVERGING)
+
+
+def plain_ticks(axis: Any) -> None:
+    """Write the ticks of a logarithmic axis as numbers: 10, 20, 50, 100."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def save_picture(picture: Any, path: str | Path) -> Path:
+    """Write a picture, whole or not at all: vectors for ``.svg`` and ``.pdf``, with text that stays text.
+
+    Parameters
+    ----------
+    picture : Figure, Axes or array of Axes
+        What a ``plot`` returned.
+    path : str or path
+        The file; its ending says which kind.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from matplotlib.figure import Figure
+    >>> file = save_picture(Figure().subplots(), tempfile.mkdtemp() + "/empty.svg")
+    >>> file.read_text().startswith("<?xml")
+    True
+    """
+    import matplotlib as mpl
+
+    figure = figure_of(picture)
+    path = Path(path)
+    dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    with mpl.rc_context(FILES):
+        return write_whole(
+            path,
+            lambda temporary: figure.savefig(temporary, dpi=150, metadata=dated.get(path.suffix.lower())),
+        )
+
+
+def figure_of(picture: Any) -> Figure:
+    """The figure behind axes, an array of them, or a figure itself."""
+    if isinstance(picture, np.ndarray | list | tuple):
+        picture = next(iter(np.asarray(picture, dtype=object).flat), None)
+    figure = picture if hasattr(picture, "savefig") else getattr(picture, "figure", None)
+    if figure is None or not hasattr(figure, "savefig"):
+        raise InputTypeError(f"picture is {shown(picture)}; need a Figure or Axes; pass what plot() returned")
+    return figure  # type: ignore[no-any-return]

@@ -1,0 +1,76 @@
+"""Samples on a plane, coloured by their weight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steep._validation import check_points, check_vector
+from steep.neighbors.folds import standardise
+from steep.plane import principal_plane
+from steep.plotting.style import diverging, new_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Ends of the colours: a tenth of the average weight, and ten times it.
+_ENDS = (0.1, 10.0)
+
+
+def plot_weights(X: Any, sample_weight: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw samples coloured by their weight: orange heavier than the average, blue lighter, heavy ones on top.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Samples. Two features are drawn as they are; of more, standardised, the first two principal components.
+    sample_weight : array-like of shape (n_samples,)
+        What :func:`steep.sample_weights` returned.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from steep import sample_weights
+    >>> X, y = load_wine(return_X_y=True)
+    >>> plot_weights(X, sample_weights(X, y)).get_xlabel()
+    'component 1 (36 % of the spread)'
+    """
+    points = check_points(X)
+    weights = check_vector(sample_weight, name="sample_weight", n_samples=len(points), minimum=0.0)
+    names = [f"x{i}" for i in range(points.shape[1])]
+    if points.shape[1] == 1:
+        points, names = np.column_stack([points, weights]), ["x0", "sample weight"]
+    elif points.shape[1] > 2:
+        points, shares = principal_plane(standardise(points))
+        names = [f"component {i + 1} ({100 * share:.0f} % of the spread)" for i, share in enumerate(shares)]
+    ax = tidy(new_axes() if ax is None else ax)
+    _scatter(ax, points, weights)
+    ax.set(xlabel=names[0], ylabel=names[1])
+    return ax
+
+
+def _scatter(ax: Axes, points: Any, weights: Any) -> None:
+    from matplotlib.colors import LogNorm
+
+    order = np.argsort(weights, kind="stable")  # heavy samples on top
+    relative = weights / (weights.mean() or 1.0)
+    marks = ax.scatter(
+        points[order, 0],
+        points[order, 1],
+        c=np.clip(relative[order], *_ENDS),
+        s=10 * np.clip(relative[order], 0.6, 5),
+        cmap=diverging(calm=True),
+        norm=LogNorm(*_ENDS),
+        lw=0,
+        rasterized=len(points) > 20_000,  # a file of so many vectors opens slowly
+    )
+    bar = ax.figure.colorbar(marks, ax=ax, label="sample weight (average 1)", extend="both")
+    bar.set_ticks([0.1, 0.3, 1, 3, 10], labels=["0.1", "0.3", "1", "3", "10"])
+    bar.minorticks_off()

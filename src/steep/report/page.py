@@ -1,0 +1,164 @@
+r"""One HTML file that needs nothing else: templates filled in, style and scripts inside, nothing from any network.
+
+What the user brings (titles, labels, column names, texts) reaches the page on two ways only, and both escape it: the
+templates, where Jinja's autoescape is on, and one block of JSON, where ``<``, ``>``, ``&`` and the line separators of
+JavaScript are written as ``\u003c`` and so on. A content security policy in the page allows the page's own style and
+script, by their hash, and nothing else: what slipped through would still not run, and no request can leave.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steep._files import write_whole
+from steep._validation import shown
+from steep.exceptions import InputTypeError, MissingExtraError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+# Every page has these; a page names what it needs beside them.
+_STYLE = ("page.css",)
+_SCRIPT = ("core.js", "theme.js", "table.js")
+
+# What could end a script block, or be read as markup, and what JavaScript takes for a line end.
+_UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
+
+
+def write_page(
+    path: str | Path,
+    template: str,
+    *,
+    title: str,
+    scripts: Sequence[str] = (),
+    data: Any = None,
+    blocks: dict[str, str] | None = None,
+    **content: Any,
+) -> Path:
+    """Fill in a template and write it, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    template : str
+        Name of a file under ``templates``.
+    title : str
+        Title of the page.
+    scripts : sequence of str
+        Files under ``assets`` beside those of every page, in order.
+    data : JSON-able, optional
+        What the scripts draw.
+    blocks : dict of str to str, optional
+        Base64 kept out of the JSON, by the id of its element: it is read only when asked for.
+    **content
+        What the template shows.
+
+    Returns
+    -------
+    Path
+        ``path``.
+    """
+    if not isinstance(path, str | Path):
+        raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; need a str or a Path")
+    style = "".join(_asset(name) for name in _STYLE)
+    script = _wrapped("".join(_asset(name) for name in (*_SCRIPT, *scripts)))
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            version=version("steep"),
+            style=style,
+            style_hash=_hash(style),
+            script=script,
+            script_hash=_hash(script),
+            data=data,
+            json=to_json(data),
+            blocks=blocks or {},
+            **content,
+        )
+    )
+    # Half of a surrogate pair stands for nothing and has no UTF-8: a question mark takes its place.
+    return write_whole(path, lambda temporary: temporary.write_bytes(text.encode("utf-8", "replace")))
+
+
+def check_text(value: Any, *, name: str, default: str = "") -> str:
+    """Return a text as it is, ``default`` for None."""
+    if value is None and default:
+        return default
+    if not isinstance(value, str):
+        raise InputTypeError(f"{name} is {shown(value)}, a {type(value).__name__}; need text")
+    return value
+
+
+def to_json(value: Any) -> str:
+    r"""JSON that may stand inside a script element, whatever its strings hold.
+
+    Examples
+    --------
+    >>> to_json({"name": "</script><script>alert(1)</script>"})
+    '{"name":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Lone surrogates have no UTF-8; JSON can still name them.
+    return text.translate(_UNSAFE).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingExtraError("pages need jinja2; pip install 'steep[report]'") from error
+    environment = Environment(
+        loader=FileSystemLoader(str(files("steep.report") / "templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["number"] = number
+    return environment
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """A number as people read it: three digits, thousands apart, no exponent where none is needed.
+
+    Examples
+    --------
+    >>> number(0.123456), number(1234567), number(1e-7), number(float("nan")), number(-0.5)
+    ('0.123', '1,234,567', '1e-07', '–', '−0.5')
+    """
+    value = float(value)
+    if value != value:
+        return "–"
+    if value in (float("inf"), float("-inf")):
+        return "∞" if value > 0 else "−∞"
+    big = abs(value) >= 10 ** (digits - 1)
+    text = f"{value:,.0f}" if big and abs(value) < 1e15 else f"{value:.{digits}g}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("steep.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _wrapped(script: str) -> str:
+    """One scope for all files, in which slips are errors."""
+    return f'"use strict";(()=>{{\n{script}}})();\n'
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"

@@ -1,0 +1,250 @@
+"""The page of a weighting: does it help, which samples are heavy, and where they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steep._sklearn import take_rows
+from steep._validation import (
+    FloatArray,
+    IntArray,
+    Seed,
+    check_generator,
+    check_sample_weight,
+    check_vector,
+)
+from steep.exceptions import InputError
+from steep.labels import Labels
+from steep.neighbors.query import nearest
+from steep.report.cards import (
+    MOST_NEIGHBORS,
+    Cards,
+    check_neighbors,
+    count_rows,
+    label_columns,
+    looks,
+    read_labels,
+)
+from steep.report.coordinates import axes_of
+from steep.report.packing import pack, pack_text
+from steep.report.page import check_text, number, write_page
+from steep.report.ratio import Ratio, effective_samples, quantiles_of
+from steep.report.shown import Shown
+from steep.report.verdicts import verdict_of
+from steep.weighting.embedding import embed
+
+# Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
+_MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
+# Sums of larger weights would overflow.
+_LARGEST = 1e150
+# Classes whose share of the weight is shown.
+_MOST_CLASSES = 12
+
+
+def weighting_page(
+    path: str | Path,
+    *,
+    X: Any,
+    y: Any,
+    weights: Any,
+    variation: Any = None,
+    neighbors: Any = None,
+    table: Any = None,
+    target: str = "label",
+    verdict: Any = None,
+    title: str | None = None,
+    images: Any = None,
+    texts: Any = None,
+    random_state: Seed = 0,
+) -> Path:
+    """Write the page of a weighting: one HTML file that needs nothing else.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    X : array-like or frame of shape (n_samples, n_features)
+        Samples, as :func:`steep.sample_weights` takes them.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        Labels.
+    weights : array-like of shape (n_samples,)
+        What :func:`steep.sample_weights` returned, or ``sample_weight_`` of a search.
+    variation : array-like of shape (n_samples,), optional
+        What the weights were made from; decides which samples are hard. Default the weights themselves.
+    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
+        Neighbours of every sample; default those of the samples in the table are looked up.
+    table : frame, optional
+        Columns to show for single samples; default those of ``X``.
+    target : str, default "label"
+        What the labels are called.
+    verdict : Verdict or str, optional
+        What the evidence says; it comes first.
+    title : str, optional
+        Title of the page.
+    images : array-like of shape (n_samples, height, width[, channels]), optional
+        The samples as pictures.
+    texts : sequence of str, optional
+        The samples as texts.
+    random_state : int, Generator or None, default 0
+        Which rows of a large data set are drawn. The same seed gives the same file.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from steep import sample_weights
+    >>> X, y = load_iris(return_X_y=True)
+    >>> file = weighting_page(tempfile.mkdtemp() + "/iris.html", X=X, y=y, weights=sample_weights(X, y))
+    >>> file.read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
+    """
+    n_samples = count_rows(X, "X")
+    labels = read_labels(y, n_samples)
+    known = check_sample_weight(weights, n_samples, name="weights")
+    if known.max() > _LARGEST:
+        raise InputError(f"weights reach {known.max():.2g}; need numbers up to {_LARGEST:g}; divide them")
+    varies = (
+        None
+        if variation is None
+        else check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
+    )
+    generator = check_generator(random_state)
+    ratio = Ratio.of(known, varies)
+    hardness = varies if varies is not None else np.nan_to_num(ratio.share)
+    shown = Shown.of(hardness, generator)
+    if table is None and images is None and texts is None:
+        table = X
+    target = check_text(target, name="target")
+    cards = Cards(labels, table=table, target=target, images=images, texts=texts)
+    around = _neighbors(X, shown.hardest, neighbors, n_samples)
+    rows = _rows(shown.hardest, cards, around, ratio, varies)
+    data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
+    blocks = _kept(ratio, known)
+    return write_page(
+        path,
+        "weighting.html",
+        title=check_text(title, name="title", default=f"Weights of {n_samples:,} samples"),
+        scripts=("scales.js", "map.js", "histogram.js", "weighting.js"),
+        data=data,
+        blocks=blocks,
+        verdict=verdict_of(verdict, default=_sentence(known)),
+        figures=_figures(known, ratio),
+        rows=rows,
+        cards=cards,
+        shown=shown,
+        target=target,
+        ratio=ratio,
+        has_variation=varies is not None,
+        is_hard_known=bool(hardness.max() > hardness.min()),
+        looked_up=neighbors is None,
+        can_slide=bool(np.nanmax(ratio.share) > 0),
+        n_samples=n_samples,
+        is_kept=bool(blocks),
+    )
+
+
+def _data(
+    X: Any,
+    ratio: Ratio,
+    shown: Shown,
+    cards: Cards,
+    variation: FloatArray | None,
+    weights: FloatArray,
+    target: str,
+) -> dict[str, Any]:
+    """What the scripts draw."""
+    points = shown.points
+    values, names = label_columns(cards.labels)
+    return {
+        "n": int((weights > 0).sum()),
+        "ratio": ratio.ratio,
+        "mean": float(weights[weights > 0].mean()),
+        "axes": axes_of(X, points, (target, values[points])),
+        "rows": pack(points, "u4"),
+        "share": pack(np.nan_to_num(ratio.share[points], nan=-1.0)),
+        "variation": None if variation is None else pack(variation[points]),
+        "quantiles": pack(ratio.quantiles()),
+        "groups": _groups(ratio, cards.labels),
+        "labels": {"names": names, "values": pack(values[points])},
+        "faces": cards.faces(points, shown.hardest),
+        "facesArePictures": cards.has_pictures,
+        "kept": "f8" if len(weights) <= _MOST_EXACT else "f4",
+    }
+
+
+def _groups(ratio: Ratio, labels: Labels) -> list[dict[str, Any]]:
+    """The shares of each class, to say which class carries the weight; nothing for numbers and many classes."""
+    if labels.codes is None or labels.classes is None or not 2 <= len(labels.classes) <= _MOST_CLASSES:
+        return []
+    groups = [ratio.share[labels.codes == code] for code in range(len(labels.classes))]
+    return [
+        {"name": str(name)[:60], "n": len(group), "quantiles": pack(quantiles_of(group, 501))}
+        for name, group in zip(labels.classes, groups, strict=True)
+        if len(group)
+    ]
+
+
+def _kept(ratio: Ratio, weights: FloatArray) -> dict[str, str]:
+    """The shares of all samples, from which the page writes the weights of any ratio."""
+    if len(weights) > _MOST_KEPT:
+        return {}
+    share = np.nan_to_num(ratio.share, nan=-1.0)
+    return {"kept": pack_text(share, "f8" if len(weights) <= _MOST_EXACT else "f4")}
+
+
+def _neighbors(X: Any, rows: IntArray, given: Any, n_samples: int) -> dict[int, IntArray]:
+    """Neighbours of the samples in the table."""
+    if given is not None:
+        indices = check_neighbors(given, n_samples)
+        return {int(row): indices[row][indices[row] >= 0] for row in rows}
+    points = embed(X)
+    found = nearest(points, take_rows(points, rows), MOST_NEIGHBORS + 1)[1]
+    return {int(row): indices for row, indices in zip(rows, found, strict=True)}
+
+
+def _rows(
+    hardest: IntArray, cards: Cards, around: dict[int, IntArray], ratio: Ratio, variation: FloatArray | None
+) -> list[dict[str, Any]]:
+    """One entry for each row of the table."""
+    cells = cards.columns.cells(hardest)
+    return [
+        cards.face(row)
+        | {
+            "label_key": None if cards.labels.codes is not None else float(cards.labels.array[row, 0]),
+            "share": float(np.nan_to_num(ratio.share[row], nan=-1.0)),
+            "variation": None if variation is None else float(variation[row]),
+            "cells": cells[place],
+            "around": cards.around(row, around[row]),
+        }
+        for place, row in enumerate(map(int, hardest))
+    ]
+
+
+def _sentence(weights: FloatArray) -> str:
+    """What can be said without evidence."""
+    if weights.max() <= weights.min() * (1 + 1e-9):
+        return f"All {len(weights):,} samples have the same weight."
+    worth = effective_samples(weights)
+    return (
+        f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())} and are worth "
+        f"{number(worth)} equally weighted ones. Whether the weights help was not asked: VarianceWeightedCV finds out."
+    )
+
+
+def _figures(weights: FloatArray, ratio: Ratio) -> list[dict[str, str]]:
+    """Figures under the verdict; the scripts keep those with an id up to date."""
+    heavy = np.sort(weights)[::-1][: max(1, round(len(weights) / 10))].sum() / weights.sum()
+    return [
+        {"name": "samples", "value": f"{len(weights):,}", "id": ""},
+        {"name": "heaviest over lightest", "value": number(max(ratio.ratio, 1 / ratio.ratio)), "id": "figure-ratio"},
+        {"name": "worth equal samples", "value": number(effective_samples(weights)), "id": "figure-worth"},
+        {"name": "weight of the heaviest tenth", "value": f"{100 * heavy:.0f} %", "id": "figure-tenth"},
+    ]  # fmt: skip

@@ -1,0 +1,128 @@
+"""What a design is: points, labels, how they came about, and how to look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._html import card, text_of
+from steep._validation import FloatArray, check_choice
+from steep.domain import Box
+from steep.sampling.relevance import input_relevance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = ("points", "error", "slices")
+
+
+@dataclass(frozen=True)
+class Design:
+    """Points, labels and how they came about.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_initial + n_samples, n_features)
+        All points in the user's units, the start first.
+    y : ndarray of shape (n_initial + n_samples,) or (n_initial + n_samples, n_outputs)
+        Labels.
+    variation : ndarray of shape (n_initial + n_samples,)
+        Variation where it was measured, before the last round; NaN elsewhere.
+    is_initial : ndarray of bool
+        Which points belong to the start.
+    n_evaluations : int
+        Function evaluations spent in all, those of the measure included.
+    box : Box, optional
+        S, with the names and kinds of the inputs; the smallest box around the points where it is not known.
+    outputs : tuple of str, optional
+        Names of the outputs.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    variation: FloatArray
+    is_initial: npt.NDArray[np.bool_]
+    n_evaluations: int
+    box: Box | None = None
+    outputs: tuple[str, ...] | None = None
+
+    @property
+    def labels(self) -> FloatArray:
+        """Labels as ``(n_samples, n_outputs)``, whatever their number."""
+        return self.y.reshape(len(self.X), -1)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs: ``f``, or ``f0, f1, …`` where none were given."""
+        n_outputs = self.labels.shape[1]
+        if self.outputs is not None and len(self.outputs) == n_outputs:
+            return self.outputs
+        return ("f",) if n_outputs == 1 else tuple(f"f{i}" for i in range(n_outputs))
+
+    @property
+    def domain(self) -> Box:
+        """``box``, or the smallest one around the points."""
+        if self.box is not None:
+            return self.box
+        low, high = self.X.min(axis=0), self.X.max(axis=0)
+        return Box([(a, b if b > a else a + 1.0) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
+
+    def steepness(self) -> FloatArray:
+        """How much each input matters: root mean square slope of local fits, of geometric mean one."""
+        return input_relevance(self.domain, self.X, self.labels)
+
+    def plot(self, kind: str = "points", **options: Any) -> Any:
+        """Draw the design with matplotlib.
+
+        Parameters
+        ----------
+        kind : {"points", "error", "slices"}, default "points"
+            The points, one, two or many inputs, the steepest first; how the error fell with the runs; or the
+            surrogate cut through the point where it errs most.
+        **options
+            See :func:`steep.plotting.plot_design`, :func:`steep.plotting.plot_error` and
+            :func:`steep.plotting.plot_slices`.
+
+        Returns
+        -------
+        Axes or ndarray of Axes
+        """
+        from steep import plotting
+
+        check_choice(kind, name="kind", choices=KINDS)
+        draw: dict[str, Callable[..., Any]] = {
+            "points": plotting.plot_design, "error": plotting.plot_error, "slices": plotting.plot_slices
+        }  # fmt: skip
+        return draw[kind](self, **options)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Inputs by name, outputs, and which points belong to the start."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.domain.decode(self.X), columns=list(self.domain.names))
+        for name, column in zip(self.output_names, self.labels.T, strict=True):
+            frame[_free(name, frame)] = column
+        frame[_free("is_initial", frame)] = self.is_initial
+        return frame
+
+    def _repr_html_(self) -> str:
+        n_initial = int(self.is_initial.sum())
+        figures = {
+            "points": len(self.X),
+            "of the start": n_initial,
+            "where it varies": len(self.X) - n_initial,
+            "evaluations": self.n_evaluations,
+        }
+        about = f"Inputs: {text_of(self.domain)}"
+        return card("Design", about, figures, self.to_dataframe(), rows=8)
+
+
+def _free(name: str, frame: pd.DataFrame) -> str:
+    """A name no column has yet."""
+    while name in frame.columns:
+        name = f"{name}_"
+    return name

@@ -1,0 +1,132 @@
+"""What :func:`suspects` found, as users read it: a sentence, a table, the neighbours behind each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.sparse import csr_matrix
+
+from steep._validation import FloatArray, IntArray, check_count
+from steep.evidence import Verdict
+from steep.metrics import Interval
+from steep.neighbors.sparse import sparse_graph
+
+# So many of the neighbours that contradict a label are named.
+_NAMED = 5
+# A label is a suspect when it is more likely wrong than right.
+_SUSPECT = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """Labels and how probable it is that each is wrong; ``print`` it, or look at ``table``.
+
+    Attributes
+    ----------
+    score : ndarray of shape (n_samples,)
+        How probable it is that the label is wrong, from 0 to 1, in the order of the samples. The order is
+        what was tested; the values sum to ``n_wrong``.
+    label, suggested : ndarray of shape (n_samples,)
+        The label as given, and what stands there instead if it is wrong: a class, or a number.
+    n_wrong : Interval
+        How many labels are wrong, with its 95 % interval: what chance could do, the model taken as it is.
+    distances, indices : ndarray of shape (n_samples, n_neighbors)
+        The neighbours of every sample, nearest first, without itself.
+    predicted : ndarray
+        Cross-fitted probabilities (one column a class) or values, or those that were passed.
+    seconds : dict
+        Wall-clock time of each stage.
+    """
+
+    score: FloatArray
+    label: npt.NDArray[Any]
+    suggested: npt.NDArray[Any]
+    n_wrong: Interval
+    distances: FloatArray = field(repr=False)
+    indices: IntArray = field(repr=False)
+    predicted: FloatArray = field(repr=False)
+    seconds: dict[str, float] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    @cached_property
+    def rank(self) -> IntArray:
+        """1 for the label that is most probably wrong, in the order of the samples."""
+        rank = np.empty(len(self), dtype=np.int64)
+        rank[np.argsort(-self.score, kind="stable")] = np.arange(1, len(self) + 1)
+        return rank
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a sample, in the order of the samples.
+
+        Columns: ``is_suspect`` (more likely wrong than right), ``score``, ``rank`` (1 is the most probable),
+        ``label``, ``suggested``, and ``neighbors``, the numbers of the nearest rows that say so (up to five).
+        """
+        return self._rows(np.arange(len(self)))
+
+    def top(self, n: int = 20) -> pd.DataFrame:
+        """The ``n`` labels that are most probably wrong, the worst first; columns as in ``table``."""
+        n = check_count(n, name="n")
+        return self._rows(np.argsort(self.rank, kind="stable")[:n])
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """How many labels look wrong, in one sentence, with its interval."""
+        n, found = len(self), self.n_wrong
+        flagged = int((self.score > _SUSPECT).sum())
+        worst = int(self.rank.argmin())
+        sentence = (
+            f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; 95 % interval "
+            f"{found.low:,.0f} to {found.high:,.0f}), {flagged:,} of them more likely wrong than right; first row "
+            f"{worst}: labelled {_shown(self.label[worst])}, {_shown(self.suggested[worst])} suggested."
+        )
+        return Verdict(sentence, found, "labels", self.top(min(20, n)))
+
+    def knn_graph(self) -> csr_matrix:
+        """The neighbours as a sparse matrix of distances: ``Datalab.find_issues(knn_graph=...)`` of cleanlab."""
+        return sparse_graph(self.distances, self.indices)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}\n{self.top(min(10, len(self))).to_string()}"
+
+    def _rows(self, rows: IntArray) -> pd.DataFrame:
+        frame = {
+            "is_suspect": self.score[rows] > _SUSPECT,
+            "score": self.score[rows],
+            "rank": self.rank[rows],
+            "label": self.label[rows],
+            "suggested": self.suggested[rows],
+            "neighbors": self._witnesses(rows),
+        }
+        return pd.DataFrame(frame, index=pd.Index(rows, name="row"))
+
+    def _witnesses(self, rows: IntArray) -> list[tuple[int, ...]]:
+        """The nearest neighbours whose label is the suggested one, or nearer to it than to the own."""
+        around, own, other = (
+            self.label[self.indices[rows]],
+            self.label[rows, None],
+            self.suggested[rows, None],
+        )
+        if self.label.dtype.kind == "f":
+            says_so = np.abs(around - other) < np.abs(around - own)
+        else:
+            says_so = (around == other) & (own != other)
+        first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
+        named = np.take_along_axis(self.indices[rows], first, axis=1).tolist()
+        counts = np.minimum(says_so.sum(axis=1), _NAMED).tolist()
+        return [tuple(numbers[:count]) for numbers, count in zip(named, counts, strict=True)]
+
+
+def _shown(label: Any) -> str:
+    return (
+        f"{label:.4g}"
+        if isinstance(label, float | np.floating)
+        else repr(getattr(label, "item", lambda: label)())
+    )

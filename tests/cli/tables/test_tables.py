@@ -1,0 +1,218 @@
+"""The same table comes out of every format, from one file or several."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from steep.cli.tables import open_table
+from steep.cli.tables.writing import write_column, write_frame, write_with_column
+from steep.exceptions import SteepError
+
+ARFF = """@relation t
+@attribute x numeric
+@attribute colour {red, green}
+@attribute day date "yyyy-MM-dd"
+@data
+1.5,red,"2025-01-01"
+?,?,"2025-01-02"
+"""
+
+
+def save(frame, path):
+    writers = {
+        ".csv": lambda: frame.to_csv(path, index=False),
+        ".parquet": lambda: frame.to_parquet(path),
+        ".feather": lambda: frame.to_feather(path),
+        ".arrow": lambda: stream(frame, path),
+        "": lambda: frame.to_parquet(path),
+    }
+    writers[path.suffix]()
+    return path
+
+
+def stream(frame, path):
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=7)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather", "t.arrow", "without-a-suffix"])
+def test_every_format_gives_the_same_columns(tmp_path, frame, name):
+    table = open_table([save(frame, tmp_path / name)])
+    assert (table.names, table.n_rows) == (tuple(frame.columns), 60)
+    pd.testing.assert_frame_equal(table.frame(table.names), frame, check_dtype=False)
+    for column, values in table.columns(["kind", "x"]):
+        assert values.tolist() == frame[column].tolist()
+
+
+def test_an_index_that_pandas_noted_is_a_column_like_others(tmp_path, frame):
+    save(frame[frame["x"] > 0], tmp_path / "t.parquet")
+    assert open_table([tmp_path / "t.parquet"]).names[-1] == "__index_level_0__"
+
+
+def test_several_files_a_glob_and_a_folder_are_one_table(tmp_path, frame):
+    for i in range(3):
+        save(frame[20 * i : 20 * (i + 1)].reset_index(drop=True), tmp_path / f"{i}.parquet")
+    files = [tmp_path / f"{i}.parquet" for i in range(3)]
+    for paths in (files, [tmp_path / "*.parquet"], [tmp_path]):
+        table = open_table(paths)
+        assert table.paths == files
+        pd.testing.assert_frame_equal(table.frame(table.names), frame, check_dtype=False)
+        rows = np.array([3, 25, 59])
+        assert table.rows(["x"], rows)["x"].tolist() == frame["x"][rows].tolist()
+
+
+def test_formats_may_be_mixed_and_columns_in_another_order(tmp_path, frame):
+    save(frame[:30], tmp_path / "1.csv")
+    save(frame[30:].reset_index(drop=True)[frame.columns[::-1]], tmp_path / "2.parquet")
+    table = open_table([tmp_path / "1.csv", tmp_path / "2.parquet"])
+    pd.testing.assert_frame_equal(table.frame(list(frame.columns)), frame, check_dtype=False)
+
+
+def test_arrays_of_an_archive_are_columns(tmp_path):
+    X, y = np.arange(12.0).reshape(3, 2, 2), np.array(["a", "b", "a"])
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    table = open_table([tmp_path / "t.npz"])
+    assert table.names == ("X0", "X1", "X2", "X3", "y")
+    assert table.frame(["X3", "y"]).to_dict("list") == {"X3": [3.0, 7.0, 11.0], "y": ["a", "b", "a"]}
+
+
+def test_arff_has_categories_dates_and_missing_values(tmp_path):
+    (tmp_path / "t.arff").write_text(ARFF)
+    frame = open_table([tmp_path / "t.arff"]).frame(["x", "colour", "day"])
+    assert frame["colour"].tolist()[0] == "red"
+    assert frame.isna().sum().to_dict() == {"x": 1, "colour": 1, "day": 0}
+    assert frame["day"].dtype.kind == "M"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather", ".arrow"])
+@pytest.mark.parametrize("source", ["t.csv", "t.parquet"])
+def test_a_column_is_added_in_every_format(tmp_path, frame, source, suffix):
+    table = open_table([save(frame, tmp_path / source)])
+    write_with_column(tmp_path / f"w{suffix}", table, "w", np.arange(60) / 7)
+    written = open_table([tmp_path / f"w{suffix}"])
+    assert written.names == (*frame.columns, "w")
+    expected = frame.assign(w=np.arange(60) / 7)
+    pd.testing.assert_frame_equal(written.frame(written.names), expected, check_dtype=False)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_column_that_is_there_is_replaced_in_its_place(tmp_path, frame, suffix):
+    table = open_table([save(frame, tmp_path / f"t{suffix}")])
+    write_with_column(tmp_path / f"w{suffix}", table, "count", np.arange(60) / 7)
+    written = open_table([tmp_path / f"w{suffix}"])
+    assert written.names == tuple(frame.columns)
+    assert written.frame(["count"])["count"].tolist() == (np.arange(60) / 7).tolist()
+
+
+def test_several_files_are_written_as_one(tmp_path, frame):
+    for i in range(2):
+        save(frame[30 * i : 30 * (i + 1)].reset_index(drop=True), tmp_path / f"{i}.parquet")
+    write_with_column(tmp_path / "w.parquet", open_table([tmp_path / "?.parquet"]), "w", np.arange(60.0))
+    written = open_table([tmp_path / "w.parquet"]).frame([*frame.columns, "w"])
+    pd.testing.assert_frame_equal(written, frame.assign(w=np.arange(60.0)), check_dtype=False)
+
+
+def test_arrays_are_written_again_beside_the_column(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.ones((3, 2)), y=[0, 1, 0])
+    write_with_column(tmp_path / "w.npz", open_table([tmp_path / "t.npz"]), "w", np.arange(3.0))
+    with np.load(tmp_path / "w.npz", allow_pickle=False) as written:
+        assert {name: written[name].shape for name in written.files} == {"X": (3, 2), "y": (3,), "w": (3,)}
+
+
+@pytest.mark.parametrize("name", ["file", "args", "arr_0"])
+def test_an_archive_takes_any_name(tmp_path, name):
+    write_column(tmp_path / "w.npz", name, np.arange(3.0))
+    with np.load(tmp_path / "w.npz") as written:
+        assert written[name].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather", ".npz"])
+def test_an_empty_frame_keeps_its_columns(tmp_path, suffix):
+    write_frame(tmp_path / f"w{suffix}", pd.DataFrame({"a": np.empty(0), "b": np.empty(0)}))
+    if suffix == ".npz":
+        with np.load(tmp_path / "w.npz") as written:
+            assert written.files == ["a", "b"]
+    else:
+        read = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".feather": pd.read_feather}[suffix]
+        assert read(tmp_path / f"w{suffix}").columns.tolist() == ["a", "b"]
+
+
+def broken(tmp_path, name, raw):
+    (tmp_path / name).write_bytes(raw)
+    return [tmp_path / name]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: [p / "none.parquet"], r"none\.parquet cannot be read .*need a whole Parquet file"),
+        (lambda p: broken(p, "t.parquet", b"PAR1 no"), r"t\.parquet cannot be read"),
+        (lambda p: broken(p, "t.feather", b"ARROW1 no"), r"t\.feather cannot be read"),
+        (lambda p: broken(p, "t.npz", b"PK no"), r"t\.npz cannot be read"),
+        (
+            lambda p: broken(p, "t.arff", b"@relation t\n@attribute s string\n@data\na\n"),
+            "is not an ARFF table",
+        ),
+        (lambda p: broken(p, "t.arff", b"nothing"), "is not an ARFF table"),
+        (lambda p: broken(p, "t.xlsx", b"PK"), "is a spreadsheet; need CSV or Parquet"),
+        (lambda p: [p / "*.csv"], "nothing matches"),
+        (lambda p: [p], r"is a folder without \.parquet files"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, make, message):
+    with pytest.raises(SteepError, match=message) as caught:
+        open_table(make(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_objects_in_an_archive_are_never_executed(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.array([{"a": 1}, None], dtype=object), y=[0, 1])
+    with pytest.raises(SteepError, match=r"need an \.npz of plain arrays"):
+        open_table([tmp_path / "t.npz"])
+
+
+def test_arrays_of_different_lengths_are_refused(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.ones((3, 2)), names=["a", "b"])
+    with pytest.raises(
+        SteepError, match=r"holds X \(3, 2\), names \(2,\); need arrays with one entry a sample"
+    ):
+        open_table([tmp_path / "t.npz"])
+
+
+def test_files_of_different_columns_are_refused(tmp_path, frame):
+    save(frame, tmp_path / "1.csv")
+    save(frame.drop(columns="x"), tmp_path / "2.csv")
+    with pytest.raises(SteepError, match=r"differ in their columns \('x'\)"):
+        open_table([tmp_path / "1.csv", tmp_path / "2.csv"])
+
+
+def test_a_table_without_rows_is_refused(tmp_path, frame):
+    save(frame[:0], tmp_path / "t.parquet")
+    with pytest.raises(SteepError, match=r"t\.parquet has 0 rows; need samples"):
+        open_table([tmp_path / "t.parquet"])
+
+
+def test_nested_columns_are_named(tmp_path):
+    pd.DataFrame({"a": [[1, 2], [3]], "b": [1, 2]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(SteepError, match=r"columns 'a' hold lists or records; .* --drop"):
+        open_table([tmp_path / "t.parquet"]).frame(["a", "b"])
+
+
+def test_options_of_text_are_refused_for_other_formats(tmp_path, frame):
+    save(frame, tmp_path / "t.parquet")
+    with pytest.raises(SteepError, match="is no text; need CSV for --encoding"):
+        open_table([tmp_path / "t.parquet"], encoding="utf-8")
+
+
+def test_tables_that_differ_in_types_are_refused_when_written(tmp_path):
+    pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "1.parquet")
+    pd.DataFrame({"a": ["x", "y"]}).to_parquet(tmp_path / "2.parquet")
+    table = open_table([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+    with pytest.raises(SteepError, match="differ in the types of their columns"):
+        write_with_column(tmp_path / "w.parquet", table, "w", np.ones(4))
+    assert not (tmp_path / "w.parquet").exists()
+    assert json.dumps(sorted(path.name for path in tmp_path.iterdir())) == '["1.parquet", "2.parquet"]'

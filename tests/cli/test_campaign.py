@@ -1,0 +1,308 @@
+"""``steep campaign``: programs and functions run to their budget, are looked after, and resume."""
+
+import json
+import os
+import signal
+import time
+
+import pandas as pd
+import pytest
+
+import steep
+from steep.cli import main
+from steep.cli.campaign.settings import Settings, read_settings
+from steep.exceptions import SteepError
+
+MINUTE = 60
+TOML = """
+store = "kept/campaign.db"
+command = "./solver --u0 {u0} --t {t}"
+runs = 14
+workers = 2
+
+[bounds]
+u0 = [0, 0.9]
+t = "0.1:10:log"
+"""
+
+
+def campaign(*arguments):
+    return main(["campaign", *map(str, arguments)])
+
+
+def told(capsys):
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def store(here):
+    """A campaign of twelve runs, two of which failed."""
+    with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as run:
+        run.run(half_of_it, n_initial=8, n_samples=4, retries=0)
+    return here / "campaign.db"
+
+
+def half_of_it(u0):
+    if u0 > 0.85:
+        raise ValueError(f"diverged at {u0}")
+    return {"u": u0 / 2}
+
+
+def test_status_tells_how_far_it_is(store, capsys):
+    assert campaign("status", store, "--json") == 0
+    status = told(capsys)
+    assert status["n_done"] + status["n_failed"] == status["budget"] == 12
+    assert (status["n_running"], status["n_left"], status["state"]) == (0, 0, "finished")
+    assert campaign("status") == 0
+    text = capsys.readouterr().out
+    assert f"{status['n_done']} of 12 runs done, 0 running, {status['n_failed']} failed" in text
+
+
+def test_failures_that_differ_in_numbers_alone_are_shown_together(store, capsys):
+    assert campaign("failures", store, "--json") == 0
+    failures = told(capsys)
+    assert failures["given_up"] == failures["attempts"] == len(failures["failures"]) > 1
+    assert all("Traceback" in failure["traceback"] for failure in failures["failures"])
+    assert campaign("failures", store, "--traceback", "-o", "failures.csv") == 0
+    text = capsys.readouterr().out
+    assert text.count("diverged at") == 3  # once in the table, twice in the traceback shown
+    assert len(pd.read_csv("failures.csv")) == failures["attempts"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_runs_are_exported(store, capsys, suffix):
+    assert campaign("export", store, "-o", f"runs{suffix}", "--state", "done", "--json") == 0
+    figures = told(capsys)
+    assert figures["columns"][:3] == ["u0", "u", "state"]
+    if suffix == ".csv":
+        runs = pd.read_csv("runs.csv")
+        assert len(runs) == figures["runs"]
+        assert (runs["u"] == runs["u0"] / 2).all()
+
+
+def test_a_picture_is_drawn(store, capsys):
+    pytest.importorskip("matplotlib")
+    assert campaign("plot", store, "-o", "c.svg") == 0
+    assert (store.parent / "c.svg").read_text().startswith("<?xml")
+
+
+def test_existing_files_are_replaced_only_by_force(store, capsys):
+    for command in (["export", "-o", "kept.csv"], ["failures", "-o", "kept.csv"], ["plot", "-o", "kept.svg"]):
+        (store.parent / command[-1]).write_text("kept")
+        assert campaign(command[0], store, *command[1:]) == 2
+        assert "is there already" in capsys.readouterr().err
+        assert (store.parent / command[-1]).read_text() == "kept"
+    assert campaign("export", store, "-o", store) == 2
+    assert campaign("export", store, "-o", "kept.csv", "--force") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["status", "none.db"], "none.db is not there; need the file of a campaign"),
+        (["status", "simulator.py"], "file is not a database"),
+        (["status", "."], "is a folder"),
+        (["run"], "is not there yet; need bounds for a new campaign"),
+        (["run", "--bounds", "u0=0:1"], "the number of runs is missing"),
+        (["run", "--bounds", "u0=0:1", "-n", "8"], "need either a program or a function"),
+        (["run", "c.db", "simulator:run", "--command", "x", "--bounds", "x=0:1", "-n", "8"], "need either"),
+        (
+            ["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver --u0 {u}"],
+            "the command has {u} and",
+        ),
+        (
+            ["run", "--bounds", "u0=0:1,t=0:1", "-n", "8", "--command", "./solver --u0 {u0}"],
+            "the command has no {t}",
+        ),
+        (["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver '{u0}"], "cannot be split"),
+        (
+            ["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"],
+            "takes x, t and the bounds have x",
+        ),
+        (
+            ["run", "--bounds", "u0=0:1", "-n", "8", "--n-initial", "9", "--command", "./solver {u0}"],
+            "--n-initial 9",
+        ),
+        (["run", "none.toml"], "none.toml cannot be read"),
+        (["plot", "-o", "c.txt"], "is no picture; need one of .svg"),
+        (["plot"], "campaign.db is not there"),
+    ],
+)
+def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
+    assert campaign(*arguments) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line not in ("loading", "running")]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert not list(here.glob("*.db"))  # bounds that were wrong would be kept in it
+
+
+def test_a_file_beside_the_solver_says_it_all(here):
+    folder = here / "case"
+    folder.mkdir()
+    (folder / "case.toml").write_text(TOML)
+    settings = read_settings(folder / "case.toml")
+    assert settings.store == folder / "kept" / "campaign.db"
+    assert settings.folder == folder
+    assert list(settings.bounds) == ["u0", "t"]
+    assert settings.overridden(runs=3, workers=None) == Settings(**(vars(settings) | {"runs": 3}))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("runs = ", "is no TOML"),
+        ("rnus = 3", "unknown entry 'rnus'; .*did you mean 'runs'"),
+        ('runs = "3"', "runs = '3'; need a whole number"),
+        ("runs = true", "need a whole number"),
+        ("bounds = 3", "need a table"),
+        ("[bounds]\nu = 3", "bounds of axis 'u'"),
+        ("[bounds]\n", "the bounds are empty"),
+        ("timeout = 'a'", "need a whole number or a number|need a number or a whole number"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(here, text, message):
+    (here / "case.toml").write_text(text)
+    with pytest.raises(SteepError, match=message) as caught:
+        read_settings(here / "case.toml")
+    assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------- real processes
+
+
+@pytest.mark.slow
+def test_a_program_is_run_from_a_file_and_the_same_command_resumes(here, capsys):
+    folder = here / "case"
+    folder.mkdir()
+    (folder / "kept").mkdir()
+    (here / "solver").rename(folder / "solver")
+    (folder / "case.toml").write_text(TOML)
+    assert campaign("run", folder / "case.toml", "-n", "9", "--json") == 0
+    first = told(capsys)
+    assert (first["n_done"], first["state"]) == (9, "finished")
+    assert campaign("run", "case/case.toml", "--json") == 0
+    assert told(capsys)["n_done"] == 14
+    assert campaign("status", "case/case.toml", "--json") == 0
+    assert told(capsys)["n_done"] == 14
+
+
+@pytest.mark.slow
+def test_a_script_beside_the_store_is_found_from_the_folder_of_each_run(here, capsys):
+    command = f"{os.sys.executable} solver --u0 {{u0}}"
+    assert campaign("run", "--command", command, "--bounds", "u0=0:0.9", "-n", "8", "--json") == 0
+    assert told(capsys)["n_done"] == 8
+
+
+@pytest.mark.slow
+def test_a_function_is_run_in_processes_and_its_words_stay_off_stdout(here, start):
+    run = start(
+        "campaign", "run", "c.db", "simulator:run", "--bounds", "x=0:1,t=0:1", "-n", "8", "--json", cwd=here
+    )
+    out, err = run.communicate(timeout=MINUTE)
+    assert run.returncode == 0, err.decode()
+    assert json.loads(out)["n_done"] == 8
+    assert b"running" in err
+
+
+@pytest.mark.slow
+def test_a_simulator_that_never_works_stops_early_and_says_why(here, capsys):
+    (here / "solver").write_text("#!/bin/sh\necho 'no licence' >&2; exit 3\n")
+    assert (
+        campaign("run", "--command", "./solver {u0}", "--bounds", "u0=0:1", "-n", "50", "--retries", "0") == 2
+    )
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "none of the first 5 runs gave a result" in error
+    assert "no licence" in error
+
+
+def wait_for(condition):
+    end = time.monotonic() + MINUTE
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+def status_of(store):
+    from steep.campaign.status import StatusReader
+
+    if not store.exists() or store.stat().st_size == 0:
+        return None
+    try:
+        with StatusReader(store) as reader:
+            return reader.read()
+    except SteepError:
+        return None
+
+
+HELD = """#!/bin/sh
+# Runs above 0.8 wait for as long as the file is there.
+case "$1" in 0.[89]*|1.0) while [ -e "{hold}" ]; do sleep 0.05; done ;; esac
+echo "{{\\"u\\": $1}}"
+"""
+
+
+@pytest.fixture
+def held(here, start):
+    """A campaign that another process runs, with both of its workers waiting for the file ``hold`` to go."""
+    (here / "solver").write_text(HELD.format(hold=here / "hold"))
+    (here / "hold").touch()
+    options = ["--bounds", "u0=0:1", "-n", "30", "--workers", "2"]
+    run = start("campaign", "run", "c.db", "--command", "./solver {u0}", *options, cwd=here)
+    wait_for(lambda: (s := status_of(here / "c.db")) and s.n_running >= 2 and s.n_done)
+    yield run
+    (here / "hold").unlink(missing_ok=True)
+
+
+@pytest.mark.slow
+def test_status_follows_a_campaign_that_another_process_runs_until_it_ends(here, held, start):
+    running = status_of(here / "c.db")
+    assert running.is_running
+    assert running.outcome is None
+    assert running.rate > 0
+    assert running.seconds_left > 0
+    watch = start("campaign", "status", "c.db", "--watch", "--json", "--interval", "0.1", cwd=here)
+    first = json.loads(watch.stdout.readline())
+    assert (first["state"], first["n_left"]) == ("running", 30 - first["n_done"] - first["n_failed"])
+    (here / "hold").unlink()
+    out, err = watch.communicate(timeout=MINUTE)
+    assert (watch.returncode, err) == (0, b"")
+    lines = [first, *map(json.loads, out.splitlines())]
+    assert (lines[-1]["state"], lines[-1]["n_done"]) == ("finished", 30)
+    assert [line["n_done"] for line in lines] == sorted(line["n_done"] for line in lines)
+    held.communicate(timeout=MINUTE)
+    assert held.returncode == 0
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_watching_cleanly_and_the_campaign_resumably(here, held, start, capsys):
+    watch = start("campaign", "status", "c.db", "--watch", cwd=here)
+    assert watch.stdout.readline() == b"c.db: running\n"
+    watch.send_signal(signal.SIGINT)
+    _, err = watch.communicate(timeout=MINUTE)
+    assert (watch.returncode, err) == (0, b"")
+    assert held.poll() is None
+    held.send_signal(signal.SIGINT)
+    _, err = held.communicate(timeout=MINUTE)
+    assert held.returncode == 130
+    assert err == b"steep: interrupted\n"
+    status = status_of(here / "c.db")
+    assert (status.outcome, status.n_running) == ("interrupted", 0)
+    assert 0 < status.n_done < 30
+    (here / "hold").unlink()
+    assert campaign("run", "c.db", "--command", "./solver {u0}", "-n", "30", "--json") == 0
+    assert told(capsys)["n_done"] == 30
+
+
+@pytest.mark.slow
+def test_a_killed_campaign_is_not_running(here, held, start):
+    held.kill()
+    held.communicate()
+    status = status_of(here / "c.db")
+    assert (status.is_running, status.outcome, status.n_running) == (False, "interrupted", 0)
+    assert status.n_waiting >= 2
+    watch = start("campaign", "status", "c.db", "--watch", cwd=here)
+    out, err = watch.communicate(timeout=MINUTE)
+    assert (watch.returncode, err) == (0, b"")
+    assert b"waiting to be made again" in out

@@ -1,0 +1,80 @@
+"""``steep design`` evaluates a function of the user's where it varies, and writes what it found."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import steep
+from steep.cli import main
+
+
+def design(*arguments):
+    return main(["design", *map(str, arguments)])
+
+
+def test_the_points_are_those_of_the_library(here, capsys):
+    assert design("simulator:together", "--bounds", "x=0:1,t=0:10", "-n", "24", "--seed", "3") == 0
+    import simulator
+
+    plan = steep.design(
+        simulator.together, {"x": (0, 1), "t": (0, 10)}, n_initial=6, n_samples=18, random_state=3
+    )
+    frame = pd.read_csv(here / "design.csv")
+    assert frame.columns.tolist() == ["x", "t", "f", "variation", "is_initial"]
+    np.testing.assert_allclose(frame[["x", "t"]], plan.X, rtol=1e-12)
+    assert frame["is_initial"].sum() == 6
+    assert "called with an array of points" in capsys.readouterr().out
+
+
+def test_a_function_of_named_inputs_gets_them_and_names_its_outputs(here, capsys):
+    options = ["-n", "12", "--n-initial", "6", "--json", "-o", "d.parquet"]
+    assert design("simulator:run", "--bounds", "x=0:1,t=1:10:log", *options) == 0
+    printed = capsys.readouterr()
+    figures = json.loads(printed.out)
+    assert (figures["outputs"], figures["called_with"]) == (["u", "v"], "one point by name")
+    assert "running" in printed.err
+    frame = pd.read_parquet(here / "d.parquet")
+    np.testing.assert_allclose(frame["v"], frame["x"] + frame["t"])
+
+
+def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
+    (here / "mixed.py").write_text(
+        "def f(n, c):\n    assert type(n) is int\n    return n if c == 'steel' else -n\n"
+    )
+    assert design("mixed:f", "--bounds", "n=1:8:int,c={steel|copper}", "-n", "12") == 0
+    frame = pd.read_csv(here / "design.csv")
+    assert set(frame["c"]) == {"steel", "copper"}
+    assert (frame["f"].abs() == frame["n"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulator:run"], "--bounds is missing"),
+        (["simulator:run", "--bounds", "x=0:1"], "takes x, t and the bounds have x; need the same names"),
+        (["simulator:number", "--bounds", "x=0:1"], "simulator:number is a int; need a function"),
+        (["simulator:failing", "--bounds", "x=0:1"], "ValueError: no root at"),
+        (
+            ["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3"],
+            "3 runs with a start of 6 leave nothing",
+        ),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "solver"], "has the suffix ''"),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "there.csv"], "is there already"),
+        (
+            ["simulator:together", "--bounds", "x=0:1,t=0:1", "--measure", "beauty"],
+            "measure='beauty' is unknown",
+        ),
+    ],
+)
+def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
+    (here / "there.csv").write_text("kept")
+    before = {path.name for path in here.iterdir()}
+    assert design(*arguments) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line not in ("loading", "running")]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert {path.name for path in here.iterdir()} - {"__pycache__"} == before
+    assert (here / "there.csv").read_text() == "kept"

@@ -1,0 +1,107 @@
+"""``steep improve`` re-trains the head of the user's network and writes it as safetensors."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_model
+
+import steep.nn
+from steep.cli import main
+from steep.cli.improve import load_network, read_arrays
+from steep.exceptions import SteepError
+
+
+def improve(*arguments):
+    return main(["improve", "model:network", *map(str, arguments)])
+
+
+@pytest.fixture
+def arrays(here):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    np.savez(here / "train.npz", X=X[:200], y=y[:200])
+    np.savez(here / "val.npz", X=X[200:], y=y[200:])
+    return X.astype(np.float32), y
+
+
+def test_the_network_written_is_that_of_the_library(here, arrays, capsys):
+    assert improve("--train", "train.npz", "--validation", "val.npz", "--json") == 0
+    printed = capsys.readouterr()
+    figures = json.loads(printed.out)
+    assert "loading" in printed.err
+    import model
+
+    X, y = arrays
+    result = steep.nn.improve(model.network(), (X[:200], y[:200]), (X[200:], y[200:]))
+    assert figures["verdict"] == str(result.verdict)
+    assert figures["gain"] == result.verdict.interval.mean
+    written = load_file(here / "improved.safetensors")
+    for name, tensor in result.network.state_dict().items():
+        torch.testing.assert_close(written[name], tensor)
+
+
+def test_people_read_the_verdict(arrays, capsys):
+    assert improve("--train", "train.npz", "--validation", "val.npz", "-o", "better.safetensors") == 0
+    out = capsys.readouterr().out
+    assert "head" in out.splitlines()[0]
+    assert "better.safetensors: the network with the chosen head" in out
+
+
+def test_weights_are_loaded_first(here):
+    network = load_network("model:network", None)
+    with torch.no_grad():
+        network[0].weight.fill_(0.25)
+    save_model(network, here / "trained.safetensors")
+    assert (load_network("model:network", here / "trained.safetensors")[0].weight == 0.25).all()
+    save_model(torch.nn.Linear(3, 3), here / "other.safetensors")
+    with pytest.raises(SteepError, match=r"--weights .*other\.safetensors does not fit model:network"):
+        load_network("model:network", here / "other.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train", "none.npz"], "none.npz cannot be read (No such file"),
+        (["--train", "simulator.py"], "simulator.py cannot be read"),
+        (["--train", "names.npz"], "names.npz holds a, b; need X and y"),
+        (["--train", "objects.npz"], "objects.npz cannot be read"),
+        (["--train", "one.npy"], "holds one array"),
+        (["--train", "train.npz", "-o", "x.pt"], "is no .safetensors file"),
+        (["--train", "train.npz", "-o", "none/x.safetensors"], "in a folder that is not there"),
+        (["--train", "train.npz", "--scoring", "beauty"], "--scoring 'beauty' is unknown here"),
+        (
+            ["--train", "train.npz", "--scoring", "neg_mean_squared_error"],
+            "this head is scored by its accuracy",
+        ),
+        (["--train", "train.npz", "--task", "guess"], "task='guess' is unknown"),
+        (["--train", "train.npz", "--head", "none"], "head"),
+        ([], "Missing option '--train'"),
+    ],
+)
+def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
+    np.savez(here / "names.npz", a=[1], b=[2])
+    np.savez(here / "objects.npz", X=np.array([None]), y=[1])
+    np.save(here / "one.npy", [1])
+    assert improve(*arguments) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line != "loading"]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert not list(here.glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("name", ["X", "np", "taking", "number"])
+def test_what_is_no_network_is_refused(here, name):
+    (here / "odd.py").write_text(
+        "import numpy as np\nX = np.ones(3)\nnumber = lambda: 3\ndef taking(width): ...\n"
+    )
+    with pytest.raises(SteepError, match="need a"):
+        load_network(f"odd:{name}", None)
+
+
+def test_arrays_go_by_several_names(here):
+    np.savez(here / "t.npz", inputs=[[1.0]], labels=[3])
+    X, y = read_arrays(here / "t.npz")
+    assert (X.tolist(), y.tolist()) == ([[1.0]], [3])

@@ -1,0 +1,79 @@
+"""``module:name`` finds the user's own code, and says what is wrong with it otherwise."""
+
+import pytest
+
+from steep.cli.calling import by_keywords, style_of
+from steep.cli.targets import load_target
+from steep.domain import Box
+from steep.exceptions import SteepError
+
+
+@pytest.mark.parametrize("text", ["simulator:run", "simulator.py:run", "./simulator.py:run"])
+def test_a_function_of_the_current_folder_is_found(here, text):
+    assert load_target(text)(x=0.3, t=2.0) == {"u": 0.0, "v": 2.3}
+
+
+def test_a_name_may_have_dots():
+    assert load_target("os:path.join")("a", "b") == "a/b"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("simulator", "need a module and a name in it"),
+        (":run", "need a module and a name in it"),
+        ("simulator:", "need a module and a name in it"),
+        ("simulator:rnu", "simulator has no 'rnu'; .*run"),
+        ("simulatr:run", "there is no module 'simulatr'"),
+        ("simulator.inner:run", "there is no module|is not a package"),
+        ("lacking:run", "imports 'nowhere_to_be_found', which is not installed"),
+        ("broken:run", "importing broken raises SyntaxError"),
+        ("ending:run", "importing ending raises SystemExit"),
+    ],
+)
+def test_what_cannot_be_found_is_said_in_one_line(here, text, message):
+    (here / "lacking.py").write_text("import nowhere_to_be_found")
+    (here / "broken.py").write_text("def run(:")
+    (here / "ending.py").write_text("raise SystemExit(0)")
+    with pytest.raises(SteepError, match=message):
+        load_target(text)
+
+
+@pytest.mark.parametrize(
+    ("function", "style"),
+    [
+        (lambda x, t: 0, "keywords"),
+        (lambda t, x, scale=1.0: 0, "keywords"),
+        (lambda **inputs: 0, "keywords"),
+        (lambda *, x, t: 0, "keywords"),
+        (lambda X: 0, "array"),
+        (lambda points, scale=1.0: 0, "array"),
+        (lambda *args: 0, None),
+        (lambda x: 0, "array"),  # one of two inputs: taken as the array of points
+        (lambda x, y: 0, None),
+        (lambda: 0, None),
+        (lambda X, extra: 0, None),
+        (3, None),
+        (max, "array"),
+    ],
+)
+def test_the_signature_tells_how_to_call(function, style):
+    if style is None:
+        with pytest.raises(SteepError, match="need"):
+            style_of(function, ("x", "t"), text="f")
+    else:
+        assert style_of(function, ("x", "t"), text="f") == style
+
+
+def test_inputs_by_name_are_decoded_and_outputs_by_name_ordered():
+    box = Box({"n": (0.0, 1.0), "c": ["steel", "copper"]})
+    answers = iter([{"a": 1.0, "b": 2.0}, {"b": 4.0, "a": 3.0}, {"a": 1.0}])
+    seen = []
+    call = by_keywords(lambda **inputs: seen.append(inputs) or next(answers), box)
+    X = box.encode([{"n": 0.5, "c": "copper"}])
+    assert call(X[0]) == [1.0, 2.0]
+    assert call(X[0]) == [3.0, 4.0]
+    assert seen[0] == {"n": 0.5, "c": "copper"}
+    assert call.outputs == ["a", "b"]
+    with pytest.raises(SteepError, match="need the same outputs everywhere"):
+        call(X[0])

@@ -53,6 +53,8 @@ def test_a_lease_outlives_its_process_and_ends_with_its_time(storage, clock):
         again = other.ask(6, lease="1 h")
         assert again.run.tolist() == [1, 2, 3, 4, 9, 10]
         np.testing.assert_array_equal(again.u0[:4], frame.u0)
+    with Campaign(storage=storage) as third:
+        assert third.ask(1, lease=60).run.tolist() == [11]
 
 
 def test_results_are_told_by_number_from_another_process_even_after_the_lease(storage, clock):

@@ -14,9 +14,10 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points, check_real
 from steep.campaign.arguments import check_runs, check_seconds, numbers_of
-from steep.campaign.journal import Journal, Results
+from steep.campaign.journal import Journal
 from steep.campaign.liveness import forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
+from steep.campaign.results import Results
 from steep.campaign.settings import (
     Names,
     checked_outputs,

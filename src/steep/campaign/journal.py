@@ -9,7 +9,7 @@
 
 A run counts once its transaction is committed: write-ahead log, ``synchronous=FULL``, so neither a
 killed process nor a power cut takes back what was told. Nothing is ever unpickled. All SQL of the
-package is in this file.
+package is in this file and, as far as it makes the tables, in schema.py.
 """
 
 from __future__ import annotations
@@ -17,56 +17,19 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import struct
 import threading
 import time
-import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray
 from steep.campaign.liveness import is_alive, process_start
+from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
 from steep.campaign.simulate import Failure
-from steep.domain import Box
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
-
-# Script n brings a file from version n to n + 1. Never edit one that was released: add another.
-MIGRATIONS = [
-    """
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-    CREATE TABLE owners (id TEXT PRIMARY KEY, pid INTEGER NOT NULL, started TEXT NOT NULL);
-    CREATE TABLE runs (
-        id INTEGER PRIMARY KEY, x BLOB NOT NULL, y BLOB, state TEXT NOT NULL, origin TEXT NOT NULL,
-        owner TEXT, attempts INTEGER NOT NULL DEFAULT 0, asked REAL, told REAL, told_order INTEGER
-    );
-    CREATE INDEX runs_x ON runs (x);
-    CREATE INDEX runs_state ON runs (state);
-    CREATE UNIQUE INDEX runs_told ON runs (told_order);
-    CREATE TABLE failures (
-        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs (id), at REAL NOT NULL,
-        kind TEXT NOT NULL, message TEXT NOT NULL, traceback TEXT NOT NULL
-    );
-    """,
-    # Files of the first days have indices on parts of the table, which frequent statements cannot use.
-    """
-    ALTER TABLE runs ADD COLUMN lease REAL;
-    DROP INDEX IF EXISTS runs_open;
-    DROP INDEX runs_told;
-    CREATE INDEX IF NOT EXISTS runs_state ON runs (state);
-    CREATE UNIQUE INDEX runs_told ON runs (told_order);
-    CREATE INDEX runs_origin ON runs (origin, state);
-    CREATE INDEX failures_run ON failures (run);
-    CREATE TABLE events (
-        id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, run INTEGER, detail TEXT NOT NULL
-    );
-    """,
-]
-VERSION = len(MIGRATIONS)
-# The tables of each version.
-TABLES = [{"meta", "owners", "runs", "failures"}, {"meta", "owners", "runs", "failures", "events"}]
 
 # What is said to a journal while a campaign runs. None of these may read all runs: a test asks SQLite.
 FREQUENT = {
@@ -83,6 +46,7 @@ FREQUENT = {
     "others pending": "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? AND (lease IS NULL OR lease < ?) "
     "LIMIT 1",
     "pending": "SELECT id, x, owner FROM runs WHERE state = 'pending' AND (lease IS NULL OR lease < ?) ORDER BY id",
+    "leased": "SELECT COUNT(*) FROM runs WHERE state = 'pending' AND lease > ?",
     "holders": "SELECT owner FROM runs WHERE state = 'pending' ORDER BY id",
     "take": "UPDATE runs SET owner = ?, lease = ? WHERE id = ?",
     "release": "UPDATE runs SET owner = NULL, lease = NULL WHERE id = ? AND state = 'pending'",
@@ -126,16 +90,16 @@ class Journal:
         self.is_closed = False
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
-        _refuse_newer(self.path)
+        refuse_newer(self.path)
         if read_only:
             with self._explained():
-                self._db = _open_to_read(self.path)
+                self._db = open_to_read(self.path, _PATIENCE)
             return
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
         try:
             with self._explained():
-                self._check_ours()
+                check_ours(self._db, self.path)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
             self._migrate()
@@ -205,31 +169,13 @@ class Journal:
         with self._explained():
             return self._db.execute(statement, values).fetchall()
 
-    # ---------------------------------------------------------------- the schema
-
-    def _check_ours(self) -> None:
-        """Refuse a database of something else before anything is written."""
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise _newer(self.path, version)
-        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and (version < 1 or not tables >= TABLES[version - 1]):
-            raise StorageError(
-                f"storage {self.path!r} is a database of something else, with tables {sorted(map(str, tables))[:5]}; "
-                "it is left untouched: use another file"
-            )
-
     def _migrate(self) -> None:
         if self._rows("PRAGMA user_version")[0][0] == VERSION:
             return
         with self.transaction():
             # Another process may have migrated while this one waited for the lock.
-            self._check_ours()
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            for number in range(version, VERSION):
-                for statement in MIGRATIONS[number].split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {number + 1:d}")
+            check_ours(self._db, self.path)
+            migrate(self._db)
 
     # ---------------------------------------------------------------- meta
 
@@ -430,6 +376,13 @@ class Journal:
         """Who holds each run in flight."""
         return [owner for (owner,) in self._rows(FREQUENT["holders"])]
 
+    def count_leased(self) -> int:
+        """Runs in flight outside any process whose lease lasts."""
+        # A file of version 1 that is only read knows no leases.
+        if self._rows("PRAGMA user_version")[0][0] < 2:
+            return 0
+        return int(self._rows(FREQUENT["leased"], (time.time(),))[0][0])
+
     def last_told(self, n: int) -> list[float]:
         """When the last ``n`` results were told, the latest first."""
         return [float(told) for (told,) in self._rows(FREQUENT["last told"], (n,))]
@@ -485,64 +438,6 @@ class Journal:
         return values
 
 
-class Results:
-    """Results inside S in the order they were told; each call reads only what is new."""
-
-    def __init__(self, journal: Journal, box: Box) -> None:
-        self.journal, self.box = journal, box
-        self._X: FloatArray = np.empty((0, box.n_features))
-        self._unit: FloatArray = self._X
-        self._y: FloatArray = np.empty((0, 0))
-        self._numbers: IntArray = np.empty(0, dtype=np.int64)
-        self._foreign = np.empty(0, dtype=bool)
-        self._read = 0
-
-    def told(self) -> tuple[FloatArray, FloatArray]:
-        """Points ``(n, n_features)`` and labels ``(n, n_outputs)``, NaN for outputs that a run did not have yet."""
-        rows = self.journal.told_after(self._read)
-        if rows:
-            X = self.journal.numbers([row[0] for row in rows], self.box.n_features)
-            inside = self.box.contains(X)
-            y = self.journal.labels([row[1] for row in rows])[inside]
-            X, kept = X[inside], [row for row, is_in in zip(rows, inside, strict=True) if is_in]
-            self._y = np.vstack([self._y, y]) if len(self._X) else y
-            self._X = np.vstack([self._X, X])
-            self._unit = np.vstack([self._unit, self.box.unit(X)]) if len(X) else self._unit
-            self._numbers = np.concatenate(
-                [self._numbers, np.array([row[4] for row in kept], dtype=np.int64)]
-            )
-            self._foreign = np.concatenate([self._foreign, [row[3] == "foreign" for row in kept]])
-            self._read = rows[-1][2]
-        return self._X, self._y
-
-    def unit(self) -> FloatArray:
-        """The points in the unit cube."""
-        self.told()
-        return self._unit
-
-    def numbers(self) -> IntArray:
-        """The numbers of the runs."""
-        self.told()
-        return self._numbers
-
-    def n_foreign(self) -> int:
-        """How many of them nobody asked for."""
-        self.told()
-        return int(self._foreign.sum())
-
-    def without_gaps(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Points and labels without NaN, and the points left out for it.
-
-        Runs with every output once they are half of all; before that all runs, with the outputs all of them have.
-        """
-        X, y = self.told()
-        gaps = np.isnan(y)
-        whole = ~gaps.any(axis=1)
-        if 2 * whole.sum() >= len(y):
-            return X[whole], y[whole], X[~whole]
-        return X, y[:, ~gaps.any(axis=0)], X[:0]
-
-
 def encode(values: FloatArray) -> bytes:
     """Numbers as little-endian float64 bytes: exact, and equal points are equal bytes."""
     # Adding 0.0 turns −0.0 into 0.0, which is the same point.
@@ -568,39 +463,3 @@ def _checked_path(storage: Any) -> str:
             f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
         )
     return path
-
-
-def _open_to_read(path: str) -> sqlite3.Connection:
-    """A connection that changes nothing, beside any number of processes that write."""
-    address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
-    database = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
-    try:
-        database.execute("SELECT COUNT(*) FROM meta").fetchone()
-        return database
-    except sqlite3.OperationalError:
-        database.close()
-        # A write-ahead log needs a file beside the journal, which a read-only folder has no room for. Where no log is
-        # left, nobody writes, and the file can be taken as it is.
-        if os.path.exists(f"{path}-wal"):
-            raise
-        return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
-
-
-def _refuse_newer(path: str) -> None:
-    """Refuse a newer schema by the file's first bytes: opening it may already change it."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(64)
-    except OSError:
-        return  # no such file yet, or SQLite says why not
-    if head.startswith(b"SQLite format 3\0") and len(head) == 64:
-        (version,) = struct.unpack(">i", head[60:])
-        if version > VERSION:
-            raise _newer(path, version)
-
-
-def _newer(path: str, version: int) -> StorageError:
-    return StorageError(
-        f"storage {path!r} has schema version {version}, this steep reads up to {VERSION}; it is left untouched: "
-        "upgrade steep or use another file"
-    )

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray
-from steep.campaign.journal import Journal, Results
+from steep.campaign.journal import Journal
+from steep.campaign.results import Results
 from steep.domain import Box
 from steep.measures import Measure
 from steep.neighbors.query import nearest

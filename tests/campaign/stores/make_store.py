@@ -34,13 +34,21 @@ def main(path):
         campaign.run(solve, n_initial=24, n_samples=6, retries=0)
         asked = campaign.ask(3)
         campaign.tell([[0.5, 1.0, 2, 0], [2.0, 1.0, 2, 0]], [[1.0, 1.0], [4.0, 1.0]])
+        leased = []
+        if hasattr(campaign, "widen"):  # version 2
+            leased = campaign.ask(2, lease="30000 d")["run"].tolist()
+            campaign.forget(campaign.ask_jobs(1)[0][0])
+            campaign.correct(1, [7.0, 1.0], reason="unit")
+            campaign.widen({"material": Category("steel", "copper", "zinc", "gold")})
         content = {
             "names": list(campaign.box.names),
             "axes": [list(axis.key()) for axis in campaign.box.axes],
             "outputs": list(campaign.outputs),
             "X": campaign.X.tolist(),
             "y": campaign.y.tolist(),
-            "pending": asked.tolist(),
+            "asked": asked.tolist(),
+            "pending": campaign.pending.tolist(),
+            "leased": leased,
             "n_done": campaign.n_done,
             "failed": sorted(set(campaign.failures()["run"].tolist())),
         }

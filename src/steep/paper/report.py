@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from steep._files import write_whole
 from steep._validation import check_choice
@@ -120,18 +121,53 @@ def _total(hours: list[float | None]) -> str:
     return known if None not in hours else f"more than {known}"
 
 
+def fewer(name: str, scale: Scale) -> dict[str, str]:
+    """What a scale has less of than the paper's counts, by experiment; empty when nothing.
+
+    Examples
+    --------
+    >>> fewer("table1", "laptop")
+    {}
+    >>> fewer("figure3", "laptop")["tbs"]
+    'n_points 1,000 of 50,000, epochs 10,000 of 40,000, repeats 10 of 50, n_test 20,000 of 50,000, n_grid 30 of 100'
+    """
+    full = {job.experiment: job.settings for job in module(name).jobs("paper")}
+    found = {}
+    for job in module(name).jobs(scale):
+        differ = [
+            f"{key} {_count(value)} of {_count(full[job.experiment][key])}"
+            for key, value in job.settings.items()
+            if job.experiment in full and full[job.experiment].get(key, value) != value
+        ]
+        if differ:
+            found[job.experiment] = ", ".join(differ)
+    return found
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
     ran = len(lines) > 0
+    counts = "fewer than the paper, see below" if fewer(name, lines.scale) else "the paper's counts"
     time = hours(lines.cpu_seconds) if ran else NOT_RUN
     printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
-    return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
+    return [claim.claim, claim.paper, printed, honest, f"{lines.scale}: {counts}" if ran else NOT_RUN,
             f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
 
 
 def _told(name: str, lines: Lines) -> str:
     if not lines:
         return f"Not run at scale {lines.scale}."
-    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
+    told = f"{len(lines):,} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
+    groups: dict[str, list[str]] = {}
+    for experiment, text in fewer(name, lines.scale).items():
+        groups.setdefault(text, []).append(experiment)
+    if not groups:
+        return f"{told} The paper's counts."
+    parts = [f"{text} ({'; '.join(experiments)})" for text, experiments in groups.items()]
+    return f"{told} Of the paper's scale: {'. '.join(parts)}."
 
 
 def hours(seconds: float) -> str:

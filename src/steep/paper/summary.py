@@ -23,6 +23,8 @@ from steep.metrics import Interval, Summary, gain_per_model, mean_interval, pair
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+    from steep.paper.jobs import Scale
+
 NOT_RUN = "not run"
 HOLDS, CONDITIONS, FAILS = "holds", "holds under conditions", "does not hold"
 
@@ -30,7 +32,7 @@ HOLDS, CONDITIONS, FAILS = "holds", "holds under conditions", "does not hold"
 class Lines:
     """The lines of one experiment at one scale."""
 
-    def __init__(self, lines: Iterable[dict[str, Any]], scale: str) -> None:
+    def __init__(self, lines: Iterable[dict[str, Any]], scale: Scale) -> None:
         self.scale = scale
         self.all = list(lines)
         self._by_arm: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}

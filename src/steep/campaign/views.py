@@ -30,9 +30,8 @@ def design_of(campaign: Campaign) -> Design:
         )
     outputs = campaign.outputs or ()
     if labels.shape[1] < len(outputs):
-        outputs = tuple(
-            name for name, gap in zip(outputs, np.isnan(every).any(axis=0), strict=True) if not gap
-        )
+        gaps = np.asarray(np.isnan(every).any(axis=0)).tolist()
+        outputs = tuple(name for name, gap in zip(outputs, gaps, strict=True) if not gap)
     origins = dict(campaign.journal.origins())
     return Design(
         X=X,

@@ -31,7 +31,7 @@ def design_of(campaign: Campaign) -> Design:
     outputs = campaign.outputs or ()
     if labels.shape[1] < len(outputs):
         outputs = tuple(
-            name for name, gap in zip(outputs, np.isnan(every).any(axis=0), strict=True) if not gap
+            name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any()
         )
     origins = dict(campaign.journal.origins())
     return Design(

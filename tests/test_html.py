@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steep import Campaign, Category, design, weighting_report
+from steep import Campaign, Category, design, suspects, weighting_report
 from steep._html import card
 from steep.evidence import Verdict, weigh_evidence
 from steep.metrics import Interval
@@ -48,6 +48,12 @@ RESULTS = {
     "evidence": lambda: weigh_evidence(
         np.array([[0.1, 0.2, 0.3], [0, 1, -1]]), 0.0, 0.5, np.random.default_rng(0)
     ),
+    "suspects": lambda: suspects(
+        np.random.default_rng(0).random((40, 2)),
+        [f"{i % 2}{EVIL}" for i in range(40)],
+        pred_probs=np.full((40, 2), 0.5),
+        random_state=0,
+    ),
     "report": lambda: weighting_report(np.random.default_rng(0).random((40, 2)), np.arange(40) % 2),
 }
 
@@ -59,7 +65,7 @@ def test_a_result_shows_itself_and_obeys_no_text(name):
     assert tags.names[0] == "div"
     assert not {"script", "img"} & set(tags.names)
     assert tags.handlers == []
-    if name in ("design", "campaign", "verdict"):
+    if name in ("design", "campaign", "verdict", "suspects"):
         assert "&lt;script&gt;" in text
 
 

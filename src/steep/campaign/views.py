@@ -30,8 +30,9 @@ def design_of(campaign: Campaign) -> Design:
         )
     outputs = campaign.outputs or ()
     if labels.shape[1] < len(outputs):
-        gaps = np.asarray(np.isnan(every).any(axis=0)).tolist()
-        outputs = tuple(name for name, gap in zip(outputs, gaps, strict=True) if not gap)
+        outputs = tuple(
+            name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any()
+        )
     origins = dict(campaign.journal.origins())
     return Design(
         X=X,

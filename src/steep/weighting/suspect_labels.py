@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_matrix
 
+from steep._html import card
 from steep._validation import FloatArray, IntArray, check_count
 from steep.evidence import Verdict
 from steep.metrics import Interval
@@ -92,6 +93,10 @@ class Suspects:
     def knn_graph(self) -> csr_matrix:
         """The neighbours as a sparse matrix of distances: ``Datalab.find_issues(knn_graph=...)`` of cleanlab."""
         return sparse_graph(self.distances, self.indices)
+
+    def _repr_html_(self) -> str:
+        figures = {"labels": len(self), "look wrong": f"{self.n_wrong.mean:.0f}"}
+        return card("Suspects", str(self.verdict), figures, self.top(min(20, len(self))), rows=20)
 
     def __str__(self) -> str:
         return f"{self.verdict}\n{self.top(min(10, len(self))).to_string()}"

@@ -1,54 +1,16 @@
-"""Mistakes that would burn a budget: a function that cannot be called as it will be, runs that all fail alike."""
+"""Mistakes that would burn a budget: runs that all fail alike."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable
-from typing import Any
 
 from steep._validation import check_count
-from steep.campaign.simulate import Failure, Style
-from steep.exceptions import InputError
+from steep.campaign.simulate import Failure
 
 # Runs that may fail alike before any run of a call worked: so many are hardly chance.
 _FIRST = 5
 
 _NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
-
-
-def check_signature(function: Callable[..., Any], style: Style, names: tuple[str, ...]) -> None:
-    """Refuse a function whose arguments are not the inputs, before the first run.
-
-    Examples
-    --------
-    >>> check_signature(lambda u0, t: 0.0, "keywords", ("u0", "t"))
-    >>> check_signature(lambda u0, time: 0.0, "keywords", ("u0", "t"))
-    Traceback (most recent call last):
-    steep.exceptions.InputError: function takes (u0, time) and is given u0=…, t=… (missing ... 'time'); ...
-    """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins do not tell
-        return
-    try:
-        if style == "keywords":
-            signature.bind(**dict.fromkeys(names))
-        else:
-            signature.bind(None)
-    except TypeError as error:
-        given = ", ".join(f"{name}=…" for name in names) if style == "keywords" else f"one {style}"
-        raise InputError(
-            f"function takes {shown_signature(signature)} and is given {given} ({error}); rename its arguments or the "
-            "inputs of the bounds, or choose pass_as= 'keywords', 'array' or 'mapping'"
-        ) from error
-
-
-def shown_signature(signature: inspect.Signature) -> str:
-    """The arguments of a function, short."""
-    bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
-    text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-    return text if len(text) <= 80 else f"{text[:60]}…"
 
 
 class Streak:

@@ -7,8 +7,6 @@ plans as if it had not been.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,11 +15,11 @@ from steep.campaign.journal import Journal
 from steep.campaign.results import Results
 from steep.domain import Box
 from steep.measures import Measure
-from steep.neighbors.query import nearest
 from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.relevance import axis_relevance
+from steep.sampling.safety import safety
 
 # A run to make: its number in the journal, and its point.
 Job = tuple[int, FloatArray]
@@ -30,8 +28,6 @@ Job = tuple[int, FloatArray]
 _TRIES = 3
 # The map of variation is drawn from at most this many points: asking stays fast with a million told.
 _MAPPED = 2048
-# Neighbours a candidate's risk of failing is judged by.
-_JUDGES = 3
 
 
 class Planner:
@@ -161,7 +157,7 @@ def next_points(
     sampler.fit_unit(
         seen.unit, seen.coordinates, variation, scale=scale,
         occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed])),
-        trust=_safety(box, X, failed) if len(failed) else None,
+        trust=safety(box, _embedded(box, X), _embedded(box, failed)) if len(failed) else None,
     )  # fmt: skip
     unit = sampler.sample_unit(n, fewer=True)
     return box.from_unit(unit) if len(unit) else X[:0]
@@ -187,16 +183,3 @@ def _embedded(box: Box, X: FloatArray) -> FloatArray:
     if not len(X):
         return box.embed(np.zeros((1, box.n_features)))[:0]
     return box.embed(np.clip(box.unit(X), -1e6, 1e6))
-
-
-def _safety(box: Box, X: FloatArray, failed: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Squared share of the nearest runs that worked: where all failed, nothing is asked."""
-    tried = _embedded(box, np.vstack([X, failed]))
-
-    def safety(pool: FloatArray) -> FloatArray:
-        _, judges = nearest(tried, box.embed(pool), min(_JUDGES, len(tried)))
-        # A little is left, so that a campaign whose first runs all fail can still find out where not.
-        share: FloatArray = np.maximum((judges < len(X)).mean(axis=1), 0.05)
-        return share**2
-
-    return safety

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
 from steep._warnings import warn_user
 from steep.campaign.arguments import check_runs
 from steep.campaign.crew import Crew, Task
-from steep.campaign.mistakes import Streak, check_signature
+from steep.campaign.mistakes import Streak
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import make_crew
 from steep.exceptions import CampaignError, InputError, InputTypeError

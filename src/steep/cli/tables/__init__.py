@@ -63,6 +63,7 @@ class Table:
         if all(part.by_column for part in self.parts):
             for name in names:
                 yield name, self.frame([name])[name]
+            _release()
             return
         frame = self.frame(names)
         for name in names:
@@ -81,6 +82,13 @@ class Table:
 
         taken = {name: column.iloc[rows].reset_index(drop=True) for name, column in self.columns(names)}
         return pd.DataFrame(taken, columns=list(names))
+
+
+def _release() -> None:
+    """Give back what Arrow keeps for the next column: there is none."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def open_table(paths: Sequence[Path], **told: str | None) -> Table:

@@ -17,6 +17,10 @@ from steep.cli.tables.part import BATCH, Part
 from steep.exceptions import InputError, StorageError
 
 
+# Bytes of a column that are read at once.
+_BUFFER = 2**18
+
+
 @contextmanager
 def _explained(path: Path, kind: str) -> Iterator[None]:
     """Errors of Arrow in one line."""
@@ -37,8 +41,8 @@ class ParquetTable(Part):
     @cached_property
     def _file(self) -> Any:
         with _explained(self.path, "Parquet"):
-            # Pages are read as they are needed: a buffer of the whole column would be another copy.
-            return pq.ParquetFile(self.path, memory_map=True, pre_buffer=False)
+            # A little is read at a time: a mapped file, or buffers of whole columns, would be another table in memory.
+            return pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER)
 
     @property
     def names(self) -> tuple[str, ...]:

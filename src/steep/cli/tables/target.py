@@ -31,16 +31,19 @@ class Target:
         The column.
     labels : Labels
         As measures read them.
-    values : ndarray of shape (n_samples,)
-        As estimators read them: the classes themselves, or numbers.
     hint : str or None
         What to say where another reading is as likely.
     """
 
     name: str
     labels: Labels
-    values: Any
     hint: str | None = None
+
+    @property
+    def values(self) -> Any:
+        """As estimators read them: the classes themselves, or numbers."""
+        codes, classes = self.labels.codes, self.labels.classes
+        return self.labels.array[:, 0] if codes is None or classes is None else classes[codes]
 
     @property
     def task(self) -> Any:
@@ -78,9 +81,7 @@ def read_target(table: Table, name: str, task: str = "auto") -> Target:
     if kind_of(column) == "dates":
         raise InputError(f"the target {name!r} holds dates; need classes or numbers; choose another --target")
     read, hint = (task, None) if task != "auto" else _detected(name, column)
-    values = _values(column, read)
-    labels = check_labels(values, n_samples=len(column), task=read, name=f"the target {name!r}")  # type: ignore[arg-type]
-    found = Target(name, labels, labels.array[:, 0] if labels.codes is None else values, hint)
+    found = Target(name, _numbers(column) if read == "regression" else _classes(column), hint)
     _refuse_useless(found)
     return found
 
@@ -104,21 +105,29 @@ def _detected(name: str, column: Any) -> tuple[str, str | None]:
     )
 
 
-def _values(column: Any, task: str) -> Any:
-    """Labels as an array of one kind."""
-    if task == "regression":
-        numbers = pd.to_numeric(column, errors="coerce")
-        if (bad := numbers.isna()).any():
-            raise InputError(
-                f"the target {column.name!r} holds {listed(column[bad].unique(), most=3)}; need numbers for --task "
-                "regression; choose another target, or --task classification"
-            )
-        return numbers.to_numpy(dtype=float)
-    values = column.to_numpy()
-    if values.dtype.kind == "f" and (values == np.round(values)).all():
-        return values.astype(np.int64) if np.abs(values).max(initial=0) < 2**53 else values
-    # Text and categories as text: one kind, which can be sorted.
-    return values.astype(str) if values.dtype.kind == "O" else values
+def _numbers(column: Any) -> Labels:
+    numbers = pd.to_numeric(column, errors="coerce")
+    if (bad := numbers.isna()).any():
+        raise InputError(
+            f"the target {column.name!r} holds {listed(column[bad].unique(), most=3)}; need numbers for --task "
+            "regression; choose another target, or --task classification"
+        )
+    return check_labels(numbers.to_numpy(dtype=float), n_samples=len(column), task="regression")
+
+
+def _classes(column: Any) -> Labels:
+    """Classes as codes: a million long names are kept once each."""
+    is_whole = getattr(column.dtype, "kind", "O") == "f" and bool((column == column.round()).all())
+    if is_whole and column.abs().max() < 2**53:
+        column = column.astype(np.int64)
+    try:
+        codes, classes = pd.factorize(column, sort=True)
+    except TypeError:  # kinds that cannot be sorted are told apart by what they look like
+        codes, classes = pd.factorize(column.astype(str), sort=True)
+    names = np.asarray(classes)
+    return Labels(
+        codes=codes.astype(np.int32), classes=names.astype(str) if names.dtype.kind == "O" else names
+    )
 
 
 def _refuse_useless(target: Target) -> None:

@@ -21,6 +21,8 @@ from steep.neighbors.sparse import sparse_graph
 _NAMED = 5
 # A label is a suspect when it is more likely wrong than right.
 _SUSPECT = 0.5
+# Where so many labels may be wrong, the model and the neighbours are.
+_HOPELESS = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class Suspects:
     label, suggested : ndarray of shape (n_samples,)
         The label as given, and what stands there instead if it is wrong: a class, or a number.
     n_wrong : Interval
-        How many labels are wrong, with its 95 % interval: what chance could do, the model taken as it is.
+        How many labels are wrong, and between what limits: rough ones, see ``docs/suspects.md``.
     distances, indices : ndarray of shape (n_samples, n_neighbors)
         The neighbours of every sample, nearest first, without itself.
     predicted : ndarray
@@ -84,10 +86,13 @@ class Suspects:
         flagged = int((self.score > _SUSPECT).sum())
         worst = int(self.rank.argmin())
         sentence = (
-            f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; 95 % interval "
-            f"{found.low:,.0f} to {found.high:,.0f}), {flagged:,} of them more likely wrong than right; first row "
-            f"{worst}: labelled {_shown(self.label[worst])}, {_shown(self.suggested[worst])} suggested."
+            f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; between {found.low:,.0f} and "
+            f"{found.high:,.0f}); {flagged:,} {'is' if flagged == 1 else 'are'} more likely wrong than right. "
+            f"First is row {worst}, labelled {_shown(self.label[worst])}, where {_shown(self.suggested[worst])} is "
+            "expected."
         )
+        if found.high > _HOPELESS * n:
+            sentence += " Hardly any label can be predicted here, so the number may be far too high."
         return Verdict(sentence, found, "labels", self.top(min(20, n)))
 
     def knn_graph(self) -> csr_matrix:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from scipy.sparse import csr_matrix
 
 from steep._timing import Stopwatch
 from steep._validation import (
@@ -22,24 +22,20 @@ from steep._validation import (
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
 from steep.measures.neighborhood import RECALL
+from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
+from steep.weighting.out_of_bag import forest, out_of_bag
 from steep.weighting.suspect_labels import Suspects
-from steep.weighting.suspicion import (
-    NEIGHBOR_SHARE,
-    Suspicion,
-    scores,
-    suspicion_of_classes,
-    suspicion_of_numbers,
-    votes,
-)
+from steep.weighting.suspicion import Suspicion, ballots, count_votes, suspect_classes, suspect_numbers
 from steep.weighting.weights import Samples
 from steep.weighting.wrapping import task_of
-from steep.weighting.wrong_share import wrong_classes, wrong_numbers
+from steep.weighting.wrong_share import class_scores, number_scores, wrong_classes, wrong_numbers
 
-_N_TREES = 100
 # Rows of pred_probs may miss a sum of 1 by so much: float16 rounds to three digits.
 _ROUNDING = 0.01
+# Where the neighbours name the given label for more than this share, so may a model that has not seen it, for all.
+_CLEAN = 0.98
 
 
 def suspects(
@@ -47,7 +43,7 @@ def suspects(
     y: Any,
     *,
     estimator: Any = None,
-    n_neighbors: int = 10,
+    n_neighbors: int = 20,
     pred_probs: Any = None,
     predictions: Any = None,
     groups: Any = None,
@@ -70,9 +66,9 @@ def suspects(
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
-        The model to ask, cloned for every part; default a random forest. Classifiers without
-        ``predict_proba`` count as certain of what they predict.
-    n_neighbors : int, default 10
+        The model to ask, cloned for every part; default a random forest whose trees each judge the samples
+        they were not fitted to. Classifiers without ``predict_proba`` count as certain of what they predict.
+    n_neighbors : int, default 20
         Neighbours asked, the sample itself not counted.
     pred_probs : array-like of shape (n_samples, n_classes), optional
         Your own probabilities, one column a class in sorted order, each row from a model that has not seen
@@ -129,15 +125,14 @@ def suspects(
     if predicted is None:
         predicted = _cross_fitted(samples, points, estimator, _parts(cv, samples, rng), rng, jobs)
     watch.lap("cross_fitting")
-    usable = np.ones(indices.shape, bool) if samples.groups is None else _from_others(samples.groups, indices)
-    margin, suggested, n_wrong = _judged(
-        samples.labels, predicted, indices, usable, rng, given=pred_probs is not None
-    )
+    asked = ballots(indices, samples.groups)
+    found = _judged(samples.labels, predicted, asked, given=pred_probs is not None)
+    n_wrong, score = _weighed(samples.labels, found)
     watch.lap("scores")
     return Suspects(
-        score=scores(margin, n_wrong.mean),
+        score=score,
         label=_as_given(samples.labels),
-        suggested=suggested,
+        suggested=_suggested(samples.labels, found, score),
         n_wrong=n_wrong,
         distances=distances,
         indices=indices,
@@ -146,34 +141,32 @@ def suspects(
     )
 
 
-def _judged(
-    labels: Labels,
-    predicted: FloatArray,
-    indices: IntArray,
-    usable: npt.NDArray[np.bool_],
-    rng: np.random.Generator,
-    *,
-    given: bool,
-) -> tuple[FloatArray, npt.NDArray[Any], Any]:
-    """Margin of every sample, the label suggested and the number of wrong ones."""
+def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:
+    """What speaks against each label; the caller's own probabilities are held against the neighbours first."""
     if labels.codes is None:
-        values = labels.array[:, 0]
-        found: Suspicion = suspicion_of_numbers(values, predicted, indices, usable)
-        return found.margin, found.suggested, wrong_numbers(values - found.suggested, rng)
-    voted = votes(labels.codes, indices, labels.n_columns, usable)
+        return suspect_numbers(labels.array[:, 0], predicted, asked)
     if given:
-        _refuse_in_sample(labels.codes, predicted, voted)
-    found = suspicion_of_classes(labels, predicted, voted)
-    blend = (1 - NEIGHBOR_SHARE) * predicted + NEIGHBOR_SHARE * voted
-    n_wrong = wrong_classes(labels.codes, blend, rng)
-    score = scores(found.margin, n_wrong.mean)
-    assert labels.classes is not None
-    suggested = np.where((score > 0.5) | (found.margin > 0), found.suggested, labels.classes[labels.codes])
-    return found.margin, suggested, n_wrong
+        _refuse_in_sample(labels.codes, predicted, asked)
+    return suspect_classes(labels.codes, predicted, asked)
 
 
-def _from_others(groups: IntArray, indices: IntArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(groups[indices] != groups[:, None])
+def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
+    """How many labels are wrong, and how probable it is of each."""
+    if labels.codes is None:
+        n_wrong = wrong_numbers(found.margin)
+        return n_wrong, number_scores(found.margin, n_wrong.mean)
+    n_wrong = wrong_classes(labels.codes, found.expected)
+    return n_wrong, class_scores(found.margin, n_wrong.mean)
+
+
+def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArray[Any]:
+    """The number expected; or the most probable other class where the own one is outvoted or suspect."""
+    if labels.codes is None or labels.classes is None:
+        return found.expected
+    others = found.expected.copy()
+    others[np.arange(len(others)), labels.codes] = -1.0
+    is_doubted = (found.margin > 0) | (score > 0.5)
+    return np.asarray(labels.classes[np.where(is_doubted, others.argmax(axis=1), labels.codes)])
 
 
 def _as_given(labels: Labels) -> npt.NDArray[Any]:
@@ -196,7 +189,10 @@ def _cross_fitted(
     X, y = samples.X, samples.y
     if estimator is None:
         # The forest sees the points: X as given may hold text.
-        X, estimator = points, _forest(samples.labels, rng)
+        seed = int(rng.integers(2**31))
+        if samples.groups is None:
+            return out_of_bag(points, samples.labels, seed, n_jobs)
+        X, estimator = points, forest(samples.labels, seed)
     try:
         predicted = cross_fitted(
             estimator, X, y, samples.labels, groups=samples.groups, part=part, n_jobs=n_jobs
@@ -209,11 +205,6 @@ def _cross_fitted(
             "an estimator that takes them as they are; wrap it in a pipeline, or pass pred_probs="
         ) from error
     return predicted if samples.labels.codes is not None else predicted[:, 0]
-
-
-def _forest(labels: Labels, rng: np.random.Generator) -> Any:
-    kind = RandomForestRegressor if labels.codes is None else RandomForestClassifier
-    return kind(n_estimators=_N_TREES, min_samples_leaf=1, random_state=int(rng.integers(2**31)))
 
 
 def _parts(cv: Any, samples: Samples, rng: np.random.Generator) -> npt.NDArray[np.intp]:
@@ -295,11 +286,14 @@ def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
     return np.asarray(given / sums[:, None])
 
 
-def _refuse_in_sample(codes: IntArray, probabilities: FloatArray, voted: FloatArray) -> None:
+def _refuse_in_sample(codes: IntArray, probabilities: FloatArray, asked: csr_matrix) -> None:
     """Refuse probabilities that agree with every label where the neighbours do not: the model saw the labels."""
     agreed = float(np.mean(probabilities.argmax(axis=1) == codes))
-    by_neighbors = float(np.mean(voted.argmax(axis=1) == codes))
-    if agreed == 1.0 and by_neighbors < 0.98:
+    if agreed < 1:
+        return
+    votes = count_votes(asked, np.eye(probabilities.shape[1])[codes])
+    by_neighbors = float(np.mean(votes.argmax(axis=1) == codes))
+    if by_neighbors < _CLEAN:
         raise InputError(
             f"pred_probs names the given label for every one of the {len(codes)} samples, and the neighbours for "
             f"{by_neighbors:.0%}: they look in-sample; need probabilities from models that have not seen the sample; "

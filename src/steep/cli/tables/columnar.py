@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from steep.cli.tables.part import BATCH, Part
 from steep.exceptions import InputError, StorageError
 
-
 # Bytes of a column that are read at once.
 _BUFFER = 2**18
 

@@ -9,6 +9,9 @@ import pytest
 # steep.nn and steep.paper need torch: without it neither their doctests nor their tests can be collected.
 _NEED_TORCH = ["src/steep/nn/*", "tests/nn/*", "tests/architectures.py", "src/steep/paper/*", "tests/paper/*"]
 collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
+# So do these files what they are about.
+collect_ignore_glob += [] if find_spec("distributed") else ["src/steep/campaign/dask_cluster.py"]
+collect_ignore_glob += [] if find_spec("gest_api") else ["src/steep/campaign/generator.py"]
 
 # Pictures are drawn into memory; no test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -218,8 +218,7 @@ class Campaign:
             raise InputTypeError("tell needs points X or the numbers run=, one of them")
         if run is None:
             points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
-            values, names = labels_of(y, len(points))
-            return self.tell_named(points, values, names, tolerance=tolerance)
+            return self.tell_named(points, *labels_of(y, len(points)), tolerance=tolerance)
         numbers = run_numbers(run)
         values, names = labels_of(y, len(numbers))
         self._catch_up()
@@ -232,6 +231,7 @@ class Campaign:
         self, points: FloatArray, values: FloatArray, names: Names | None, *, tolerance: float = TOLERANCE
     ) -> None:
         """Record results whose columns have names, in any order."""
+        points = numbers_of("X", lambda: check_points(points, n_features=self.box.n_features))
         tolerance = check_real(tolerance, name="tolerance", minimum=0.0, maximum=0.1)
         self._catch_up()
         with self.journal.transaction():
@@ -411,6 +411,10 @@ class Campaign:
     def pending(self) -> FloatArray:
         """Points asked and not yet told."""
         return self.journal.points("pending", self.box.n_features)
+
+    def state_of(self, run: int) -> str:
+        """What became of a run: "pending", "done" or "failed"."""
+        return known_run(self.journal, run_numbers(run)[0])[2]
 
     @property
     def n_done(self) -> int:

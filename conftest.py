@@ -7,7 +7,14 @@ from importlib.util import find_spec
 import pytest
 
 # steep.nn and steep.paper need torch: without it neither their doctests nor their tests can be collected.
-_NEED_TORCH = ["src/steep/nn/*", "tests/nn/*", "tests/architectures.py", "src/steep/paper/*", "tests/paper/*"]
+_NEED_TORCH = [
+    "src/steep/nn/*",
+    "tests/nn/*",
+    "tests/architectures.py",
+    "src/steep/paper/*",
+    "tests/paper/*",
+    "tests/cli/test_improve.py",
+]
 collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
 # So do these files what they are about.
 collect_ignore_glob += [] if find_spec("distributed") else ["src/steep/campaign/dask_cluster.py"]

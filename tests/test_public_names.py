@@ -140,6 +140,19 @@ def test_the_version_has_one_source():
     assert f"\nversion: {stated}\n" in (root / "CITATION.cff").read_text(encoding="utf-8")
 
 
+def test_every_public_name_has_its_home():
+    assert set(steep._HOME) == set(steep.__all__)
+    assert set(steep.__all__) <= set(dir(steep))
+    with pytest.raises(AttributeError, match="module 'steep' has no attribute 'nothing'"):
+        steep.nothing  # noqa: B018
+
+
+def test_rooms_are_entered_without_an_import_of_their_own():
+    code = "import steep; print(steep.neighbors.neighbor_graph.__name__, steep.evidence.Verdict.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["neighbor_graph", "Verdict"]
+
+
 HEAVY = ["torch", "dask", "distributed", "matplotlib", "plotly", "numba", "llvmlite", "typer", "tqdm"]
 
 

@@ -75,6 +75,16 @@ def test_a_reader_that_leaves_early_is_no_error(table, start):
 
 
 @pytest.mark.slow
+def test_a_table_may_come_through_a_pipe(table, start):
+    output = table.with_name("w.csv")
+    for options, code in (([], 2), (["-o", output], 0)):
+        run = start("weigh", "/dev/stdin", "--target", "kind", "-m", "3", *options, stdin=subprocess.PIPE)
+        error = run.communicate(table.read_bytes(), timeout=MINUTE)[1].decode()
+        assert run.returncode == code, error
+    assert len(output.read_text().splitlines()) == 151
+
+
+@pytest.mark.slow
 def test_a_full_disk_is_one_line(table, start):
     with open("/dev/full", "wb") as full:
         run = start("weigh", table, "--target", "kind", "-m", "3", stdout=full)

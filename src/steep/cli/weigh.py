@@ -125,6 +125,8 @@ def _destination(table: Table, output: Path | None, *, force: bool) -> Path:
         )
     if output is None:
         first = table.paths[0]
+        if not first.is_file():
+            raise InputError(f"{first} is no file; need one for the result; pass -o weighted.csv")
         stem = first.name
         for ending in (".gz", ".bz2", ".xz"):
             stem = stem.removesuffix(ending)

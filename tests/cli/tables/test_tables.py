@@ -53,6 +53,12 @@ def test_an_index_that_pandas_noted_is_a_column_like_others(tmp_path, frame):
     assert open_table([tmp_path / "t.parquet"]).names[-1] == "__index_level_0__"
 
 
+def test_a_column_that_pandas_took_as_index_is_a_column(tmp_path, frame):
+    frame.set_index("x").to_parquet(tmp_path / "t.parquet")
+    table = open_table([tmp_path / "t.parquet"])
+    assert table.frame(["x", "kind"])["x"].tolist() == frame["x"].tolist()
+
+
 def test_several_files_a_glob_and_a_folder_are_one_table(tmp_path, frame):
     for i in range(3):
         save(frame[20 * i : 20 * (i + 1)].reset_index(drop=True), tmp_path / f"{i}.parquet")

@@ -108,7 +108,7 @@ def _span(seconds: float) -> str:
     Examples
     --------
     >>> _span(42), _span(3700), _span(200_000)
-    ('42 s', '1 h 2 min', '2 d 8 h')
+    ('42 s', '1 h 1 min', '2 d 7 h')
     """
     whole = round(seconds)
     if whole < 60:

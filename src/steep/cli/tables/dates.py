@@ -20,8 +20,9 @@ def with_dates(frame: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> with_dates(pd.DataFrame({"day": ["24.12.2025", "31.12.2025"], "note": ["a", "b"]})).dtypes.map(str).tolist()
-    ['datetime64[us]', 'str']
+    >>> frame = with_dates(pd.DataFrame({"day": ["24.12.2025", "31.12.2025"], "note": ["a", "b"]}))
+    >>> [frame[name].dtype.kind for name in frame]
+    ['M', 'O']
     """
     found = {name: dates for name in frame if (dates := _dates(frame[name])) is not None}
     return (

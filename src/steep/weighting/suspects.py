@@ -9,33 +9,23 @@ import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from steep._timing import Stopwatch
-from steep._validation import (
-    FloatArray,
-    IntArray,
-    Seed,
-    check_count,
-    check_generator,
-    check_jobs,
-    check_numbers,
-    check_vector,
-)
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
-from steep.measures.neighborhood import RECALL
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
 from steep.weighting.out_of_bag import forest, out_of_bag
+from steep.weighting.own_predictions import own_predictions, refuse_in_sample
 from steep.weighting.suspect_labels import Suspects
-from steep.weighting.suspicion import Suspicion, ballots, count_votes, suspect_classes, suspect_numbers
+from steep.weighting.suspicion import Suspicion, ballots, suspect_classes, suspect_numbers
 from steep.weighting.weights import Samples
 from steep.weighting.wrapping import task_of
 from steep.weighting.wrong_share import class_scores, number_scores, wrong_classes, wrong_numbers
 
-# Rows of pred_probs may miss a sum of 1 by so much: float16 rounds to three digits.
-_ROUNDING = 0.01
-# Where the neighbours name the given label for more than this share, so may a model that has not seen it, for all.
-_CLEAN = 0.98
+# Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
+_MANY = 200_000
+_RECALL, _RECALL_OF_MANY = 0.95, 0.9
 
 
 def suspects(
@@ -79,13 +69,14 @@ def suspects(
         Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
     cv : int, default 5
-        Parts the samples are dealt into; each is predicted by a fit to the others.
+        Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
+        default forest needs none, unless there are groups.
     embedding : {"auto", "standard", None}, transformer or callable, default "auto"
         Space in which neighbours are looked for; see :func:`sample_weights`.
     task : {"auto", "classification", "regression"}, default "auto"
         How to read ``y``; default as the estimator does, else as :func:`sample_weights`.
     random_state : int, Generator or None, default None
-        Seed of the parts, of the default forest and of the interval.
+        Seed of the parts and of the default forest.
     n_jobs : int, optional
         Threads of the search and processes of the fits; −1 is all processors.
 
@@ -93,7 +84,8 @@ def suspects(
     -------
     Suspects
         ``table`` has one row a sample in the order of ``X``, ``top(20)`` the most probable ones; ``verdict`` is
-        one sentence, ``n_wrong`` the estimated number of wrong labels with its interval.
+        one sentence, ``n_wrong`` the estimated number of wrong labels with rough limits, ``knn_graph()`` the
+        neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -109,22 +101,27 @@ def suspects(
     watch = Stopwatch()
     rng = check_generator(random_state)
     jobs = check_jobs(n_jobs)
+    if estimator is not None and not (pred_probs is None and predictions is None):
+        raise InputError(
+            "both an estimator and its predictions are given; need one of them; leave out the other"
+        )
     samples = _checked(X, y, estimator, embedding, task, groups)
-    predicted = _given(samples.labels, pred_probs, predictions)
+    predicted = own_predictions(samples.labels, pred_probs, predictions)
+    size, n_parts = _size(n_neighbors, len(samples)), _n_parts(cv, len(samples))
     points = samples.space.points()
     distances, indices, _ = search_graph(
         points,
-        samples.labels,
-        n_neighbors=_size(n_neighbors, len(samples)),
+        None,
+        n_neighbors=size,
         include_self=False,
-        recall=RECALL,
+        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
         n_jobs=jobs,
         random_state=0,
     )
     watch.lap("neighbors")
     if predicted is None:
-        predicted = _cross_fitted(samples, points, estimator, _parts(cv, samples, rng), rng, jobs)
-    watch.lap("cross_fitting")
+        predicted = _predicted(samples, points, estimator, n_parts, rng, jobs)
+    watch.lap("predictions")
     asked = ballots(indices, samples.groups)
     found = _judged(samples.labels, predicted, asked, given=pred_probs is not None)
     n_wrong, score = _weighed(samples.labels, found)
@@ -146,7 +143,7 @@ def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: 
     if labels.codes is None:
         return suspect_numbers(labels.array[:, 0], predicted, asked)
     if given:
-        _refuse_in_sample(labels.codes, predicted, asked)
+        refuse_in_sample(labels.codes, predicted, asked)
     return suspect_classes(labels.codes, predicted, asked)
 
 
@@ -178,40 +175,37 @@ def _as_given(labels: Labels) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------- the model
 
 
-def _cross_fitted(
+def _predicted(
     samples: Samples,
     points: FloatArray,
     estimator: Any,
-    part: npt.NDArray[np.intp],
+    n_parts: int,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> FloatArray:
-    X, y = samples.X, samples.y
-    if estimator is None:
-        # The forest sees the points: X as given may hold text.
-        seed = int(rng.integers(2**31))
-        if samples.groups is None:
-            return out_of_bag(points, samples.labels, seed, n_jobs)
-        X, estimator = points, forest(samples.labels, seed)
+    """Predictions of a model for samples it has not seen: probabilities, or numbers."""
+    labels, seed = samples.labels, int(rng.integers(2**31))
+    if estimator is None and samples.groups is None:
+        return out_of_bag(points, labels, seed, n_jobs)
+    # The forest sees the points: X as given may hold text.
+    X, model = (points, forest(labels, seed)) if estimator is None else (samples.X, estimator)
+    part = deal(labels, n_parts, samples.groups, rng)
     try:
-        predicted = cross_fitted(
-            estimator, X, y, samples.labels, groups=samples.groups, part=part, n_jobs=n_jobs
-        )
+        predicted = cross_fitted(model, X, samples.y, labels, part=part, n_jobs=n_jobs)
     except SteepError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{type(estimator).__name__} cannot be fitted to X and y ({' '.join(str(error).split())[:200]}); need "
-            "an estimator that takes them as they are; wrap it in a pipeline, or pass pred_probs="
+            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); need an estimator that takes "
+            "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
         ) from error
-    return predicted if samples.labels.codes is not None else predicted[:, 0]
-
-
-def _parts(cv: Any, samples: Samples, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    n_parts = check_count(cv, name="cv", minimum=2)
-    if n_parts > len(samples):
-        raise InputError(f"cv={n_parts} needs at least {n_parts} samples, got {len(samples)}; lower cv")
-    return deal(samples.labels, n_parts, samples.groups, rng)
+    if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
+        raise InputError(
+            f"{type(model).__name__} predicts an array of shape {predicted.shape} with "
+            f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; need one finite number a sample, or "
+            "one probability a class; use another estimator"
+        )
+    return predicted if labels.codes is not None else predicted[:, 0]
 
 
 # ---------------------------------------------------------------------------------------- arguments
@@ -220,7 +214,7 @@ def _parts(cv: Any, samples: Samples, rng: np.random.Generator) -> npt.NDArray[n
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> Samples:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
-            f"estimator={estimator!r:.80} is not an estimator instance; need an object with fit(X, y) and predict, "
+            f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
             "or None for a random forest"
         )
     if estimator is not None and task == "auto":
@@ -239,6 +233,13 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
     return samples
 
 
+def _n_parts(cv: Any, n_samples: int) -> int:
+    n_parts = check_count(cv, name="cv", minimum=2)
+    if n_parts > n_samples:
+        raise InputError(f"cv={n_parts} needs at least {n_parts} samples, got {n_samples}; lower cv")
+    return n_parts
+
+
 def _size(n_neighbors: Any, n_samples: int) -> int:
     size = check_count(n_neighbors, name="n_neighbors")
     if size >= n_samples:
@@ -247,55 +248,3 @@ def _size(n_neighbors: Any, n_samples: int) -> int:
             "more data"
         )
     return size
-
-
-def _given(labels: Labels, pred_probs: Any, predictions: Any) -> FloatArray | None:
-    """The caller's own predictions, checked, or None."""
-    if labels.codes is None:
-        if pred_probs is not None:
-            raise InputError(
-                "pred_probs goes with classes, and y is read as numbers; pass predictions=, or task='classification'"
-            )
-        return (
-            None
-            if predictions is None
-            else check_vector(predictions, name="predictions", n_samples=len(labels))
-        )
-    if predictions is not None:
-        raise InputError("predictions goes with numbers, and y is read as classes; pass pred_probs=")
-    return None if pred_probs is None else _probabilities(labels, pred_probs)
-
-
-def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
-    """Rows of probabilities, one column a class."""
-    given = check_numbers(pred_probs, name="pred_probs")
-    shape = len(labels), labels.n_columns
-    if given.shape != shape:
-        raise InputError(
-            f"pred_probs has shape {given.shape}; need {shape}, one row a sample and one column for each of the "
-            f"{shape[1]} classes of y in sorted order"
-        )
-    sums = given.sum(axis=1)
-    if given.min() < 0 or np.abs(sums - 1).max() > _ROUNDING:
-        worst = int(np.abs(sums - 1).argmax()) if given.min() >= 0 else int(given.min(axis=1).argmin())
-        raise InputError(
-            f"pred_probs is no table of probabilities: row {worst} sums to {sums[worst]:.4g} and its smallest entry "
-            f"is {given[worst].min():.4g}; need entries ≥ 0 that sum to 1 in each row; pass predict_proba, or a "
-            "softmax of logits"
-        )
-    return np.asarray(given / sums[:, None])
-
-
-def _refuse_in_sample(codes: IntArray, probabilities: FloatArray, asked: csr_matrix) -> None:
-    """Refuse probabilities that agree with every label where the neighbours do not: the model saw the labels."""
-    agreed = float(np.mean(probabilities.argmax(axis=1) == codes))
-    if agreed < 1:
-        return
-    votes = count_votes(asked, np.eye(probabilities.shape[1])[codes])
-    by_neighbors = float(np.mean(votes.argmax(axis=1) == codes))
-    if by_neighbors < _CLEAN:
-        raise InputError(
-            f"pred_probs names the given label for every one of the {len(codes)} samples, and the neighbours for "
-            f"{by_neighbors:.0%}: they look in-sample; need probabilities from models that have not seen the sample; "
-            "use cross_val_predict(model, X, y, method='predict_proba'), or pass estimator="
-        )

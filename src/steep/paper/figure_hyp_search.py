@@ -56,6 +56,7 @@ SETTINGS: dict[str, dict[str, dict[str, int]]] = {
         "breast_cancer": {"n_m": 20, "n_k": 20, "splits": 10, "seeds": 10, "epochs": 250000},
     },
 }
+N_SHOWN = 10  # splits in the table
 NAMES = ("boston", "breast_cancer")
 # What the paper says of each map, as signs: how the error goes with k and with m (0: nothing said).
 SHAPES = {
@@ -214,7 +215,7 @@ def _grid_of(lines: Lines, name: str) -> tuple[list[float], list[int]]:
 def _table(lines: Lines, name: str, maps: FloatArray, equal: FloatArray) -> str:
     ratios, sizes = _grid_of(lines, name)
     rows = []
-    for split, errors, base in zip(lines.seeds(name, "map"), maps, equal, strict=True):
+    for split, errors, base in list(zip(lines.seeds(name, "map"), maps, equal, strict=True))[:N_SHOWN]:
         k, m = np.unravel_index(np.argmin(errors), errors.shape)
         better = f"{(errors < base).mean():.0%}"
         rows.append(
@@ -222,7 +223,8 @@ def _table(lines: Lines, name: str, maps: FloatArray, equal: FloatArray) -> str:
         )
     header = ["split", "equal weights", "best of the map (chosen on the test set)", "its m", "its k",
               "pairs better than equal weights"]  # fmt: skip
-    return markdown(header, rows)
+    more = f"\n\n{len(maps) - N_SHOWN} more splits in the lines." if len(maps) > N_SHOWN else ""
+    return markdown(header, rows) + more
 
 
 def _draw(lines: Lines, name: str) -> Drawing:

@@ -174,7 +174,7 @@ ODD = [None, -1, 0, 1.5, "a", [], {}, [1], [{}], [None], [{"u0": 1}], [{"_id": "
        [{"_id": 1, "f": [1, 2]}], [{"_id": 10**30, "f": 1}], [{"u0": np.nan, "t": 1, "f": 2}]]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("odd", ODD)
 def test_odd_results_and_numbers_work_or_raise_a_steep_error(generator, odd):
     for call in (generator.suggest, generator.ingest):
         try:

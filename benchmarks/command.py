@@ -65,21 +65,26 @@ def make(path, kind, n):
 
 def measure(arguments, nice=0):
     """Run the command in a child; seconds, peak memory and what it printed."""
-    command = ["nice", "-n", str(nice), sys.executable, "-m", "steep", *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True)
+    child = subprocess.Popen(
+        ["nice", "-n", str(nice), sys.executable, "-m", "steep", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    if nice:  # Linux shares processors between sessions, and a session has a priority of its own
+        Path(f"/proc/{child.pid}/autogroup").write_text(str(nice))
+    out, err = child.communicate()
     wall = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(done.stderr)
+    if child.returncode:
+        raise SystemExit(err)
     return {
         "wall_seconds": wall,
         "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         # That of the largest child so far, which the warm-up is not.
         "peak_bytes": after.ru_maxrss * 1024,
-        "printed": json.loads(done.stdout),
-        "notes": done.stderr.splitlines(),
+        "printed": json.loads(out),
+        "notes": err.splitlines(),
     }
 
 

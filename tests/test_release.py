@@ -11,7 +11,11 @@ import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+
+import steep
 
 pytest.importorskip("hatchling")
 
@@ -113,6 +117,45 @@ def test_without_extras_the_command_weighs_a_table(clean, tmp_path):
         clean / "steep", "weigh", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path
     )
     assert (tmp_path / "weights.csv").exists(), out
+
+
+@pytest.mark.slow
+def test_without_extras_the_command_weighs_parquet(clean, tmp_path):
+    frame = pd.DataFrame(
+        {"x": [i % 17 for i in range(60)], "colour": ["red", "blue", "red"] * 20, "y": [0, 1] * 30}
+    )
+    frame.to_parquet(tmp_path / "table.parquet")
+    run(clean / "steep", "weigh", "table.parquet", "--target", "y", "-m", "5", cwd=tmp_path)
+    assert "sample_weight" in pd.read_parquet(tmp_path / "table-weighted.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["weigh", "table.csv", "--target", "y", "-m", "5", "--report", "page.html"],
+        ["improve", "model:network", "--train", "train.npz"],
+        ["campaign", "plot", "campaign.db"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_without_its_extra_a_command_says_how_to_get_it(clean, tmp_path, arguments):
+    (tmp_path / "table.csv").write_text("x,y\n" + "".join(f"{i % 17},{i % 3}\n" for i in range(60)))
+    np.savez(tmp_path / "train.npz", X=np.ones((4, 2)), y=[0, 1, 0, 1])
+    with steep.Campaign({"u": (0.0, 1.0)}, storage=tmp_path / "campaign.db"):
+        pass
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [clean / "steep", *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "pip install" in done.stderr
 
 
 @pytest.mark.slow

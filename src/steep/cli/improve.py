@@ -12,7 +12,7 @@ from steep.cli.options import Debug, Force, Json, Report, Seed
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import aside, finish, table_of
 from steep.cli.targets import load_target
-from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from steep.nn import Improvement
@@ -99,27 +99,10 @@ def improve_command(
 
 
 def read_arrays(path: Path) -> tuple[Any, Any]:
-    """Inputs and labels of an NPZ file; nothing in it is ever executed."""
-    import zipfile
-    import zlib
+    """Inputs and labels of an NPZ file."""
+    from steep.cli.tables.arrays import load_arrays
 
-    import numpy as np
-
-    from steep._validation import one_line
-
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not hasattr(archive, "files"):
-            raise InputError(f"{path} holds one array; need an .npz with X and y; save both by numpy.savez")
-        with archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = getattr(error, "strerror", None) or one_line(error)
-        raise StorageError(
-            f"{path} cannot be read ({reason}); need an .npz of plain arrays; check it"
-        ) from error
+    arrays = load_arrays(path)
     found = [next((name for name in names if name in arrays), None) for names in (_INPUTS, _LABELS)]
     if found[0] is None or found[1] is None:
         raise InputError(

@@ -1,6 +1,7 @@
 """The same table comes out of every format, from one file or several."""
 
 import json
+import random
 
 import numpy as np
 import pandas as pd
@@ -222,3 +223,36 @@ def test_tables_that_differ_in_types_are_refused_when_written(tmp_path):
         write_with_column(tmp_path / "w.parquet", table, "w", np.ones(4))
     assert not (tmp_path / "w.parquet").exists()
     assert json.dumps(sorted(path.name for path in tmp_path.iterdir())) == '["1.parquet", "2.parquet"]'
+
+
+def spoilt(raw, rng):
+    """A few bytes changed, or the end cut off."""
+    raw = bytearray(raw)
+    for _ in range(rng.choice([1, 3, 20])):
+        if rng.random() < 0.8:
+            raw[rng.randrange(len(raw))] = rng.randrange(256)
+        else:
+            del raw[rng.randrange(1, len(raw) + 1) :]
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather", ".npz", ".arff", ".csv"])
+def test_a_spoilt_file_is_read_or_refused_in_one_line(tmp_path, frame, suffix):
+    source = tmp_path / f"t{suffix}"
+    if suffix == ".npz":
+        np.savez(source, X=np.ones((4, 2)), y=["a", "b", "a", "b"])
+    elif suffix == ".arff":
+        source.write_text(ARFF)
+    else:
+        save(frame, source)
+    raw, rng, n_refused = source.read_bytes(), random.Random(0), 0
+    for _ in range(100):
+        source.write_bytes(spoilt(raw, rng))
+        try:
+            table = open_table([source])
+            table.frame(table.names)
+        except SteepError as error:
+            n_refused += 1
+            refusal = str(error)
+        assert not n_refused or "\n" not in refusal
+    assert n_refused > 10

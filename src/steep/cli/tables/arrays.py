@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -19,6 +20,39 @@ from steep.cli.tables.dialect import detect
 from steep.cli.tables.part import Part
 from steep.exceptions import InputError, StorageError
 
+# What NumPy and zipfile raise for a file that is damaged, encrypted or packed in a way they do not know.
+_BROKEN = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    AttributeError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+)
+
+
+def load_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of an NPZ file by name; nothing in the file is ever executed."""
+    try:
+        # Opened here, since NumPy leaves a file that is no archive open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not hasattr(archive, "files"):
+                raise InputError(
+                    f"{path} holds one array; need an .npz with several; save them by numpy.savez"
+                )
+            return {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except _BROKEN as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(
+            f"{path} cannot be read ({reason}); need an .npz of plain arrays; save numbers and text alone"
+        ) from error
+
 
 @dataclass(frozen=True)
 class NpzTable(Part):
@@ -28,15 +62,8 @@ class NpzTable(Part):
 
     @cached_property
     def arrays(self) -> dict[str, Any]:
-        """The arrays by name; nothing in the file is ever executed."""
-        try:
-            with np.load(self.path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
-            reason = getattr(error, "strerror", None) or one_line(error)
-            raise StorageError(
-                f"{self.path} cannot be read ({reason}); need an .npz of plain arrays; save numbers and text alone"
-            ) from error
+        """The arrays by name."""
+        arrays = load_arrays(self.path)
         sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
         if not arrays or len(set(sizes.values())) > 1 or 0 in sizes.values():
             shown = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())

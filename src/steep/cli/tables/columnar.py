@@ -25,7 +25,9 @@ def _explained(path: Path, kind: str) -> Iterator[None]:
     """Errors of Arrow in one line."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except InputError:
+        raise
+    except (OSError, pa.ArrowException, ValueError, KeyError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise StorageError(f"{path} cannot be read ({reason}); need a whole {kind} file; check it") from error
 
@@ -46,7 +48,8 @@ class ParquetTable(Part):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(self._file.schema_arrow.names)
+        with _explained(self.path, "Parquet"):
+            return tuple(self._file.schema_arrow.names)
 
     @property
     def n_rows(self) -> int:
@@ -95,7 +98,8 @@ class ArrowTable(Part):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
-        return tuple(self._table.schema.names)
+        with _explained(self.path, "Arrow"):
+            return tuple(self._table.schema.names)
 
     @property
     def n_rows(self) -> int:

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 import steep
 from steep.exceptions import InputError, SteepError, SteepWarning
 from steep.weighting import Suspects
+from steep.weighting.suspicion import ballots, suspect_classes
 
 X, TRUE = make_blobs(120, centers=3, random_state=0, cluster_std=0.6)
 WRONG = np.array([3, 40, 77, 101])
@@ -61,6 +62,13 @@ def test_the_neighbors_named_have_the_suggested_label_and_are_the_nearest_that_d
         named, suggested = result.table.loc[row, ["neighbors", "suggested"]]
         says_so = [j for j in result.indices[row] if NAMES[Y][j] == suggested]
         assert list(named) == says_so[:5] != []
+
+
+def test_no_neighbor_is_named_where_nothing_else_is_suggested():
+    table = found().table
+    agreed = table["suggested"] == table["label"]
+    assert agreed.any()
+    assert not any(table["neighbors"][agreed])
 
 
 def test_neighbors_that_name_a_number_are_nearer_to_it_than_to_the_label():
@@ -153,6 +161,14 @@ def test_wrong_labels_that_a_whole_group_shares_are_found_with_groups():
     assert set(together.top(18).index) >= set(np.flatnonzero(wrong))
 
 
+def test_neighbors_of_the_own_group_have_no_vote():
+    groups = np.arange(120) // 3
+    result = steep.suspects(X, Y, pred_probs=PROBABILITIES, groups=groups)
+    expected = suspect_classes(Y, PROBABILITIES, ballots(result.indices, groups)).margin
+    assert_array_equal(np.argsort(result.score), np.argsort(expected))
+    assert not np.allclose(result.score, steep.suspects(X, Y, pred_probs=PROBABILITIES).score)
+
+
 def test_the_graph_is_the_one_datalab_takes():
     result = found()
     expected = NearestNeighbors(n_neighbors=20).fit((X - X.mean(axis=0)) / X.std(axis=0))
@@ -182,6 +198,7 @@ def test_datalab_finds_issues_with_the_graph():
         ({"pred_probs": 2 * PROBABILITIES}, "sums to 2"),
         ({"pred_probs": PROBABILITIES - 0.5}, "holds no probabilities"),
         ({"pred_probs": np.log(PROBABILITIES)}, "softmax"),
+        ({"pred_probs": np.tile([-0.2, 1.2, 0.0], (120, 1))}, r"smallest entry is -0\.2"),
         ({"pred_probs": np.where(PROBABILITIES > 0.9, np.nan, PROBABILITIES)}, "contains NaN"),
         ({"pred_probs": np.eye(3)[Y]}, "in-sample"),
         ({"pred_probs": PROBABILITIES, "estimator": MODEL}, "need one of them"),

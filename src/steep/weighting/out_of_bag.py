@@ -17,7 +17,7 @@ from steep.labels import Labels
 
 # Trees for up to so many samples. Large data need fewer: most trees have not drawn a sample there.
 _TREES = ((5_000, 500), (100_000, 200))
-_FEWEST_TREES = 100
+_FEWEST_TREES = 50
 _DRAWN_BY_A_TREE = 10_000
 
 # Of the features, the share each split of a regression looks at; for classes scikit-learn's √d.

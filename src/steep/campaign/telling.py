@@ -66,12 +66,13 @@ def tell_points(
     journal = campaign.journal
     labels = aligned(journal, values, names)
     numbers = _meant(campaign, points, labels, tolerance)
+    foreign: dict[bytes, int] = {}  # a point may come twice
     for x, label, number in zip(points, labels, numbers, strict=True):
-        # Looked up again: it may have come with an earlier row.
-        if number is None and (known := journal.at(x)) is not None:
-            number = known[0]
         if number is None:
-            journal.finish(journal.add(x[None], origin="foreign", owner="")[0], label)
+            number = foreign.get(encode(x))
+        if number is None:
+            number = foreign[encode(x)] = journal.add(x[None], origin="foreign", owner="")[0]
+            journal.finish(number, label)
         else:
             tell_run(journal, number, label)
 

@@ -16,6 +16,9 @@ _NEED_TORCH = [
     "tests/cli/test_improve.py",
 ]
 collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
+# So do these files what they are about.
+collect_ignore_glob += [] if find_spec("distributed") else ["src/steep/campaign/dask_cluster.py"]
+collect_ignore_glob += [] if find_spec("gest_api") else ["src/steep/campaign/generator.py"]
 
 # Pictures are drawn into memory; no test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sqlite3
 import tempfile
 import time
@@ -48,23 +49,25 @@ def told(path, X, y):
         return len(X) / (time.perf_counter() - began)
 
 
-def asking(directory, d):
-    with Campaign([(0, 1)] * d, storage=directory / f"ask{d}.db", n_initial=1) as campaign:
+def asking(directory, d, n_told, n):
+    """Seconds to ask for ``n`` points of ``d`` inputs with so many results told, by the clock and of one core."""
+    with Campaign([(0, 1)] * d, storage=directory / f"ask{d}-{n_told}.db", n_initial=1) as campaign:
         campaign.ask(1)
-        X = np.random.default_rng(0).random((100_000, d))
+        X = np.random.default_rng(0).random((n_told, d))
         began = time.perf_counter()
         campaign.tell(X, np.tanh(10 * (X[:, :1] - 0.5)))
         loaded = time.perf_counter() - began
         times, busy = [], []
-        for _ in range(5):
+        for _ in range(9):
             began, worked = time.perf_counter(), time.process_time()
-            campaign.ask(1)
+            campaign.ask(n)
             times.append(time.perf_counter() - began)
             busy.append(time.process_time() - worked)
     return {
-        "tell_100000_s": loaded,
+        "tell_s": loaded,
         "first_ask_s": times[0],
         "median_ask_s": float(np.median(times)),
+        "first_ask_cpu_s": busy[0],
         "median_ask_cpu_s": float(np.median(busy)),
     }
 
@@ -75,13 +78,17 @@ def throughput():
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         rates = [
-            (bare(directory / f"bare{i}.db", X, y), told(directory / f"told{i}.db", X, y)) for i in range(3)
+            (bare(directory / f"bare{i}.db", X, y), told(directory / f"told{i}.db", X, y)) for i in range(9)
         ]
         result = {
             "bare_commits_per_s": float(np.median([a for a, _ in rates])),
             "told_per_s": float(np.median([b for _, b in rates])),
             "ratio": float(np.median([b / a for a, b in rates])),
-            "ask_with_100000_told": {str(d): asking(directory, d) for d in (3, 10)},
+            "ratios": sorted(b / a for a, b in rates),
+            "ask_100_of_10_inputs_with_2000_told": asking(directory, 10, 2000, 100),
+            "ask_1_with_100000_told": {str(d): asking(directory, d, 100_000, 1) for d in (3, 10)},
+            "load": os.getloadavg()[0],
+            "cores": os.cpu_count(),
         }
     print(json.dumps(result, indent=1))
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
@@ -115,8 +122,9 @@ def workers():
         with Campaign({"u": (0.0, 1.0)}, storage=":memory:") as campaign:
             began = time.perf_counter()
             campaign.run(
-                function, n_initial=n_runs, n_samples=0, executor="processes", n_workers=2, retries=0
-            )
+                function, n_initial=n_runs, n_samples=0, executor="processes", n_workers=2, retries=0,
+                max_failures=None,
+            )  # fmt: skip
             print(f"{n_runs} runs of {function.__name__}: {time.perf_counter() - began:.2f} s")
 
 

@@ -71,6 +71,12 @@ def spoils(x):
     return value
 
 
+def dies_noted(u0, t):
+    """Note every start; die where t is large."""
+    _note(os.path.join(os.environ["STEEP_TEST_FLAGS"], "starts.txt"), f"{u0!r} {t!r}")
+    return dies(u0, t)
+
+
 class Unloadable:
     """Can be sent, cannot be loaded."""
 
@@ -244,7 +250,7 @@ def run_noted(storage, log, n_runs=60):
         finish = campaign.finish_job
 
         def noted(number, values, names):
-            x = next(row[0] for row in campaign.journal.all_runs() if row[-1] == number)
+            x = next(row[0] for row in campaign.journal.all_runs() if row[6] == number)
             finish(number, values, names)
             _note(log, f"told {x.hex()}")
 

@@ -1,4 +1,4 @@
-"""Slow loops transcribed from the paper's equations, letter by letter. They are the reference."""
+"""Slow loops transcribed from equations, the paper's and our own, letter by letter. They are the reference."""
 
 from __future__ import annotations
 
@@ -62,3 +62,46 @@ def one_hot(y):
 def bound(slopes, sizes, lipschitz, constant):
     """Eq. gb without its O(|S|⁴)."""
     return sum((abs(d) + lipschitz) ** 2 * s**3 * constant for d, s in zip(slopes, sizes, strict=True))
+
+
+def class_suspicion(codes, p, around, w):
+    """r of steep.weighting.suspicion for classes, given the neighbours of each sample and the weight w."""
+    n, n_classes = p.shape
+    pi = [sum(1 for c in codes if c == k) / n for k in range(n_classes)]
+    a = 0.25 + w / 2
+    v = [
+        [(sum(codes[j] == c for j in around[i]) + pi[c]) / (len(around[i]) + 1) for c in range(n_classes)]
+        for i in range(n)
+    ]
+    q = (1 - a) * p + a * np.array(v)
+    chance = [
+        [0.8 if label == c else 0.2 / (n_classes - 1) for c in range(n_classes)] for label in range(n_classes)
+    ]
+    for _ in range(10):
+        t = np.array([[q[i, c] * chance[codes[i]][c] for c in range(n_classes)] for i in range(n)])
+        t /= t.sum(axis=1, keepdims=True) + 1e-12
+        for c in range(n_classes):
+            met = [
+                0.1 + (label == c) + sum(t[i, c] for i in range(n) if codes[i] == label)
+                for label in range(n_classes)
+            ]
+            for label in range(n_classes):
+                chance[label][c] = met[label] / sum(met)
+    result = []
+    for i in range(n):
+        z = [
+            (1 - a) * p[i, c] + a * (sum(t[j, c] for j in around[i]) + t[:, c].mean()) / (len(around[i]) + 1)
+            for c in range(n_classes)
+        ]
+        others = max(z[c] for c in range(n_classes) if c != codes[i])
+        result.append(others**0.5 - z[codes[i]] ** 0.5)
+    return np.array(result)
+
+
+def number_suspicion(y, p, around, w):
+    """r of steep.weighting.suspicion for numbers."""
+    n = len(y)
+    m = [float(np.median([y[j] for j in around[i]])) for i in range(n)]
+    e = [min(abs(y[i] - p[i]), abs(y[i] - (1 - w) * p[i] - w * m[i])) for i in range(n)]
+    local = [(sum(e[j] for j in around[i]) + sum(e) / n) / (len(around[i]) + 1) for i in range(n)]
+    return np.array([e[i] / (0.3 * local[i] + 0.7 * np.median(local)) for i in range(n)])

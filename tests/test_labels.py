@@ -142,3 +142,9 @@ def test_a_classifier_takes_whole_floats_as_classes_without_a_word():
     y = np.repeat([0.0, 1.0, 2.0, 3.0], 25)
     model = VarianceWeighted(LogisticRegression()).fit(X, y)
     np.testing.assert_array_equal(model.sample_weight_, sample_weights(X, y, task="classification"))
+
+
+@pytest.mark.parametrize("lone", [pd.NA, pd.NaT])
+def test_a_lone_missing_value_is_refused(lone):
+    with pytest.raises(InputError, match="contains NaN"):
+        check_labels(lone, n_samples=3)

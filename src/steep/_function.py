@@ -1,4 +1,4 @@
-"""Calling the user's function: once for all points or point by point, its answers checked.
+"""Calling the user's function: once for all points or point by point, its arguments and answers checked.
 
 A function is given a copy of the points, never the arrays steep itself works with: what it does to them
 stays with it.
@@ -6,13 +6,14 @@ stays with it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from steep._validation import FloatArray, check_flag, shown
-from steep.exceptions import FunctionError, InputTypeError
+from steep.exceptions import FunctionError, InputError, InputTypeError
 
 Function = Callable[[Any], Any]
 
@@ -45,6 +46,40 @@ def check_function(function: Any, *, name: str = "function", of: str = "X") -> N
     """Refuse what cannot be called."""
     if not callable(function):
         raise InputTypeError(f"{name} is a {type(function).__name__}; need a callable of {of}")
+
+
+def check_signature(function: Callable[..., Any], style: str, names: tuple[str, ...]) -> None:
+    """Refuse a function whose arguments are not the inputs, before the first run.
+
+    Examples
+    --------
+    >>> check_signature(lambda u0, t: 0.0, "keywords", ("u0", "t"))
+    >>> check_signature(lambda u0, time: 0.0, "keywords", ("u0", "t"))
+    Traceback (most recent call last):
+    steep.exceptions.InputError: function takes (u0, time) and is given u0=…, t=… (missing ... 'time'); ...
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins do not tell
+        return
+    try:
+        if style == "keywords":
+            signature.bind(**dict.fromkeys(names))
+        else:
+            signature.bind(None)
+    except TypeError as error:
+        given = ", ".join(f"{name}=…" for name in names) if style == "keywords" else f"one {style}"
+        raise InputError(
+            f"function takes {_shown_signature(signature)} and is given {given} ({error}); rename its arguments or the "
+            "inputs of the bounds, or choose pass_as= 'keywords', 'array' or 'mapping'"
+        ) from error
+
+
+def _shown_signature(signature: inspect.Signature) -> str:
+    """The arguments of a function, short."""
+    bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
+    text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    return text if len(text) <= 80 else f"{text[:60]}…"
 
 
 def function_values(raw: Any, name: str) -> FloatArray:
@@ -87,12 +122,13 @@ def _stack_rows(rows: list[FloatArray]) -> FloatArray:
 def _check_function_finite(values: FloatArray, X: FloatArray) -> None:
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if bad.size:
-        places = ", ".join(_format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
+        places = ", ".join(format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
         raise FunctionError(
             f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; need finite "
             "values; shrink the bounds or fix the function there"
         )
 
 
-def _format_point(x: FloatArray) -> str:
+def format_point(x: FloatArray) -> str:
+    """A point as errors show it."""
     return "(" + ", ".join(f"{value:.6g}" for value in x[:8]) + (", …)" if len(x) > 8 else ")")

@@ -21,6 +21,9 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 # No array is longer, and no computer counts so far.
 _LARGEST = 2**62
 
+# More jobs than any machine has processors: joblib would fail on numbers far beyond.
+_MOST_JOBS = 2**20
+
 
 def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> FloatArray:
     """Return ``X`` as a finite 2-D float array; float32 and float64 are kept without a copy."""
@@ -155,6 +158,10 @@ def check_jobs(n_jobs: Any) -> int | None:
         )
     if n_jobs == 0:
         raise InputError("n_jobs=0 is no job at all; need None, a number ≥ 1, or −1 for all processors")
+    if abs(int(n_jobs)) > _MOST_JOBS:
+        raise InputError(
+            f"n_jobs={shown(n_jobs)} is out of range; need None, up to {_MOST_JOBS:,}, or −1 for all processors"
+        )
     return int(n_jobs)
 
 

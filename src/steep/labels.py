@@ -147,7 +147,7 @@ def _pandas_array(y: Any) -> npt.NDArray[Any]:
 
 
 def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
-    at = int(np.argwhere(missing)[0][0])
+    at = int(np.argwhere(np.atleast_1d(missing))[0][0])  # a lone NA has no axis
     return InputError(
         f"{name} contains NaN, infinity (inf) or None, first at sample {at} ({int(missing.sum())} in all, NaT, NA and "
         "masked entries counted); need a label for every sample; drop those rows"

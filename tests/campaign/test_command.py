@@ -43,6 +43,17 @@ def test_answers_are_read_from_json_csv_or_a_pattern(code, outputs, answer):
     assert command_simulator(program(code), outputs=outputs)() == answer
 
 
+MEGABYTES = r"""
+import sys
+sys.stderr.buffer.write(b"\xff\xfe noise [1, {" * 300_000)
+sys.stdout.buffer.write(b"step [1] \xc3\x28 {\n" * 300_000 + b"[" * 2_000_000 + b'\n{"u": 2.5}\n')
+"""
+
+
+def test_an_answer_after_megabytes_of_anything_is_found():
+    assert command_simulator(program(MEGABYTES))() == {"u": 2.5}
+
+
 def test_an_answer_may_be_in_a_file_of_the_runs_own_directory():
     code = "open('out.json', 'w').write('3.5'); print('chatter')"
     here = set(os.listdir())

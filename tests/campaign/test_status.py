@@ -1,13 +1,18 @@
 """The status of a campaign is read from its journal, and reading changes nothing."""
 
+import json
 import os
+import shutil
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from steep import Campaign, SteepError
 from steep.campaign.status import StatusReader
+
+STORES = Path(__file__).parent / "stores"
 
 
 @pytest.fixture
@@ -40,6 +45,33 @@ def test_figures_are_those_of_the_campaign(storage):
     assert status.n_left == 0
     assert status.outcome == "finished"
     assert status.rate > 0
+
+
+def test_leased_runs_are_neither_running_nor_waiting(storage):
+    with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign:
+        campaign.ask(2, lease="1 h")
+        campaign.ask(1)
+        status = read(storage)
+        assert (status.n_leased, status.n_running, status.n_waiting) == (2, 1, 0)
+    assert (read(storage).n_leased, read(storage).n_waiting) == (2, 1)
+
+
+def test_a_reader_follows_corrections_and_added_outputs(storage):
+    with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign, StatusReader(storage) as reader:
+        campaign.run(lambda u: np.sin(9 * u), n_initial=40, n_samples=0)
+        before = reader.read().estimated_error
+        campaign.add_outputs("v")
+        assert reader.read().estimated_error == campaign.estimated_error() == before
+        campaign.correct(40, [5.0, 1.0])
+        assert reader.read().estimated_error == campaign.estimated_error() > before
+
+
+@pytest.mark.parametrize("path", sorted(STORES.glob("format-*.db")), ids=lambda path: path.stem)
+def test_a_store_of_any_format_is_read_and_left_as_it_is(path, tmp_path):
+    copy = tmp_path / path.name
+    shutil.copy(path, copy)
+    assert read(copy).n_done == json.loads(path.with_suffix(".json").read_text())["n_done"]
+    assert copy.read_bytes() == path.read_bytes()
 
 
 def test_how_it_ended_is_kept(storage):

@@ -3,14 +3,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from campaign_functions import (
-    BOUNDS,
     CHAOS,
     MARK,
     SlowToLoad,
@@ -265,7 +265,7 @@ class Flawed(Executor):
 
 @pytest.mark.parametrize("how", ["refuses", "was shut down", "fails", "cancels", "is silent"])
 def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(campaign, how, monkeypatch):
-    monkeypatch.setattr("steep.campaign.workers._SILENCE", 0.2)
+    monkeypatch.setattr("steep.campaign.executors._SILENCE", 0.2)
     with pytest.raises(CampaignError, match=r"the executor broke .*pass executor='processes'"):
         campaign.run(wave, n_initial=12, n_samples=0, executor=Flawed(how), n_workers=2)
     assert 1 <= campaign.n_done <= 3
@@ -274,35 +274,72 @@ def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(camp
     assert (campaign.n_done, len(campaign.pending)) == (12, 0)
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # the cluster's own: ports in use, clocks, event loops
-def test_a_dask_cluster_of_several_workers_runs_a_campaign(storage):
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(named, n_initial=8, n_samples=8, executor=client.get_executor())
-        assert campaign.n_done == 16
-        assert campaign.outputs == ("f", "pid")
-        workers = set(campaign.y[:, 1].astype(int))
-        assert len(workers) == 2
-        assert os.getpid() not in workers
+def test_the_time_of_a_run_counts_from_its_start_in_any_executor(campaign):
+    gate = threading.Event()
+
+    def hangs_twice(u0, t):
+        if len(begun) < 2:
+            begun.append(t)
+            gate.wait(60)
+        time.sleep(0.1)
+        return t
+
+    begun: list[float] = []
+    with ThreadPoolExecutor(3) as executor:
+        try:
+            campaign.run(
+                hangs_twice,
+                n_initial=14,
+                n_samples=0,
+                executor=executor,
+                n_workers=12,
+                retries=0,
+                timeout=0.4,
+            )
+        finally:
+            gate.set()
+    assert (campaign.n_done, campaign.n_failed) == (12, 2)
+    assert campaign.failures().t.isin(begun).all()
+    assert campaign.failures().message.str.contains("this executor cannot stop it").all()
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_a_retry_on_a_dask_cluster_is_a_new_run(storage, tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setenv("STEEP_TEST_FLAGS", str(tmp_path))
-    from campaign_functions import spoils
+def test_an_executor_all_of_whose_places_hang_is_one_error_and_no_run_is_blamed(campaign, monkeypatch):
+    monkeypatch.setattr("steep.campaign.executors._GRACE", 0.3)
+    gate = threading.Event()
+    with ThreadPoolExecutor(2) as executor:
+        try:
+            with pytest.raises(CampaignError, match=r"all 2 places of the executor are taken .*'processes'"):
+                campaign.run(
+                    lambda u0, t: gate.wait(60),
+                    n_initial=8,
+                    n_samples=0,
+                    executor=executor,
+                    retries=0,
+                    timeout=0.2,
+                )
+        finally:
+            gate.set()
+    assert (campaign.n_done, campaign.n_failed) == (0, 2)
 
-    with (
-        distributed.Client(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
-        ) as client,
-        Campaign([(0, 1), (0, 1)], storage=storage) as campaign,
-    ):
-        kept, submit = [], client.submit
-        # A result that anybody still holds is not computed again, if Dask takes the call for the same.
-        monkeypatch.setattr(client, "submit", lambda *a, **k: kept.append(submit(*a, **k)) or kept[-1])
-        campaign.run(spoils, n_initial=8, n_samples=0, executor=client.get_executor(), retries=1)
-        assert (campaign.n_done, len(campaign.failures())) == (8, 8)
-        np.testing.assert_allclose(campaign.y, campaign.X.sum(axis=1))
+
+@pytest.mark.parametrize("executor", ["threads", "given"])
+def test_the_answer_of_a_late_attempt_is_never_taken_for_that_of_the_next(campaign, executor):
+    attempts: list[threading.Event] = []
+
+    def slow_at_first(u0, t):
+        attempts.append(threading.Event())
+        number = len(attempts)
+        if number == 1:
+            attempts[0].wait(60)
+        else:
+            attempts[0].set()  # the first attempt ends while the second is under way
+            time.sleep(0.3)
+        return float(number)
+
+    with ThreadPoolExecutor(2) as pool:
+        campaign.run(
+            slow_at_first, n_initial=1, n_samples=0, executor=pool if executor == "given" else executor,
+            n_workers=2, retries=1, timeout=1.0,
+        )  # fmt: skip
+    assert campaign.y.tolist() == [2.0]
+    assert campaign.failures().kind.tolist() == ["timeout"]

@@ -136,7 +136,7 @@ DOORS = {
         lambda **k: train_ensemble(**{"X": POINTS, "y": POINTS[:, 0], "epochs": 1, "layers": (2,), **k}),
         [
             "X", "y", "layers", "activation", "loss", "n_members", "sample_weight", "epochs", "batch_size",
-            "learning_rate", "init", "dtype", "random_state",
+            "learning_rate", "init", "dtype", "random_state", "progress",
         ],
     ),
     "Ensemble.predict": (

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from steep.exceptions import InputError
+from steep.exceptions import InputError, InputTypeError
 from steep.nn import train_ensemble
 
 RNG = np.random.default_rng(0)
@@ -90,6 +90,23 @@ def test_the_plain_network_predicts_the_same():
     with torch.no_grad():
         probabilities = network(torch.tensor(X, dtype=torch.float32)).softmax(1)
     np.testing.assert_allclose(ensemble.predict(X)[1], probabilities, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_the_watcher_sees_the_ensemble_of_every_epoch(batch_size):
+    seen = {}
+    kwargs = {"n_members": 2, "batch_size": batch_size, "random_state": 3}
+    train_ensemble(
+        X, Y, epochs=4, watch=lambda epoch, found: seen.update({epoch: found.predict(X)}), **kwargs
+    )
+    assert list(seen) == [1, 2, 3, 4]
+    for epoch in (2, 4):
+        np.testing.assert_array_equal(seen[epoch], train_ensemble(X, Y, epochs=epoch, **kwargs).predict(X))
+
+
+def test_a_watcher_that_cannot_be_called_is_refused():
+    with pytest.raises(InputTypeError, match=r"watch is a int; need a callable watch\(epoch, ensemble\)"):
+        train_ensemble(X, Y, watch=3)
 
 
 def test_the_global_random_state_is_left_alone():

@@ -53,3 +53,27 @@ def test_a_weight_of_zero_leaves_a_sample_out():
     flipped[:7] = 1 - flipped[:7]
     one, two = (sgd_classifiers(X, labels, weights, seeds=[0], **SETTINGS) for labels in (Y, flipped))
     np.testing.assert_array_equal(one, two)
+
+
+def test_without_shuffling_the_order_of_the_rows_decides():
+    rows = np.random.default_rng(2).permutation(len(X))
+    kept, moved = (
+        sgd_classifiers(X[r], Y[r], np.ones((1, 40)), seeds=[0], shuffle=False, **SETTINGS)
+        for r in (np.arange(len(X)), rows)
+    )
+    whole = SETTINGS | {"batch_size": 40}  # one batch: no order
+    same = [
+        sgd_classifiers(X[r], Y[r], np.ones((1, 40)), seeds=[0], shuffle=False, **whole)
+        for r in (np.arange(len(X)), rows)
+    ]
+    assert np.abs(kept - moved).max() > 1e-3
+    np.testing.assert_allclose(*same, atol=1e-6)
+
+
+def test_the_watcher_sees_the_first_epoch_and_every_tenth_after_it():
+    seen = {}
+    kept = {"seeds": [0], "watch": lambda epoch, found: seen.update({epoch: found})}
+    sgd_classifiers(X, Y, np.ones((1, 40)), **kept, **SETTINGS | {"epochs": 25})
+    assert list(seen) == [1, 11, 21]
+    alone = sgd_classifiers(X, Y, np.ones((1, 40)), seeds=[0], **SETTINGS | {"epochs": 11})
+    np.testing.assert_array_equal(seen[11], alone)

@@ -208,6 +208,19 @@ def test_a_foreign_or_damaged_line_is_refused_and_kept(tmp_path, text, says):
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize("text", [
+    '{"experiment": "lemma1", "arm": "x²", "seed": 0}\n',
+    '{"experiment": "other", "arm": "x²", "seed": 0, "result": {}, "settings": {}}\n',
+])  # fmt: skip
+def test_a_page_is_not_written_from_foreign_lines(tmp_path, text):
+    path = write_line(tmp_path, text)
+    with pytest.raises(StorageError, match="no line of this experiment") as caught:
+        write_report(tmp_path / "results", tmp_path / "docs")
+    assert "\n" not in str(caught.value)
+    assert path.read_text() == text
+    assert not (tmp_path / "docs").exists()
+
+
 def test_a_line_cut_off_by_a_crash_is_run_again(tmp_path):
     quietly(["lemma1"], tmp_path)
     path = tmp_path / "results/smoke/lemma1.jsonl"

@@ -60,7 +60,7 @@ def test_a_finished_training_is_loaded_and_not_run(tmp_path, digits):
 
 def test_a_checkpoint_of_other_data_is_refused(tmp_path, digits):
     train_network(RECIPE, *digits, tmp_path)
-    with pytest.raises(StorageError, match="another data"):
+    with pytest.raises(StorageError, match="other data"):
         train_network(RECIPE, digits[0], digits[1].flip(0), tmp_path)
 
 

@@ -340,3 +340,42 @@ def test_relevance_finds_the_axes_that_matter():
     assert scale.argmax() == 0
     assert np.prod(scale) == pytest.approx(1)
     np.testing.assert_array_equal(axis_relevance(U, np.ones((400, 1))), 1.0)
+
+
+CROWDS = {
+    "everywhere": lambda rng, d: rng.random((600, d)),
+    # Where the density is highest, and so near each other that a few of them do not show it.
+    "where the best are": lambda rng, d: (
+        rng.random((600, d)) * ([0.3] + [1.0] * (d - 1)) + ([0.7] + [0.0] * (d - 1))
+    ),
+    "at the best themselves": lambda rng, d: np.column_stack([np.ones(600), rng.random((600, d - 1))]),
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+@pytest.mark.parametrize(("n_features", "n_samples"), [(2, 1), (2, 40), (7, 1), (7, 40)])
+def test_filling_from_the_best_candidates_is_filling_from_all(crowd, n_features, n_samples, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, others = rng.random((20, n_features)), CROWDS[crowd](rng, n_features)
+
+    def drawn(many):
+        monkeypatch.setattr("steep.sampling.sampler._MANY", many)
+        sampler = VariationSampler(
+            [(0, 1)] * n_features, density="pool", draw="fill", floor=0.15, random_state=0
+        )
+        sampler.fit(X, X[:, 0] ** 8, occupied=others)
+        return np.vstack([sampler.sample(n_samples), sampler.sample(3)])
+
+    np.testing.assert_array_equal(drawn(5), drawn(10**9))
+
+
+def test_filling_with_many_points_there_asks_few_candidates_for_their_distance(monkeypatch):
+    asked, settled = [], VariationSampler._settled
+    monkeypatch.setattr(
+        VariationSampler, "_settled", lambda self, c: asked.append(len(c.unit)) or settled(self, c)
+    )
+    rng = np.random.default_rng(0)
+    sampler = VariationSampler([(0, 1)] * 5, density="pool", draw="fill", floor=0.15, random_state=0)
+    X = rng.random((200, 5))
+    sampler.fit(X, X[:, 0] ** 4, occupied=rng.random((5000, 5))).sample(1)
+    assert asked == [256]

@@ -308,3 +308,15 @@ def test_numbers_and_ridge_are_as_before():
     X, y = NUMBERS, NUMBERS @ [1.0, 2.0, 3.0]
     weighted = VarianceWeighted(make_pipeline(StandardScaler(), Ridge())).fit(X, y)
     np.testing.assert_allclose(weighted.sample_weight_, sample_weights(X, y, embedding="standard"))
+
+
+@pytest.mark.parametrize("returned", [1, None, 2.5])
+def test_an_embedding_that_returns_no_table_is_refused(returned):
+    with pytest.raises(InputError, match=f"into a {type(returned).__name__}; need one row a sample"):
+        embed([[1.0], [2.0]], lambda X: returned)
+
+
+def test_an_array_as_embedding_is_refused_in_one_line():
+    with pytest.raises(InputTypeError, match="is unknown") as caught:
+        embed([[1.0], [2.0]], np.arange(100.0))
+    assert "\n" not in str(caught.value)

@@ -19,6 +19,7 @@ from steep import (
     neighbor_variance,
     rescale,
     sample_weights,
+    suspects,
     weighting_report,
 )
 from steep.exceptions import SteepError
@@ -77,6 +78,8 @@ DOORS = {
     "sample_weights": lambda X, y, **k: sample_weights(X, y, **{"n_neighbors": 4} | k),
     "neighbor_variance": lambda X, y, **k: neighbor_variance(X, y, **{"n_neighbors": 4} | k),
     "weighting_report": lambda X, y, **k: weighting_report(X, y, **{"n_neighbors": 4} | k),
+    "suspects": lambda X, y, **k: suspects(X, y, **{"n_neighbors": 4, "random_state": 0} | k),
+    "class_suspects": lambda X, y, **k: suspects(X, y, **{"n_neighbors": 4, "random_state": 0} | k),
     "ridge": lambda X, y, **k: VarianceWeighted(Ridge(), **{"n_neighbors": 4} | k).fit(X, y),
     "logistic": lambda X, y, **k: VarianceWeighted(LogisticRegression(), **{"n_neighbors": 4} | k).fit(X, y),
     "trees": lambda X, y, **k: VarianceWeighted(
@@ -95,10 +98,20 @@ PARAMETERS = {
                        "include_self", "neighbors", "task", "n_jobs"],
     "neighbor_variance": ["n_neighbors", "include_self", "neighbors", "task", "n_jobs"],
     "weighting_report": ["n_neighbors", "weight_ratio", "embedding", "task", "n_jobs", "estimator"],
+    "suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",
+                 "random_state", "n_jobs"],
+    "class_suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",
+                 "random_state", "n_jobs"],
     "ridge": ["n_neighbors", "weight_ratio", "measure", "method", "clip", "embedding", "include_self", "n_jobs"],
     "class_search": ["n_neighbors", "weight_ratio", "measure", "param_grid", "scoring", "controls", "cv", "n_repeats",
                      "confidence", "search", "method", "clip", "embedding", "n_jobs", "random_state"],
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _small_forests(monkeypatch):
+    monkeypatch.setattr("steep.weighting.out_of_bag._TREES", ((100, 10),))
+    monkeypatch.setattr("steep.weighting.out_of_bag._TREES_OF_A_PART", 2)
 
 
 def works_or_is_refused(call):

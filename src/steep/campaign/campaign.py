@@ -3,37 +3,52 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_points
-from steep.campaign.journal import Journal, Results, encode, forget_owner, new_owner
+from steep._validation import FloatArray, check_count, check_points, check_real
+from steep.campaign.arguments import check_runs, check_seconds, numbers_of
+from steep.campaign.journal import Journal
+from steep.campaign.liveness import forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
+from steep.campaign.results import Results
+from steep.campaign.settings import (
+    Names,
+    checked_outputs,
+    is_named,
+    reconcile,
+    stored_box,
+    stored_measure,
+    stored_start,
+)
 from steep.campaign.simulate import Failure
+from steep.campaign.telling import (
+    TOLERANCE,
+    aligned,
+    known_run,
+    labels_of,
+    pending_numbers,
+    run_numbers,
+    tell_points,
+    tell_run,
+)
 from steep.domain import Bounds, Box, Constraint
-from steep.domain.axes import axis_from_key
-from steep.exceptions import CampaignError, InputError, InputTypeError, SteepError, StorageError
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.interpolation import error_on_last
 from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steep.campaign.changes import Where
     from steep.campaign.live import LivePlot
     from steep.sampling import Design
-
-# More runs than this are a slip of the pen.
-_MOST_RUNS = 10**9
-
-# The measure a campaign follows unless told otherwise.
-_DEFAULT = "surprise"
-
-Names = tuple[str, ...]
 
 
 class Campaign:
@@ -89,53 +104,100 @@ class Campaign:
         random_state: int | None = None,
     ) -> None:
         box = None if bounds is None else Box(bounds, constraint=constraint)
-        names = None if outputs is None else _checked_outputs(outputs)
+        names = None if outputs is None else checked_outputs(outputs)
         self.n_initial = None if n_initial is None else check_runs(n_initial, name="n_initial")
         seed = None if random_state is None else check_count(random_state, name="random_state", minimum=0)
         chosen = None if measure is None else resolve(measure, use="Campaign", feeds=("labels",))
         self.journal = Journal(storage, create=box is not None)
         try:
-            named = None if bounds is None else _is_named(bounds)
-            meta = _reconcile(self.journal, box, names, seed, named, chosen)
+            named = None if bounds is None else is_named(bounds)
+            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial)
             self.box = box or stored_box(self.journal, meta, constraint)
             self.named = bool(meta["named"] if named is None else named)
-            self.measure = chosen or _stored_measure(self.journal, meta)
-            self._owner = new_owner()
+            self.measure = chosen or stored_measure(self.journal, meta)
+            self.n_initial = self.n_initial or stored_start(self.journal, meta)
+            self._owner, self._seed = new_owner(), meta["seed"]
+            self._lacks_constraint = bool(meta.get("constrained")) and self.box.constraint is None
+            self._revision = self.journal.revision()
             self.journal.register(self._owner)
         except BaseException:
             self.journal.close()
             raise
-        self._results = Results(self.journal, self.box)
-        self._planner = Planner(
-            self.journal, self.box, self._results, owner=self._owner, seed=meta["seed"], measure=self.measure
-        )
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self._unreleased: list[int] = []
+        self._read_anew()
+
+    def _read_anew(self) -> None:
+        self.results = Results(self.journal, self.box)
+        self._planner = Planner(
+            self.journal, self.box, self.results, owner=self._owner, seed=self._seed, measure=self.measure
+        )
+
+    def _catch_up(self) -> None:
+        """Write what a full disk kept back; notice what this or another process changed afterwards."""
+        self._flush()
+        revision = self.journal.revision()
+        if revision != self._revision:
+            self.box = stored_box(self.journal, self.journal.meta(), self.box.constraint)
+            self._read_anew()
+            self._revision = revision
 
     # ---------------------------------------------------------------- ask and tell
 
-    def ask(self, n: int = 1) -> FloatArray:
+    @overload
+    def ask(self, n: int = 1, *, lease: None = None) -> FloatArray: ...
+
+    @overload
+    def ask(self, n: int = 1, *, lease: str | float | timedelta) -> pd.DataFrame: ...
+
+    def ask(self, n: int = 1, *, lease: str | float | timedelta | None = None) -> FloatArray | pd.DataFrame:
         """Points to run next, in the user's units; committed as pending before they are returned.
 
-        Runs that were in flight in a process that died come first, again. Fewer than ``n`` when S has
-        no more points, as a domain of whole numbers may.
+        Runs that were in flight in a process that died, or whose lease is over, come first, again. Fewer than
+        ``n`` when S has no more points, as a domain of whole numbers may.
+
+        Parameters
+        ----------
+        n : int, default 1
+            How many.
+        lease : str, number of seconds or timedelta, optional
+            For runs made without a living process, as by a batch system: "12 h", "30 min". Until then nobody else is
+            given these points, even when this process ends; afterwards they are asked again.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features) or DataFrame
+            With a lease a frame: ``run``, the number to :meth:`tell` the result by; the inputs, by name; ``expires``.
         """
-        jobs = self.ask_jobs(check_runs(n, name="n"))
+        count = check_runs(n, name="n")
+        until = None if lease is None else time.time() + check_seconds(lease, name="lease")
+        jobs = self.ask_jobs(count, lease=until)
         if not jobs:
             raise CampaignError(
                 f"no new point was found in {self.box!r}: {self.n_done} runs are done, {len(self.pending)} pending "
                 f"and {self.n_failed} failed; widen the bounds"
             )
-        return np.array([x for _, x in jobs])
+        if until is None:
+            return np.array([x for _, x in jobs])
+        from steep.campaign import tables
 
-    def ask_jobs(self, n: int, *, limit: int | None = None, n_initial: int | None = None) -> list[Job]:
+        return tables.asked(self, jobs, until)
+
+    def ask_jobs(
+        self, n: int, *, limit: int | None = None, n_initial: int | None = None, lease: float | None = None
+    ) -> list[Job]:
         """Runs to make next with their numbers, at most until the campaign has ``limit`` runs in all."""
-        self._flush()
+        self._catch_up()
+        if self._lacks_constraint:
+            raise InputError(
+                f"storage {self.journal.path!r} was started with a constraint, which a file cannot keep; pass "
+                "constraint= again to ask for points"
+            )
         start = n_initial or self.n_initial or max(8, 4 * (self.box.n_features + 1))
-        return self._planner.ask(n, n_initial=start, limit=limit)
+        return self._planner.ask(n, n_initial=start, limit=limit, lease=lease)
 
-    def tell(self, X: Any, y: Any) -> None:
-        """Record results, one transaction for all rows.
+    def tell(self, X: Any = None, y: Any = None, *, run: Any = None, tolerance: float = TOLERANCE) -> None:
+        """Record results by their points or by the numbers of their runs, one transaction for all rows.
 
         Points that were never asked, or lie outside S, are kept as foreign data and marked so; those
         inside S help to choose the next points. A result told twice is kept once.
@@ -143,69 +205,134 @@ class Campaign:
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Points.
-        y : array-like of shape (n,) or (n, n_outputs)
+            Points; or pass ``run``.
+        y : array-like of shape (n,) or (n, n_outputs), or mapping of name to n numbers
             Their results. For one point a vector is its outputs.
+        run : int or sequence of int
+            Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
+        tolerance : float, default 1e-5
+            Share of each axis by which a point may be off the pending one it means, as programs round what they
+            print; 0 is exact. Whole numbers and categories must agree.
         """
-        points = _numbers("X", lambda: check_points(X, n_features=self.box.n_features))
-        self.tell_named(points, _label_rows(y, len(points)), None)
+        if (X is None) == (run is None):
+            raise InputTypeError("tell needs points X or the numbers run=, one of them")
+        if run is None:
+            points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+            return self.tell_named(points, *labels_of(y, len(points)), tolerance=tolerance)
+        numbers = run_numbers(run)
+        values, names = labels_of(y, len(numbers))
+        self._catch_up()
+        with self.journal.transaction():
+            for number, label in zip(numbers, aligned(self.journal, values, names), strict=True):
+                tell_run(self.journal, number, label)
+        return None
 
-    def tell_named(self, points: FloatArray, values: FloatArray, names: Names | None) -> None:
+    def tell_named(
+        self, points: FloatArray, values: FloatArray, names: Names | None, *, tolerance: float = TOLERANCE
+    ) -> None:
         """Record results whose columns have names, in any order."""
-        self._flush()
+        points = numbers_of("X", lambda: check_points(points, n_features=self.box.n_features))
+        tolerance = check_real(tolerance, name="tolerance", minimum=0.0, maximum=0.1)
+        self._catch_up()
         with self.journal.transaction():
-            for x, label in zip(points, self._aligned(values, names), strict=True):
-                self._tell_one(x, label)
+            tell_points(self, points, values, names, tolerance)
 
-    def _tell_one(self, x: FloatArray, label: FloatArray) -> None:
-        known = self.journal.at(x)
-        if known is not None and known[1] is not None:
-            if known[1] != encode(label):
-                raise InputError(
-                    f"run {known[0]} at {x.tolist()} has another result already; nothing was recorded; leave it out"
-                )
-            return
-        number = (
-            self.journal.add(x[None], origin="foreign", owner=self._owner)[0] if known is None else known[0]
-        )
-        self.journal.finish(number, label)
+    def tell_failure(
+        self, X: Any = None, message: str = "told as failed", *, run: Any = None, retries: int = 0
+    ) -> None:
+        """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times.
 
-    def _aligned(self, values: FloatArray, names: Names | None) -> FloatArray:
-        """Rows of results in the order of the outputs, which the first one decides, inside a transaction.
-
-        Another process may have been first: what the file says counts.
+        Which runs is told by their points, up to the rounding :meth:`tell` allows, or by their numbers ``run``.
         """
-        outputs = self.journal.outputs()
-        if outputs is None:
-            first = names or tuple(f"y{i}" for i in range(values.shape[1]))
-            outputs = _checked_outputs(first)
-            self.journal.set_meta("outputs", list(outputs))
-        if names is not None and set(names) != set(outputs):
-            raise InputError(
-                f"outputs are {sorted(names)}, need {sorted(outputs)} as in every run of {self.journal.path!r}; "
-                "nothing was recorded; return every one by its name"
-            )
-        if values.shape[1] != len(outputs):
-            raise InputError(
-                f"y has {values.shape[1]} outputs, need {len(outputs)} ({', '.join(outputs)}) as in every run of "
-                f"{self.journal.path!r}; nothing was recorded"
-            )
-        return values if names is None else values[:, [names.index(name) for name in outputs]]
-
-    def tell_failure(self, X: Any, message: str = "told as failed", *, retries: int = 0) -> None:
-        """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times."""
+        if (X is None) == (run is None):
+            raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
         retries = check_count(retries, name="retries", minimum=0)
-        points = _numbers("X", lambda: check_points(X, n_features=self.box.n_features))
-        self._flush()
+        chosen = None if run is None else run_numbers(run)
+        points = None if chosen else numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+        self._catch_up()
         with self.journal.transaction():
-            for x in points:
-                number = self.journal.pending_at(x)
-                if number is None:
-                    raise InputError(
-                        f"{x.tolist()} is not pending; nothing was recorded; tell failures of points that were asked"
-                    )
+            numbers = pending_numbers(self, points, TOLERANCE) if points is not None else chosen or []
+            for number in numbers:
+                state = known_run(self.journal, number)[2]
+                if state != "pending":
+                    raise InputError(f"run {number} is {state}, not pending; nothing was recorded")
                 if self.journal.fail(number, Failure("told", str(message)), retries=retries):
                     self.journal.release([number])
+
+    # ---------------------------------------------------------------- what is changed afterwards
+
+    def correct(self, run: Any, y: Any, *, reason: str = "") -> None:
+        """Replace the results of runs, by their numbers; what they were stays in :meth:`events`."""
+        from steep.campaign import changes
+
+        self._catch_up()
+        changes.correct(self, run, y, reason)
+
+    def retry_failures(self, where: Where | None = None) -> int:
+        """Have runs that were given up asked again, as after a mistake in the function was fixed.
+
+        Parameters
+        ----------
+        where : mapping or callable, optional
+            Which of them, by the columns of :meth:`failures`: ``{"kind": "timeout"}``, or a function of the frame
+            of each run's last failure that returns booleans. Default all.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        from steep.campaign import changes
+
+        self._catch_up()
+        return changes.retry_failures(self, where)
+
+    def forget(self, run: Any = None, *, where: Where | None = None, reason: str = "") -> int:
+        """Leave runs out of everything: results, failures, budget; their rows stay in the file as "forgotten".
+
+        Parameters
+        ----------
+        run : int or sequence of int
+            Their numbers; or pass ``where``.
+        where : mapping or callable
+            Which, by the columns of :meth:`to_dataframe`: ``{"state": "failed"}``, or a function of the frame that
+            returns booleans.
+        reason : str, optional
+            Kept in :meth:`events`.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        from steep.campaign import changes
+
+        self._catch_up()
+        return changes.forget(self, run, where, reason)
+
+    def widen(self, bounds: Bounds | Box) -> None:
+        """Make S larger: wider axes of the same kind, or more values of a category after those there were.
+
+        A mapping may name only the axes that change. Every process that has the campaign open follows.
+        """
+        from steep.campaign import changes
+
+        self._catch_up()
+        changes.widen(self, bounds)
+        self._catch_up()
+
+    def add_outputs(self, names: str | Sequence[str]) -> None:
+        """Have more outputs from now on; results so far have NaN for them until they are told again in full."""
+        from steep.campaign import changes
+
+        self._catch_up()
+        changes.add_outputs(self, names)
+
+    def events(self) -> pd.DataFrame:
+        """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""
+        from steep.campaign import tables
+
+        return tables.events(self)
 
     # ---------------------------------------------------------------- what a runner says
 
@@ -217,7 +344,7 @@ class Campaign:
         try:
             self._flush()
             with self.journal.transaction():
-                self.journal.finish(number, self._aligned(label[None], names)[0])
+                self.journal.finish(number, aligned(self.journal, label[None], names)[0])
         except StorageError:
             self.unsaved.append((number, label, names))
             raise
@@ -236,6 +363,11 @@ class Campaign:
         with contextlib.suppress(StorageError):
             self.journal.end_session(self._owner, outcome)
 
+    def reopen(self, numbers: Iterable[int]) -> None:
+        """Have runs that failed asked again, with all their retries."""
+        with self.journal.transaction():
+            self.journal.reopen(numbers)
+
     def release(self, numbers: Iterable[int]) -> None:
         """Let go of runs in flight: they are asked again by whoever asks next."""
         # Noted first: where the file cannot be written now, the next call does it.
@@ -249,7 +381,7 @@ class Campaign:
         with self.journal.transaction():
             for number, label, names in self.unsaved:
                 try:
-                    self.journal.finish(number, self._aligned(label[None], names)[0])
+                    self.journal.finish(number, aligned(self.journal, label[None], names)[0])
                 except InputError as wrong:  # another process named the outputs otherwise in the meantime
                     self.journal.fail(number, Failure("shape", str(wrong)), retries=0)
             self.journal.release(self._unreleased)
@@ -265,18 +397,24 @@ class Campaign:
     @property
     def X(self) -> FloatArray:  # noqa: N802 - the ecosystem's name
         """Points with a result, in the order they were told; foreign points outside S left out."""
-        return self._results.told()[0]
+        self._catch_up()
+        return self.results.told()[0].copy()
 
     @property
     def y(self) -> FloatArray:
-        """Their results, ``(n, n_outputs)``, or ``(n,)`` for one output."""
-        labels = self._results.told()[1]
+        """Their results, ``(n, n_outputs)``, or ``(n,)`` for one output; NaN where an output was added later."""
+        self._catch_up()
+        labels = self.results.told()[1].copy()
         return labels[:, 0] if labels.shape[1] == 1 else labels
 
     @property
     def pending(self) -> FloatArray:
         """Points asked and not yet told."""
         return self.journal.points("pending", self.box.n_features)
+
+    def state_of(self, run: int) -> str:
+        """What became of a run: "pending", "done" or "failed"."""
+        return known_run(self.journal, run_numbers(run)[0])[2]
 
     @property
     def n_done(self) -> int:
@@ -299,7 +437,8 @@ class Campaign:
         Root mean square over the last ``n_last`` results (default a tenth, at least 10), in standard
         deviations of the output; the worst output counts. NaN as long as there are too few results.
         """
-        X, labels = self._results.told()
+        self._catch_up()
+        X, labels, _ = self.results.without_gaps()
         n_last = max(10, len(X) // 10) if n_last is None else check_runs(n_last, name="n_last")
         if len(X) <= n_last:
             return float("nan")
@@ -319,6 +458,17 @@ class Campaign:
         from steep.campaign import tables
 
         return tables.to_dataframe(self)
+
+    def tell_dataframe(self, frame: pd.DataFrame) -> None:
+        """Tell results by the numbers of their runs, from any process: ``run`` and a column for each output.
+
+        Rows without any output are left out; a text in the column ``error``, if there is one, tells that the run
+        failed. Inputs, where they are there too, must be those of the run.
+        """
+        from steep.campaign import tables
+
+        self._catch_up()
+        tables.tell_dataframe(self, frame)
 
     def load_dataframe(self, frame: pd.DataFrame) -> None:
         """Tell results kept elsewhere: a column for each input and each output, by name."""
@@ -386,6 +536,7 @@ class Campaign:
         n_workers: int | None = None,
         retries: int = 1,
         timeout: float | None = None,
+        max_failures: int | None = 20,
         stop_when: Mapping[str, float] | Callable[[Campaign], bool] | None = None,
         pass_as: Literal["auto", "keywords", "array", "mapping"] = "auto",
         progress: bool | None = None,
@@ -407,17 +558,20 @@ class Campaign:
             Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
             at least one for each worker.
         executor : None, "threads", "processes" or an executor, optional
-            Where runs happen: here, in threads, in processes that are replaced when they die, or in
-            anything with ``submit``: ``client.get_executor()`` of Dask, ``mpi4py.futures``.
+            Where runs happen: here, in threads, in processes that are replaced when they die, on a Dask
+            cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
         retries : int, default 1
             Attempts after the first before a run is given up and its surroundings avoided.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
-            all it started and replaced; a thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. An executor of the caller's
-            does not say when a run begins, so its time counts from ``submit``.
+            all it started and replaced. A thread cannot be stopped: it runs until it ends by
+            itself, another takes its place, and its result is dropped. A run in an executor of the
+            caller's cannot be stopped either, and its place stays taken until it ends.
+        max_failures : int or None, default 20
+            Stop with an error when so many runs in a row fail alike, or the first 5 of the call: most
+            likely by a mistake. Those runs are not given up. None goes on whatever fails.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
             ``stop_when(campaign) -> bool``, looked at after each run. The error is
@@ -438,8 +592,8 @@ class Campaign:
 
         run_campaign(
             self, function, n_initial=n_initial, n_samples=n_samples, batch_size=batch_size, executor=executor,
-            n_workers=n_workers, retries=retries, timeout=timeout, stop_when=stop_when, pass_as=pass_as,
-            progress=progress, live=live,
+            n_workers=n_workers, retries=retries, timeout=timeout, max_failures=max_failures, stop_when=stop_when,
+            pass_as=pass_as, progress=progress, live=live,
         )  # fmt: skip
         return self
 
@@ -483,161 +637,3 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"
-
-
-# ---------------------------------------------------------------- what a campaign is about
-
-
-def _reconcile(
-    journal: Journal,
-    box: Box | None,
-    outputs: Names | None,
-    seed: int | None,
-    named: bool | None,
-    measure: Measure | None,
-) -> dict[str, Any]:
-    """Write what a new campaign is about, or check that an old one is about the same."""
-    with journal.transaction():
-        meta = journal.meta()
-        fresh: dict[str, Any] = {}
-        if meta:
-            _check_same(journal, meta, box, outputs, seed)
-            _check_measure(journal, meta, measure)
-            if outputs is not None and meta["outputs"] is None:
-                fresh = {"outputs": list(outputs)}
-        elif box is None:
-            raise InputError(f"storage {journal.path!r} holds no campaign yet; pass bounds")
-        else:
-            fresh = {
-                "names": list(box.names),
-                "axes": [_axis_key(name, axis) for name, axis in zip(box.names, box.axes, strict=True)],
-                "named": named,
-                "outputs": None if outputs is None else list(outputs),
-                "seed": seed or 0,
-                "plans": 0,
-                "measure": _DEFAULT if measure is None else measure.name,
-            }
-        for key, value in fresh.items():
-            journal.set_meta(key, value)
-        return meta | fresh
-
-
-def _check_same(
-    journal: Journal, meta: dict[str, Any], box: Box | None, outputs: Names | None, seed: int | None
-) -> None:
-    stored, path = stored_box(journal, meta), journal.path
-    if box is not None and (box.names, box.axes) != (stored.names, stored.axes):
-        raise InputError(f"bounds are {box!r} but storage {path!r} has {stored!r}; use those or another file")
-    if outputs is not None and meta["outputs"] not in (None, list(outputs)):
-        raise InputError(
-            f"outputs are {list(outputs)} but storage {path!r} has {meta['outputs']}; use those or another file"
-        )
-    if seed is not None and seed != meta["seed"]:
-        raise InputError(
-            f"random_state={seed} but storage {path!r} was started with {meta['seed']}; leave it out"
-        )
-
-
-def stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | None = None) -> Box:
-    """The domain of a stored campaign."""
-    try:
-        seed = meta["seed"]
-        if {"named", "outputs", "plans"} - set(meta) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"its meta table has {sorted(meta)} and the seed {seed!r}")
-        axes = map(axis_from_key, meta["axes"])
-        return Box(dict(zip(meta["names"], axes, strict=True)), constraint=constraint)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, SteepError) as error:
-        raise journal.damaged(f"what it is about cannot be read ({error!r})") from error
-
-
-def _check_measure(journal: Journal, meta: dict[str, Any], measure: Measure | None) -> None:
-    # Files that were made before there was a choice have no such entry.
-    stored = meta.get("measure", _DEFAULT)
-    if measure is not None and measure.name != stored:
-        raise InputError(
-            f"measure={measure.name!r} but storage {journal.path!r} was started with {stored!r}; use that or another "
-            "file"
-        )
-
-
-def _stored_measure(journal: Journal, meta: dict[str, Any]) -> Measure:
-    """The measure a stored campaign follows."""
-    stored = meta.get("measure", _DEFAULT)
-    if not isinstance(stored, str):
-        raise journal.damaged(f"its measure is {stored!r}")
-    try:
-        return resolve(stored, use="Campaign", feeds=("labels",))
-    except InputError as error:
-        raise InputError(
-            f"storage {journal.path!r} was started with the measure {stored!r}, which is none of steep's; pass "
-            "measure= again"
-        ) from error
-
-
-def _axis_key(name: str, axis: Any) -> list[Any]:
-    """An axis as the file keeps it; one that would not come back the same is refused."""
-    key = list(axis.key())
-    try:
-        again = axis_from_key(json.loads(json.dumps(key, allow_nan=False)))
-        same = again == axis
-    except (TypeError, ValueError, RecursionError, SteepError):
-        same = False
-    if not same:
-        raise InputError(
-            f"axis {name!r} is {axis!r}, whose values a file cannot keep; use strings, whole numbers or other "
-            "plain numbers for them"
-        )
-    return key
-
-
-def _is_named(bounds: Any) -> bool:
-    """Whether the inputs have names of their own."""
-    if isinstance(bounds, Box):
-        return bounds.names != tuple(f"x{i}" for i in range(bounds.n_features))
-    return isinstance(bounds, Mapping)
-
-
-def _checked_outputs(outputs: Any) -> Names:
-    if isinstance(outputs, str) or not isinstance(outputs, Sequence):
-        raise InputTypeError(f"outputs is {outputs!r}; need a list of names")
-    names = tuple(outputs)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise InputError(f"outputs are {list(names)}; need one or more different names")
-    return tuple(str(name) for name in names)
-
-
-# ---------------------------------------------------------------- numbers
-
-
-def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
-    """Return a number of runs, within what a campaign can be."""
-    count = check_count(value, name=name, minimum=minimum)
-    if count > _MOST_RUNS:
-        raise InputError(f"{name} is above {_MOST_RUNS}; need fewer runs")
-    return count
-
-
-def _numbers(name: str, read: Callable[[], FloatArray]) -> FloatArray:
-    """What ``read`` returns, as float64 of our own."""
-    try:
-        return np.array(read(), dtype=np.float64)
-    except SteepError:
-        raise
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is no array of numbers ({error}); need finite numbers in rows") from error
-
-
-def _label_rows(y: Any, n: int) -> FloatArray:
-    """Results as ``(n, n_outputs)``; never transposed by guessing."""
-    values = _numbers("y", lambda: check_points(_as_rows(y, n), name="y"))
-    if len(values) != n:
-        raise InputError(f"y has {len(values)} rows for {n} points; need one row, or one number, for each")
-    return values
-
-
-def _as_rows(y: Any, n: int) -> Any:
-    shape = np.shape(y) if not hasattr(y, "shape") else y.shape
-    if len(shape) > 1:
-        return y
-    # One point: a vector is its outputs.
-    return np.reshape(np.asarray(y), (1, -1) if n == 1 else (-1, 1))

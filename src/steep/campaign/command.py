@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
+import inspect
 import json
 import os
 import re
@@ -19,6 +19,7 @@ from typing import Any
 
 from steep._validation import check_real
 from steep.campaign import _guard
+from steep.campaign.answers import last_json, last_row
 from steep.exceptions import FunctionError, InputError, InputTypeError
 
 # How much of a failed program's stderr is kept: its end, where the reason usually is.
@@ -38,7 +39,8 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         shell is involved: an input is always part of one argument, whatever characters it holds.
     outputs : {"json", "csv"} or str
         How to read the answer: a JSON object (by name), array or number; the last line of a CSV with
-        its header (by name); or a regular expression, one output for each group.
+        its header (by name); or a regular expression, one output for each group. Lines of something
+        else may come before JSON and CSV.
     file : str, optional
         Read this file, in the directory the command runs in, instead of stdout.
     timeout : float, optional
@@ -79,6 +81,15 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         self.parts = _split(command)
         _check_texts(file=file, input=input)
         self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
+        # What a call needs, for whoever asks before the first run.
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+                for name in self.names
+                if name.isidentifier()
+            ]
+            + [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
+        )
         self.outputs = outputs
         if outputs not in ("json", "csv"):
             _check_pattern(outputs)
@@ -100,10 +111,9 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
     def _parse(self, answer: str) -> Any:
         try:
             if self.outputs == "json":
-                return json.loads(answer)
+                return last_json(answer)
             if self.outputs == "csv":
-                rows = list(csv.DictReader(io.StringIO(answer.strip())))
-                return {name: float(value) for name, value in rows[-1].items()}
+                return last_row(answer)
             found = re.search(self.outputs, answer)
             if found is None:
                 raise ValueError("no match")

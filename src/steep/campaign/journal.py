@@ -2,83 +2,72 @@
 
     meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans and the sessions so far
     owners     processes that hold runs in flight
-    runs       one row a point: x, y as float64 bytes; state pending → done | failed
+    runs       one row a point: x, y as float64 bytes; state pending → done | failed, or forgotten; until when it is
+               leased to somebody outside any process
     failures   one row an attempt that went wrong, with its traceback
+    events     one row a change of what was recorded before: corrections, wider bounds, more outputs, …
 
 A run counts once its transaction is committed: write-ahead log, ``synchronous=FULL``, so neither a
 killed process nor a power cut takes back what was told. Nothing is ever unpickled. All SQL of the
-package is in this file.
+package is in this file and, as far as it makes the tables, in schema.py.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import sqlite3
-import struct
 import threading
 import time
-import urllib.parse
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from steep._validation import FloatArray
+from steep.campaign.liveness import is_alive, process_start
+from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
 from steep.campaign.simulate import Failure
-from steep.domain import Box
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
-
-# Script n brings a file from version n to n + 1. Never edit one that was released: add another.
-MIGRATIONS = [
-    """
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-    CREATE TABLE owners (id TEXT PRIMARY KEY, pid INTEGER NOT NULL, started TEXT NOT NULL);
-    CREATE TABLE runs (
-        id INTEGER PRIMARY KEY, x BLOB NOT NULL, y BLOB, state TEXT NOT NULL, origin TEXT NOT NULL,
-        owner TEXT, attempts INTEGER NOT NULL DEFAULT 0, asked REAL, told REAL, told_order INTEGER
-    );
-    CREATE INDEX runs_x ON runs (x);
-    CREATE INDEX runs_state ON runs (state);
-    CREATE UNIQUE INDEX runs_told ON runs (told_order);
-    CREATE TABLE failures (
-        id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs (id), at REAL NOT NULL,
-        kind TEXT NOT NULL, message TEXT NOT NULL, traceback TEXT NOT NULL
-    );
-    """,
-]
-VERSION = len(MIGRATIONS)
-TABLES = {"meta", "owners", "runs", "failures"}
 
 # What is said to a journal while a campaign runs. None of these may read all runs: a test asks SQLite.
 FREQUENT = {
     "count": "SELECT COUNT(*) FROM runs WHERE state = ?",
-    "told": "SELECT x, y, told_order FROM runs WHERE told_order > ? ORDER BY told_order",
+    "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design') AND state != 'forgotten'",
+    "count origin": "SELECT COUNT(*) FROM runs WHERE origin = ?",
+    "told": "SELECT x, y, told_order, origin, id FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
     "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
     "points": "SELECT x FROM runs WHERE state = ? ORDER BY id",
-    "at": "SELECT id, y FROM runs WHERE x = ? ORDER BY state = 'done', id",
+    "numbered": "SELECT id, x FROM runs WHERE state = ? ORDER BY id",
+    "at": "SELECT id, y FROM runs WHERE x = ? AND state != 'forgotten' ORDER BY state = 'done', id",
     "pending at": "SELECT id FROM runs WHERE x = ? AND state = 'pending' ORDER BY id",
-    "others pending": "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? LIMIT 1",
-    "pending": "SELECT id, x, owner FROM runs WHERE state = 'pending' ORDER BY id",
-    "take": "UPDATE runs SET owner = ? WHERE id = ?",
-    "release": "UPDATE runs SET owner = NULL WHERE id = ? AND state = 'pending'",
-    "finish": "UPDATE runs SET y = ?, state = 'done', owner = NULL, told = ?, told_order = "
-    "(SELECT COALESCE(MAX(told_order), 0) + 1 FROM runs) WHERE id = ? AND state != 'done'",
+    "run": "SELECT x, y, state FROM runs WHERE id = ?",
+    "others pending": "SELECT 1 FROM runs WHERE state = 'pending' AND owner IS NOT ? AND (lease IS NULL OR lease < ?) "
+    "LIMIT 1",
+    "pending": "SELECT id, x, owner FROM runs WHERE state = 'pending' AND (lease IS NULL OR lease < ?) ORDER BY id",
+    "leased": "SELECT COUNT(*) FROM runs WHERE state = 'pending' AND lease > ?",
+    "holders": "SELECT owner FROM runs WHERE state = 'pending' ORDER BY id",
+    "take": "UPDATE runs SET owner = ?, lease = ? WHERE id = ?",
+    "release": "UPDATE runs SET owner = NULL, lease = NULL WHERE id = ? AND state = 'pending'",
+    "finish": "UPDATE runs SET y = ?, state = 'done', owner = NULL, lease = NULL, told = ?, told_order = "
+    "(SELECT COALESCE(MAX(told_order), 0) + 1 FROM runs) WHERE id = ? AND state IN ('pending', 'failed')",
     "attempt": "UPDATE runs SET attempts = attempts + 1 WHERE id = ?",
     "attempts": "SELECT attempts FROM runs WHERE id = ?",
-    "give up": "UPDATE runs SET state = 'failed', owner = NULL WHERE id = ? AND state = 'pending'",
+    "give up": "UPDATE runs SET state = 'failed', owner = NULL, lease = NULL WHERE id = ? AND state = 'pending'",
+    "reopen": "UPDATE runs SET state = 'pending', owner = NULL, attempts = 0 WHERE id = ? "
+    "AND state IN ('pending', 'failed')",
+    "forget": "UPDATE runs SET state = 'forgotten', owner = NULL, lease = NULL WHERE id = ?",
+    "correct": "UPDATE runs SET y = ? WHERE id = ? AND state = 'done'",
 }
 _SESSION = ("owner", "budget", "began", "ended", "outcome")
 # Sessions that a file remembers.
 _SESSIONS_KEPT = 20
-_ADD = "INSERT INTO runs (x, state, origin, owner, asked) VALUES (?, 'pending', ?, ?, ?)"
+_ADD = "INSERT INTO runs (x, state, origin, owner, asked, lease) VALUES (?, 'pending', ?, ?, ?, ?)"
 _ADD_FAILURE = "INSERT INTO failures (run, at, kind, message, traceback) VALUES (?, ?, ?, ?, ?)"
-_ALL_RUNS = "SELECT x, y, state, origin, asked, told, id FROM runs ORDER BY id"
-_ORIGINS = "SELECT x, origin FROM runs WHERE told_order IS NOT NULL ORDER BY told_order"
+_ADD_EVENT = "INSERT INTO events (at, kind, run, detail) VALUES (?, ?, ?, ?)"
+_ALL_RUNS = "SELECT x, y, state, origin, asked, told, id, lease FROM runs ORDER BY id"
+_ORIGINS = "SELECT x, origin FROM runs WHERE told_order IS NOT NULL AND state = 'done' ORDER BY told_order"
 _ALL_FAILURES = (
     "SELECT r.x, r.id, r.state, f.at, f.kind, f.message, f.traceback FROM failures f "
     "JOIN runs r ON r.id = f.run ORDER BY f.id"
@@ -101,16 +90,16 @@ class Journal:
         self.is_closed = False
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
-        _refuse_newer(self.path)
+        refuse_newer(self.path)
         if read_only:
             with self._explained():
-                self._db = _open_to_read(self.path)
+                self._db = open_to_read(self.path, _PATIENCE)
             return
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
         try:
             with self._explained():
-                self._check_ours()
+                check_ours(self._db, self.path)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
             self._migrate()
@@ -180,31 +169,13 @@ class Journal:
         with self._explained():
             return self._db.execute(statement, values).fetchall()
 
-    # ---------------------------------------------------------------- the schema
-
-    def _check_ours(self) -> None:
-        """Refuse a database of something else before anything is written."""
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise _newer(self.path, version)
-        tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and (version < 1 or not tables >= TABLES):
-            raise StorageError(
-                f"storage {self.path!r} is a database of something else, with tables {sorted(map(str, tables))[:5]}; "
-                "it is left untouched: use another file"
-            )
-
     def _migrate(self) -> None:
         if self._rows("PRAGMA user_version")[0][0] == VERSION:
             return
         with self.transaction():
             # Another process may have migrated while this one waited for the lock.
-            self._check_ours()
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            for number in range(version, VERSION):
-                for statement in MIGRATIONS[number].split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {number + 1:d}")
+            check_ours(self._db, self.path)
+            migrate(self._db)
 
     # ---------------------------------------------------------------- meta
 
@@ -229,6 +200,25 @@ class Journal:
             raise self.damaged(f"its outputs are {names!r}")
         return tuple(names)
 
+    def revise(self) -> None:
+        """Note inside a transaction that what was read before is no longer all true."""
+        self.set_meta("revision", self.revision() + 1)
+
+    def revision(self) -> int:
+        """How often something recorded was changed."""
+        revision = self.meta().get("revision", 0)
+        if not isinstance(revision, int):
+            raise self.damaged(f"its revision is {revision!r}")
+        return revision
+
+    def record(self, kind: str, detail: Any, *, run: int | None = None) -> None:
+        """Write inside a transaction that something recorded was changed, and how."""
+        self._rows(_ADD_EVENT, (time.time(), kind, run, _storable(json.dumps(detail))))
+
+    def all_events(self) -> list[tuple[Any, ...]]:
+        """at, kind, run, detail of every change."""
+        return self._rows("SELECT at, kind, run, detail FROM events ORDER BY id")
+
     def next_plan(self) -> int:
         """Take the next number of a plan: no two plans, in any process, share one."""
         with self.transaction():
@@ -244,6 +234,12 @@ class Journal:
         """Announce an open campaign of this process, so that others leave its runs in flight alone."""
         pid = os.getpid()
         with self.transaction():
+            # Those of killed processes would pile up.
+            gone = [
+                row[:1] for row in self._rows("SELECT id, pid, started FROM owners") if not is_alive(*row)
+            ]
+            with self._explained():
+                self._db.executemany("DELETE FROM owners WHERE id = ?", gone)
             self._rows("INSERT INTO owners VALUES (?, ?, ?)", (owner, pid, process_start(pid)))
 
     def unregister(self, owner: str) -> None:
@@ -283,30 +279,35 @@ class Journal:
                     session.update(ended=time.time(), outcome=outcome)
             self.set_meta("sessions", sessions)
 
-    def take_over(self, n: int, owner: str) -> list[tuple[int, bytes]]:
-        """Make up to ``n`` pending runs whose process is gone those of ``owner``: numbers and points."""
-        if n <= 0 or not self._rows(FREQUENT["others pending"], (owner,)):
+    def take_over(self, n: int, owner: str, *, lease: float | None = None) -> list[tuple[int, bytes]]:
+        """Take up to ``n`` pending runs whose process is gone or whose lease is over: numbers and points.
+
+        They become those of ``owner``, or nobody's until the time ``lease``.
+        """
+        now = time.time()
+        if n <= 0 or not self._rows(FREQUENT["others pending"], (owner, now)):
             return []
         with self.transaction():
             alive = self.owners_alive()
-            rows = self._rows(FREQUENT["pending"])
+            rows = self._rows(FREQUENT["pending"], (now,))
             free = [(number, x) for number, x, holder in rows if holder not in alive][:n]
             for number, _ in free:
-                self.take(number, owner)
+                self.take(number, owner, lease=lease)
         return free
 
-    def take(self, number: int, owner: str) -> None:
-        """Make a run that of ``owner`` inside a transaction."""
-        self._rows(FREQUENT["take"], (owner, number))
+    def take(self, number: int, owner: str, *, lease: float | None = None) -> None:
+        """Make a run that of ``owner`` inside a transaction, or lease it until a time."""
+        self._rows(FREQUENT["take"], (owner if lease is None else None, lease, number))
 
     # ---------------------------------------------------------------- runs
 
-    def add(self, X: FloatArray, *, origin: str, owner: str) -> list[int]:
+    def add(self, X: FloatArray, *, origin: str, owner: str, lease: float | None = None) -> list[int]:
         """Insert pending runs inside a transaction and return their numbers."""
         now, numbers = time.time(), []
         with self._explained():
             for x in X:
-                cursor = self._db.execute(_ADD, (encode(x), origin, owner, now))
+                holder = owner if lease is None else None
+                cursor = self._db.execute(_ADD, (encode(x), origin, holder, now, lease))
                 numbers.append(int(cursor.lastrowid or 0))
         return numbers
 
@@ -325,8 +326,23 @@ class Journal:
 
     def release(self, numbers: Iterable[int]) -> None:
         """Let go of pending runs inside a transaction: whoever asks next gets them."""
+        self._each("release", numbers)
+
+    def reopen(self, numbers: Iterable[int]) -> None:
+        """Make runs that failed, given up or not, pending as if they had not, inside a transaction."""
+        self._each("reopen", numbers)
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Leave runs out of all that counts, inside a transaction; their rows stay."""
+        self._each("forget", numbers)
+
+    def correct(self, number: int, y: FloatArray) -> None:
+        """Replace a result inside a transaction."""
+        self._rows(FREQUENT["correct"], (encode(y), number))
+
+    def _each(self, statement: str, numbers: Iterable[int]) -> None:
         with self._explained():
-            self._db.executemany(FREQUENT["release"], [(number,) for number in numbers])
+            self._db.executemany(FREQUENT[statement], [(number,) for number in numbers])
 
     def at(self, x: FloatArray) -> tuple[int, bytes | None] | None:
         """Number and result of the run at a point, one without a result first."""
@@ -338,19 +354,34 @@ class Journal:
         rows = self._rows(FREQUENT["pending at"], (encode(x),))
         return rows[0][0] if rows else None
 
+    def run(self, number: int) -> tuple[bytes, bytes | None, str] | None:
+        """Point, result and state of a run."""
+        rows = self._rows(FREQUENT["run"], (number,))
+        return rows[0] if rows else None
+
     def count(self, state: str) -> int:
         """Number of runs in a state."""
         return int(self._rows(FREQUENT["count"], (state,))[0][0])
 
     def count_asked(self, origin: str | None = None) -> int:
-        """Runs of an origin; of any but foreign ones, which no budget pays for, when none is named."""
+        """Runs ever asked from an origin; when none is named, those that a budget pays for.
+
+        Foreign and forgotten ones are none of them.
+        """
         if origin is None:
-            return int(self._rows("SELECT COUNT(*) FROM runs WHERE origin != 'foreign'")[0][0])
-        return int(self._rows("SELECT COUNT(*) FROM runs WHERE origin = ?", (origin,))[0][0])
+            return int(self._rows(FREQUENT["count asked"])[0][0])
+        return int(self._rows(FREQUENT["count origin"], (origin,))[0][0])
 
     def pending_owners(self) -> list[str | None]:
         """Who holds each run in flight."""
-        return [owner for _, _, owner in self._rows(FREQUENT["pending"])]
+        return [owner for (owner,) in self._rows(FREQUENT["holders"])]
+
+    def count_leased(self) -> int:
+        """Runs in flight outside any process whose lease lasts."""
+        # A file of version 1 that is only read knows no leases.
+        if self._rows("PRAGMA user_version")[0][0] < 2:
+            return 0
+        return int(self._rows(FREQUENT["leased"], (time.time(),))[0][0])
 
     def last_told(self, n: int) -> list[float]:
         """When the last ``n`` results were told, the latest first."""
@@ -360,12 +391,17 @@ class Journal:
         """Points of all runs in a state, in the order they were asked."""
         return self.numbers([x for (x,) in self._rows(FREQUENT["points"], (state,))], width)
 
-    def told_after(self, order: int) -> list[tuple[bytes, bytes, int]]:
-        """Points, results and places of what was told after place ``order``."""
+    def numbered_points(self, state: str, width: int) -> tuple[list[int], FloatArray]:
+        """Numbers and points of all runs in a state."""
+        rows = self._rows(FREQUENT["numbered"], (state,))
+        return [number for number, _ in rows], self.numbers([x for _, x in rows], width)
+
+    def told_after(self, order: int) -> list[tuple[bytes, bytes, int, str, int]]:
+        """Points, results, places, origins and numbers of what was told after place ``order``."""
         return self._rows(FREQUENT["told"], (order,))
 
     def all_runs(self) -> list[tuple[Any, ...]]:
-        """x, y, state, origin, asked, told, number of every run."""
+        """x, y, state, origin, asked, told, number, lease of every run."""
         return self._rows(_ALL_RUNS)
 
     def origins(self) -> list[tuple[bytes, str]]:
@@ -387,28 +423,19 @@ class Journal:
             raise self.damaged("a run has numbers that are not finite")
         return values
 
-
-class Results:
-    """Results inside S in the order they were told; each call reads only what is new."""
-
-    def __init__(self, journal: Journal, box: Box) -> None:
-        self.journal, self.box = journal, box
-        self._X: FloatArray = np.empty((0, box.n_features))
-        self._y: FloatArray = np.empty((0, 0))
-        self._inside = np.empty(0, dtype=bool)
-        self._read = 0
-
-    def told(self) -> tuple[FloatArray, FloatArray]:
-        """Points ``(n, n_features)`` and labels ``(n, n_outputs)``."""
-        rows = self.journal.told_after(self._read)
-        if rows:
-            X = self.journal.numbers([row[0] for row in rows], self.box.n_features)
-            y = self.journal.numbers([row[1] for row in rows], len(self.journal.outputs() or ()))
-            inside = self.box.contains(X)
-            self._X, self._y = np.vstack([self._X, X]), np.vstack([self._y, y]) if self._read else y
-            self._inside = np.concatenate([self._inside, inside])
-            self._read = rows[-1][2]
-        return self._X[self._inside], self._y[self._inside]
+    def labels(self, blobs: Sequence[Any]) -> FloatArray:
+        """Rows of results from their bytes; NaN for outputs that were added after a run."""
+        meta = self.meta()
+        width, earlier = len(self.outputs() or ()), meta.get("widths", [])
+        if not earlier:
+            return self.numbers(blobs, width)
+        values = np.full((len(blobs), width), np.nan)
+        sizes = [len(blob) // 8 if isinstance(blob, bytes) else -1 for blob in blobs]
+        for size in {*sizes}:
+            rows = [i for i, found in enumerate(sizes) if found == size]
+            known = size if size in earlier else width
+            values[rows, :known] = self.numbers([blobs[i] for i in rows], known)
+        return values
 
 
 def encode(values: FloatArray) -> bytes:
@@ -436,96 +463,3 @@ def _checked_path(storage: Any) -> str:
             f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
         )
     return path
-
-
-def _open_to_read(path: str) -> sqlite3.Connection:
-    """A connection that changes nothing, beside any number of processes that write."""
-    address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
-    database = sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
-    try:
-        database.execute("SELECT COUNT(*) FROM meta").fetchone()
-        return database
-    except sqlite3.OperationalError:
-        database.close()
-        # A write-ahead log needs a file beside the journal, which a read-only folder has no room for. Where no log is
-        # left, nobody writes, and the file can be taken as it is.
-        if os.path.exists(f"{path}-wal"):
-            raise
-        return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
-
-
-def _refuse_newer(path: str) -> None:
-    """Refuse a newer schema by the file's first bytes: opening it may already change it."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(64)
-    except OSError:
-        return  # no such file yet, or SQLite says why not
-    if head.startswith(b"SQLite format 3\0") and len(head) == 64:
-        (version,) = struct.unpack(">i", head[60:])
-        if version > VERSION:
-            raise _newer(path, version)
-
-
-def _newer(path: str, version: int) -> StorageError:
-    return StorageError(
-        f"storage {path!r} has schema version {version}, this steep reads up to {VERSION}; it is left untouched: "
-        "upgrade steep or use another file"
-    )
-
-
-# ---------------------------------------------------------------- which campaigns are open
-
-# A write-ahead log needs one machine, so a process number and its start time say all there is to know.
-_open_here: set[str] = set()
-
-
-def new_owner() -> str:
-    """A name for one open campaign of this process."""
-    owner = uuid.uuid4().hex
-    _open_here.add(owner)
-    return owner
-
-
-def forget_owner(owner: str) -> None:
-    """Note that a campaign of this process was closed."""
-    _open_here.discard(owner)
-
-
-def process_start(pid: int) -> str:
-    """When a process started, as the system tells it; empty where it does not, or when it ended."""
-    try:
-        # The second field, the command in parentheses, may hold blanks: state and start come after it.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
-
-
-def is_alive(owner: str, pid: int, started: str) -> bool:
-    """Whether the campaign that registered so is still open."""
-    if pid == os.getpid() and started == process_start(pid):
-        return owner in _open_here
-    if started:
-        return process_start(pid) == started
-    return _exists(pid)
-
-
-def _exists(pid: int) -> bool:
-    """Whether there is such a process, where /proc does not tell (macOS, Windows)."""
-    if os.name == "nt":  # os.kill(pid, 0) would send Ctrl-C there
-        kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
-        handle = kernel.OpenProcess(0x1000, False, pid)
-        if not handle:
-            return False
-        code = ctypes.c_ulong()
-        kernel.GetExitCodeProcess(handle, ctypes.byref(code))
-        kernel.CloseHandle(handle)
-        return code.value == 259  # still active
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray
-from steep.campaign.journal import Journal, Results
+from steep.campaign.journal import Journal
+from steep.campaign.results import Results
 from steep.domain import Box
 from steep.measures import Measure
-from steep.neighbors.query import nearest
 from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.relevance import axis_relevance
+from steep.sampling.safety import safety
 
 # A run to make: its number in the journal, and its point.
 Job = tuple[int, FloatArray]
@@ -29,8 +30,6 @@ Job = tuple[int, FloatArray]
 _TRIES = 3
 # The map of variation is drawn from at most this many points: asking stays fast with a million told.
 _MAPPED = 2048
-# Neighbours a candidate's risk of failing is judged by.
-_JUDGES = 3
 
 
 class Planner:
@@ -42,14 +41,19 @@ class Planner:
         self.journal, self.box, self.results = journal, box, results
         self.owner, self.seed, self.measure = owner, seed, measure
 
-    def ask(self, n: int, *, n_initial: int, limit: int | None = None) -> list[Job]:
-        """Up to ``n`` runs to make next; none when the budget is spent or S has no point left."""
-        jobs = self._reclaim(n)
-        jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit)
+    def ask(
+        self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None
+    ) -> list[Job]:
+        """Up to ``n`` runs to make next; none when the budget is spent or S has no point left.
+
+        Until the time ``lease``, if there is one, they are nobody else's, whatever becomes of this process.
+        """
+        jobs = self._reclaim(n, lease)
+        jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit, lease)
         for _ in range(_TRIES):
             # The budget first: what it does not pay for need not be planned.
             if (n_open := self._room(n - len(jobs), limit)) > 0:
-                jobs += self._planned(n_open, limit)
+                jobs += self._planned(n_open, limit, lease)
         return jobs
 
     def _room(self, n: int, limit: int | None) -> int:
@@ -58,36 +62,40 @@ class Planner:
             return max(0, n)
         return max(0, min(n, limit - self.journal.count_asked()))
 
-    def _reclaim(self, n: int) -> list[Job]:
-        """Take over pending runs whose process is gone."""
-        free = self.journal.take_over(n, self.owner)
+    def _reclaim(self, n: int, lease: float | None) -> list[Job]:
+        """Take over pending runs whose process is gone, or whose lease is over."""
+        free = self.journal.take_over(n, self.owner, lease=lease)
         points = self.journal.numbers([x for _, x in free], self.box.n_features)
         return list(zip([number for number, _ in free], points, strict=True))
 
-    def _start(self, n: int, n_initial: int, limit: int | None) -> list[Job]:
-        """The next points of the Sobol start, the same whoever asks."""
-        if n == 0 or self.journal.count_asked("initial") >= n_initial:
+    def _start(self, n: int, n_initial: int, limit: int | None, lease: float | None) -> list[Job]:
+        """The next points of the Sobol start, the same whoever asks; results told beforehand shorten it."""
+        if n == 0:
             return []
-        start = self.box.sobol(n_initial, random_state=self.seed)
+        size = n_initial - self.results.n_foreign()
+        if self.journal.count_asked("initial") >= size:
+            return []
+        start = self.box.sobol(n_initial, random_state=self.seed)[:size]
         with self.journal.transaction():
             # Every run of the start took at least one point of the sequence: those before are known.
             rest = start[self.journal.count_asked("initial") :]
-            return self._add(rest, self._room(n, limit), "initial")
+            return self._add(rest, self._room(n, limit), "initial", lease)
 
-    def _planned(self, n: int, limit: int | None) -> list[Job]:
+    def _planned(self, n: int, limit: int | None, lease: float | None) -> list[Job]:
         plan = self.journal.next_plan()
-        X, labels = self.results.told()
+        X, labels, left_out = self.results.without_gaps()
         width = self.box.n_features
         occupied, failed = (self.journal.points(state, width) for state in ("pending", "failed"))
+        occupied = np.vstack([occupied, left_out])
         # No lock is held while planning; two processes plan from different pools.
         points = next_points(
             self.box, X, labels, measure=self.measure, occupied=occupied, failed=failed, n=n,
             seed=[self.seed, plan],
         )  # fmt: skip
         with self.journal.transaction():
-            return self._add(points, self._room(n, limit), "design")
+            return self._add(points, self._room(n, limit), "design", lease)
 
-    def _add(self, points: FloatArray, n: int, origin: str) -> list[Job]:
+    def _add(self, points: FloatArray, n: int, origin: str, lease: float | None) -> list[Job]:
         """Commit the first ``n`` of the points that nobody asked for yet."""
         fresh: list[FloatArray] = []
         seen: set[bytes] = set()
@@ -99,7 +107,8 @@ class Planner:
                 fresh.append(x)
             seen.add(x.tobytes())
         chosen = np.array(fresh).reshape(-1, self.box.n_features)
-        return list(zip(self.journal.add(chosen, origin=origin, owner=self.owner), chosen, strict=True))
+        numbers = self.journal.add(chosen, origin=origin, owner=self.owner, lease=lease)
+        return list(zip(numbers, chosen, strict=True))
 
 
 def next_points(
@@ -150,7 +159,7 @@ def next_points(
     sampler.fit_unit(
         seen.unit, seen.coordinates, variation, scale=scale,
         occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed])),
-        trust=_safety(box, X, failed) if len(failed) else None,
+        trust=_trust(box, X, failed, generator) if len(failed) else None,
     )  # fmt: skip
     unit = sampler.sample_unit(n, fewer=True)
     return box.from_unit(unit) if len(unit) else X[:0]
@@ -178,14 +187,11 @@ def _embedded(box: Box, X: FloatArray) -> FloatArray:
     return box.embed(np.clip(box.unit(X), -1e6, 1e6))
 
 
-def _safety(box: Box, X: FloatArray, failed: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Squared share of the nearest runs that worked: where all failed, nothing is asked."""
-    tried = _embedded(box, np.vstack([X, failed]))
-
-    def safety(pool: FloatArray) -> FloatArray:
-        _, judges = nearest(tried, box.embed(pool), min(_JUDGES, len(tried)))
-        # A little is left, so that a campaign whose first runs all fail can still find out where not.
-        share: FloatArray = np.maximum((judges < len(X)).mean(axis=1), 0.05)
-        return share**2
-
-    return safety
+def _trust(
+    box: Box, X: FloatArray, failed: FloatArray, generator: np.random.Generator
+) -> Callable[[FloatArray], FloatArray]:
+    """How far to trust a candidate by the runs around it; of very many runs an equal share of both kinds judges."""
+    share = min(1.0, _MAPPED / (len(X) + len(failed)))
+    if share < 1:
+        X, failed = (part[generator.random(len(part)) < share] for part in (X, failed))
+    return safety(box, _embedded(box, X), _embedded(box, failed))

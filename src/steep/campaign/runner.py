@@ -1,7 +1,7 @@
 """The loop that keeps a simulator busy: a new run starts as soon as one ends, wherever it runs.
 
-It knows a campaign by a few calls: ``ask_jobs``, ``finish_job``, ``fail_job``, ``release``, its counts and
-``estimated_error``.
+It knows a campaign by a few calls: ``ask_jobs``, ``finish_job``, ``fail_job``, ``release``, ``reopen``, its counts
+and ``estimated_error``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
 from steep._warnings import warn_user
-from steep.campaign.campaign import check_runs
+from steep.campaign.arguments import check_runs
+from steep.campaign.crew import Crew, Task
+from steep.campaign.mistakes import Streak
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Task, make_crew
-from steep.exceptions import InputError, InputTypeError
+from steep.campaign.workers import make_crew
+from steep.exceptions import CampaignError, InputError, InputTypeError
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
@@ -41,6 +44,7 @@ def run_campaign(
     n_workers: int | None,
     retries: int,
     timeout: float | None,
+    max_failures: int | None,
     stop_when: Any,
     pass_as: str,
     progress: bool | None,
@@ -52,10 +56,12 @@ def run_campaign(
     if live is not None and not callable(live):
         raise InputTypeError(f"live is a {type(live).__name__}; need a callable of the campaign")
     style = _style(campaign, pass_as)
+    check_signature(function, style, campaign.box.names)
     total = check_runs(n_initial, name="n_initial") + check_runs(n_samples, name="n_samples", minimum=0)
     size = None if batch_size is None else check_count(batch_size, name="batch_size")
     retries = check_count(retries, name="retries", minimum=0)
     seconds = None if timeout is None else _checked_seconds(timeout, executor)
+    streak = Streak(max_failures)
     stop = stopper(campaign, stop_when)
     crew = make_crew(executor, n_workers, Task(function, style, seconds))
     batch = max(crew.n, -(-total // 32)) if size is None else size
@@ -66,7 +72,7 @@ def run_campaign(
             loop = _Loop(
                 campaign, crew, style,
                 plan=lambda: campaign.ask_jobs(batch, limit=total, n_initial=n_initial),
-                retries=retries, stop=stop, live=live, bar=bar,
+                retries=retries, streak=streak, stop=stop, live=live, bar=bar,
             )  # fmt: skip
             loop.run()
         at_once, outcome = False, "stopped" if loop.stopped else "finished"
@@ -107,12 +113,13 @@ class _Loop:
         *,
         plan: Callable[[], list[Job]],
         retries: int,
+        streak: Streak,
         stop: Callable[[], bool],
         live: Callable[[Campaign], Any] | None,
         bar: Bar,
     ) -> None:
         self.campaign, self.crew, self.style, self.plan = campaign, crew, style, plan
-        self.retries, self.stop, self.live, self.bar = retries, stop, live, bar
+        self.retries, self.streak, self.stop, self.live, self.bar = retries, streak, stop, live, bar
         self.stopped = False
         self.waiting: deque[Job] = deque()
         self.flying: dict[int, Job] = {}
@@ -132,18 +139,22 @@ class _Loop:
     def _launch(self) -> bool:
         """Fill the free workers; False when nothing is in flight and nothing is left to do."""
         self.stopped = self.stop()
-        while len(self.flying) < self.crew.n and not self.stopped:
-            if not self.waiting:
-                self.waiting.extend(self.plan())
-            if not self.waiting:
-                break
+        while not self.stopped and len(self.flying) < self.crew.n and self._is_more():
             # In flight before it is started: whatever happens then, it is not forgotten.
             number, x = job = self.waiting.popleft()
             self.flying[number] = job
             self.crew.start(number, self._inputs(x))
             if self.crew.inline:
                 break
-        return bool(self.flying)
+        # Where every place is taken by a run that hangs, the crew waits for one of them, for a while.
+        blocked = not self.flying and self.crew.n == 0
+        return bool(self.flying) or (blocked and not self.stopped and self._is_more())
+
+    def _is_more(self) -> bool:
+        """Whether a run is waiting, or can be planned."""
+        if not self.waiting:
+            self.waiting.extend(self.plan())
+        return bool(self.waiting)
 
     def _inputs(self, x: Any) -> Any:
         """Inputs for one attempt, made anew: what the function does to them stays there."""
@@ -158,6 +169,7 @@ class _Loop:
             self.campaign.finish_job(job[0], answer.values, answer.names)
         except InputError as wrong:
             return self._fail(job, Failure("shape", str(wrong)))
+        self.streak.worked()
         if self.live is not None:
             self.live(self.campaign)
         return None
@@ -165,6 +177,10 @@ class _Loop:
     def _fail(self, job: Job, failure: Failure) -> None:
         if self.campaign.fail_job(job[0], failure, retries=self.retries):
             self.waiting.append(job)
+        if (reason := self.streak.failed(job[0], failure)) is not None:
+            # A mistake, most likely: what it burnt is asked again once it is fixed.
+            self.campaign.reopen(self.streak.runs)
+            raise CampaignError(reason)
 
     def _show(self) -> None:
         if self.bar.shown:

@@ -17,8 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from steep.campaign.campaign import stored_box
-from steep.campaign.journal import Journal, Results
+from steep.campaign.journal import Journal
+from steep.campaign.results import Results
+from steep.campaign.settings import stored_box
 from steep.interpolation import error_on_last
 
 # Results the rate is taken from.
@@ -33,9 +34,9 @@ class Status:
     ----------
     storage : str
         The journal.
-    n_done, n_running, n_waiting, n_failed : int
-        Runs with a result; in flight in a process that is alive; in flight in one that is gone, which are asked again;
-        given up.
+    n_done, n_running, n_leased, n_waiting, n_failed : int
+        Runs with a result; in flight in a process that is alive; asked with a lease that lasts; in flight in a
+        process that is gone, or with a lease that is over, which are asked again; given up.
     budget : int or None
         Runs the last call of ``run`` asked for in all; None before the first.
     n_left : int or None
@@ -56,6 +57,7 @@ class Status:
     storage: str
     n_done: int
     n_running: int
+    n_leased: int
     n_waiting: int
     n_failed: int
     budget: int | None
@@ -96,23 +98,29 @@ class StatusReader:
             self.journal.close()
             raise
         self._results = Results(self.journal, self.box)
+        self._revision = self.journal.revision()
         self._judged, self._error = -1, float("nan")
 
     def read(self) -> Status:
         """Where the campaign stands now."""
         journal = self.journal
+        if journal.revision() != self._revision:  # something was corrected, forgotten or widened
+            self.box = stored_box(journal, journal.meta())
+            self._results, self._judged, self._revision = Results(journal, self.box), -1, journal.revision()
         alive, sessions = journal.owners_alive(), journal.sessions()
         holders = journal.pending_owners()
         n_running = sum(holder in alive for holder in holders)
+        n_leased = journal.count_leased()
         running = [session for session in sessions if session["ended"] is None and session["owner"] in alive]
         budget = max((session["budget"] for session in running or sessions[-1:]), default=None)
         n_left = None if budget is None else max(0, budget - journal.count_asked() + len(holders))
         rate = self._rate(running or sessions[-1:], is_running=bool(running))
         return Status(
-            storage=journal.path, n_done=journal.count("done"), n_running=n_running,
-            n_waiting=len(holders) - n_running, n_failed=journal.count("failed"), budget=budget, n_left=n_left,
-            rate=rate, seconds_left=_left(n_left, rate), estimated_error=self._estimated_error(),
-            is_running=bool(running), outcome=_outcome(sessions, is_running=bool(running)),
+            storage=journal.path, n_done=journal.count("done"), n_running=n_running, n_leased=n_leased,
+            n_waiting=len(holders) - n_running - n_leased, n_failed=journal.count("failed"), budget=budget,
+            n_left=n_left, rate=rate, seconds_left=_left(n_left, rate),
+            estimated_error=self._estimated_error(), is_running=bool(running),
+            outcome=_outcome(sessions, is_running=bool(running)),
         )  # fmt: skip
 
     def _rate(self, sessions: list[dict[str, Any]], *, is_running: bool) -> float:
@@ -128,7 +136,7 @@ class StatusReader:
         return (len(recent) - 1) / max(end - recent[-1], 1e-9)
 
     def _estimated_error(self) -> float:
-        X, labels = self._results.told()
+        X, labels, _ = self._results.without_gaps()
         if len(X) != self._judged:
             n_last = max(10, len(X) // 10)
             is_enough = len(X) > n_last

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from steep._validation import FloatArray
+from steep.campaign.simulate import Failure
+from steep.campaign.telling import TOLERANCE, aligned, known_run, run_numbers, tell_run
 from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
+    from steep.campaign.planner import Job
 
 # Columns that say how a run or a failure came about, beside its inputs and outputs.
-MARKS = ("state", "origin", "asked", "told", "run", "inside")
+MARKS = ("state", "origin", "asked", "told", "run", "expires", "inside")
 _FAILURE_MARKS = ("run", "state", "at", "kind", "message", "traceback")
 
 
@@ -28,6 +32,42 @@ def failures(campaign: Campaign) -> pd.DataFrame:
     return frame
 
 
+def failure_columns(inputs: tuple[str, ...]) -> dict[str, str]:
+    """Names of the columns beside the inputs in the table of failures."""
+    return dict(zip(_FAILURE_MARKS, _distinct(_FAILURE_MARKS, inputs), strict=True))
+
+
+def run_columns(campaign: Campaign) -> dict[str, str]:
+    """Names of the columns beside inputs and outputs in the table of runs."""
+    return dict(zip(MARKS, _columns(campaign.box.names, campaign.outputs or ())[1], strict=True))
+
+
+def events(campaign: Campaign) -> pd.DataFrame:
+    """One row for each change of what was recorded before."""
+    rows = campaign.journal.all_events()
+    try:
+        details = [json.loads(row[3]) for row in rows]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise campaign.journal.damaged(f"its events are unreadable ({error})") from error
+    frame = pd.DataFrame([row[:3] for row in rows], columns=["at", "kind", "run"])
+    frame["run"] = frame["run"].astype("Int64")
+    frame["detail"] = pd.Series(details, dtype=object)
+    return frame
+
+
+def asked(campaign: Campaign, jobs: list[Job], until: float) -> pd.DataFrame:
+    """Runs that were asked with a lease: number, inputs, when it ends."""
+    frame = _inputs(campaign.box, np.array([x for _, x in jobs]))
+    run, expires = _lease_columns(campaign.box.names)
+    frame.insert(0, run, [number for number, _ in jobs])
+    frame[expires] = pd.to_datetime(np.full(len(jobs), until), unit="s", utc=True).round("s")
+    return frame
+
+
+def _lease_columns(inputs: tuple[str, ...]) -> list[str]:
+    return _distinct(("run", "expires"), inputs)
+
+
 def to_dataframe(campaign: Campaign) -> pd.DataFrame:
     """One row for each run."""
     box, outputs = campaign.box, campaign.outputs or ()
@@ -36,7 +76,7 @@ def to_dataframe(campaign: Campaign) -> pd.DataFrame:
     frame = _inputs(box, X)
     y = np.full((len(rows), len(outputs)), np.nan)
     done = [i for i, row in enumerate(rows) if row[1] is not None]
-    y[done] = campaign.journal.numbers([rows[i][1] for i in done], len(outputs))
+    y[done] = campaign.journal.labels([rows[i][1] for i in done])
     labels, marks = _columns(box.names, outputs)
     for name, column in zip(labels, y.T, strict=True):
         frame[name] = column
@@ -48,15 +88,9 @@ def to_dataframe(campaign: Campaign) -> pd.DataFrame:
 
 def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
     """Tell the rows that have a result."""
-    if not isinstance(frame, pd.DataFrame):
-        raise InputTypeError(f"frame is a {type(frame).__name__}; need a pandas DataFrame")
-    if not frame.columns.is_unique:
-        raise InputError(f"the frame has columns {list(frame.columns)}; need each name once; rename them")
     names, known = campaign.box.names, campaign.outputs or ()
     labels, marks = _columns(names, known)
-    missing = [name for name in (*names, *labels) if name not in frame.columns]
-    if missing:
-        raise InputError(f"the frame lacks {missing}; it has {list(frame.columns)}; rename its columns")
+    _check_frame(frame, [*names, *labels])
     extra = [name for name in frame.columns if name not in {*names, *labels, *marks}]
     if known and extra:
         raise InputError(f"the frame has unknown columns {extra}; need {[*names, *labels]}; drop them")
@@ -69,6 +103,76 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
         inputs: Any = rows[list(names)].to_dict("records")
         columns = known or tuple(map(str, extra))
         campaign.tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
+
+
+def tell_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
+    """Tell the rows that have a result or an error, by the numbers of their runs."""
+    names, outputs = campaign.box.names, campaign.outputs or ()
+    run, expires = _lease_columns(names)
+    _check_frame(frame, [run])
+    labels = _distinct(outputs, names)
+    marks = {run, expires, "error", *names, *_columns(names, outputs)[1]}
+    extra = [name for name in frame.columns if name not in {*labels, *marks}]
+    if outputs and extra:
+        raise InputError(f"the frame has unknown columns {extra}; need {[run, *labels]}; drop them")
+    labels = labels or extra
+    _check_frame(frame, [run, *labels])
+    failed = (
+        frame["error"].notna() if "error" in frame.columns and "error" not in labels else frame[run].isna()
+    )
+    done = frame[labels].notna().all(axis=1) & ~failed
+    if not labels or (frame[labels].notna().any(axis=1) & ~done & ~failed).any():
+        raise InputError(
+            "some rows of the frame lack outputs; need every output of a run, or a text in the column error"
+        )
+    _check_inputs(campaign, frame[done | failed], run)
+    with campaign.journal.transaction():
+        if done.any():
+            known = outputs or tuple(map(str, extra))
+            rows = aligned(campaign.journal, _values(frame.loc[done, labels]), known)
+            for number, label in zip(_numbers(frame.loc[done, run]), rows, strict=True):
+                tell_run(campaign.journal, number, label)
+        for number, error in zip(
+            _numbers(frame.loc[failed, run]), frame.loc[failed].get("error", ()), strict=True
+        ):
+            if known_run(campaign.journal, number)[2] == "pending":
+                campaign.journal.fail(number, Failure("told", str(error)), retries=0)
+
+
+def _check_frame(frame: Any, needed: list[str]) -> None:
+    if not isinstance(frame, pd.DataFrame):
+        raise InputTypeError(f"frame is a {type(frame).__name__}; need a pandas DataFrame")
+    if not frame.columns.is_unique:
+        raise InputError(f"the frame has columns {list(frame.columns)}; need each name once; rename them")
+    missing = [name for name in needed if name not in frame.columns]
+    if missing:
+        raise InputError(f"the frame lacks {missing}; it has {list(frame.columns)}; rename its columns")
+
+
+def _numbers(column: Any) -> list[int]:
+    """Numbers of runs from a column; a file of text may have made them floats."""
+    if not len(column):
+        return []
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    if not np.isfinite(values).all() or (values != np.round(values)).any():
+        raise InputError("the column run has entries that are no numbers of runs; need those that ask gave")
+    return run_numbers([int(value) for value in values])
+
+
+def _check_inputs(campaign: Campaign, frame: pd.DataFrame, run: str) -> None:
+    """Inputs that came along must be those of the run: else the table is of another campaign."""
+    names, box = list(campaign.box.names), campaign.box
+    if not len(frame) or not set(names) <= set(frame.columns):
+        return
+    given = box.unit(_encoded(box, frame[names].to_dict("records")))
+    blobs = [known_run(campaign.journal, number)[0] for number in _numbers(frame[run])]
+    wanted = box.unit(campaign.journal.numbers(blobs, box.n_features))
+    off = np.abs(given - wanted).max(axis=1) > TOLERANCE
+    if off.any():
+        raise InputError(
+            f"the inputs of run {_numbers(frame[run])[int(off.argmax())]} are not those it was asked with; nothing was "
+            "recorded; is the table of another campaign?"
+        )
 
 
 def _encoded(box: Box, inputs: Any) -> FloatArray:
@@ -103,7 +207,7 @@ def _columns(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> tuple[list[st
     Examples
     --------
     >>> _columns(("u", "state"), ("u",))
-    (['u_'], ['state_', 'origin', 'asked', 'told', 'run', 'inside'])
+    (['u_'], ['state_', 'origin', 'asked', 'told', 'run', 'expires', 'inside'])
     """
     labels = _distinct(outputs, inputs)
     return labels, _distinct(MARKS, (*inputs, *labels))
@@ -120,12 +224,9 @@ def _distinct(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
 
 
 def _inputs(box: Box, X: FloatArray) -> pd.DataFrame:
-    """Named inputs; a foreign point with a code no category has stays a row of numbers."""
-    if not len(X):
-        return pd.DataFrame(columns=list(box.names))
-    known = Box(dict(zip(box.names, box.axes, strict=True))).contains(X)
-    points = [
-        box.decode(x[None])[0] if ok else dict(zip(box.names, map(float, x), strict=True))
-        for x, ok in zip(X, known, strict=True)
-    ]
-    return pd.DataFrame(points, columns=list(box.names))
+    """Named inputs; what is no value of its axis, as in a foreign point outside S, stays a number."""
+    columns: dict[str, list[Any]] = {}
+    for name, axis, x in zip(box.names, box.axes, X.T, strict=True):
+        known = np.asarray(axis.contains(x))
+        columns[name] = [axis.value(v) if ok else float(v) for v, ok in zip(x, known, strict=True)]
+    return pd.DataFrame(columns, columns=list(box.names))

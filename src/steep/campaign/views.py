@@ -10,7 +10,7 @@ from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.exceptions import InputError
 from steep.sampling import Design
-from steep.sampling.evaluated import Evaluated, label_variation
+from steep.sampling.evaluated import Evaluated, label_variation, squeezed
 from steep.sampling.result import KINDS
 
 if TYPE_CHECKING:
@@ -21,22 +21,27 @@ _MOST_MEASURED = 2048
 
 
 def design_of(campaign: Campaign) -> Design:
-    """The results of a campaign as a design."""
-    X, y = campaign.X, campaign.y
+    """The results of a campaign as a design; see :meth:`Results.without_gaps` for outputs that were added later."""
+    every = campaign.y.reshape(len(campaign.X), -1)
+    X, labels, _ = campaign.results.without_gaps()
     if not len(X):
         raise InputError(
             f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; need one; run it"
         )
+    outputs = campaign.outputs or ()
+    if labels.shape[1] < len(outputs):
+        outputs = tuple(
+            name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any()
+        )
     origins = dict(campaign.journal.origins())
-    is_initial = np.array([origins.get(x.astype("<f8").tobytes()) == "initial" for x in X])
     return Design(
         X=X,
-        y=y,
-        variation=_variation(campaign, X, y.reshape(len(X), -1)),
-        is_initial=is_initial,
+        y=squeezed(labels),
+        variation=_variation(campaign, X, labels),
+        is_initial=np.array([origins.get(x.astype("<f8").tobytes()) == "initial" for x in X]),
         n_evaluations=campaign.n_done,
         box=campaign.box,
-        outputs=campaign.outputs,
+        outputs=outputs or None,
     )
 
 

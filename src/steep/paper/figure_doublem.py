@@ -65,11 +65,14 @@ def _draw(lines: Lines) -> Drawing:
     from matplotlib import pyplot
 
     X, y = make_moons(300, noise=0.2, random_state=0)
-    weights = (lines.result("doublem", "weights") or {})["weights"]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-    left.scatter(*X.T, c=y, s=10, cmap="coolwarm")
-    left.set_title("(a) classes")
-    dots = right.scatter(*X.T, c=weights, s=10, cmap="coolwarm")
-    right.set_title("(b) weights $w_i$")
+    weights = np.array((lines.result("doublem", "weights") or {})["weights"])
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
+    for label, colour, mark in ((0, "#235789", "o"), (1, "#d94800", "^")):
+        left.scatter(*X[y == label].T, color=colour, marker=mark, s=10, label=f"class {label}")
+    left.set(title="(a) classes", xlabel="$x_0$", ylabel="$x_1$")
+    left.legend(frameon=False, fontsize=8)
+    order = np.argsort(weights)  # heavy points on top
+    dots = right.scatter(*X[order].T, c=weights[order], s=10, cmap="coolwarm")
+    right.set(title="(b) weights $w_i$", xlabel="$x_0$")
     figure.colorbar(dots, ax=right)
     return figure

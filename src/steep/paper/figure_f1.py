@@ -74,7 +74,12 @@ def _draw(lines: Lines, name: str) -> Drawing:
     ax.plot(points[N:], np.zeros(len(points) - N), "|", color="#d94800", ms=10)
     ax.set(xlabel="x", ylabel="f(x)")
     right = ax.twinx()
-    right.plot(x, result["df"], "--", color="0.6", label="Df²")
+    (dashed,) = right.plot(x, result["df"], "--", color="0.6")
     right.set_ylabel("Df²")
-    ax.legend(frameon=False, loc="upper left")
+    handles, labels = ax.get_legend_handles_labels()
+    for axis, highest in ((ax, np.max(f(x[:, None]))), (right, np.max(result["df"]))):
+        axis.set_ylim(top=1.4 * float(highest))  # room for the legend
+    ax.legend(
+        [*handles, dashed], [*labels, "Df² (right)"], frameon=False, loc="upper left", ncols=2, fontsize=8
+    )
     return figure

@@ -76,7 +76,7 @@ def summarize(lines: Lines) -> Section:
         [
             Figure(
                 "gb",
-                "x³, its cells under three densities, and each cell's share of the bound",
+                "x³ and cells of three densities; shaded is (|f'| + K)|x − x_i|, whose square the bound sums up",
                 partial(_draw, lines),
             )
         ],
@@ -90,7 +90,8 @@ def _draw(lines: Lines) -> Drawing:
     figure, axes = pyplot.subplots(1, len(shown), figsize=(11, 3), layout="constrained", sharey=True)
     x = np.linspace(LOW, HIGH, 300)
     for ax, name in zip(axes, shown, strict=True):
-        edges = np.array((lines.result("gb", name) or {})["edges"])
+        result = lines.result("gb", name) or {}
+        edges = np.array(result["edges"])
         centres = (edges[1:] + edges[:-1]) / 2
         ax.plot(x, x**3, color="#444444")
         for left, right, at in zip(edges[:-1], edges[1:], centres, strict=True):
@@ -99,5 +100,7 @@ def _draw(lines: Lines) -> Drawing:
                 [left, at, right], at**3 - reach, at**3 + reach, color="#d94800", alpha=0.25, lw=0
             )
             ax.axvline(left, color="0.8", lw=0.5)
-        ax.set(title=name, xlabel="x", ylim=(-2.2, 2.2))
+        ax.plot(centres, centres**3, ".", color="#235789")
+        ax.set(title=f"{name}: bound {result['any']:.3g}", xlabel="x", ylim=(-1.6, 1.6))
+    axes[0].set_ylabel("f(x) = x³")
     return figure

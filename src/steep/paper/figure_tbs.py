@@ -92,7 +92,7 @@ def summarize(lines: Lines) -> Section:
     claim = Claim(
         *CLAIM,
         f"one pair of networks: rank correlation of max Df and error reduction {correlations[0]:+.2f}; max Df at "
-        f"u_0 = {u0:.2f}, η_0 = {eta0:.2f}",
+        f"u_0 = {u0:.2f}, η_0 = {eta0:.2f}, {variation.max() / variation.min():.2f} times its least",
         f"mean of {len(correlations)} pairs {show_gain(found)}",
         judge(found) if u0 < 0.5 else "does not hold",
     )
@@ -117,11 +117,14 @@ def _draw(lines: Lines) -> Drawing:
         ):
             for output, values in enumerate(np.array(curves[label]).T):
                 ax.plot(t, values, style, color=colour, label=label if output == 0 else None)
-        ax.set(title=f"({letter}) {name} start {curves['start']}", xlabel="t")
+        u0, eta0 = curves["start"]
+        ax.set(
+            title=f"({letter}) {name} start: $u_0$ = {u0:.2f}, $η_0$ = {eta0:.2f}", xlabel="t", ylabel="u, η"
+        )
         ax.legend(frameon=False)
     maps = (
-        ("(c) max Df (capped)", np.minimum(result["variation"], CAP), "viridis"),
-        ("(d) mean of g_BS − g_TBS (red: TBS is better)", np.mean(gains, axis=0), "coolwarm"),
+        ("(c) largest Df over time", np.minimum(result["variation"], CAP), "viridis"),
+        ("(d) $g_{BS} − g_{TBS}$, mean (red: TBS better)", np.mean(gains, axis=0), "coolwarm"),
     )
     for ax, (title, values, colours) in zip(axes[1], maps, strict=True):
         reach = np.abs(values).max() if colours == "coolwarm" else None

@@ -61,11 +61,12 @@ def study_network(
     return found | {"weights": weights}
 
 
-def accuracy(network: nn.Module, test: Labelled) -> float:
+def accuracy(network: nn.Module, test: tuple[Any, Any]) -> float:
     """Share of right answers in per cent, some hundreds of pictures at a time."""
     network.eval()
     with torch.no_grad():
-        parts = zip(torch.split(test[0], 500), torch.split(test[1], 500), strict=True)
+        X, labels = (torch.as_tensor(part) for part in test)
+        parts = zip(torch.split(X, 500), torch.split(labels, 500), strict=True)
         right = sum(float((network(x).argmax(1) == y).sum()) for x, y in parts)
     return 100 * right / len(test[1])
 

@@ -95,8 +95,9 @@ def _draw(lines: Lines) -> Drawing:
     for name in ("x³", "sin 3x"):
         if result := lines.result("lemma1", name):
             ax.loglog(epsilons, np.abs(np.subtract(result["variance"], result["taylor"])), "o-", label=name)
-    for slope in (2, 3):
-        ax.loglog(epsilons, 18 * epsilons**slope, "--", color="0.6", label=f"slope {slope}")
+    for slope, style in ((2, "--"), (3, ":")):
+        # Below the curves, so that neither hides the other.
+        ax.loglog(epsilons, 4 * epsilons**slope, style, color="0.5", label=f"slope {slope}")
     ax.set(xlabel="ε", ylabel="|Var − Df²|")
     ax.legend(frameon=False)
     return figure

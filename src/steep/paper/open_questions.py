@@ -235,11 +235,14 @@ def _convergence_claim(lines: Lines) -> Claim:
 def _convergence_table(lines: Lines, experiment: str) -> str:
     curves = {arm: _curve(lines, experiment, arm) for arm in _dimensions(lines, experiment)}
     sizes = next(iter(curves.values()))[0]
+    grows = experiment == GROWING
     rows = [
         [arm, *(f"{value:.3f}" for value in curve), f"n^−{slope(sizes, curve):.2f}"]
+        + ([f"n^−{4 / (int(arm.split()[-1]) + 4):.2f}"] if grows else [])
         for arm, (_, curve) in curves.items()
     ]
-    return markdown(["dimension", *(f"n = {n}" for n in sizes), "1 − correlation falls as"], rows)
+    header = ["dimension", *(f"n = {n}" for n in sizes), "1 − correlation falls as"]
+    return markdown([*header, "theory: n^−4/(d+4)"] if grows else header, rows)
 
 
 def _draw(lines: Lines) -> Drawing:

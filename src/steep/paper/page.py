@@ -20,7 +20,7 @@ from steep.paper.registry import module
 from steep.paper.report import best_scale, collect, hours
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Figure, Lines, Section
 from steep.plotting.style import FILES
-from steep.report.page import write_page
+from steep.report.page import check_text, write_page
 
 # A picture of more bytes than this is drawn in dots.
 _MOST_VECTORS = 400_000
@@ -61,7 +61,7 @@ def reproduction_page(
     return write_page(
         path,
         "reproduction.html",
-        title=title or "The paper, reproduced",
+        title=check_text(title, name="title", default="The paper, reproduced"),
         verdict={"sentence": _sentence(counts, chosen), "state": "none"},
         parts=[
             {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from steep._files import write_whole
+from steep._validation import check_choice
 from steep.exceptions import StorageError
+from steep.paper.findings import write_findings
 from steep.paper.jobs import SCALES, Scale
 from steep.paper.registry import EXPERIMENTS, module
-from steep.paper.runner import records_of
+from steep.paper.runner import check_lines, records_of
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Lines, Section, markdown
 from steep.paper.trial import check_trials, hours_told, longest, trials_of
 
@@ -33,8 +36,9 @@ on the test set where the paper chose there. *Honest* is a paired comparison wit
 weights, the same budget of runs), on data that took no part in any choice, with 95 % intervals. Gains are signed so
 that larger is better.
 
-*Holds*: the honest interval lies above zero. *Holds under conditions*: it does not, but the gain is significant under
-the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise. *Not run*: no lines yet.
+*Holds*: the honest interval lies above zero. *Holds under conditions*: it includes zero, and the gain is significant
+under the paper's own protocol or in a variant named beside it. *Does not hold*: otherwise; so too where the honest
+interval lies below zero. *Not run*: no lines yet. What it all amounts to: [findings.md](findings.md).
 """
 
 _TRIALS = """The full counts of the paper were not run. Each kind of job was started once with its real settings for
@@ -42,12 +46,18 @@ some seconds (`steep reproduce all --scale paper --trial 60`), and what it would
 progress: the stage it reached and those before it; stages that would follow are not counted."""
 
 
-def collect(results: str | Path, scale: str) -> dict[str, Lines]:
-    """Lines of every experiment at a scale."""
-    return {name: Lines(records_of(results, scale, name), scale) for name in EXPERIMENTS}
+def collect(results: str | Path, scale: Scale) -> dict[str, Lines]:
+    """Lines of every experiment at a scale; lines of something else are refused."""
+    check_choice(scale, name="scale", choices=SCALES)
+    found = {}
+    for name in EXPERIMENTS:
+        records = records_of(results, scale, name)
+        check_lines(records, module(name).jobs(scale))
+        found[name] = Lines(records, scale)
+    return found
 
 
-def best_scale(results: str | Path) -> str:
+def best_scale(results: str | Path) -> Scale:
     """The largest scale that has lines."""
     found = [
         scale
@@ -61,7 +71,7 @@ def best_scale(results: str | Path) -> str:
     return found[-1]
 
 
-def page(results: str | Path, scale: str) -> str:
+def page(results: str | Path, scale: Scale) -> str:
     """The page as text; pictures are named, not drawn."""
     lines = collect(results, scale)
     sections = {name: module(name).summarize(own) for name, own in lines.items()}
@@ -111,18 +121,53 @@ def _total(hours: list[float | None]) -> str:
     return known if None not in hours else f"more than {known}"
 
 
+def fewer(name: str, scale: Scale) -> dict[str, str]:
+    """What a scale has less of than the paper's counts, by experiment; empty when nothing.
+
+    Examples
+    --------
+    >>> fewer("table1", "laptop")
+    {}
+    >>> fewer("figure3", "laptop")["tbs"]
+    'n_points 1,000 of 50,000, epochs 10,000 of 40,000, repeats 10 of 50, n_test 20,000 of 50,000, n_grid 30 of 100'
+    """
+    full = {job.experiment: job.settings for job in module(name).jobs("paper")}
+    found = {}
+    for job in module(name).jobs(scale):
+        differ = [
+            f"{key} {_count(value)} of {_count(full[job.experiment][key])}"
+            for key, value in job.settings.items()
+            if job.experiment in full and full[job.experiment].get(key, value) != value
+        ]
+        if differ:
+            found[job.experiment] = ", ".join(differ)
+    return found
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def _row(claim: Claim, name: str, lines: Lines) -> list[str]:
     ran = len(lines) > 0
+    counts = "fewer than the paper, see below" if fewer(name, lines.scale) else "the paper's counts"
     time = hours(lines.cpu_seconds) if ran else NOT_RUN
     printed, honest = (NOT_RUN, NOT_RUN) if not ran else (claim.printed, claim.honest)
-    return [claim.claim, claim.paper, printed, honest, lines.scale if ran else NOT_RUN,
+    return [claim.claim, claim.paper, printed, honest, f"{lines.scale}: {counts}" if ran else NOT_RUN,
             f"`steep reproduce {name} --scale {lines.scale}`", time, claim.verdict]  # fmt: skip
 
 
 def _told(name: str, lines: Lines) -> str:
     if not lines:
         return f"Not run at scale {lines.scale}."
-    return f"{len(lines)} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
+    told = f"{len(lines):,} lines in `{lines.scale}/{name}.jsonl`, {hours(lines.cpu_seconds)} of CPU time."
+    groups: dict[str, list[str]] = {}
+    for experiment, text in fewer(name, lines.scale).items():
+        groups.setdefault(text, []).append(experiment)
+    if not groups:
+        return f"{told} The paper's counts."
+    parts = [f"{text} ({'; '.join(experiments)})" for text, experiments in groups.items()]
+    return f"{told} Of the paper's scale: {'. '.join(parts)}."
 
 
 def hours(seconds: float) -> str:
@@ -147,9 +192,9 @@ def _counts(sections: dict[str, Section]) -> str:
 
 
 def write_report(
-    results: str | Path = "results", docs: str | Path = "docs", scale: str | None = None
+    results: str | Path = "results", docs: str | Path = "docs", scale: Scale | None = None
 ) -> Path:
-    """Write the page and its pictures.
+    """Write the page and its pictures, and the page of findings (:mod:`steep.paper.findings`).
 
     Parameters
     ----------
@@ -168,6 +213,7 @@ def write_report(
 
     chosen = scale or best_scale(results)
     text = page(results, chosen)
+    write_findings(collect(results, chosen), docs)
     images = Path(docs) / IMAGES
     images.mkdir(parents=True, exist_ok=True)
     for name, own in collect(results, chosen).items():

@@ -4,9 +4,9 @@ One rule gives every verdict. The *honest* gain is the mean of paired difference
 part in any choice, larger is better:
 
     holds                     its 95 % interval lies above zero
-    holds under conditions    it does not, but the gain is significant under the paper's own protocol or in a variant
+    holds under conditions    it holds zero, and the gain is significant under the paper's own protocol or in a variant
                               named beside it
-    does not hold             otherwise
+    does not hold             otherwise; so too where the honest interval lies below zero
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from steep.metrics import Interval, Summary, gain_per_model, mean_interval, pair
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+    from steep.paper.jobs import Scale
+
 NOT_RUN = "not run"
 HOLDS, CONDITIONS, FAILS = "holds", "holds under conditions", "does not hold"
 
@@ -30,7 +32,7 @@ HOLDS, CONDITIONS, FAILS = "holds", "holds under conditions", "does not hold"
 class Lines:
     """The lines of one experiment at one scale."""
 
-    def __init__(self, lines: Iterable[dict[str, Any]], scale: str) -> None:
+    def __init__(self, lines: Iterable[dict[str, Any]], scale: Scale) -> None:
         self.scale = scale
         self.all = list(lines)
         self._by_arm: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
@@ -119,11 +121,15 @@ def judge(honest: Interval | None, *elsewhere: Interval | None) -> str:
     >>> gain, doubtful = Interval(0.3, 0.1, 0.5, 10), Interval(0.0, -0.2, 0.2, 10)
     >>> judge(gain), judge(doubtful, gain), judge(doubtful, None)
     ('holds', 'holds under conditions', 'does not hold')
+    >>> judge(Interval(-0.3, -0.5, -0.1, 10), gain)
+    'does not hold'
     """
     if honest is None:
         return NOT_RUN
     if honest.low > 0:
         return HOLDS
+    if honest.high < 0:
+        return FAILS
     return CONDITIONS if any(gain is not None and gain.low > 0 for gain in elsewhere) else FAILS
 
 

@@ -105,7 +105,7 @@ def scores(task: str, truth: FloatArray, outputs: FloatArray) -> dict[str, float
     if task == "MRPC":
         found["f1"] = 100 * float(f1_score(truth, outputs > 0.5))
         accuracy, recall = found["accuracy"], 100 * float(recall_score(truth, outputs > 0.5))
-        found["f1_code"] = 2 * accuracy * recall / (accuracy + recall)
+        found["f1_code"] = 2 * accuracy * recall / (accuracy + recall) if accuracy + recall else 0.0
     return found
 
 

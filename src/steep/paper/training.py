@@ -205,8 +205,8 @@ def _load(
     differ = [name for name in told if kept.get(name) != told[name]]
     if differ or not kept.get("epoch", "").isdigit():
         raise StorageError(
-            f"{path} was trained with another {' and '.join(differ) or 'epoch'}; need that of now; delete it, or use "
-            "another --cache folder"
+            f"{path} was trained with other {' and other '.join(differ) or 'epochs'}; need those of now; delete it, or "
+            "use another --cache folder"
         )
     network.load_state_dict(_part(tensors, "network."))
     moments: dict[int, dict[str, Tensor]] = {}

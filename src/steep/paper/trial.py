@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from steep._progress import open_bars, progress
-from steep._validation import check_choice, check_real, one_line
+from steep._validation import check_choice, check_real
 from steep.exceptions import SteepError, StorageError
 from steep.paper.data import Data, StandIns
 from steep.paper.jobs import SCALES, Context, Job, Scale
@@ -244,7 +244,7 @@ def _run(
             job.run(context)
             word: tuple[str, Any] = ("end", Sight(time.process_time() - began, share=1.0))
         except SteepError as error:
-            word = ("error", one_line(error))
+            word = ("error", str(error))
         ended.set()
         reporter.join()
     writer.send(word)

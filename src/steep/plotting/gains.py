@@ -63,5 +63,5 @@ def plot_gains(
     ax.set_yticks(range(len(gains)), [name_of(name) for name in gains])
     ax.set_ylim(len(gains) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel(name_of(label))
+    ax.set_xlabel(name_of(label, 80))
     return ax

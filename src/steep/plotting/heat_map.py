@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from steep._validation import FloatArray
-from steep.exceptions import InputError
+from steep._validation import FloatArray, one_line
+from steep.exceptions import InputError, InputTypeError
 from steep.plotting.style import diverging, name_of, new_axes
 
 _NEEDED = ("measure", "n_neighbors", "weight_ratio")
@@ -48,7 +49,7 @@ def plot_heat_map(
     >>> plot_heat_map(results)[0].get_title(loc="left")
     'variance'
     """
-    table = pd.DataFrame(results).reset_index(drop=True)
+    table = _table(results)
     gain = _gain_column(table, score)
     rows = table[table["measure"].notna()]
     if not len(rows):
@@ -66,6 +67,15 @@ def plot_heat_map(
     label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
     panels[0].figure.colorbar(image, ax=panels, label=name_of(label), shrink=0.9, extend="both")
     return panels
+
+
+def _table(results: Any) -> pd.DataFrame:
+    if not isinstance(results, Mapping | pd.DataFrame):
+        raise InputTypeError(f"results is a {type(results).__name__}; need cv_results_ or a DataFrame of it")
+    try:
+        return pd.DataFrame(results).reset_index(drop=True)
+    except ValueError as error:
+        raise InputError(f"results is no table ({one_line(error)}); need columns of one length") from error
 
 
 def _gain_column(table: pd.DataFrame, score: str | None) -> str:

@@ -87,7 +87,7 @@ def tidy(ax: Axes, *, grid: bool = True) -> Axes:
     return ax
 
 
-def name_of(name: Any) -> str:
+def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
     r"""A name as text: one line, not too long, and no formula where it holds dollars.
 
     Examples
@@ -96,7 +96,7 @@ def name_of(name: Any) -> str:
     'cost in \\$ and \\$'
     """
     text = " ".join(str(name).split())
-    text = text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return text.replace("$", r"\$")
 
 
@@ -169,8 +169,8 @@ def save_picture(picture: Any, path: str | Path) -> Path:
 
 def figure_of(picture: Any) -> Figure:
     """The figure behind axes, an array of them, or a figure itself."""
-    while isinstance(picture, np.ndarray | list | tuple) and len(picture):
-        picture = picture.flat[0] if isinstance(picture, np.ndarray) else picture[0]
+    if isinstance(picture, np.ndarray | list | tuple):
+        picture = next(iter(np.asarray(picture, dtype=object).flat), None)
     figure = picture if hasattr(picture, "savefig") else getattr(picture, "figure", None)
     if figure is None or not hasattr(figure, "savefig"):
         raise InputTypeError(f"picture is {shown(picture)}; need a Figure or Axes; pass what plot() returned")

@@ -13,7 +13,7 @@ from steep._validation import FloatArray
 from steep.campaign import Campaign
 from steep.exceptions import InputTypeError
 from steep.report.design import SCRIPTS, prepare
-from steep.report.page import number, write_page
+from steep.report.page import check_text, number, write_page
 from steep.report.runs import cell_of
 
 # Attempts that are listed, the last ones.
@@ -72,7 +72,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     return write_page(
         path,
         "runs.html",
-        title=title or _title(campaign.journal.path),
+        title=check_text(title, name="title", default=_title(campaign.journal.path)),
         scripts=SCRIPTS if content["data"] else (),
         kind="campaign",
         verdict={"sentence": told, "state": "none"},
@@ -87,10 +87,10 @@ def _title(path: str) -> str:
 
 
 def _read(campaign: Campaign) -> pd.DataFrame:
-    """All runs of the journal: state, origin and times, by their number; ``inside`` tells which are in S."""
+    """All runs that were not forgotten: state, origin and times; ``inside`` tells which are in S."""
     names = ["state", "origin", "asked", "told", "run"]
-    rows = campaign.journal.all_runs()
-    frame = pd.DataFrame([row[2:] for row in rows], columns=names)
+    rows = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
+    frame = pd.DataFrame([row[2 : 2 + len(names)] for row in rows], columns=names)
     X = campaign.journal.numbers([row[0] for row in rows], campaign.box.n_features)
     frame["inside"] = campaign.box.contains(X) if len(X) else np.empty(0, dtype=bool)
     frame["x"] = list(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,10 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from steep._sklearn import count_samples, take_rows
-from steep._validation import IntArray, shown
+from steep._validation import IntArray, one_line, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
-from steep.report.coordinates import column_name
+from steep.report.coordinates import array_of, column_name
 from steep.report.page import number
 from steep.report.pictures import Pictures
 
@@ -26,6 +26,18 @@ _CELL, _TEXT = 60, 600
 _BUDGET = 1_500_000
 # Whole numbers of more different values than this are quantities rather than classes.
 _MANY_CLASSES = 100
+
+
+def count_rows(data: Any, name: str) -> int:
+    """Rows of a table, or an error that says what is no table."""
+    if isinstance(data, str | bytes | Mapping):
+        raise InputTypeError(f"{name} is {shown(data)}; need a frame or an array, one row a sample")
+    try:
+        return int(count_samples(data))
+    except TypeError as error:
+        raise InputTypeError(
+            f"{name} is {shown(data)}, no data ({one_line(error)}); need one row a sample"
+        ) from error
 
 
 def read_labels(y: Any, n_samples: int, name: str = "y") -> Labels:
@@ -109,7 +121,8 @@ class Cards:
         if not others:
             return around | {"words": "not known"}
         if self.labels.codes is None:
-            mean = float(self.labels.array[others, 0].mean())
+            with np.errstate(over="ignore"):
+                mean = float(self.labels.array[others, 0].mean())
             return around | {"words": f"{number(mean, 4)} on average", "key": mean}
         own, names = self.label(row), [self.label(other) for other in others]
         (most, votes), *_ = Counter(names).most_common(1)
@@ -131,10 +144,8 @@ class _Columns:
         self.left_out = 0
         if table is None:
             return
-        if count_samples(table) != n_samples:
-            raise InputError(
-                f"table has {count_samples(table)} rows for {n_samples} samples; need one a sample"
-            )
+        if (n_rows := count_rows(table, "table")) != n_samples:
+            raise InputError(f"table has {n_rows} rows for {n_samples} samples; need one a sample")
         self._frame, n_columns = _first_columns(table, target)
         self.names = [_cut(column_name(name), _CELL) for name in self._frame.columns]
         self.kinds = ["number" if _is_number(dtype) else "text" for dtype in self._frame.dtypes]
@@ -154,7 +165,7 @@ def _first_columns(table: Any, target: str) -> tuple[pd.DataFrame, int]:
         if hasattr(table, "get_columns"):  # polars
             table = pd.DataFrame({column.name: column.to_numpy() for column in table.get_columns()})
         else:
-            array = np.asarray(table)
+            array = array_of(table, "table")
             if array.ndim != 2:
                 raise InputError(f"table has shape {array.shape}; need (n_samples, n_columns)")
             return pd.DataFrame(array[:, :_MOST_COLUMNS]), array.shape[1]
@@ -195,7 +206,7 @@ def check_neighbors(neighbors: Any, n_samples: int) -> IntArray:
     """Indices of the neighbours of every sample, from them alone or from (distances, indices)."""
     if isinstance(neighbors, tuple) and len(neighbors) == 2:
         neighbors = neighbors[1]
-    indices = np.asarray(neighbors)
+    indices = array_of(neighbors, "neighbors")
     if indices.ndim != 2 or len(indices) != n_samples or indices.dtype.kind not in "iu":
         raise InputError(
             f"neighbors is {indices.dtype} of shape {indices.shape}; need whole numbers of shape "

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from steep._sklearn import take_rows
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray, IntArray, one_line, shown
+from steep.exceptions import InputError
 from steep.plane import principal_plane
 from steep.report.packing import pack
 from steep.weighting.embedding import embed
@@ -40,10 +42,11 @@ def axes_of(X: Any, rows: IntArray, label: tuple[str, FloatArray]) -> list[dict[
         ``name``, ``about`` (one line, may be empty) and ``values``, packed.
     """
     part = take_rows(X, rows)
+    points = embed(part)
     features = _features(part)
     n_columns = np.shape(part)[1] if np.ndim(part) == 2 else len(features)
     plain = [_axis(name, "", values) for name, values in [*features, label]]
-    return plain if len(features) == n_columns <= 2 else [*_components(embed(part)), *plain]
+    return plain if len(features) == n_columns <= 2 else [*_components(points), *plain]
 
 
 def _components(points: FloatArray) -> list[dict[str, Any]]:
@@ -53,6 +56,16 @@ def _components(points: FloatArray) -> list[dict[str, Any]]:
         _axis(f"component {i + 1}", f"{100 * shares[i]:.0f} % of the spread", coordinates[:, i])
         for i in range(2)
     ]
+
+
+def array_of(values: Any, name: str) -> npt.NDArray[Any]:
+    """Any values as an array, or an error that says which are none."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{name} is {shown(values)}, no array ({one_line(error)}); need rows of one length"
+        ) from error
 
 
 def _features(part: Any) -> list[tuple[str, FloatArray]]:
@@ -79,7 +92,7 @@ def column_name(name: Any) -> str:
 def _table(part: Any) -> Any:
     if hasattr(part, "get_columns"):  # polars
         return {column.name: column.to_numpy() for column in part.get_columns()}
-    return np.asarray(part)
+    return array_of(part, "X")
 
 
 def _axis(name: str, about: str, values: FloatArray) -> dict[str, Any]:

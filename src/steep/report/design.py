@@ -11,7 +11,7 @@ from steep.exceptions import InputTypeError
 from steep.interpolation import error_on_last
 from steep.report import runs
 from steep.report.packing import pack
-from steep.report.page import number, write_page
+from steep.report.page import check_text, number, write_page
 from steep.sampling import Design
 
 SCRIPTS = ("scales.js", "map.js", "charts.js", "pairs.js", "runs.js")
@@ -61,7 +61,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     return write_page(
         path,
         "runs.html",
-        title=title or f"A design of {n_points:,} points",
+        title=check_text(title, name="title", default=f"A design of {n_points:,} points"),
         scripts=SCRIPTS,
         kind="design",
         verdict={"sentence": told, "state": "none"},

@@ -13,7 +13,7 @@ from steep.evidence import Verdict
 from steep.exceptions import InputTypeError
 from steep.report.cards import Cards, read_labels
 from steep.report.packing import pack
-from steep.report.page import number, write_page
+from steep.report.page import check_text, number, write_page
 from steep.report.ratio import effective_samples, quantiles_of
 from steep.report.runs import cell_of
 from steep.report.shown import MOST_ROWS
@@ -64,7 +64,7 @@ def improvement_page(
     return write_page(
         path,
         "improvement.html",
-        title=title or "What a new head gains",
+        title=check_text(title, name="title", default="What a new head gains"),
         scripts=("scales.js", "map.js", "charts.js", "histogram.js", "improvement.js"),
         data={
             "gains": _gains(found.table, unit),
@@ -144,6 +144,7 @@ def _hardest(
         return [], None
     n_samples = len(weights)
     labels = read_labels(y if y is not None else np.full(n_samples, "not given"), n_samples)
+    target = check_text(target, name="target")
     cards = Cards(labels, table=table, target=target, images=images, texts=texts)
     hardest = np.argsort(-found.variation, kind="stable")[:MOST_ROWS]
     cells = cards.columns.cells(hardest)

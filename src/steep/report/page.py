@@ -87,7 +87,17 @@ def write_page(
             **content,
         )
     )
-    return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+    # Half of a surrogate pair stands for nothing and has no UTF-8: a question mark takes its place.
+    return write_whole(path, lambda temporary: temporary.write_bytes(text.encode("utf-8", "replace")))
+
+
+def check_text(value: Any, *, name: str, default: str = "") -> str:
+    """Return a text as it is, ``default`` for None."""
+    if value is None and default:
+        return default
+    if not isinstance(value, str):
+        raise InputTypeError(f"{name} is {shown(value)}, a {type(value).__name__}; need text")
+    return value
 
 
 def to_json(value: Any) -> str:

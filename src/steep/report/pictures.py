@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import shown
 from steep.exceptions import InputError, MissingExtraError
+from steep.report.coordinates import array_of
 
 # Longer side of a thumbnail; larger pictures are made smaller.
 _LARGEST = 96
@@ -29,12 +29,7 @@ class Pictures:
     """
 
     def __init__(self, images: Any, n_samples: int) -> None:
-        try:
-            self._images = np.asarray(images)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"images is {shown(images)}, which is no array; need pictures of one size"
-            ) from error
+        self._images = array_of(images, "images")
         shape = self._images.shape
         is_stack = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))
         if not is_stack or shape[0] != n_samples or 0 in shape or self._images.dtype.kind not in "biuf":

@@ -12,10 +12,18 @@ import pandas as pd
 
 from steep._validation import FloatArray, IntArray, Seed, check_generator, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, label_columns, looks, read_labels
+from steep.report.cards import (
+    MOST_NEIGHBORS,
+    Cards,
+    check_neighbors,
+    count_rows,
+    label_columns,
+    looks,
+    read_labels,
+)
 from steep.report.coordinates import axes_of
 from steep.report.packing import pack
-from steep.report.page import number, write_page
+from steep.report.page import check_text, number, write_page
 from steep.report.shown import Shown
 from steep.report.verdicts import verdict_of
 
@@ -84,13 +92,14 @@ def suspects_page(
     'suspects.html'
     """
     frame = _checked_frame(suspects)
-    known = y if y is not None else _labels_of(frame, _n_samples(frame, X, table, images, texts))
-    labels = read_labels(known, len(known))
+    n_samples = _n_samples(frame, y=y, X=X, table=table, images=images, texts=texts)
+    labels = read_labels(_labels_of(frame, n_samples) if y is None else y, n_samples)
     if table is None and images is None and texts is None:
         table = X
+    target = check_text(target, name="target")
     cards = Cards(labels, table=table, target=target, images=images, texts=texts)
     graph = getattr(suspects, "indices", None) if neighbors is None else neighbors
-    around = None if graph is None else check_neighbors(graph, len(known))
+    around = None if graph is None else check_neighbors(graph, n_samples)
     listed = _listed(frame)
     rows = [_row(frame, row, cards, around) for row in listed.index]
     for row, cells in zip(rows, cards.columns.cells(np.asarray(listed.index)), strict=True):
@@ -101,7 +110,7 @@ def suspects_page(
     return write_page(
         path,
         "suspects.html",
-        title=title or f"Labels that are probably wrong, of {len(known):,}",
+        title=check_text(title, name="title", default=f"Labels that are probably wrong, of {n_samples:,}"),
         scripts=("scales.js", "map.js", "charts.js", "suspects.js"),
         data=looks(cards, rows) | {"map": _map(X, frame, cards, check_generator(random_state), target)},
         verdict=verdict_of(verdict, default=_sentence(len(frame), n_suspects)) | {"state": "none"},
@@ -141,9 +150,9 @@ def _checked_frame(suspects: Any) -> pd.DataFrame:
     return frame.assign(score=score)
 
 
-def _n_samples(frame: pd.DataFrame, *data: Any) -> int:
+def _n_samples(frame: pd.DataFrame, **data: Any) -> int:
     """Samples there are: as many as the data given, or up to the last row named."""
-    lengths = [len(part) for part in data if part is not None]
+    lengths = [count_rows(part, name) for name, part in data.items() if part is not None]
     n_samples = lengths[0] if lengths else int(frame.index.max()) + 1
     if frame.index.max() >= n_samples:
         raise InputError(f"suspects names row {frame.index.max()}; need rows below {n_samples}")

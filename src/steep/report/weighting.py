@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from steep._sklearn import count_samples, take_rows
+from steep._sklearn import take_rows
 from steep._validation import (
     FloatArray,
     IntArray,
@@ -15,15 +15,22 @@ from steep._validation import (
     check_generator,
     check_sample_weight,
     check_vector,
-    one_line,
 )
-from steep.exceptions import InputTypeError
+from steep.exceptions import InputError
 from steep.labels import Labels
 from steep.neighbors.query import nearest
-from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, label_columns, looks, read_labels
+from steep.report.cards import (
+    MOST_NEIGHBORS,
+    Cards,
+    check_neighbors,
+    count_rows,
+    label_columns,
+    looks,
+    read_labels,
+)
 from steep.report.coordinates import axes_of
 from steep.report.packing import pack, pack_text
-from steep.report.page import number, write_page
+from steep.report.page import check_text, number, write_page
 from steep.report.ratio import Ratio, effective_samples, quantiles_of
 from steep.report.shown import Shown
 from steep.report.verdicts import verdict_of
@@ -31,6 +38,8 @@ from steep.weighting.embedding import embed
 
 # Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
 _MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
+# Sums of larger weights would overflow.
+_LARGEST = 1e150
 # Classes whose share of the weight is shown.
 _MOST_CLASSES = 12
 
@@ -97,9 +106,11 @@ def weighting_page(
     >>> file.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    n_samples = _count(X)
+    n_samples = count_rows(X, "X")
     labels = read_labels(y, n_samples)
     known = check_sample_weight(weights, n_samples, name="weights")
+    if known.max() > _LARGEST:
+        raise InputError(f"weights reach {known.max():.2g}; need numbers up to {_LARGEST:g}; divide them")
     varies = (
         None
         if variation is None
@@ -111,6 +122,7 @@ def weighting_page(
     shown = Shown.of(hardness, generator)
     if table is None and images is None and texts is None:
         table = X
+    target = check_text(target, name="target")
     cards = Cards(labels, table=table, target=target, images=images, texts=texts)
     around = _neighbors(X, shown.hardest, neighbors, n_samples)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
@@ -119,7 +131,7 @@ def weighting_page(
     return write_page(
         path,
         "weighting.html",
-        title=title or f"Weights of {n_samples:,} samples",
+        title=check_text(title, name="title", default=f"Weights of {n_samples:,} samples"),
         scripts=("scales.js", "map.js", "histogram.js", "weighting.js"),
         data=data,
         blocks=blocks,
@@ -137,15 +149,6 @@ def weighting_page(
         n_samples=n_samples,
         is_kept=bool(blocks),
     )
-
-
-def _count(X: Any) -> int:
-    try:
-        return int(count_samples(X))
-    except TypeError as error:
-        raise InputTypeError(
-            f"X is no data ({one_line(error)}); need shape (n_samples, n_features)"
-        ) from error
 
 
 def _data(

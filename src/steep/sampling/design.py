@@ -22,18 +22,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._function import Function, check_function, evaluate
+from steep._function import Function, format_point
 from steep._validation import (
     FloatArray,
     Seed,
     check_choice,
     check_count,
-    check_flag,
     check_generator,
     check_points,
     check_real,
     shown,
 )
+from steep._warnings import warn_user
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
@@ -41,7 +41,9 @@ from steep.measures.derivatives import Derivatives
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.result import Design
+from steep.sampling.safety import safety
 from steep.sampling.sampler import DENSITIES, DRAWS, Density, Draw, VariationSampler
+from steep.sampling.simulator import PassAs, Simulator
 
 STARTS = ("uniform", "grid", "sobol")
 # Domains of whole numbers and categories up to this size are listed point by point.
@@ -94,6 +96,7 @@ def design(
     constraint: Constraint | None = None,
     fixed: Any = None,
     vectorized: bool = True,
+    pass_as: PassAs = "auto",
     random_state: Seed = None,
 ) -> Design:
     """Choose where to evaluate ``function``: a start, then points where it varies.
@@ -101,7 +104,9 @@ def design(
     Parameters
     ----------
     function : callable
-        f, called with an ``(n, n_features)`` array in the units of ``bounds``; see ``vectorized``.
+        f, called with an ``(n, n_features)`` array in the units of ``bounds``; see ``vectorized``. One whose arguments
+        have the names of the inputs, ``f(u0, t)``, is called with one point at a time; it may return a mapping of
+        output names to numbers. Points at which it fails, or is not finite, are left out; see ``Design.failures``.
     bounds : list of (low, high), mapping of name to (low, high), or Box
         S. An entry may also be ``Log``, ``Integer`` or ``Category`` of :mod:`steep.domain.axes`.
     n_initial, n_samples : int
@@ -138,7 +143,9 @@ def design(
     fixed : array-like of shape (n_fixed, n_features), optional
         Points that must be in the design: they come first and take the place of start points.
     vectorized : bool, default True
-        False when ``function`` takes one point at a time.
+        False when ``function`` takes an array of one point at a time.
+    pass_as : {"auto", "array", "keywords", "mapping"}, default "auto"
+        How ``function`` gets its inputs; "auto" is keywords where its arguments have the names of two or more.
     random_state : int, Generator or None
         Seed of the whole design.
 
@@ -161,14 +168,13 @@ def design(
     """
     box = Box(bounds, constraint=constraint)
     generator = check_generator(random_state)
-    check_function(function)
-    check_flag(vectorized, name="vectorized")
+    simulator = Simulator(function, box, pass_as=pass_as, vectorized=vectorized)
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
     n_samples = check_count(n_samples, name="n_samples")
     _check_room(box, n_initial + n_samples)
     found = _resolved(variant, measure, derivatives)
     measuring = Measuring(
-        found, box, function=function, vectorized=vectorized, order=order, epsilon=epsilon,
+        found, box, function=simulator.everywhere, vectorized=True, order=order, epsilon=epsilon,
         derivatives=derivatives, n_neighbors=n_neighbors, random_state=generator,
     )  # fmt: skip
     chosen = {
@@ -179,25 +185,48 @@ def design(
         box, density=recipe.density, draw=recipe.draw, n_components=n_components, temper=recipe.temper,
         floor=recipe.floor, random_state=generator,
     )  # fmt: skip
-    X = _start_points(box, n_initial, recipe.initial, fixed, generator)
-    seen = Evaluated.at(box, X, evaluate(function, X, vectorized=vectorized))
+    seen = Evaluated.at(box, *simulator(_start_points(box, n_initial, recipe.initial, fixed, generator)))
+    n_started = len(seen.X)
     for size in _round_sizes(n_samples, recipe.rounds):
         variation = measuring(seen)
         # The paper measures distances nowhere; a pool does, along the axes that matter.
         scale = None if recipe.density == "mixture" else axis_relevance(seen.coordinates, seen.labels)
+        around = _failing(box, seen, simulator.failed)
         drawn = box.from_unit(
-            sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale).sample_unit(size)
+            sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around).sample_unit(size)
         )
-        seen = seen.joined(Evaluated.at(box, drawn, evaluate(function, drawn, vectorized=vectorized)))
-    n_points = len(seen.X)
+        X, labels = simulator(drawn)
+        seen = seen.joined(Evaluated.at(box, X, labels)) if len(X) else seen
+    _report(simulator, len(seen.X))
     return Design(
         X=seen.X,
         y=squeezed(seen.labels),
-        variation=np.concatenate([variation, np.full(n_points - len(variation), np.nan)]),
-        is_initial=np.arange(n_points) < n_initial,
-        n_evaluations=n_points + measuring.n_evaluations,
+        variation=np.concatenate([variation, np.full(len(seen.X) - len(variation), np.nan)]),
+        is_initial=np.arange(len(seen.X)) < n_started,
+        n_evaluations=simulator.n_evaluations + measuring.n_evaluations,
         box=box,
+        outputs=simulator.outputs,
+        failed=np.array(simulator.failed).reshape(-1, box.n_features),
+        messages=tuple(simulator.messages),
     )
+
+
+def _failing(box: Box, seen: Evaluated, failed: list[FloatArray]) -> dict[str, Any]:
+    """Keep clear of points that failed, and of their surroundings."""
+    if not failed:
+        return {}
+    places = box.embed(box.unit(np.array(failed)))
+    return {"occupied": places, "trust": safety(box, seen.coordinates, places)}
+
+
+def _report(simulator: Simulator, n_worked: int) -> None:
+    """Warn of points that failed."""
+    if simulator.failed:
+        where = format_point(simulator.failed[0])
+        warn_user(
+            f"function failed at {len(simulator.failed)} of {len(simulator.failed) + n_worked} points, which are left "
+            f"out, first at {where}: {simulator.messages[0]}; see failures() of the design"
+        )
 
 
 def _resolved(variant: Any, measure: Any, derivatives: Derivatives | None) -> Measure:

@@ -51,10 +51,7 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
     >>> pool[greedy_fill(pool, np.ones(11), pool[:, 0], 2), 0].tolist()
     [1.0, 0.5]
     """
-    power = min(pool.shape[1], _MOST_POWER)
-    roots = np.maximum(weights, 0.0) ** (2 / power)
-    # Squares spare a root a step: w δ^q and w^(2/q) δ² have the same order.
-    squares = np.minimum(distances, 1e6) ** 2
+    roots, squares = _factors(pool, weights, distances)
     taken = np.empty(n_samples, dtype=np.int64)
     for i in range(n_samples):
         scores = roots * squares
@@ -65,6 +62,27 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
         gaps = pool - pool[taken[i]]
         np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)
     return taken
+
+
+def fill_scores(pool: FloatArray, weights: FloatArray, distances: FloatArray) -> FloatArray:
+    """What :func:`greedy_fill` compares when nothing is taken yet, w δ^q up to a power."""
+    roots, squares = _factors(pool, weights, distances)
+    return roots * squares
+
+
+def last_score(pool: FloatArray, weights: FloatArray, distances: FloatArray, taken: IntArray) -> float:
+    """The score of the last candidate at the moment :func:`greedy_fill` took it; those before had no less."""
+    *before, last = taken.tolist()
+    gaps = pool[before] - pool[last]
+    nearest_taken = float(np.sqrt(np.einsum("ij,ij->i", gaps, gaps).min())) if before else np.inf
+    near = np.minimum(distances[[last]], nearest_taken)
+    return float(fill_scores(pool[[last]], weights[[last]], near)[0])
+
+
+def _factors(pool: FloatArray, weights: FloatArray, distances: FloatArray) -> tuple[FloatArray, FloatArray]:
+    # Squares spare a root a step: w δ^q and w^(2/q) δ² have the same order.
+    power = min(pool.shape[1], _MOST_POWER)
+    return np.maximum(weights, 0.0) ** (2 / power), np.minimum(distances, 1e6) ** 2
 
 
 def systematic_draw(

@@ -40,6 +40,10 @@ class Design:
         S, with the names and kinds of the inputs; the smallest box around the points where it is not known.
     outputs : tuple of str, optional
         Names of the outputs.
+    failed : ndarray of shape (n_failed, n_features), optional
+        Points at which the function failed; they are none of ``X``.
+    messages : tuple of str
+        Why each of them failed.
     """
 
     X: FloatArray
@@ -49,6 +53,8 @@ class Design:
     n_evaluations: int
     box: Box | None = None
     outputs: tuple[str, ...] | None = None
+    failed: FloatArray | None = None
+    messages: tuple[str, ...] = ()
 
     @property
     def labels(self) -> FloatArray:
@@ -107,6 +113,16 @@ class Design:
         for name, column in zip(self.output_names, self.labels.T, strict=True):
             frame[_free(name, frame)] = column
         frame[_free("is_initial", frame)] = self.is_initial
+        return frame
+
+    def failures(self) -> pd.DataFrame:
+        """Points at which the function failed: inputs by name, and why."""
+        import pandas as pd
+
+        none = self.failed is None or not len(self.failed)
+        rows = [] if none else self.domain.decode(self.failed)
+        frame = pd.DataFrame(rows, columns=list(self.domain.names))
+        frame[_free("message", frame)] = pd.Series(self.messages, dtype=object)
         return frame
 
     def _repr_html_(self) -> str:

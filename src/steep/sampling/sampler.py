@@ -23,7 +23,7 @@ from steep.domain import Bounds, Box
 from steep.exceptions import InputError
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
-from steep.sampling.draws import greedy_fill, random_draw, systematic_draw
+from steep.sampling.draws import fill_scores, greedy_fill, last_score, random_draw, systematic_draw
 from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
 
 Density = Literal["mixture", "pool"]
@@ -35,6 +35,10 @@ DRAWS = ("random", "systematic", "fill")
 _SAME = 1e-12
 # A domain of whole numbers and categories up to this size is listed when a pool does not hold enough free points.
 _LISTED = 2**20
+# More points than this make it worth while to ask only the best candidates how far they are from all of them.
+_MANY = 4096
+# How many candidates are asked first, at least.
+_FEW = 256
 
 
 class _Candidates(NamedTuple):
@@ -47,8 +51,11 @@ class _Candidates(NamedTuple):
 
     def free(self) -> _Candidates:
         """Those that are not there already, each once."""
-        rows = distinct(self.unit) & (self.distances > _SAME)
-        return _Candidates(*(part[rows] for part in self))
+        return self.rows(distinct(self.unit) & (self.distances > _SAME))
+
+    def rows(self, chosen: Any) -> _Candidates:
+        """Some of them."""
+        return _Candidates(*(part[chosen] for part in self))
 
 
 def _check_variation(variation: Any, n_samples: int) -> FloatArray:
@@ -219,7 +226,14 @@ class VariationSampler:
         return self._sample_pool(n_samples, fewer)
 
     def _sample_pool(self, n_samples: int, fewer: bool) -> FloatArray:
-        free = self._candidates(candidate_pool(self.box, n_samples, self._generator)).free()
+        candidates = self._candidates(candidate_pool(self.box, n_samples, self._generator))
+        drawn = self._fill_few(candidates, n_samples) if self.draw == "fill" else None
+        if drawn is None:
+            drawn = self._draw_from(self._settled(candidates).free(), n_samples, fewer)
+        self._others = np.vstack([self._others, drawn.coordinates])
+        return drawn.unit
+
+    def _draw_from(self, free: _Candidates, n_samples: int, fewer: bool) -> _Candidates:
         if len(free.unit) < n_samples:
             free = self._last_candidates(free, n_samples, fewer)
             n_samples = min(n_samples, len(free.unit))
@@ -230,10 +244,34 @@ class VariationSampler:
             taken = systematic_draw(free.unit, weights, n_samples, self._generator)
         else:
             taken = random_draw(weights, n_samples, self._generator)
-        self._others = np.vstack([self._others, free.coordinates[taken]])
-        return free.unit[taken]
+        return free.rows(taken)
+
+    def _fill_few(self, candidates: _Candidates, n_samples: int) -> _Candidates | None:
+        """The same as filling from all candidates, for the price of few; None where that saves nothing.
+
+        Points that are there can only lower a score, so with many of them the distance to all is asked for the best
+        candidates alone, until none of the rest could be better than the worst one taken.
+        """
+        if len(self._others) <= _MANY or not candidates.weights.any():
+            return None
+        near = np.minimum(
+            candidates.distances, self._distances(self._others[:: len(self._others) // _MANY + 1], candidates)
+        )
+        bounded = candidates._replace(distances=near)
+        best = np.argsort(-fill_scores(*bounded[1:]), kind="stable")
+        size = max(_FEW, 8 * n_samples)
+        while size < len(best):
+            free = self._settled(candidates.rows(np.sort(best[:size]))).free()
+            if len(free.unit) >= n_samples:
+                taken = greedy_fill(free.coordinates, free.weights, free.distances, n_samples)
+                rest = fill_scores(*bounded.rows(best[size : size + 1])[1:])[0]
+                if last_score(free.coordinates, free.weights, free.distances, taken) > rest:
+                    return free.rows(taken)
+            size *= 4
+        return None
 
     def _candidates(self, pool: FloatArray) -> _Candidates:
+        """Candidates with their distances to the measured points; see :meth:`_settled` for the others."""
         coordinates: FloatArray = self.box.embed(pool) * self._scale
         weights: FloatArray = np.ones(len(pool))
         distances: FloatArray = np.full(len(pool), np.inf)
@@ -247,9 +285,19 @@ class VariationSampler:
             weights = wanted_density(variation, temper=self.temper, floor=self.floor)
         if self._trust is not None:
             weights = weights * self._trust(pool)
-        if len(self._others):
-            distances = np.minimum(distances, nearest(self._others, coordinates)[0][:, 0])
         return _Candidates(pool, coordinates, weights, distances)
+
+    def _settled(self, candidates: _Candidates) -> _Candidates:
+        """With their distances to all that is there."""
+        if not len(self._others):
+            return candidates
+        distances = np.minimum(candidates.distances, self._distances(self._others, candidates))
+        return candidates._replace(distances=distances)
+
+    @staticmethod
+    def _distances(points: FloatArray, candidates: _Candidates) -> FloatArray:
+        found: FloatArray = nearest(points, candidates.coordinates)[0][:, 0]
+        return found
 
     def _last_candidates(self, free: _Candidates, n_samples: int, fewer: bool) -> _Candidates:
         """Every free point of a domain that is nearly used up, or an error that says how many it holds."""
@@ -257,7 +305,7 @@ class VariationSampler:
             if fewer:
                 return free
             raise InputError(f"{shown(self.box)} has too few free points, need {n_samples}; widen the bounds")
-        whole = self._candidates(whole_pool(self.box))
+        whole = self._settled(self._candidates(whole_pool(self.box)))
         free = whole.free()
         n_held, n_free = len(whole.unit), len(free.unit)
         if n_free < n_samples and not fewer:

@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from steep._sklearn import count_samples, take_rows
-from steep._validation import FloatArray, IntArray, check_points, one_line
+from steep._validation import FloatArray, IntArray, check_points, one_line, shown
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.neighbors.folds import standardise
 from steep.weighting.wrapping import inner_estimator
@@ -88,8 +88,8 @@ class Space:
         if not isinstance(embedding, type) and (hasattr(embedding, "fit_transform") or callable(embedding)):
             return cls(X, y, embedding, standardised=False)
         raise InputTypeError(
-            f"embedding={embedding!r} is unknown; need 'auto', 'standard', None, a transformer with fit_transform, "
-            "or a callable"
+            f"embedding={shown(embedding)} is unknown; need 'auto', 'standard', None, a transformer with "
+            "fit_transform, or a callable"
         )
 
     def rows(self, rows: IntArray) -> Self:
@@ -121,10 +121,11 @@ class Space:
                 raise InputError(
                     f"{_name(self.transform)} fails on X ({one_line(error)}), so no neighbours can be found; {_HELP}"
                 ) from error
-        if count_samples(result) != count_samples(X):
+        returned = _length(result)
+        if returned != count_samples(X):
+            found = f"{returned}" if returned is not None else f"a {type(result).__name__}"
             raise InputError(
-                f"{_name(self.transform)} turns {count_samples(X)} samples into {count_samples(result)}; need one "
-                f"row a sample; {_HELP}"
+                f"{_name(self.transform)} turns {count_samples(X)} samples into {found}; need one row a sample; {_HELP}"
             )
         return _dense(result)
 
@@ -289,7 +290,7 @@ def _plain(X: Any, embedding: Any) -> FloatArray:
     try:
         return check_points(X)
     except SteepError as error:
-        raise type(error)(f"{error}; or leave embedding={embedding!r} for 'auto'") from error
+        raise type(error)(f"{error}; or leave embedding={shown(embedding)} for 'auto'") from error
 
 
 def _refuse_sparse(X: Any) -> None:
@@ -309,6 +310,14 @@ def _dense(X: Any) -> Any:
             "embedding=make_pipeline(preprocessing, TruncatedSVD(50))"
         )
     return X.toarray()
+
+
+def _length(result: Any) -> int | None:
+    """How many samples a transformation returned; None for what has none, such as a number."""
+    try:
+        return int(count_samples(result))
+    except TypeError:
+        return None
 
 
 def _is_polars(X: Any) -> bool:

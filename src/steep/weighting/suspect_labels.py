@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_matrix
 
+from steep._html import card
 from steep._validation import FloatArray, IntArray, check_count
 from steep.evidence import Verdict
 from steep.metrics import Interval
@@ -18,11 +19,15 @@ from steep.neighbors.sparse import sparse_graph
 
 # So many of the neighbours that contradict a label are named.
 _NAMED = 5
+# Samples whose neighbours are compared in one go, to bound the block in memory.
+_BLOCK = 100_000
 # A label is a suspect when it is more likely wrong than right.
 _SUSPECT = 0.5
+# Where so many labels may be wrong, the model and the neighbours are.
+_HOPELESS = 0.5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Suspects:
     """Labels and how probable it is that each is wrong; ``print`` it, or look at ``table``.
 
@@ -34,7 +39,7 @@ class Suspects:
     label, suggested : ndarray of shape (n_samples,)
         The label as given, and what stands there instead if it is wrong: a class, or a number.
     n_wrong : Interval
-        How many labels are wrong, with its 95 % interval: what chance could do, the model taken as it is.
+        How many labels are wrong, and between what limits: rough ones, see ``docs/suspects.md``.
     distances, indices : ndarray of shape (n_samples, n_neighbors)
         The neighbours of every sample, nearest first, without itself.
     predicted : ndarray
@@ -47,10 +52,10 @@ class Suspects:
     label: npt.NDArray[Any]
     suggested: npt.NDArray[Any]
     n_wrong: Interval
-    distances: FloatArray = field(repr=False)
-    indices: IntArray = field(repr=False)
-    predicted: FloatArray = field(repr=False)
-    seconds: dict[str, float] = field(default_factory=dict, repr=False)
+    distances: FloatArray
+    indices: IntArray
+    predicted: FloatArray
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -83,15 +88,25 @@ class Suspects:
         flagged = int((self.score > _SUSPECT).sum())
         worst = int(self.rank.argmin())
         sentence = (
-            f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; 95 % interval "
-            f"{found.low:,.0f} to {found.high:,.0f}), {flagged:,} of them more likely wrong than right; first row "
-            f"{worst}: labelled {_shown(self.label[worst])}, {_shown(self.suggested[worst])} suggested."
+            f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; between {found.low:,.0f} and "
+            f"{found.high:,.0f}); {flagged:,} {'is' if flagged == 1 else 'are'} more likely wrong than right. "
+            f"First is row {worst}, labelled {_shown(self.label[worst])}, where {_shown(self.suggested[worst])} is "
+            "expected."
         )
+        if found.high > _HOPELESS * n:
+            sentence += " Hardly any label can be predicted here, so the number may be far too high."
         return Verdict(sentence, found, "labels", self.top(min(20, n)))
 
     def knn_graph(self) -> csr_matrix:
         """The neighbours as a sparse matrix of distances: ``Datalab.find_issues(knn_graph=...)`` of cleanlab."""
         return sparse_graph(self.distances, self.indices)
+
+    def _repr_html_(self) -> str:
+        figures = {"labels": len(self), "look wrong": f"{self.n_wrong.mean:.0f}"}
+        return card("Suspects", str(self.verdict), figures, self.top(min(20, len(self))), rows=20)
+
+    def __repr__(self) -> str:
+        return f"Suspects(n_samples={len(self)}, n_wrong={self.n_wrong.mean:.0f})"
 
     def __str__(self) -> str:
         return f"{self.verdict}\n{self.top(min(10, len(self))).to_string()}"
@@ -109,19 +124,28 @@ class Suspects:
 
     def _witnesses(self, rows: IntArray) -> list[tuple[int, ...]]:
         """The nearest neighbours whose label is the suggested one, or nearer to it than to the own."""
-        around, own, other = (
-            self.label[self.indices[rows]],
-            self.label[rows, None],
-            self.suggested[rows, None],
-        )
-        if self.label.dtype.kind == "f":
-            says_so = np.abs(around - other) < np.abs(around - own)
-        else:
-            says_so = (around == other) & (own != other)
-        first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
-        named = np.take_along_axis(self.indices[rows], first, axis=1).tolist()
-        counts = np.minimum(says_so.sum(axis=1), _NAMED).tolist()
-        return [tuple(numbers[:count]) for numbers, count in zip(named, counts, strict=True)]
+        labels, suggested = self._comparable
+        named: list[tuple[int, ...]] = []
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            around, own, other = labels[self.indices[block]], labels[block, None], suggested[block, None]
+            says_so = (
+                np.abs(around - other) < np.abs(around - own) if labels.dtype.kind == "f" else around == other
+            )
+            says_so &= own != other
+            first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
+            numbers = np.take_along_axis(self.indices[block], first, axis=1).tolist()
+            counts = np.minimum(says_so.sum(axis=1), _NAMED).tolist()
+            named += [tuple(row[:count]) for row, count in zip(numbers, counts, strict=True)]
+        return named
+
+    @cached_property
+    def _comparable(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Labels and suggestions as numbers: classes by their codes, which text would make slow."""
+        if self.label.dtype.kind == "f" and self.predicted.ndim == 1:
+            return self.label, self.suggested
+        classes, codes = np.unique(self.label, return_inverse=True)
+        return codes, np.searchsorted(classes, self.suggested)
 
 
 def _shown(label: Any) -> str:

@@ -6,40 +6,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from scipy.sparse import csr_matrix
 
 from steep._timing import Stopwatch
-from steep._validation import (
-    FloatArray,
-    IntArray,
-    Seed,
-    check_count,
-    check_generator,
-    check_jobs,
-    check_numbers,
-    check_vector,
-)
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
-from steep.measures.neighborhood import RECALL
+from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
+from steep.weighting.out_of_bag import forest, out_of_bag
+from steep.weighting.own_predictions import own_predictions, refuse_in_sample
 from steep.weighting.suspect_labels import Suspects
-from steep.weighting.suspicion import (
-    NEIGHBOR_SHARE,
-    Suspicion,
-    scores,
-    suspicion_of_classes,
-    suspicion_of_numbers,
-    votes,
-)
+from steep.weighting.suspicion import Suspicion, ballots, suspect_classes, suspect_numbers
 from steep.weighting.weights import Samples
 from steep.weighting.wrapping import task_of
-from steep.weighting.wrong_share import wrong_classes, wrong_numbers
+from steep.weighting.wrong_share import class_scores, number_scores, wrong_classes, wrong_numbers
 
-_N_TREES = 100
-# Rows of pred_probs may miss a sum of 1 by so much: float16 rounds to three digits.
-_ROUNDING = 0.01
+# Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
+_MANY = 200_000
+_RECALL, _RECALL_OF_MANY = 0.95, 0.9
 
 
 def suspects(
@@ -47,7 +33,7 @@ def suspects(
     y: Any,
     *,
     estimator: Any = None,
-    n_neighbors: int = 10,
+    n_neighbors: int = 20,
     pred_probs: Any = None,
     predictions: Any = None,
     groups: Any = None,
@@ -70,9 +56,9 @@ def suspects(
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
-        The model to ask, cloned for every part; default a random forest. Classifiers without
-        ``predict_proba`` count as certain of what they predict.
-    n_neighbors : int, default 10
+        The model to ask, cloned for every part; default a random forest whose trees each judge the samples
+        they were not fitted to. Classifiers without ``predict_proba`` count as certain of what they predict.
+    n_neighbors : int, default 20
         Neighbours asked, the sample itself not counted.
     pred_probs : array-like of shape (n_samples, n_classes), optional
         Your own probabilities, one column a class in sorted order, each row from a model that has not seen
@@ -83,13 +69,14 @@ def suspects(
         Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
     cv : int, default 5
-        Parts the samples are dealt into; each is predicted by a fit to the others.
+        Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
+        default forest needs none, unless there are groups.
     embedding : {"auto", "standard", None}, transformer or callable, default "auto"
         Space in which neighbours are looked for; see :func:`sample_weights`.
     task : {"auto", "classification", "regression"}, default "auto"
         How to read ``y``; default as the estimator does, else as :func:`sample_weights`.
     random_state : int, Generator or None, default None
-        Seed of the parts, of the default forest and of the interval.
+        Seed of the parts and of the default forest.
     n_jobs : int, optional
         Threads of the search and processes of the fits; −1 is all processors.
 
@@ -97,7 +84,8 @@ def suspects(
     -------
     Suspects
         ``table`` has one row a sample in the order of ``X``, ``top(20)`` the most probable ones; ``verdict`` is
-        one sentence, ``n_wrong`` the estimated number of wrong labels with its interval.
+        one sentence, ``n_wrong`` the estimated number of wrong labels with rough limits, ``knn_graph()`` the
+        neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -113,31 +101,35 @@ def suspects(
     watch = Stopwatch()
     rng = check_generator(random_state)
     jobs = check_jobs(n_jobs)
+    if estimator is not None and not (pred_probs is None and predictions is None):
+        raise InputError(
+            "both an estimator and its predictions are given; need one of them; leave out the other"
+        )
     samples = _checked(X, y, estimator, embedding, task, groups)
-    predicted = _given(samples.labels, pred_probs, predictions)
+    predicted = own_predictions(samples.labels, pred_probs, predictions)
+    size, n_parts = _size(n_neighbors, len(samples)), _n_parts(cv, len(samples))
     points = samples.space.points()
     distances, indices, _ = search_graph(
         points,
-        samples.labels,
-        n_neighbors=_size(n_neighbors, len(samples)),
+        None,
+        n_neighbors=size,
         include_self=False,
-        recall=RECALL,
+        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
         n_jobs=jobs,
         random_state=0,
     )
     watch.lap("neighbors")
     if predicted is None:
-        predicted = _cross_fitted(samples, points, estimator, _parts(cv, samples, rng), rng, jobs)
-    watch.lap("cross_fitting")
-    usable = np.ones(indices.shape, bool) if samples.groups is None else _from_others(samples.groups, indices)
-    margin, suggested, n_wrong = _judged(
-        samples.labels, predicted, indices, usable, rng, given=pred_probs is not None
-    )
+        predicted = _predicted(samples, points, estimator, n_parts, rng, jobs)
+    watch.lap("predictions")
+    asked = ballots(indices, samples.groups)
+    found = _judged(samples.labels, predicted, asked, given=pred_probs is not None)
+    n_wrong, score = _weighed(samples.labels, found)
     watch.lap("scores")
     return Suspects(
-        score=scores(margin, n_wrong.mean),
+        score=score,
         label=_as_given(samples.labels),
-        suggested=suggested,
+        suggested=_suggested(samples.labels, found, score),
         n_wrong=n_wrong,
         distances=distances,
         indices=indices,
@@ -146,34 +138,32 @@ def suspects(
     )
 
 
-def _judged(
-    labels: Labels,
-    predicted: FloatArray,
-    indices: IntArray,
-    usable: npt.NDArray[np.bool_],
-    rng: np.random.Generator,
-    *,
-    given: bool,
-) -> tuple[FloatArray, npt.NDArray[Any], Any]:
-    """Margin of every sample, the label suggested and the number of wrong ones."""
+def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:
+    """What speaks against each label; the caller's own probabilities are held against the neighbours first."""
     if labels.codes is None:
-        values = labels.array[:, 0]
-        found: Suspicion = suspicion_of_numbers(values, predicted, indices, usable)
-        return found.margin, found.suggested, wrong_numbers(values - found.suggested, rng)
-    voted = votes(labels.codes, indices, labels.n_columns, usable)
+        return suspect_numbers(labels.array[:, 0], predicted, asked)
     if given:
-        _refuse_in_sample(labels.codes, predicted, voted)
-    found = suspicion_of_classes(labels, predicted, voted)
-    blend = (1 - NEIGHBOR_SHARE) * predicted + NEIGHBOR_SHARE * voted
-    n_wrong = wrong_classes(labels.codes, blend, rng)
-    score = scores(found.margin, n_wrong.mean)
-    assert labels.classes is not None
-    suggested = np.where((score > 0.5) | (found.margin > 0), found.suggested, labels.classes[labels.codes])
-    return found.margin, suggested, n_wrong
+        refuse_in_sample(labels.codes, predicted, asked)
+    return suspect_classes(labels.codes, predicted, asked)
 
 
-def _from_others(groups: IntArray, indices: IntArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(groups[indices] != groups[:, None])
+def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
+    """How many labels are wrong, and how probable it is of each."""
+    if labels.codes is None:
+        n_wrong = wrong_numbers(found.margin)
+        return n_wrong, number_scores(found.margin, n_wrong.mean)
+    n_wrong = wrong_classes(labels.codes, found.expected)
+    return n_wrong, class_scores(found.margin, n_wrong.mean)
+
+
+def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArray[Any]:
+    """The number expected; or the most probable other class where the own one is outvoted or suspect."""
+    if labels.codes is None or labels.classes is None:
+        return found.expected
+    others = found.expected.copy()
+    others[np.arange(len(others)), labels.codes] = -1.0
+    is_doubted = (found.margin > 0) | (score > 0.5)
+    return np.asarray(labels.classes[np.where(is_doubted, others.argmax(axis=1), labels.codes)])
 
 
 def _as_given(labels: Labels) -> npt.NDArray[Any]:
@@ -185,42 +175,37 @@ def _as_given(labels: Labels) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------- the model
 
 
-def _cross_fitted(
+def _predicted(
     samples: Samples,
     points: FloatArray,
     estimator: Any,
-    part: npt.NDArray[np.intp],
+    n_parts: int,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> FloatArray:
-    X, y = samples.X, samples.y
-    if estimator is None:
-        # The forest sees the points: X as given may hold text.
-        X, estimator = points, _forest(samples.labels, rng)
+    """Predictions of a model for samples it has not seen: probabilities, or numbers."""
+    labels, seed = samples.labels, int(rng.integers(2**31))
+    if estimator is None and samples.groups is None:
+        return out_of_bag(points, labels, seed, n_jobs)
+    # The forest sees the points: X as given may hold text.
+    X, model = (points, forest(labels, seed)) if estimator is None else (samples.X, estimator)
+    part = deal(labels, n_parts, samples.groups, rng)
     try:
-        predicted = cross_fitted(
-            estimator, X, y, samples.labels, groups=samples.groups, part=part, n_jobs=n_jobs
-        )
+        predicted = cross_fitted(model, X, samples.y, labels, part=part, n_jobs=n_jobs)
     except SteepError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{type(estimator).__name__} cannot be fitted to X and y ({' '.join(str(error).split())[:200]}); need "
-            "an estimator that takes them as they are; wrap it in a pipeline, or pass pred_probs="
+            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); need an estimator that takes "
+            "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
         ) from error
-    return predicted if samples.labels.codes is not None else predicted[:, 0]
-
-
-def _forest(labels: Labels, rng: np.random.Generator) -> Any:
-    kind = RandomForestRegressor if labels.codes is None else RandomForestClassifier
-    return kind(n_estimators=_N_TREES, min_samples_leaf=1, random_state=int(rng.integers(2**31)))
-
-
-def _parts(cv: Any, samples: Samples, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    n_parts = check_count(cv, name="cv", minimum=2)
-    if n_parts > len(samples):
-        raise InputError(f"cv={n_parts} needs at least {n_parts} samples, got {len(samples)}; lower cv")
-    return deal(samples.labels, n_parts, samples.groups, rng)
+    if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
+        raise InputError(
+            f"{type(model).__name__} predicts an array of shape {predicted.shape} with "
+            f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; need one finite number a sample, or "
+            "one probability a class; use another estimator"
+        )
+    return predicted if labels.codes is not None else predicted[:, 0]
 
 
 # ---------------------------------------------------------------------------------------- arguments
@@ -229,7 +214,7 @@ def _parts(cv: Any, samples: Samples, rng: np.random.Generator) -> npt.NDArray[n
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> Samples:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
-            f"estimator={estimator!r:.80} is not an estimator instance; need an object with fit(X, y) and predict, "
+            f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
             "or None for a random forest"
         )
     if estimator is not None and task == "auto":
@@ -248,6 +233,13 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
     return samples
 
 
+def _n_parts(cv: Any, n_samples: int) -> int:
+    n_parts = check_count(cv, name="cv", minimum=2)
+    if n_parts > n_samples:
+        raise InputError(f"cv={n_parts} needs at least {n_parts} samples, got {n_samples}; lower cv")
+    return n_parts
+
+
 def _size(n_neighbors: Any, n_samples: int) -> int:
     size = check_count(n_neighbors, name="n_neighbors")
     if size >= n_samples:
@@ -256,52 +248,3 @@ def _size(n_neighbors: Any, n_samples: int) -> int:
             "more data"
         )
     return size
-
-
-def _given(labels: Labels, pred_probs: Any, predictions: Any) -> FloatArray | None:
-    """The caller's own predictions, checked, or None."""
-    if labels.codes is None:
-        if pred_probs is not None:
-            raise InputError(
-                "pred_probs goes with classes, and y is read as numbers; pass predictions=, or task='classification'"
-            )
-        return (
-            None
-            if predictions is None
-            else check_vector(predictions, name="predictions", n_samples=len(labels))
-        )
-    if predictions is not None:
-        raise InputError("predictions goes with numbers, and y is read as classes; pass pred_probs=")
-    return None if pred_probs is None else _probabilities(labels, pred_probs)
-
-
-def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
-    """Rows of probabilities, one column a class."""
-    given = check_numbers(pred_probs, name="pred_probs")
-    shape = len(labels), labels.n_columns
-    if given.shape != shape:
-        raise InputError(
-            f"pred_probs has shape {given.shape}; need {shape}, one row a sample and one column for each of the "
-            f"{shape[1]} classes of y in sorted order"
-        )
-    sums = given.sum(axis=1)
-    if given.min() < 0 or np.abs(sums - 1).max() > _ROUNDING:
-        worst = int(np.abs(sums - 1).argmax()) if given.min() >= 0 else int(given.min(axis=1).argmin())
-        raise InputError(
-            f"pred_probs is no table of probabilities: row {worst} sums to {sums[worst]:.4g} and its smallest entry "
-            f"is {given[worst].min():.4g}; need entries ≥ 0 that sum to 1 in each row; pass predict_proba, or a "
-            "softmax of logits"
-        )
-    return np.asarray(given / sums[:, None])
-
-
-def _refuse_in_sample(codes: IntArray, probabilities: FloatArray, voted: FloatArray) -> None:
-    """Refuse probabilities that agree with every label where the neighbours do not: the model saw the labels."""
-    agreed = float(np.mean(probabilities.argmax(axis=1) == codes))
-    by_neighbors = float(np.mean(voted.argmax(axis=1) == codes))
-    if agreed == 1.0 and by_neighbors < 0.98:
-        raise InputError(
-            f"pred_probs names the given label for every one of the {len(codes)} samples, and the neighbours for "
-            f"{by_neighbors:.0%}: they look in-sample; need probabilities from models that have not seen the sample; "
-            "use cross_val_predict(model, X, y, method='predict_proba'), or pass estimator="
-        )

@@ -1,17 +1,26 @@
-"""How probable it is that a label is wrong: what the neighbours and a model that has not seen it say.
+"""What speaks against a label: its neighbours, and a model that has not seen it.
 
-For classes, with S the k nearest neighbours of x_i without x_i itself, ỹ the labels as given and p the
-cross-fitted probabilities of a model,
+Classes. With S the k nearest neighbours of x_i without x_i itself, ỹ the labels as given, π_c the share of class
+c and p the probabilities of a model fitted without x_i:
 
-    v_ic = (Σ_{j∈S} 1{ỹ_j = c} + π_c) / (k + 1)      votes of the neighbours, π_c the share of class c
-    q_ic = (1 − a) p_ic + a v_ic                      both together
-    r_i  = log max_{c≠ỹ_i} q_ic − log q_i,ỹ_i         the margin against the own label
+    v_ic = (Σ_{j∈S} 1{ỹ_j = c} + π_c) / (k + 1)      votes of the neighbours
+    w    = argmax Σ_i log((1 − w) p_iỹ + w v_iỹ)     how much the neighbours add to the model
+    a    = 1/4 + w/2
+    q    = (1 − a) p + a v                           both together
+    t_ic ∝ q_ic P(ỹ_i | c)                           what the label of i probably is, P from t itself
+    u_ic = (Σ_{j∈S} t_jc + mean_j t_jc) / (k + 1)    votes again, a doubtful neighbour's vote split
+    r_i  = √max_{c≠ỹ} z_ic − √z_iỹ,                  z = (1 − a) p + a u
 
-and for numbers r_i = log |ỹ_i − ŷ_i|, ŷ the same blend of prediction and mean of the neighbours. The score is
+r is the margin against the own label. The root stands between the probabilities themselves, which are best for
+few classes and errors near the border, and their logarithms, best for many classes and errors anywhere.
 
-    s_i = 1 / (1 + exp(−b (r_i − t)))
+Numbers. With m_i the median label over S, ŷ the model's prediction and w the weight that fits the labels best in
+the mean absolute error:
 
-where t is such that Σ s_i is the number of labels that are wrong as estimated by :mod:`wrong_share`.
+    e_i  = min(|ỹ_i − ŷ_i|, |ỹ_i − (1 − w) ŷ_i − w m_i|)      either may speak for the label
+    r_i  = e_i / (0.3 mean_{j∈S} e_j + 0.7 median_l mean_{j∈S(l)} e_j)
+
+Every figure here was settled on the development tables of ``benchmarks/suspects.py``.
 """
 
 from __future__ import annotations
@@ -19,80 +28,137 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_matrix
 
 from steep._validation import FloatArray, IntArray
-from steep.labels import Labels
 
-# Settled on the development tables by benchmarks/suspects.py; see docs/suspects.md.
-NEIGHBOR_SHARE = 0.5
-STEEPNESS = 2.0
+_LEAST_SHARE, _MOST_SHARE = 0.25, 0.75
+_LOCAL_SHARE = 0.3
 
-# Probabilities below this are taken as this: a model of 100 trees knows no finer ones.
-_SMALLEST = 1e-3
+# Added to probabilities before a logarithm: forests give exact zeros.
+_FLOOR = 1e-3
 
-# Neighbours looked at in one go, to bound the block in memory.
-_BLOCK = 1 << 18
+# The first guess of P(ỹ | c), and rounds after which it no longer moves.
+_FIRST_RIGHT = 0.8
+_ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What speaks against every label: ``margin`` orders them, ``suggested`` is what stands there instead."""
+    """What speaks against every label.
+
+    Attributes
+    ----------
+    margin : ndarray of shape (n_samples,)
+        r: the larger, the more speaks against the label.
+    expected : ndarray
+        z, one column a class, or the number expected.
+    neighbor_share : float
+        a, or w for numbers: how much the neighbours count beside the model.
+    """
 
     margin: FloatArray
-    suggested: npt.NDArray[np.generic]
+    expected: FloatArray
+    neighbor_share: float
 
 
-def votes(codes: IntArray, indices: IntArray, n_classes: int, usable: npt.NDArray[np.bool_]) -> FloatArray:
-    """v: share of each class among the neighbours of every sample, one pseudo-vote for the classes as they are met."""
-    shares = np.bincount(codes, minlength=n_classes) / len(codes)
-    counts = np.empty((len(codes), n_classes))
-    for start in range(0, len(codes), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        place = codes[indices[rows]] + n_classes * np.arange(len(indices[rows]))[:, None]
-        met = np.bincount(place[usable[rows]], minlength=len(place) * n_classes)
-        counts[rows] = met.reshape(-1, n_classes)
-    voted = counts.sum(axis=1, keepdims=True)
-    return np.asarray((counts + shares) / (voted + 1))
+def ballots(indices: IntArray, groups: IntArray | None = None) -> csr_matrix:
+    """Who is asked about whom, ``(n_samples, n_samples)``: 1 for a neighbour, unless it is of the same group."""
+    n_samples, k = indices.shape
+    asked = np.ones(indices.size, dtype=np.float32)
+    if groups is not None:
+        asked[(groups[indices] == groups[:, None]).ravel()] = 0.0
+    starts = np.arange(0, indices.size + 1, k)
+    return csr_matrix((asked, indices.ravel(), starts), shape=(n_samples, n_samples))
 
 
-def suspicion_of_classes(labels: Labels, probabilities: FloatArray, voted: FloatArray) -> Suspicion:
-    """r, and the most probable other class."""
-    assert labels.codes is not None
-    assert labels.classes is not None
-    blend = (1 - NEIGHBOR_SHARE) * probabilities + NEIGHBOR_SHARE * voted
-    own = np.arange(len(blend)), labels.codes
-    kept = blend[own]
-    blend[own] = -1.0
-    other = blend.argmax(axis=1)
-    best = blend.max(axis=1)
-    margin = np.log(np.maximum(best, _SMALLEST)) - np.log(np.maximum(kept, _SMALLEST))
-    return Suspicion(margin, labels.classes[other])
+def count_votes(asked: csr_matrix, opinions: FloatArray) -> FloatArray:
+    """v or u: what the neighbours say, and one vote for what all say on average."""
+    heard = np.asarray(asked.sum(axis=1)).reshape(-1, 1)
+    return np.asarray((asked @ opinions + opinions.mean(axis=0)) / (heard + 1))
 
 
-def suspicion_of_numbers(
-    values: FloatArray, predicted: FloatArray, indices: IntArray, usable: npt.NDArray[np.bool_]
-) -> Suspicion:
-    """r, and the blend of prediction and neighbours' mean."""
-    heard = usable.sum(axis=1)
-    around = np.where(usable, values[indices], 0.0).sum(axis=1)
-    mean = np.divide(around, heard, out=predicted.copy(), where=heard > 0)
-    expected = (1 - NEIGHBOR_SHARE) * predicted + NEIGHBOR_SHARE * mean
-    residual = np.abs(values - expected)
-    spread = np.median(residual)
-    floor = 1e-6 * (spread if spread > 0 else max(float(residual.max()), 1.0))
-    return Suspicion(np.log(np.maximum(residual, floor)), expected)
+def suspect_classes(codes: IntArray, predicted: FloatArray, asked: csr_matrix) -> Suspicion:
+    """r, z and a for classes."""
+    labels = np.eye(predicted.shape[1])[codes]
+    votes = count_votes(asked, labels)
+    share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(codes, predicted, votes)
+    likely = true_classes(codes, (1 - share) * predicted + share * votes)
+    together = (1 - share) * predicted + share * count_votes(asked, likely)
+    return Suspicion(root_margin(codes, together), together, share)
 
 
-def scores(margin: FloatArray, n_wrong: float) -> FloatArray:
-    """s: probabilities in the order of the margins that sum to ``n_wrong``."""
-    target = float(np.clip(n_wrong, 1e-3, len(margin) - 1e-3))
+def root_margin(codes: IntArray, probabilities: FloatArray) -> FloatArray:
+    """√ of the most probable other class less √ of the own."""
+    own = np.arange(len(codes)), codes
+    others = probabilities.copy()
+    others[own] = 0.0
+    return np.asarray(np.sqrt(others.max(axis=1)) - np.sqrt(probabilities[own]))
 
-    def excess(threshold: float) -> float:
-        return float(expit(STEEPNESS * (margin - threshold)).sum() - target)
 
-    reach = 50.0 / STEEPNESS
-    threshold = brentq(excess, margin.min() - reach, margin.max() + reach, xtol=1e-6)
-    return np.asarray(expit(STEEPNESS * (margin - threshold)))
+def _mixture_weight(codes: IntArray, predicted: FloatArray, votes: FloatArray) -> float:
+    """w: the likelihood of a mixture is concave in its weight."""
+    own = np.arange(len(codes)), codes
+    by_model, by_neighbors = predicted[own] + _FLOOR, votes[own] + _FLOOR
+
+    def loss(weight: float) -> float:
+        return -float(np.log((1 - weight) * by_model + weight * by_neighbors).mean())
+
+    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
+
+
+def true_classes(codes: IntArray, probabilities: FloatArray) -> FloatArray:
+    """t: probability of each class to be the true one, given what was said of the sample and its label.
+
+    P(ỹ | c), the chance that class c is labelled ỹ, and t follow from each other; both are found in turns.
+    """
+    n_classes = probabilities.shape[1]
+    order = np.argsort(codes, kind="stable")
+    met, starts = np.unique(codes[order], return_index=True)
+    wrong = (1 - _FIRST_RIGHT) / max(n_classes - 1, 1)
+    labelled = np.where(
+        np.eye(n_classes, dtype=bool), _FIRST_RIGHT, wrong
+    )  # row: the label, column: the class
+    true = probabilities
+    for _ in range(_ROUNDS):
+        true = probabilities * labelled[codes]
+        true /= true.sum(axis=1, keepdims=True) + 1e-12
+        labelled = np.full((n_classes, n_classes), 0.1) + np.eye(n_classes)
+        labelled[met] += np.add.reduceat(true[order], starts, axis=0)
+        labelled /= labelled.sum(axis=0)
+    return np.asarray(true)
+
+
+def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> Suspicion:
+    """r, the number expected and w."""
+    around = _medians(values, predicted, asked)
+    share = _absolute_weight(values, predicted, around)
+    expected = (1 - share) * predicted + share * around
+    error = np.minimum(np.abs(values - predicted), np.abs(values - expected))
+    local = count_votes(asked, error[:, None])[:, 0]
+    usual = _LOCAL_SHARE * local + (1 - _LOCAL_SHARE) * float(np.median(local))
+    smallest = np.finfo(np.float64).tiny + 1e-9 * float(np.abs(values).max())
+    return Suspicion(error / (usual + smallest), expected, share)
+
+
+def _medians(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> FloatArray:
+    """m: medians over the neighbours that are asked; the prediction where none is."""
+    k = asked.nnz // len(values)
+    around = values[asked.indices].reshape(-1, k)
+    silent = asked.data.reshape(-1, k) == 0
+    if not silent.any():
+        return np.asarray(np.median(around, axis=1))
+    around = np.where(silent, np.nan, around)
+    alone = silent.all(axis=1)
+    around[alone] = predicted[alone, None]
+    return np.asarray(np.nanmedian(around, axis=1))
+
+
+def _absolute_weight(values: FloatArray, predicted: FloatArray, around: FloatArray) -> float:
+    """w: the mean absolute error is convex in the weight."""
+
+    def loss(weight: float) -> float:
+        return float(np.abs(values - (1 - weight) * predicted - weight * around).mean())
+
+    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)

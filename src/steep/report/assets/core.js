@@ -50,8 +50,8 @@ function number(value, digits = 3) {
 function limits(values) {
   let low = Infinity, high = -Infinity;
   for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
+    if (value < low && value > -Infinity) low = value;
+    if (value > high && value < Infinity) high = value;
   }
   if (!(low <= high)) return [0, 1];
   if (low === high) return [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];

@@ -54,8 +54,8 @@ function rampOf(stops) {
 
 // Two hues that colour-blind readers tell apart, with lightness falling (or rising, on dark) to both ends.
 const WEIGHTS = {
-  light: rampOf(["#4f8cc4", "#8db4da", "#cfd7df", "#e5843a", "#8c3200"]),
-  dark: rampOf(["#4f93d6", "#3d6d9e", "#46525f", "#d9762b", "#ffcf9a"]),
+  light: rampOf(["#4f8cc4", "#86add3", "#b9c3cd", "#e5843a", "#8c3200"]),
+  dark: rampOf(["#4f93d6", "#4a7db0", "#717d8a", "#d9762b", "#ffcf9a"]),
 };
 const NUMBERS = {
   light: rampOf(["#fde8c4", "#f0a860", "#b85c8f", "#5e3c99", "#1d1147"]),

@@ -52,7 +52,7 @@ function lookOf(row) {
   const look = data.looks[row];
   return html("li", {},
     look.picture ? html("img", { src: look.picture, alt: `row ${row}` }) : null,
-    html("span", { class: "quiet" }, `row ${grouped(row)} `), look.label,
+    html("b", {}, look.label), html("span", { class: "quiet" }, ` row ${grouped(row)}`),
     look.text ? html("span", { class: "text" }, look.text) : null);
 }
 

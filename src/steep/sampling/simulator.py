@@ -1,0 +1,196 @@
+"""The caller's function as a design calls it: all points at once, one by one, or by the names of its inputs.
+
+A point that fails is noted and left out; a function that fails everywhere is an error.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from steep._function import check_function, check_signature, evaluate, format_point, function_values
+from steep._validation import FloatArray, check_choice, check_flag
+from steep.domain import Box
+from steep.exceptions import FunctionError
+
+PassAs = Literal["auto", "array", "keywords", "mapping"]
+STYLES = ("auto", "array", "keywords", "mapping")
+
+
+class Simulator:
+    """Evaluates points, notes those that fail, and counts.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(X)``, ``f(x)``, ``f(u0=…, t=…)`` or ``f({"u0": …, "t": …})``.
+    box : Box
+        S: the names and kinds of the inputs.
+    pass_as : {"auto", "array", "keywords", "mapping"}
+        How it gets its inputs; "auto" is keywords where its arguments have the names of two or more inputs.
+    vectorized : bool
+        Whether an array holds all points, or one.
+
+    Attributes
+    ----------
+    outputs : tuple of str or None
+        Names of the outputs, where the function returns a mapping.
+    failed, messages : list
+        Points that failed, and why.
+    n_evaluations : int
+        Points evaluated so far.
+
+    Examples
+    --------
+    >>> simulator = Simulator(lambda u, t: {"f": 1 / u + t}, Box({"u": (0, 1), "t": (0, 1)}))
+    >>> points, labels = simulator(np.array([[0.5, 0.0], [0.0, 0.0]]))
+    >>> labels.tolist(), simulator.outputs, simulator.messages
+    ([[2.0]], ('f',), ['ZeroDivisionError: float division by zero'])
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], box: Box, *, pass_as: PassAs = "auto", vectorized: bool = True
+    ) -> None:
+        check_function(function)
+        self.vectorized = bool(check_flag(vectorized, name="vectorized"))
+        check_choice(pass_as, name="pass_as", choices=STYLES)
+        self.style = _style(function, box.names) if pass_as == "auto" else str(pass_as)
+        check_signature(function, self.style, box.names)
+        self.function, self.box = function, box
+        self.outputs: tuple[str, ...] | None = None
+        self.failed: list[FloatArray] = []
+        self.messages: list[str] = []
+        self.n_evaluations = 0
+        self._n_outputs: int | None = None
+
+    def __call__(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The points that worked, and their labels ``(n_points, n_outputs)``."""
+        self.n_evaluations += len(X)
+        if self.style == "array" and self.vectorized:
+            return self._at_once(X)
+        return self._one_by_one(X, self._named if self.style != "array" else self.function)
+
+    def everywhere(self, X: FloatArray) -> FloatArray:
+        """Labels of all points; one that fails is an error, as where a measure compares them."""
+        if self.style == "array":
+            return evaluate(self.function, X, vectorized=self.vectorized)
+        return evaluate(self._named, X, vectorized=False)
+
+    # ---------------------------------------------------------------- all points at once
+
+    def _at_once(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        try:
+            raw = self.function(X.copy())
+        except Exception as error:
+            if len(X) == 1 and self._n_outputs is not None:
+                self._fail(X[0], error)
+                return X[:0], np.empty((0, self._n_outputs))
+            return self._parts(X, error)
+        values = function_values(raw, "function")
+        if values.ndim not in (1, 2) or values.shape[0] != len(X):
+            raise FunctionError(
+                f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
+                f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
+            )
+        if values.size == 0:
+            raise FunctionError(
+                f"function returned no outputs (shape {values.shape}); need at least one a point"
+            )
+        return self._finite(X, values.reshape(len(X), -1))
+
+    def _parts(self, X: FloatArray, error: Exception) -> tuple[FloatArray, FloatArray]:
+        """One point may spoil the call for all: each by itself, until it is clear that all fail."""
+        if len(X) == 1:
+            raise error
+        one = lambda x: np.ravel(function_values(self.function(x[None].copy()), "function"))  # noqa: E731
+        try:
+            self.n_evaluations += len(X)
+            return self._one_by_one(X, one)
+        except FunctionError:
+            raise error from None
+
+    def _finite(self, X: FloatArray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
+        worked = np.isfinite(labels).all(axis=1)
+        if not worked.any() and self._n_outputs is None:
+            self._give_up(X, "NaN or infinity")
+        self._n_outputs = labels.shape[1]
+        for x in X[~worked]:
+            self._fail(x, "NaN or infinity")
+        return X[worked], labels[worked]
+
+    # ---------------------------------------------------------------- one point at a time
+
+    def _named(self, x: FloatArray) -> Any:
+        (inputs,) = self.box.decode(x[None])
+        raw = self.function(**inputs) if self.style == "keywords" else self.function(inputs)
+        if not isinstance(raw, Mapping):
+            return raw
+        names = tuple(str(name) for name in raw)
+        if self.outputs is None:
+            self.outputs = names
+        if set(names) != set(self.outputs):
+            raise FunctionError(
+                f"function returned the outputs {sorted(names)} after {sorted(self.outputs)}; need the same everywhere"
+            )
+        return [raw[name] for name in self.outputs]
+
+    def _one_by_one(self, X: FloatArray, call: Callable[[FloatArray], Any]) -> tuple[FloatArray, FloatArray]:
+        rows, kept = [], []
+        first: Exception | None = None
+        for i, x in enumerate(X):
+            try:
+                row = np.ravel(function_values(call(x.copy()), "function"))
+            except Exception as error:
+                first = first or error
+                self._fail(x, error)
+                continue
+            if np.isfinite(row).all():
+                rows.append(row)
+                kept.append(i)
+            else:
+                self._fail(x, "NaN or infinity")
+        sizes = sorted({row.size for row in rows} | ({self._n_outputs} if self._n_outputs else set()))
+        if len(sizes) > 1 or sizes == [0]:
+            raise FunctionError(
+                f"function returned different sizes for different points: {sizes}; need the same number of outputs "
+                "everywhere, at least one"
+            )
+        if not rows:
+            if self._n_outputs is None:
+                self._give_up(X, self.messages[0], first)
+            return X[:0], np.empty((0, self._n_outputs or 0))
+        self._n_outputs = sizes[0]
+        return X[kept], np.array(rows)
+
+    # ---------------------------------------------------------------- failures
+
+    def _fail(self, x: FloatArray, reason: Exception | str) -> None:
+        self.failed.append(x.copy())
+        self.messages.append(reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}")
+
+    def _give_up(self, X: FloatArray, message: str, cause: Exception | None = None) -> None:
+        """Not one point of the start worked."""
+        if isinstance(cause, FunctionError):
+            raise cause
+        raise FunctionError(
+            f"function failed at all {len(X)} points of the start, first at {format_point(X[0])}: {message}; fix it or "
+            "shrink the bounds"
+        ) from cause
+
+
+def _style(function: Callable[..., Any], names: tuple[str, ...]) -> str:
+    """Keywords where the arguments have the names of the inputs, an array otherwise, and where both would do."""
+    try:
+        signature = inspect.signature(function)
+        signature.bind(**dict.fromkeys(names))
+    except (TypeError, ValueError):
+        return "array"
+    try:
+        signature.bind(None)
+    except TypeError:
+        return "keywords"
+    # f(u0, t=0) takes both inputs; f(x) of one input called x may as well want an array.
+    return "keywords" if len(names) > 1 and set(names) <= set(signature.parameters) else "array"

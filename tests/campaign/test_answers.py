@@ -1,0 +1,50 @@
+import pytest
+
+from steep.campaign.answers import last_json, last_row
+
+STRAY = "warning: mesh [3] is coarse\n{not json}\n[1, 2\n17\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"a": 1.5}', {"a": 1.5}),
+        (STRAY + '{"a": 1.5}', {"a": 1.5}),
+        (STRAY + '{"a": 1.5}\r\n\n  \n', {"a": 1.5}),
+        (STRAY + '{"a": 1.5}\ndone in 3 s\n[ok]\n', {"a": 1.5}),
+        (STRAY + '{"b": 0}\n{"a": 1.5}\nbye', {"a": 1.5}),
+        (STRAY + '{\n "a": [\n  1,\n  2\n ]\n}\n', {"a": [1, 2]}),
+        (STRAY + "  [1.5, 2.5]\n", [1.5, 2.5]),
+        ("loading\n3.5\n", 3.5),
+    ],
+)
+def test_json_is_found_among_stray_lines(text, answer):
+    assert last_json(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no numbers", STRAY + "{", "[" * 100_000, '{"a": 1} and so on', "\x00\n"]
+)
+def test_a_text_without_json_is_refused(text):
+    with pytest.raises((ValueError, RecursionError)):
+        last_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("a,b\n1,2\n3,4\n", {"a": 3.0, "b": 4.0}),
+        ("loading, please wait\na,b\n1,2\n3,4\n", {"a": 3.0, "b": 4.0}),
+        ("x\n\n time , u \n1,2\n", {"time": 1.0, "u": 2.0}),
+        ('"a, b",c\n1,nan\n', {"a, b": 1.0}),
+    ],
+)
+def test_the_last_row_of_a_csv_is_found_after_stray_lines(text, answer):
+    found = last_row(text)
+    assert {name: found[name] for name in answer} == answer
+
+
+@pytest.mark.parametrize("text", ["", "1,2\n", "a\n1,2\n", "a,b\n1,x\n"])
+def test_a_text_without_a_row_is_refused(text):
+    with pytest.raises((ValueError, IndexError)):
+        last_row(text)

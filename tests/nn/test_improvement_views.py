@@ -1,0 +1,55 @@
+"""An improvement to look at: its card, its picture and its page tell what its table says."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from steep.exceptions import InputTypeError
+from steep.nn import improve
+from steep.report import improvement_page
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(0)
+    X = torch.tensor(rng.normal(size=(160, 4)), dtype=torch.float32)
+    y = (X[:, 0] * X[:, 1] > 0).long()
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    return improve(
+        network,
+        (X[:80], y[:80]),
+        validation=(X[80:], y[80:]),
+        weight_ratio=(1, 5),
+        n_neighbors=(5,),
+        l2=(1e-3,),
+    )
+
+
+def test_the_picture_has_the_gains_of_the_table_in_points(found):
+    ax = found.plot()
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert names == [name for name in found.table.index if name != "original"]
+    drawn = [line.get_xdata()[0] for line in ax.lines if line.get_marker() in ("o", "s")]
+    np.testing.assert_allclose(drawn, 100 * found.table["gain"].drop("original"))
+
+
+def test_the_card_says_the_verdict_and_folds_the_table(found):
+    text = found._repr_html_()
+    assert str(found.verdict).split(":")[0][:40] in text
+    assert "<details>" in text
+
+
+def test_the_page_lists_every_head_and_the_hardest_samples(found, tmp_path):
+    texts = [f"sample <{i}>" for i in range(80)]
+    page = improvement_page(tmp_path / "p.html", found, y=np.arange(80) % 2, texts=texts)
+    text = page.read_text(encoding="utf-8")
+    assert f"{len(found.candidates)} heads" in text
+    assert f"sample &lt;{found.hardest(1)[0]}&gt;" in text
+    assert "sample <" not in text
+
+
+def test_what_is_no_improvement_is_refused(tmp_path):
+    with pytest.raises(InputTypeError, match="improvement is a dict; need an Improvement"):
+        improvement_page(tmp_path / "p.html", {})

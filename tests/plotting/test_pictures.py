@@ -1,0 +1,256 @@
+"""Pictures show every point, on axes of the right kind, in words that are the user's."""
+
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+from matplotlib.collections import PathCollection
+from sklearn.datasets import load_wine
+from sklearn.linear_model import Ridge
+
+from steep import Campaign, Category, Design, Integer, Log, VarianceWeightedCV, design, sample_weights
+from steep.exceptions import InputError, MissingExtraError, SteepError
+from steep.metrics import Interval
+from steep.plotting import (
+    plot_design,
+    plot_error,
+    plot_gains,
+    plot_heat_map,
+    plot_overview,
+    plot_slices,
+    plot_weights,
+    save_picture,
+)
+
+MIXED = {"rate": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Category("steel", "copper")}
+
+
+def runge(X):
+    return 1 / (1 + 25 * (X[:, 0] - 0.5) ** 2)
+
+
+def steep_in_a(X):
+    return np.tanh(9 * X[:, 1]) + 0.01 * np.log10(X[:, 0]) + 0.01 * X[:, 2] + 0.1 * (X[:, 3] == 1)
+
+
+def plan(n_features):
+    return design(
+        lambda X: runge(X) + X.sum(axis=1), [(0, 1)] * n_features, n_initial=16, n_samples=9, random_state=0
+    )
+
+
+def scattered(ax):
+    return [len(marks.get_offsets()) for marks in ax.collections if isinstance(marks, PathCollection)]
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_every_point_of_a_design_is_drawn(n_features):
+    ax = plot_design(plan(n_features), function=runge if n_features == 1 else None)
+    assert scattered(ax) == [16, 9]
+    assert len(ax.lines) == (n_features == 1)
+
+
+def test_a_design_of_many_inputs_is_drawn_in_pairs_the_steepest_first():
+    found = design(steep_in_a, MIXED, n_initial=40, n_samples=40, rounds=2, random_state=0)
+    panels = found.plot(max_inputs=3)
+    assert panels.shape == (3, 3)
+    names = [ax.get_xlabel() for ax in panels[-1]]
+    order = [found.domain.names[i] for i in np.argsort(-found.steepness(), kind="stable")]
+    assert names == order[:3]
+    assert names[0] == "a"
+    for row in range(3):
+        for column in range(3):
+            assert panels[row, column].get_visible() == (column <= row)
+            if column < row:
+                assert scattered(panels[row, column]) == [40, 40]
+
+
+def test_axes_have_the_kind_and_the_ends_of_the_inputs():
+    found = design(lambda X: np.log10(X[:, 0]) + X[:, 1], {"r": Log(1e-3, 1e3), "m": Category("x", "y")},
+                   n_initial=16, n_samples=8, rounds=2, random_state=0)  # fmt: skip
+    ax = plot_design(found)
+    assert ax.get_xscale() == "log"
+    assert ax.get_xlim()[0] <= 1e-3 < 1e3 <= ax.get_xlim()[1]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["x", "y"]
+
+
+def test_the_error_is_drawn_over_the_runs_it_was_predicted_from():
+    found = design(lambda X: np.sin(9 * X[:, 0]), [(0, 1)], n_initial=16, n_samples=48, random_state=0)
+    ax = found.plot("error")
+    sizes, errors = ax.lines[0].get_data()
+    assert sizes[0] == 10
+    assert (np.diff(sizes) >= 10).all()
+    assert errors[-1] < errors[0] / 10
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_too_few_results_for_an_error_or_a_surrogate_are_refused():
+    with pytest.raises(InputError, match="there are 6 results; need at least 20"):
+        design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0).plot("error")
+    with pytest.raises(InputError, match="there are 6 results; need at least 8 for a surrogate"):
+        design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0).plot("slices")
+
+
+def test_slices_go_through_the_result_that_is_predicted_worst():
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 2))
+    X[17] = 0.5
+    y = X[:, 0].copy()
+    y[17] += 5  # nothing foretells this one
+    found = Design(X, y, np.full(80, np.nan), np.ones(80, bool), 80)
+    for ax, column in zip(found.plot("slices"), np.argsort(-found.steepness(), kind="stable"), strict=True):
+        told = next(line for line in ax.lines if line.get_label() == "worst result")
+        assert told.get_xdata() == [X[17, column]]
+        assert told.get_ydata() == [y[17]]
+
+
+def test_slices_of_a_surrogate_of_the_user_are_its_predictions():
+    found = plan(2)
+    panels = plot_slices(found, predict=lambda X: 2 * X[:, 0] - X[:, 1], at=[0.5, 0.25])
+    by_name = {ax.get_xlabel(): ax.lines[0].get_data() for ax in panels}
+    x, y = by_name["x0"]
+    np.testing.assert_allclose(y, 2 * x - 0.25)
+
+
+def test_weights_colour_the_samples_heavy_on_top():
+    X, weights = np.random.default_rng(0).random((30, 2)), np.arange(30.0)[::-1]
+    marks = plot_weights(X, weights, ax=pyplot.subplots()[1]).collections[0]
+    np.testing.assert_allclose(marks.get_array(), np.clip(np.sort(weights) / weights.mean(), 0.1, 10))
+    np.testing.assert_array_equal(marks.get_offsets(), X[::-1])
+
+
+def test_weights_of_many_features_are_drawn_on_their_principal_plane():
+    X, y = load_wine(return_X_y=True)
+    ax = plot_weights(X, sample_weights(X, y))
+    assert ax.get_xlabel() == "component 1 (36 % of the spread)"
+    points = np.asarray(ax.collections[0].get_offsets())
+    assert points[:, 0].var() > points[:, 1].var()
+    assert abs(np.corrcoef(points.T)[0, 1]) < 1e-8
+
+
+def results():
+    ratios = [1.0, 3.0, 10.0]
+    return {
+        "measure": [None, "variance", "variance", "misfit"],
+        "n_neighbors": [None, 5, 20, 5],
+        "weight_ratio": [1.0, *ratios],
+        "mean_gain_r2": [0.0, 0.1, -0.2, 0.3],
+    }
+
+
+def test_the_heat_map_writes_each_gain_where_it_belongs_and_frames_the_choice():
+    panels = plot_heat_map(results(), chosen=3, factor=100)
+    assert [ax.get_title(loc="left") for ax in panels] == ["variance", "misfit"]
+    cells = {(text.get_position(), text.get_text()) for text in panels[0].texts}
+    assert cells == {((0, 0), "10"), ((1, 1), "−20")}
+    assert [len(ax.patches) for ax in panels] == [0, 1]
+
+
+def test_gains_are_drawn_with_their_intervals():
+    ax = plot_gains(
+        {"a": Interval(0.2, 0.1, 0.3, 9), "b": Interval(-0.1, -0.2, 0.0, 9)}, chosen="a", factor=10
+    )
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b"]
+    spans = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
+    np.testing.assert_allclose(spans, [[1, 3], [-2, 0]])
+
+
+def test_a_search_draws_what_it_compared():
+    X, y = np.random.default_rng(0).random((60, 3)), np.random.default_rng(1).random(60)
+    model = VarianceWeightedCV(Ridge(), weight_ratio=(1, 5), cv=3, n_repeats=1, random_state=0).fit(X, y)
+    assert {ax.get_title(loc="left") for ax in model.plot()} == {"misfit", "variance"}
+    gains = model.plot("gains")
+    measures = [model.cv_results_["measure"][row] for row in model.rivals_]
+    best = [
+        max(gain for gain, name in zip(model.evidence_.gains, measures, strict=True) if name == wanted)
+        for wanted in ("misfit", "variance")
+    ]
+    drawn = [line.get_xdata()[0] for line in gains.lines if line.get_marker() in "os"]
+    np.testing.assert_allclose(sorted(drawn), sorted(best))
+    with pytest.raises(InputError, match="kind='pie' is unknown"):
+        model.plot("pie")
+
+
+def test_a_campaign_draws_its_points_failures_and_error():
+    def run(u, t):
+        if t > 8:
+            raise ValueError("diverged")
+        return u * np.exp(-t)
+
+    with Campaign({"u": Log(1e-3, 1), "t": (0, 10)}, storage=":memory:") as campaign:
+        campaign.run(run, n_initial=16, n_samples=24, retries=0)
+        left, right = campaign.plot()
+        found, runs = campaign.to_design(), campaign.to_dataframe()
+        n_start = int(((runs["origin"] == "initial") & (runs["state"] == "done")).sum())
+        assert found.is_initial.sum() == n_start
+        assert scattered(left) == [n_start, campaign.n_done - n_start, campaign.n_failed]
+        assert campaign.n_failed > 0
+        assert right.get_xlabel() == "runs"
+        assert found.outputs == ("y0",)
+        np.testing.assert_array_equal(found.X, campaign.X)
+
+
+def test_an_overview_of_few_runs_says_so():
+    found = design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0)
+    assert plot_overview(found)[1].texts[0].get_text() == "too few runs for an error"
+
+
+@pytest.mark.parametrize(
+    "ending", ["svg", *(pytest.param(end, marks=pytest.mark.slow) for end in ("pdf", "png"))]
+)
+def test_a_picture_is_the_same_file_each_time(ending, tmp_path):
+    files = [
+        save_picture(plot_weights(np.eye(4), [1, 2, 3, 4]), tmp_path / f"{i}.{ending}") for i in range(2)
+    ]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_vector_picture_keeps_text_as_text_and_names_as_they_are(tmp_path):
+    name = "cost in $ and $ <b>"
+    found = design(lambda X: X[:, 0], {name: (0, 1)}, n_initial=8, n_samples=4, random_state=0)
+    drawn = ElementTree.parse(save_picture(found.plot(), tmp_path / "p.svg"))
+    texts = [
+        "".join(element.itertext()).strip() for element in drawn.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert name in texts
+    assert "variation" in texts
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'steep\[report\]'"):
+        plot_weights(np.zeros((4, 2)), np.ones(4))
+
+
+def test_what_cannot_be_drawn_is_refused_by_name():
+    """Seeded loop of bad inputs: only errors of ours come out."""
+    rng = np.random.default_rng(0)
+    bad = [None, 3, "x", [], {}, np.nan, object(), np.ones(3), -np.ones(4), np.full(4, np.nan), np.ones((4, 0)),
+           [[1], [2, 3]], pd.DataFrame(), np.ones((2, 2, 2)), {"a": 1}]  # fmt: skip
+    found = plan(2)
+    calls = [
+        lambda v: plot_weights(v, np.ones(4)),
+        lambda v: plot_weights(np.ones((4, 2)), v),
+        lambda v: plot_heat_map(v),
+        lambda v: plot_gains(v),
+        lambda v: plot_slices(found, at=v),
+        lambda v: plot_slices(found, max_inputs=v),
+        lambda v: plot_slices(found, output=v),
+        lambda v: plot_design(found, max_inputs=v, output=v),
+        lambda v: found.plot(v),
+        lambda v: plot_error(found, ax=None) if v is None else found.plot(v),
+        lambda v: save_picture(v, "nowhere.svg"),
+    ]
+    n_refused = 0
+    for _ in range(150):
+        call, value = calls[rng.integers(len(calls))], bad[rng.integers(len(bad))]
+        try:
+            call(value)
+        except SteepError:
+            n_refused += 1
+        finally:
+            pyplot.close("all")
+    assert n_refused > 90

@@ -1,0 +1,187 @@
+"""Pages of every kind, written once; and the browser that opens them."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.linear_model import Ridge
+
+from browsing import Visit, open_browser
+from steep import Campaign, Category, Integer, Log, VarianceWeightedCV, design, neighbor_graph, rescale
+from steep.measures.variance import neighbor_variance
+from steep.report import campaign_page, design_page, improvement_page, suspects_page, weighting_page
+
+EVIL = "<script>hacked=1</script>\"'><img src=x onerror=hacked=1></style></script><!--{{7*7}}&amp;\u2028$x$"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def visit(browser):
+    """``visit(path, dark=…, phone=…)`` opens a page."""
+    opened = []
+
+    def go(path, **options):
+        opened.append(Visit(browser, path, **options))
+        return opened[-1]
+
+    yield go
+    for one in opened:
+        one.close()
+
+
+def cancer():
+    data = load_breast_cancer(as_frame=True)
+    return data.data, data.target.map({0: "malignant", 1: "benign"})
+
+
+def write_cancer(path):
+    X, y = cancer()
+    variation = neighbor_variance(X, y)
+    return weighting_page(
+        path, X=X, y=y, weights=rescale(variation), variation=variation, target="diagnosis", title="Cancer"
+    )
+
+
+def write_numbers(path):
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    model = VarianceWeightedCV(Ridge(), weight_ratio=(1, 10), cv=3, n_repeats=1, random_state=0).fit(X, y)
+    return weighting_page(path, X=X, y=y, weights=model.sample_weight_, verdict=model.verdict_)
+
+
+def write_pictures(path):
+    data = load_digits()
+    X, y = data.data[:300], data.target[:300]
+    graph = neighbor_graph(X, n_neighbors=11)
+    variation = neighbor_variance(X, y)
+    return weighting_page(
+        path, X=X, y=y, weights=rescale(variation, weight_ratio=5), variation=variation, neighbors=graph[:2],
+        images=data.images[:300], target="digit",
+    )  # fmt: skip
+
+
+def write_texts(path):
+    rng = np.random.default_rng(0)
+    texts = [f"review {i} was {'good' if i % 2 else 'bad'}" for i in range(60)]
+    return weighting_page(
+        path, X=rng.normal(size=(60, 3)), y=np.arange(60) % 2, weights=rng.random(60) + 0.1, texts=texts
+    )
+
+
+def write_equal(path):
+    X, y = cancer()
+    return weighting_page(path, X=X, y=y, weights=np.ones(len(y)))
+
+
+def wave(X):
+    return np.tanh(6 * (np.log10(X[:, 0]) + X[:, 1])) + 0.3 * X[:, 2] + 0.5 * (X[:, 3] == 1)
+
+
+BOUNDS = {"rate": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Category("steel", "copper")}
+
+
+def write_design(path):
+    return design_page(path, design(wave, BOUNDS, n_initial=40, n_samples=80, rounds=4, random_state=0))
+
+
+def write_line(path):
+    return design_page(
+        path, design(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=8, n_samples=16, random_state=0)
+    )
+
+
+def failing(u, t):
+    if t > 8:
+        raise ValueError("diverged at <b>step</b> 17")
+    return {"height": u * np.exp(-t), "width": np.tanh(t - 3)}
+
+
+def write_campaign(path):
+    with Campaign({"u": Log(1e-3, 1), "t": (0, 10)}, storage=":memory:") as campaign:
+        campaign.run(failing, n_initial=12, n_samples=40, retries=0)
+        campaign.ask(4)
+        return campaign_page(path, campaign)
+
+
+def write_waiting(path):
+    with Campaign({"u": (0, 1)}, storage=":memory:") as campaign:
+        campaign.ask(3)
+        return campaign_page(path, campaign)
+
+
+def write_suspects(path):
+    data = load_digits()
+    X, y = data.data[:300], data.target[:300]
+    frame = pd.DataFrame(
+        {
+            "score": np.r_[0.99, 0.9, 0.7, 0.4 * np.random.default_rng(0).random(297)],
+            "label": y,
+            "suggested": (y + 1) % 10,
+            "neighbors": [(i % 300, (i + 5) % 300) for i in range(1, 301)],
+        },
+        index=pd.Index(range(300), name="row"),
+    )
+    return suspects_page(path, frame, X=X, images=data.images[:300], target="digit")
+
+
+def write_improvement(path):
+    import torch
+    from torch import nn
+
+    from steep.nn import improve
+
+    X, y = load_digits(return_X_y=True)
+    X, y = torch.tensor(X[:600], dtype=torch.float32) / 16, torch.tensor(y[:600])
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
+    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
+    for _ in range(30):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(network(X[:400]), y[:400]).backward()
+        optimiser.step()
+    found = improve(
+        network, (X[:400], y[:400]), validation=(X[400:], y[400:]), weight_ratio=(1, 5), n_neighbors=(10,)
+    )
+    return improvement_page(path, found, y=y[:400].numpy(), images=load_digits().images[:400])
+
+
+def write_reproduction(path):
+    from pathlib import Path
+
+    from steep.paper import reproduction_page
+
+    return reproduction_page(path, results=Path(__file__).parents[2] / "results")
+
+
+WRITERS = {
+    "weights": write_cancer,
+    "weights of numbers": write_numbers,
+    "weights of pictures": write_pictures,
+    "weights of texts": write_texts,
+    "equal weights": write_equal,
+    "design": write_design,
+    "design of one input": write_line,
+    "campaign": write_campaign,
+    "campaign that waits": write_waiting,
+    "suspects": write_suspects,
+}
+if find_spec("torch"):
+    WRITERS |= {"improvement": write_improvement, "reproduction": write_reproduction}
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """``written(name)``: path of a page of that kind, written when it is first asked for."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def of(name):
+        path = folder / f"{name}.html"
+        return path if path.exists() else WRITERS[name](path)
+
+    return of

@@ -1,0 +1,80 @@
+"""The page of suspects lists what was found, worst first, with what speaks against each label."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+
+from steep import suspects
+from steep.exceptions import InputError, SteepError
+from steep.report import suspects_page
+
+
+def rows_of(path):
+    return [int(row) for row in re.findall(r'<tr data-row="(\d+)"', path.read_text(encoding="utf-8"))]
+
+
+def test_what_suspects_returns_is_a_page(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    y[[3, 77]] = [2, 0]
+    found = suspects(X, y, pred_probs=np.full((150, 3), 1 / 3), random_state=0)
+    page = suspects_page(tmp_path / "p.html", found, X=X)
+    text = page.read_text(encoding="utf-8")
+    assert rows_of(page)[:2] == found.top(2).index.tolist()
+    assert found.verdict.sentence.split(";")[0].split("(")[0] in text
+    assert "10 of 10 are 0" in text
+
+
+def test_a_frame_of_some_rows_is_enough(tmp_path):
+    frame = pd.DataFrame(
+        {"score": [0.2, 0.9], "label": ["a", "b"], "suggested": ["b", "a"], "neighbors": [(), (7, 2)]},
+        index=[7, 2],
+    )
+    page = suspects_page(tmp_path / "p.html", frame)
+    assert rows_of(page) == [2, 7]
+    text = page.read_text(encoding="utf-8")
+    assert "1 of 2 labels are more likely wrong than right" in text
+    assert "2 say a" in text
+
+
+def test_numbers_are_sorted_as_numbers(tmp_path):
+    frame = pd.DataFrame({"score": [0.9, 0.8], "label": [1.5, 20.25], "suggested": [2.5, 0.125]})
+    text = suspects_page(tmp_path / "p.html", frame, X=np.arange(2.0)[:, None]).read_text(encoding="utf-8")
+    assert 'data-key="20.25"' in text
+    assert 'data-key="0.125"' in text
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame({"score": [1.0], "label": [1]}), "suspects lacks suggested"),
+        (pd.DataFrame({"score": [], "label": [], "suggested": []}), "suspects is empty"),
+        (
+            pd.DataFrame({"score": [1.0], "label": [1], "suggested": [2]}, index=["a"]),
+            "index of suspects is no list",
+        ),
+        (pd.DataFrame({"score": [-1.0], "label": [1], "suggested": [2]}), "need values ≥ 0"),
+    ],
+)
+def test_a_frame_that_is_none_is_refused_by_name(frame, said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        suspects_page(tmp_path / "p.html", frame)
+
+
+def test_bad_data_are_refused_by_name(tmp_path):
+    """Seeded loop: only errors of ours come out."""
+    frame = pd.DataFrame({"score": [0.9, 0.2], "label": ["a", "b"], "suggested": ["b", "a"]})
+    bad = [3, "x", [], {}, np.nan, object(), np.ones(3), np.full(2, np.nan), [[1], [2, 3]], np.ones((2, 0)), b"xx",
+           np.ones((2, 2)).astype(complex), pd.DataFrame(), np.ones((2, 2, 2, 2)), lambda x: x]  # fmt: skip
+    names = ["suspects", "X", "y", "neighbors", "table", "images", "texts", "verdict", "title", "target"]
+    rng = np.random.default_rng(0)
+    n_refused = 0
+    for _ in range(120):
+        name, value = names[rng.integers(len(names))], bad[rng.integers(len(bad))]
+        try:
+            suspects_page(tmp_path / "p.html", **({"suspects": frame} | {name: value}))
+        except SteepError:
+            n_refused += 1
+    assert n_refused > 60

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import oracle
+from steep.neighbors import neighbor_graph
+from steep.weighting.suspicion import (
+    ballots,
+    count_votes,
+    root_margin,
+    suspect_classes,
+    suspect_numbers,
+    true_classes,
+)
+
+RNG = np.random.default_rng(0)
+N, K = 40, 6
+X = RNG.normal(size=(N, 2))
+AROUND = neighbor_graph(X, n_neighbors=K, include_self=False)[1]
+CODES = RNG.integers(0, 3, N)
+P = RNG.dirichlet(np.ones(3), N)
+VALUES, PREDICTED = RNG.normal(size=N), RNG.normal(size=N)
+
+
+def test_margins_of_classes_are_those_of_the_slow_loops():
+    found = suspect_classes(CODES, P, ballots(AROUND))
+    assert_allclose(found.margin, oracle.class_suspicion(CODES, P, AROUND, 2 * found.neighbor_share - 0.5))
+
+
+def test_margins_of_numbers_are_those_of_the_slow_loops():
+    found = suspect_numbers(VALUES, PREDICTED, ballots(AROUND))
+    expected = oracle.number_suspicion(VALUES, PREDICTED, AROUND, found.neighbor_share)
+    assert_allclose(found.margin, expected, rtol=1e-6)
+
+
+def test_the_weight_of_the_neighbors_fits_the_labels_best():
+    found = suspect_classes(CODES, P, ballots(AROUND))
+    votes = count_votes(ballots(AROUND), np.eye(3)[CODES])
+    own = np.arange(N), CODES
+
+    def fit(weight):
+        return np.log((1 - weight) * (P[own] + 1e-3) + weight * (votes[own] + 1e-3)).mean()
+
+    best = 2 * found.neighbor_share - 0.5
+    assert fit(best) >= max(fit(weight) for weight in np.linspace(0, 1, 101)) - 1e-6
+
+
+@pytest.mark.parametrize(("good", "share"), [("model", 0.25), ("neighbors", 0.75)])
+def test_whoever_predicts_the_labels_is_believed(good, share):
+    """The neighbours count a quarter where they say nothing, and three quarters where the model says nothing."""
+    codes = np.repeat([0, 1, 2], 20)
+    same = np.array([np.flatnonzero(codes == c)[:5] for c in codes])
+    mixed = RNG.integers(0, 60, (60, 5))
+    sure, blind = np.eye(3)[codes] * 0.97 + 0.01, np.full((60, 3), 1 / 3)
+    around, p = (mixed, sure) if good == "model" else (same, blind)
+    assert abs(suspect_classes(codes, p, ballots(around)).neighbor_share - share) < 0.02
+
+
+def test_a_label_that_all_contradict_has_the_largest_margin():
+    codes = np.repeat([0, 1], 20)
+    around = np.array([np.setdiff1d(np.flatnonzero(codes == c), i)[:8] for i, c in enumerate(codes)])
+    given = codes.copy()
+    given[3] = 1
+    found = suspect_classes(given, np.eye(2)[codes] * 0.8 + 0.1, ballots(around))
+    assert found.margin.argmax() == 3
+    assert found.expected[3].argmax() == 0
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_the_unit_of_numbers_does_not_matter(scale):
+    plain = suspect_numbers(VALUES, PREDICTED, ballots(AROUND)).margin
+    scaled = suspect_numbers(scale * VALUES + scale, scale * PREDICTED + scale, ballots(AROUND)).margin
+    assert_allclose(scaled, plain, rtol=1e-3)
+
+
+def test_samples_in_another_order_have_the_same_margins():
+    order = RNG.permutation(N)
+    back = np.argsort(order)
+    turned = suspect_classes(CODES[order], P[order], ballots(back[AROUND[order]]))
+    assert_allclose(turned.margin, suspect_classes(CODES, P, ballots(AROUND)).margin[order], atol=1e-6)
+
+
+def test_neighbors_of_the_same_group_are_not_asked():
+    groups = np.arange(N) // 4
+    votes = count_votes(ballots(AROUND, groups), np.eye(3)[CODES])
+    for i in range(N):
+        heard = [CODES[j] for j in AROUND[i] if groups[j] != groups[i]]
+        counts = np.bincount(heard, minlength=3) + np.bincount(CODES, minlength=3) / N
+        assert_allclose(votes[i], counts / (len(heard) + 1))
+    numbers = suspect_numbers(VALUES, PREDICTED, ballots(AROUND, np.zeros(N, int)))
+    assert_allclose(numbers.expected, PREDICTED)  # nobody is left to ask
+
+
+def test_true_classes_are_probabilities_and_follow_a_swap_of_two_classes():
+    """Where every label of class 2 is really of class 1 and the samples say so, so do the true classes."""
+    true = RNG.integers(0, 2, 300)
+    given = np.where((true == 1) & (RNG.random(300) < 0.5), 2, true)
+    said = np.eye(3)[true] * 0.6 + np.array([0.0, 0.2, 0.2])
+    likely = true_classes(given, said / said.sum(axis=1, keepdims=True))
+    assert_allclose(likely.sum(axis=1), 1)
+    assert (likely[given == 2].argmax(axis=1) == 1).all()
+
+
+def test_the_root_margin_is_zero_between_equals_and_one_against_certainty():
+    found = root_margin(np.array([0, 0, 1]), np.array([[0.5, 0.5], [0.0, 1.0], [0.0, 1.0]]))
+    assert_allclose(found, [0, 1, -1])

@@ -13,18 +13,14 @@ from steep.cli.campaign.status import describe_status
 from steep.cli.campaign.store import DEFAULT, Store
 from steep.cli.options import Bounds, Debug, Force, Json, Report
 from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import aside, finish, one_line
-from steep.exceptions import CampaignError, InputError
+from steep.cli.printing import aside, finish
+from steep.exceptions import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from steep.campaign import Campaign
     from steep.cli.campaign.settings import Settings
 
 EXAMPLE = 'steep campaign run --command "./solver --u0 {u0}" --bounds u0=0:1 -n 24'
-# Runs that may fail, with none that works, before the rest is spared.
-_HOPELESS = 5
 
 
 def run_command(
@@ -51,6 +47,10 @@ def run_command(
     workers: Annotated[int | None, typer.Option("--workers", help="Runs at the same time; default 1.")] = None,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a run may take.")] = None,
     retries: Annotated[int | None, typer.Option("--retries", help="Attempts after the first; default 1.")] = None,
+    max_failures: Annotated[
+        int | None,
+        typer.Option("--max-failures", min=0, help="Runs in a row that may fail alike; default 20, 0 is any number."),
+    ] = None,
     stop_error: Annotated[
         float | None, typer.Option("--stop-error", help="Stop once the estimated error is as small as this.")
     ] = None,
@@ -71,7 +71,7 @@ def run_command(
     check_page(report, force=force)
     settings = _settings(store).overridden(
         command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs,
-        n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries,
+        n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries, max_failures=max_failures,
         stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
     )  # fmt: skip
     with aside():  # what the simulator prints is no part of the result
@@ -133,36 +133,9 @@ def _campaign(settings: Settings) -> Campaign:
 
 
 def _run(campaign: Campaign, settings: Settings, start: int, simulator: Any, options: dict[str, Any]) -> None:
-    stop, hopeless = _stop(campaign, settings)
-    n_samples = (settings.runs or start) - start
-    campaign.run(
-        simulator, n_initial=start, n_samples=n_samples, retries=settings.retries, stop_when=stop, **options
-    )
-    if hopeless():
-        raise CampaignError(_why(campaign))
-
-
-def _stop(campaign: Campaign, settings: Settings) -> tuple[Callable[[Any], bool], Callable[[], bool]]:
-    """When to stop: at what the user said, and when nothing works at all."""
-    from steep.campaign.runner import stopper
-
     given = {"error": settings.stop_error, "seconds": settings.stop_seconds}
-    limits = {name: value for name, value in given.items() if value is not None}
-    reached = stopper(campaign, limits or None)
-    failed_before = campaign.n_failed
-
-    def hopeless() -> bool:
-        return campaign.n_done == 0 and campaign.n_failed - failed_before >= min(
-            _HOPELESS, settings.runs or 1
-        )
-
-    return (lambda _: hopeless() or reached()), hopeless
-
-
-def _why(campaign: Campaign) -> str:
-    last = campaign.failures().iloc[-1]
-    message = one_line(last["message"])
-    return (
-        f"none of the first {campaign.n_failed} runs gave a result, the last because: {message[:300]}; mend the "
-        f"simulator and start anew in another file; steep campaign failures {campaign.journal.path} shows all"
-    )
+    campaign.run(
+        simulator, n_initial=start, n_samples=(settings.runs or start) - start, retries=settings.retries,
+        max_failures=settings.max_failures or None,
+        stop_when={name: value for name, value in given.items() if value is not None} or None, **options,
+    )  # fmt: skip

@@ -49,8 +49,8 @@ class Settings:
         How a program's answer is read.
     file, stdin : str or None
         File the answer is read from, and text a program is given.
-    workers, retries : int
-        Runs at the same time, and attempts after the first.
+    workers, retries, max_failures : int
+        Runs at the same time, attempts after the first, and runs in a row that may fail alike (0 is any number).
     timeout, stop_error, stop_seconds : float or None
         Seconds a run may take, and when to stop early.
     measure : str or None
@@ -72,6 +72,7 @@ class Settings:
     stdin: str | None = None
     workers: int = 1
     retries: int = 1
+    max_failures: int = 20
     timeout: float | None = None
     stop_error: float | None = None
     stop_seconds: float | None = None
@@ -86,7 +87,7 @@ class Settings:
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "n_initial": (int,),
-    "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "timeout": (int, float),
+    "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,), "timeout": (int, float),
     "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,), "seed": (int,),
 }  # fmt: skip
 assert {f.name for f in fields(Settings)} == {*_KINDS, "folder"}

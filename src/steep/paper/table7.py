@@ -41,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "laptop": {
         "networks": 3,
-        "epochs": 15,
+        "epochs": 10,
         "n_train": 10000,
         "heads": 10,
         "head_epochs": 25,

@@ -71,8 +71,8 @@ def run_command(
     check_page(report, force=force)
     settings = _settings(store).overridden(
         command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs,
-        n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries, max_failures=max_failures,
-        stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
+        n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries,
+        max_failures=max_failures, stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
     )  # fmt: skip
     with aside():  # what the simulator prints is no part of the result
         start, simulator, options = _checked(settings)

@@ -88,7 +88,8 @@ class Settings:
 _KINDS: dict[str, tuple[type, ...]] = {
     "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "n_initial": (int,),
     "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,),
-    "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,), "seed": (int,),
+    "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,),
+    "seed": (int,),
 }  # fmt: skip
 assert {f.name for f in fields(Settings)} == {*_KINDS, "folder"}
 

@@ -105,7 +105,7 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
         campaign.tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
 
 
-def tell_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
+def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> None:
     """Tell the rows that have a result or an error, by the numbers of their runs."""
     names, outputs = campaign.box.names, campaign.outputs or ()
     run, expires = _lease_columns(names)
@@ -135,8 +135,10 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
         for number, error in zip(
             _numbers(frame.loc[failed, run]), frame.loc[failed].get("error", ()), strict=True
         ):
-            if known_run(campaign.journal, number)[2] == "pending":
-                campaign.journal.fail(number, Failure("told", str(error)), retries=0)
+            if known_run(campaign.journal, number)[2] != "pending":
+                continue
+            if campaign.journal.fail(number, Failure("told", str(error)), retries=retries):
+                campaign.journal.release([number])
 
 
 def _check_frame(frame: Any, needed: list[str]) -> None:

@@ -23,6 +23,8 @@ RUNS_PER_CRASH = 10  # for each run that it makes at the same time
 # Seconds: for a result to be written down, without a run before it counts as stuck, for a kill to take all with it,
 # and how long a disk stays full.
 SETTLED, PATIENCE, FAREWELL, FULL = 0.5, 60.0, 5.0, 1.0
+# Runs that have begun since a result was returned, for each at the same time: a machine that stalls has not settled it.
+BEGUN_SINCE = 2
 # Seconds in which a run that a dead player left to a cluster ends.
 _LEFT_TO_ITSELF = 0.3
 # Seconds between two looks at a player.
@@ -136,8 +138,9 @@ class Game:
         for what, run, at in (line.split() for line in self.log.read_text().splitlines()):
             (starts if what == "start" else ends)[run].append(float(at))
         finished = {}
+        begun = np.sort([at for times in starts.values() for at in times])
         for run, times in ends.items():
-            if settled := [at for at in times if self._is_settled(at)]:
+            if settled := [at for at in times if self._is_settled(at, begun)]:
                 finished[run] = min(settled)
         right = {run for run, y in results.items() if y == value(*map(float, run.split(",")))}
         return {
@@ -151,9 +154,14 @@ class Game:
             "lives": self.lives,
         }
 
-    def _is_settled(self, at):
-        """Whether a run ended well before the next crash, and not while a disk was full."""
-        return not any(began - SETTLED < at <= ended for began, ended in self.crashed)
+    def _is_settled(self, at, begun):
+        """Whether a run ended well before the next crash, by the clock and by what began since; not on a full disk."""
+        if any(began - SETTLED < at <= ended for began, ended in self.crashed):
+            return False
+        crash = min((began for began, _ in self.crashed if began > at), default=np.inf)
+        if crash == np.inf:
+            return True
+        return ((begun > at) & (begun < crash)).sum() >= BEGUN_SINCE * self.player.at_once
 
 
 class Stage:
@@ -200,13 +208,13 @@ class Stage:
 
     def workers(self):
         """Processes that make runs: what sits between them and the player has children, and helpers are no workers."""
-        found, top = [], self.life if self.cluster is None else self.cluster.process.pid
-        for process in (
-            self.processes() if self.cluster is None else psutil.Process(top).children(recursive=True)
-        ):
+        if self.cluster is not None:
+            return self.cluster.workers()
+        found = []
+        for process in self.processes():
             with suppress(psutil.NoSuchProcess):
                 helper = "resource_tracker" in " ".join(process.cmdline())
-                if process.pid != top and not helper and not process.children():
+                if process.pid != self.life and not helper and not process.children():
                     found.append(process)
         return found
 
@@ -235,9 +243,14 @@ class Cluster:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "address")
             self.process = _script("cluster", str(file))
-            if not wait_for(lambda: file.exists() and file.read_text(), 600):
+            if not wait_for(file.exists, 600):
                 raise RuntimeError("the cluster does not start")
-            self.address = file.read_text()
+            self.address, scheduler = file.read_text().split()
+        self.scheduler = int(scheduler)
+
+    def workers(self):
+        """Its workers, as processes."""
+        return [p for p in psutil.Process(self.process.pid).children() if p.pid != self.scheduler]
 
     def close(self):
         """End it."""

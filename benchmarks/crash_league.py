@@ -13,8 +13,10 @@ time it ended, and left alone in the end. Three disciplines:
     workers    SIGKILL of one of its worker processes, where it has some
     disk       the disk is full for a second (a small file system of its own is mounted; needs root)
 
-A run has *finished* when its function returned half a second or more before a crash, not in a worker whose player was
-dead already, and not while the disk was full: its library had time and room to write the result down. Counted are
+A run has *finished* when its function returned half a second or more before a crash and four runs (inline two) have
+begun since, not in a worker whose player was dead already, and not while the disk was full: its library had time and
+room to write the result down. (Lines without begun_since in their settings did without that rule, so that they count no
+less.) Counted are
 
     lost       finished runs whose result is not in the player's own store in the end, or is wrong there
     repeated   times a finished run was made again
@@ -41,7 +43,7 @@ from pathlib import Path
 
 from scipy.stats import beta
 
-from crash_game import CRASHES, FULL, PATIENCE, SETTLED, Game, Stage, can_mount
+from crash_game import BEGUN_SINCE, CRASHES, FULL, PATIENCE, SETTLED, Game, Stage, can_mount
 from crash_players import PLAYERS, RUN, WORKERS
 from steep.records import Records
 
@@ -95,8 +97,9 @@ def _play_one(records, stage, experiment, seed, *, keep):
 
 def _settings():
     return {
-        "run_seconds": RUN, "at_once": WORKERS, "settled_seconds": SETTLED, "patience_seconds": PATIENCE,
-        "full_seconds": FULL, "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "run_seconds": RUN, "at_once": WORKERS, "settled_seconds": SETTLED, "begun_since": BEGUN_SINCE,
+        "patience_seconds": PATIENCE, "full_seconds": FULL,
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }  # fmt: skip
 
 

@@ -11,12 +11,15 @@ life ended. A life goes on with what those before it left in FOLDER/store.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import functools
 import glob
 import importlib
 import json
 import os
+import select
+import signal
 import sys
 import time
 import traceback
@@ -78,12 +81,45 @@ def play_steep_dask(folder, n_runs):
 
 
 def cluster(file):
+    """A scheduler and two workers, each a process; a worker that ends is replaced, as batch systems do."""
     import distributed
 
-    with distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as started:
-        Path(file).write_text(started.scheduler_address)
-        while os.read(0, 1):  # until the league is over
-            pass
+    import steep.campaign.dask_cluster  # noqa: F401 - a worker that is forked has it already
+
+    read, write = os.pipe()
+
+    async def schedule():
+        async with distributed.Scheduler(port=0, dashboard=False) as scheduler:
+            os.write(write, scheduler.address.encode())
+            await scheduler.finished()
+
+    async def work(address):
+        async with distributed.Worker(address, nthreads=1, dashboard=False) as worker:
+            await worker.finished()
+
+    scheduler = _forked(schedule)
+    address = os.read(read, 1000).decode()
+    processes = {scheduler} | {_forked(work, address) for _ in range(WORKERS)}
+    Path(f"{file}.new").write_text(f"{address} {scheduler}")
+    Path(f"{file}.new").rename(file)
+    while not select.select([0], [], [], 0.1)[0]:  # until the league is over
+        while (gone := os.waitpid(-1, os.WNOHANG)[0]) > 0:
+            processes = (processes - {gone}) | {_forked(work, address)}
+    for pid in processes:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _forked(what, *arguments):
+    """The number of a process that does something asynchronous until it ends."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            asyncio.run(what(*arguments))
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    return pid
 
 
 def found_steep(folder):

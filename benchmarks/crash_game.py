@@ -52,22 +52,25 @@ class Game:
                 stack.enter_context(small_disk(self.store))
             stack.callback(self.stage.sweep)
             self._start()
-            while len(self.crashed) < self.crashes:
-                if not self.stage.is_alive():
-                    if self.stage.code == 0:
-                        break  # it made its runs before it could be crashed as often
-                    self._start()
+            while len(self.crashed) < self.crashes and self._is_playing():
                 self._wait()
                 if self.stage.is_alive():
                     getattr(self, f"_by_{self.discipline}")()
             self._finish()
             return self._count()
 
+    def _is_playing(self):
+        """Whether it runs, if need be after another start."""
+        if self.stage.is_alive():
+            return True
+        if self.stage.code == 0 or self.lives > 3 * self.crashes:
+            return False  # it made its runs before it could be crashed as often, or it never will
+        self._start()
+        return True
+
     # ---------------------------------------------------------------- crashes
 
     def _start(self):
-        if self.lives > 3 * self.crashes + 20:
-            raise RuntimeError(f"started {self.lives} times, and it does not get on")
         self.lives += 1
         self.stage.start(self.folder, self.n_runs)
 
@@ -133,7 +136,11 @@ class Game:
     # ---------------------------------------------------------------- what came of it
 
     def _count(self):
-        results, unfinished = self.player.found(self.store)
+        try:
+            results, unfinished, unreadable = *self.player.found(self.store), 0
+        except Exception as error:  # a store that its own library cannot read
+            print(f"{self.stage.name}, {self.discipline}: {type(error).__name__}: {error}", file=sys.stderr)
+            results, unfinished, unreadable = {}, 0, 1
         starts, ends = defaultdict(list), defaultdict(list)
         for what, run, at in (line.split() for line in self.log.read_text().splitlines()):
             (starts if what == "start" else ends)[run].append(float(at))
@@ -148,6 +155,7 @@ class Game:
             "repeated": sum(at > finished[run] for run in finished for at in starts[run]),
             "stuck": unfinished + self.hangs,
             "left": self.left,
+            "unreadable": unreadable,
             "crashes": len(self.crashed),
             "finished": len(finished),
             "started": sum(map(len, starts.values())),

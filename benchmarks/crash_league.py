@@ -18,7 +18,8 @@ begun since, not in a worker whose player was dead already, and not while the di
 room to write the result down. (Lines without begun_since in their settings did without that rule, so that they count no
 less.) Counted are
 
-    lost       finished runs whose result is not in the player's own store in the end, or is wrong there
+    lost       finished runs whose result is not in the player's own store in the end, or is wrong there; all of them
+               where its library cannot read the store any more
     repeated   times a finished run was made again
     stuck      runs that the store calls unfinished in the end, and times it made no run for a minute and was killed
     left       processes that outlived a kill of the player by five seconds
@@ -112,7 +113,7 @@ def summary():
     for discipline in DISCIPLINES:
         for player in PLAYERS:
             if results := games.get((discipline, player)):
-                total = {name: sum(result[name] for result in results) for name in results[0]}
+                total = {name: sum(result.get(name, 0) for result in results) for name in results[-1]}
                 rows.append({"discipline": discipline, "player": player, "games": len(results), **total})
                 rows[-1]["costly_at_most"] = _at_most(results)
     versions = _settings()["versions"] | {
@@ -157,7 +158,7 @@ def main():
     players = [name for name in PLAYERS if chosen.players.lower() in name.lower()]
     crashes = {name: DISCIPLINES[name] for name in chosen.disciplines.split(",")}
     if chosen.crashes is not None:
-        crashes = {name: min(n, chosen.crashes) for name, n in crashes.items()}
+        crashes = dict.fromkeys(crashes, chosen.crashes)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a game that is ended ends its processes
     if not chosen.summary:
         play(players, crashes, keep=chosen.keep)

@@ -141,7 +141,7 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
                 campaign.journal.release([number])
 
 
-def _failed(frame: pd.DataFrame, labels: list[str]) -> pd.Series[bool]:
+def _failed(frame: pd.DataFrame, labels: list[str]) -> Any:
     """Rows that say why their run failed."""
     if "error" in frame.columns and "error" not in labels:
         return frame["error"].notna()

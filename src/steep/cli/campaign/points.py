@@ -59,8 +59,10 @@ def text_of(frame: pd.DataFrame) -> str:
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Points as objects for JSON, an object a run."""
-    end = frame.columns[-1]
-    return [row | {end: row[end].strftime(_TIME)} for row in frame.to_dict("records")]  # type: ignore[misc]
+    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    for row in rows:
+        row[str(frame.columns[-1])] = row[str(frame.columns[-1])].strftime(_TIME)
+    return rows
 
 
 def write_points(path: Path, frame: pd.DataFrame) -> None:

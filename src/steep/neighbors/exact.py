@@ -80,7 +80,7 @@ def _complete(cells: Cells, near: Near, swept: Float32Array, lists: Lists, team:
 
     def work(some: IntArray) -> None:
         complete(
-            cells.points, cells.start, cells.centers, size, near.start, near.cell, near.behind, swept,
+            cells.points, cells.extra, cells.start, cells.centers, size, near.start, near.cell, near.behind, swept,
             rounding, some, lists.score, lists.index, lists.top, team.stop,
         )  # fmt: skip
 

@@ -52,6 +52,9 @@ class GraphInfo:
         Mean number of cells each cell was compared with, itself included; 0 without cells.
     reach : float
         How far cells were swept, in units of their radius; infinite when exact.
+    n_coordinates, n_candidates : int
+        Coordinates the points were searched in, fewer than there are features where these are many, and points
+        measured in all features for each; 0 without cells.
     seconds : dict of str to float
         Wall-clock time of each stage.
     """
@@ -61,6 +64,8 @@ class GraphInfo:
     n_estimated: int = 0
     n_probes: float = 0.0
     reach: float = float("inf")
+    n_coordinates: int = 0
+    n_candidates: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
 

@@ -35,7 +35,7 @@ def limits(along, far, swept, doubt):
 
 @compiled()
 def complete(
-    X, start, centers, size, near_start, near, behind, swept, rounding, cells, score, index, top, stop
+    X, extra, start, centers, size, near_start, near, behind, swept, rounding, cells, score, index, top, stop
 ):
     """Find all that the lists of the points of some ``cells`` miss.
 
@@ -70,8 +70,8 @@ def complete(
             level = (farthest - np.min(along_b)) / LEVELS
             for i in range(n_rows):
                 row_along[i], rows[i] = along_of[p, rows[i]], start[a] + rows[i]
-            gather(X, rows, n_rows, (centers[a] - centers[b]).astype(np.float32), near_a, half_a)
-            gather(X, cols, n_cols, still, near_b, half_b)
+            gather(X, extra, rows, n_rows, (centers[a] - centers[b]).astype(np.float32), near_a, half_a)
+            gather(X, extra, cols, n_cols, still, near_b, half_b)
             for begin in range(0, n_rows, ROWS):
                 end = min(begin + ROWS, n_rows)
                 n_near = np.searchsorted(col_levels[:n_cols], -row_levels[begin], side="right")

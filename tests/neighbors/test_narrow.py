@@ -6,7 +6,15 @@ import pytest
 from neighbors_oracle import brute_force
 from steep.neighbors import neighbor_graph
 from steep.neighbors.frame import Frame
-from steep.neighbors.narrow import BETAS, _ranks, _rotated, _tall, leading_directions, narrow_view
+from steep.neighbors.narrow import (
+    BETAS,
+    _ranks,
+    _rotated,
+    _tall,
+    bounding_view,
+    leading_directions,
+    narrow_view,
+)
 from steep.neighbors.recall import Truth, exact_sample
 from steep.neighbors.threads import threads
 
@@ -118,3 +126,35 @@ def test_no_data_are_too_odd(nasty):
     exact, _ = neighbor_graph(X, n_neighbors=10, include_self=False, algorithm="exact")
     assert (distances <= exact[:, -1:] * (1 + 1e-6)).mean() >= 0.9
     assert true is None or (distances[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("data", ["pictures", "small clusters", "float64", "equal points"])
+def test_exact_search_of_wide_data_misses_nothing(data):
+    X = pictures(9_000, 160)
+    if data == "small clusters":
+        X = X[:900].repeat(10, axis=0) + 1e-3 * np.random.default_rng(3).normal(size=X.shape).astype(
+            np.float32
+        )
+    elif data == "float64":
+        X = X.astype(np.float64)
+    elif data == "equal points":
+        X[::3] = X[0]
+    distances, indices, info = search(X, algorithm="exact")
+    rows = np.arange(0, 9_000, 45)
+    true, true_indices = brute_force(X, 10, rows=rows)
+    assert data != "pictures" or "measure" in info.seconds  # it went through the leading coordinates
+    np.testing.assert_allclose(distances[rows], true, rtol=1e-6, atol=1e-6)
+    if data in ("pictures", "float64"):
+        np.testing.assert_array_equal(indices[rows], true_indices)
+
+
+def test_no_two_points_are_farther_apart_in_the_bounding_coordinates():
+    X = pictures(3_000, 160)
+    with threads(1) as team:
+        view = bounding_view(X, Frame.of(X), np.random.default_rng(0), team)
+    i, j = np.random.default_rng(1).integers(3_000, size=(2, 20_000))
+    true = np.linalg.norm(X[i].astype(np.float64) - X[j], axis=1)
+    seen = np.linalg.norm(view.points[i].astype(np.float64) - view.points[j], axis=1)
+    assert (seen <= true + view.slack).all()
+    assert view.slack < 0.1 * np.median(true)
+    assert np.median(seen) > 0.9 * np.median(true)

@@ -74,6 +74,11 @@ class Frame:
         return cls(center, exponent, typical, extent, largest)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether points in the frame are those of the data less the centre, none scaled or drawn in."""
+        return not self.exponent and self.extent <= BALL
+
+    @property
     def unit(self) -> float:
         """Length in the frame of a length 1 of the data."""
         return 2.0**-self.exponent
@@ -103,12 +108,11 @@ class Frame:
         if isinstance(rows, slice):
             rows = range(*rows.indices(len(X)))
         out = np.empty((len(rows), X.shape[1]), dtype=np.float32)
-        plain = not self.exponent and self.extent <= BALL
         center = self.center.astype(X.dtype) if X.dtype == np.float32 else self.center
         for first in range(0, len(rows), CHUNK):
             part = rows[first : first + CHUNK]
             some = X[part.start : part.stop] if isinstance(part, range) else X[part]
-            if plain:
+            if self.is_plain:
                 np.subtract(some, center, out=out[first : first + CHUNK], casting="same_kind")
             else:
                 out[first : first + CHUNK] = self.place(some)

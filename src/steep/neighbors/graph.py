@@ -22,7 +22,7 @@ from steep._validation import (
 from steep.exceptions import InputError
 from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
-from steep.neighbors.distances import as_float32
+from steep.neighbors.distances import as_float32, unit_rows
 from steep.neighbors.frame import Frame, into_range
 from steep.neighbors.small_tree import join_small_tree
 
@@ -229,7 +229,7 @@ def search_graph(
     check_jobs(n_jobs)
     rng = check_generator(random_state)
     if metric == "cosine":
-        points = _unit_rows(points)
+        points = unit_rows(points, "X")
     if n_others == 0:
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
@@ -307,20 +307,6 @@ def _without_compiler(
 def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
     own = np.arange(len(indices), dtype=indices.dtype)[:, None]
     return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])
-
-
-def _unit_rows(X: FloatArray) -> FloatArray:
-    """Return rows of length one, on which half the squared distance is the cosine distance."""
-    scale = np.abs(X).max(axis=1)  # first to a maximum of one, so that squares neither overflow nor vanish
-    if not scale.all():
-        at = np.flatnonzero(scale == 0)
-        raise InputError(
-            f"X has {at.size} row(s) of zeros, first at {at[0]}; need a direction for the cosine metric; "
-            "drop those rows or use metric='euclidean'"
-        )
-    unit: FloatArray = X / scale[:, None]
-    unit /= np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    return unit
 
 
 # ---------------------------------------------------------------------------------------- arguments

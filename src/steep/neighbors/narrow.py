@@ -31,6 +31,9 @@ SAMPLE = 3_000  # rows from which the directions are taken
 SPARE = 8  # directions found beyond those wanted, which sharpens them
 LOST = 0.25  # of the misses allowed: by the ranking; the others by the reach
 RANKED = 3  # every third of the sampled points chooses, all of them say what the choice is worth
+BOUNDING = 96  # coordinates of an exact search, at most
+LEAST_REST = 0.1  # √τ, in typical lengths
+HELD_ELSEWHERE = 0.3  # share of the variance beyond them at which bounds rule too little out
 MOST = 8  # candidates per neighbour wanted, at most
 # Microseconds a point, measured: a pair of cells by coordinate, a candidate kept, a candidate measured by feature.
 SWEEP, PER_COORDINATE, KEEP, MEASURE = 6.0, 0.1, 0.06, 0.0003
@@ -55,6 +58,14 @@ class Narrow:
     extra: Float32Array
     width: int
     ranks: IntArray
+
+
+@dataclass(frozen=True)
+class Bounding:
+    """Coordinates in which no two points are farther apart than in all, but for ``slack`` by rounding."""
+
+    points: Float32Array
+    slack: float
 
 
 def narrow_view(
@@ -84,6 +95,28 @@ def narrow_view(
     rank = _ranks(points, half, truth, [p], (beta,))[0, 0]
     narrow = np.ascontiguousarray(points[:, :p])
     return Narrow(narrow, np.float32(beta) * np.maximum(half - half_norms(narrow), 0), width, rank)
+
+
+def bounding_view(X: FloatArray, frame: Frame, rng: np.random.Generator, team: Team) -> Bounding | None:
+    """Return leading coordinates and the length of the rest: no two points are farther apart there than in all.
+
+    None where data are not wide, where their scale is not an ordinary one, or where the leading coordinates hold
+    little of the variance.
+
+    In float32 products of d numbers are off by δ = (d + 8)·2⁻²³ of the lengths at most, so a coordinate z by δ|x| and
+    r² by δ|x|². The root of r² + τ instead of r keeps the latter from growing where r is small, and is no steeper.
+    """
+    if X.shape[1] <= WIDE or not frame.is_plain:
+        return None
+    axes = leading_directions(X, frame, min(BOUNDING, X.shape[1] // 3), rng)
+    points, half = _rotated(X, frame, axes, team)
+    rest = half - half_norms(points)
+    if rest.sum(dtype=np.float64) > HELD_ELSEWHERE * half.sum(dtype=np.float64):
+        return None
+    longest, least = np.sqrt(2.0 * float(half.max())), LEAST_REST * frame.typical
+    off = (X.shape[1] + 8) * 2.0**-23
+    length = np.sqrt(2 * np.maximum(rest, 0) + np.float32(least**2))
+    return Bounding(np.column_stack([points, length]), 2 * off * (longest + longest**2 / (2 * least)))
 
 
 def leading_directions(X: FloatArray, frame: Frame, n_axes: int, rng: np.random.Generator) -> Float32Array:

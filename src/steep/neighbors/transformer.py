@@ -15,7 +15,7 @@ from steep.neighbors.graph import Algorithm, Metric, neighbor_graph
 from steep.neighbors.query import query_graph
 
 
-class NeighborTransformer(TransformerMixin, BaseEstimator):
+class NeighborTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn samples into the sparse graph of their nearest neighbours, as ``KNeighborsTransformer`` does.
 
     What takes ``metric="precomputed"`` (``DBSCAN``, ``Isomap``, ``TSNE``, ``SpectralClustering``,

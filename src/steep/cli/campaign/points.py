@@ -71,10 +71,11 @@ def write_points(path: Path, frame: pd.DataFrame) -> None:
     if suffix == ".parquet":
         from steep.cli.tables.writing import write_frame
 
-        return write_frame(path, frame)
+        write_frame(path, frame)
+        return
     is_json = suffix == ".json"
     text = json.dumps(records_of(frame), indent=1, ensure_ascii=False) + "\n" if is_json else text_of(frame)
-    return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def read_results(path: Path) -> pd.DataFrame:

@@ -63,7 +63,8 @@ $(BENCH_STAMP): $(STAMP)
 	touch $@
 
 bench: $(BENCH_STAMP)
-	$(BIN)/python benchmarks/neighbors.py
+	$(BIN)/python benchmarks/neighbors.py run --part development
+	$(BIN)/python benchmarks/neighbors.py summary
 
 clean:
 	rm -rf $(VENV) .venv-* demo docs/_build docs/api .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -37,7 +37,7 @@ def test_the_commands_are_the_agreed_ones():
     top = {words[0] for words in EXAMPLES if words}
     assert top == {"weigh", "suspects", "design", "campaign", "improve", "report", "reproduce", "demo"}
     inner = {words[1] for words in EXAMPLES if len(words) == 2}
-    assert inner == {"run", "status", "failures", "export", "plot"}
+    assert inner == {"run", "ask", "tell", "status", "failures", "export", "plot"}
 
 
 @pytest.mark.parametrize("words", EXAMPLES, ids=" ".join)
@@ -80,6 +80,7 @@ def examples(here, table):
     np.savez(here / "val.npz", X=X[200:], y=y[200:])
     with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as campaign:
         campaign.run(lambda u0: u0**2 if u0 < 0.9 else 1 / 0, n_initial=12, n_samples=12)
+        campaign.ask(1, lease="1 h")
     return here
 
 

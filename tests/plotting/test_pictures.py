@@ -174,6 +174,28 @@ def test_a_search_draws_what_it_compared():
         model.plot("pie")
 
 
+@pytest.mark.parametrize("n_inputs", [1, 2, 3])
+def test_failed_runs_are_seen_in_every_picture_of_points(n_inputs):
+    def run(x0, **others):
+        if x0 > 0.8:
+            raise ValueError("diverged")
+        return x0 + sum(others.values())
+
+    bounds = {f"x{i}": (0.0, 1.0) for i in range(n_inputs)}
+    with Campaign(bounds, storage=":memory:") as campaign:
+        campaign.run(run, n_initial=16, n_samples=0, retries=0)
+        assert campaign.n_failed > 0
+        for drawn in (campaign.plot(), campaign.plot("points")):
+            crosses = [
+                len(group.get_offsets())
+                for ax in np.ravel(drawn)
+                for group in ax.collections
+                if group.get_label() == "failed"
+            ]
+            assert crosses
+            assert {*crosses} == {campaign.n_failed}
+
+
 def test_a_campaign_draws_its_points_failures_and_error():
     def run(u, t):
         if t > 8:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steep._validation import FloatArray, check_count, check_points, check_real, shown
-from steep.exceptions import InputError, SteepError
+from steep.exceptions import InputError, InputTypeError, SteepError
 
 # More runs than this are a slip of the pen.
 _MOST_RUNS = 10**9
@@ -34,7 +34,11 @@ def check_seconds(value: Any, *, name: str) -> float:
     >>> check_seconds("12 h", name="lease"), check_seconds(90, name="lease")
     (43200.0, 90.0)
     """
-    if isinstance(value, str | timedelta) and not str(value).strip().replace(".", "").isdigit():
+    if isinstance(value, str) and value.strip().replace(".", "").isdigit():
+        raise InputTypeError(
+            f"{name}={shown(value)} has no unit; need a text such as '12 h' or '90 s'; add it"
+        )
+    if isinstance(value, str | timedelta):
         try:
             value = pd.Timedelta(value).total_seconds()
         except (ValueError, OverflowError) as error:

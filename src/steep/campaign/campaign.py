@@ -459,16 +459,18 @@ class Campaign:
 
         return tables.to_dataframe(self)
 
-    def tell_dataframe(self, frame: pd.DataFrame) -> None:
+    def tell_dataframe(self, frame: pd.DataFrame, *, retries: int = 0) -> None:
         """Tell results by the numbers of their runs, from any process: ``run`` and a column for each output.
 
         Rows without any output are left out; a text in the column ``error``, if there is one, tells that the run
-        failed. Inputs, where they are there too, must be those of the run.
+        failed, and it is asked again until it failed more than ``retries`` times. Inputs, where they are there too,
+        must be those of the run.
         """
         from steep.campaign import tables
 
+        retries = check_count(retries, name="retries", minimum=0)
         self._catch_up()
-        tables.tell_dataframe(self, frame)
+        tables.tell_dataframe(self, frame, retries=retries)
 
     def load_dataframe(self, frame: pd.DataFrame) -> None:
         """Tell results kept elsewhere: a column for each input and each output, by name."""

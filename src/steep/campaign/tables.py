@@ -105,7 +105,7 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
         campaign.tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
 
 
-def tell_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
+def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> None:
     """Tell the rows that have a result or an error, by the numbers of their runs."""
     names, outputs = campaign.box.names, campaign.outputs or ()
     run, expires = _lease_columns(names)
@@ -115,13 +115,13 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
     extra = [name for name in frame.columns if name not in {*labels, *marks}]
     if outputs and extra:
         raise InputError(f"the frame has unknown columns {extra}; need {[run, *labels]}; drop them")
+    failed = _failed(frame, labels)
     labels = labels or extra
+    # A table of failures alone needs no outputs.
+    labels = [] if failed.all() and not {*labels} & {*frame.columns} else labels
     _check_frame(frame, [run, *labels])
-    failed = (
-        frame["error"].notna() if "error" in frame.columns and "error" not in labels else frame[run].isna()
-    )
     done = frame[labels].notna().all(axis=1) & ~failed
-    if not labels or (frame[labels].notna().any(axis=1) & ~done & ~failed).any():
+    if not failed.all() and (not labels or (frame[labels].notna().any(axis=1) & ~done & ~failed).any()):
         raise InputError(
             "some rows of the frame lack outputs; need every output of a run, or a text in the column error"
         )
@@ -135,8 +135,17 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
         for number, error in zip(
             _numbers(frame.loc[failed, run]), frame.loc[failed].get("error", ()), strict=True
         ):
-            if known_run(campaign.journal, number)[2] == "pending":
-                campaign.journal.fail(number, Failure("told", str(error)), retries=0)
+            if known_run(campaign.journal, number)[2] != "pending":
+                continue
+            if campaign.journal.fail(number, Failure("told", str(error)), retries=retries):
+                campaign.journal.release([number])
+
+
+def _failed(frame: pd.DataFrame, labels: list[str]) -> Any:
+    """Rows that say why their run failed."""
+    if "error" in frame.columns and "error" not in labels:
+        return frame["error"].notna()
+    return pd.Series(False, index=frame.index)
 
 
 def _check_frame(frame: Any, needed: list[str]) -> None:

@@ -56,12 +56,14 @@ def _variation(campaign: Campaign, X: FloatArray, labels: FloatArray) -> FloatAr
 def plot_campaign(campaign: Campaign, kind: str = "overview", **options: Any) -> Any:
     """Draw a campaign; see :meth:`Campaign.plot`."""
     check_choice(kind, name="kind", choices=("overview", *KINDS))
-    plan = design_of(campaign)
+    plan, failed = design_of(campaign), campaign.journal.points("failed", campaign.box.n_features)
+    if kind == "points":
+        return plan.plot(kind, failed=failed, **options)
     if kind != "overview":
         return plan.plot(kind, **options)
     from steep.plotting import plot_overview
 
-    return plot_overview(plan, failed=campaign.journal.points("failed", campaign.box.n_features), **options)
+    return plot_overview(plan, failed=failed, **options)
 
 
 def campaign_card(campaign: Campaign) -> str:
@@ -70,9 +72,11 @@ def campaign_card(campaign: Campaign) -> str:
     if campaign.journal.is_closed:
         return card("Campaign", f"{path}: closed; open it again to look at it.")
     n_pending, error = len(campaign.pending), campaign.estimated_error()
+    n_leased = campaign.journal.count_leased()
     figures: dict[str, Any] = {
         "done": campaign.n_done,
-        "in flight": n_pending,
+        "in flight": n_pending - n_leased,
+        **({"leased": n_leased} if n_leased else {}),
         "failed": campaign.n_failed,
         "estimated error": "not known yet" if np.isnan(error) else float(error),
     }

@@ -37,7 +37,8 @@ class Cells:
     """Points stored cell by cell, less its centre: cell c holds ``points[start[c]:start[c + 1]]``."""
 
     points: Float32Array
-    half: Float32Array  # |x|²/2
+    half: Float32Array  # |x|²/2 and the extra
+    extra: Float32Array  # what a score counts for each of its points besides; 0 but in a narrow search
     order: npt.NDArray[np.int32]  # order[position] = row in the caller's array
     start: npt.NDArray[np.int64]
     centers: FloatArray  # float64, in the frame
@@ -59,7 +60,14 @@ class Cells:
 # ----------------------------------------------------------------------------------------- cutting
 
 
-def cut(X: FloatArray, frame: Frame, cell_size: int, rng: np.random.Generator, team: Team) -> Cells:
+def cut(
+    X: FloatArray,
+    frame: Frame,
+    cell_size: int,
+    rng: np.random.Generator,
+    team: Team,
+    extra: Float32Array | None = None,
+) -> Cells:
     """Store the points of ``X``, in the frame, in cells of about ``cell_size`` neighbouring points."""
     n_cells = max(1, len(X) // cell_size)
     n_coarse = round(np.sqrt(n_cells)) if n_cells > 16 else 1
@@ -81,7 +89,8 @@ def cut(X: FloatArray, frame: Frame, cell_size: int, rng: np.random.Generator, t
     team.each(cut_group, range(n_coarse))
     start = np.append(0, np.cumsum(np.concatenate([sizes for sizes, _ in pieces])))
     centers = np.concatenate([centers for _, centers in pieces])
-    return Cells(points, half_norms(points), order, start, centers)
+    extra = np.zeros(len(X), np.float32) if extra is None else extra[order]
+    return Cells(points, half_norms(points) + extra, extra, order, start, centers)
 
 
 def nearest_center(points: Float32Array, centers: Float32Array) -> IntArray:
@@ -266,7 +275,7 @@ def sweep(
 
     def work(some: slice) -> None:
         sweep_across(
-            cells.points, cells.start, cells.centers, rounds.pairs[some], reach[some],
+            cells.points, cells.extra, cells.start, cells.centers, rounds.pairs[some], reach[some],
             lists.score, lists.index, lists.top, team.stop,
         )  # fmt: skip
 

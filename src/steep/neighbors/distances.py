@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
+from steep.exceptions import InputError
 from steep.neighbors.frame import row_lengths
 
 FLOAT32 = np.finfo(np.float32)
@@ -83,3 +84,17 @@ def best_of(distances: FloatArray, indices: IntArray, n_best: int) -> tuple[Floa
     keys = ranked(distances)
     order = np.argsort(keys, axis=1, kind="stable")[:, :n_best]
     return np.take_along_axis(keys, order, axis=1), np.take_along_axis(indices, order, axis=1)
+
+
+def unit_rows(X: FloatArray, name: str) -> FloatArray:
+    """Return rows of length one, on which half the squared distance is the cosine distance."""
+    scale = np.abs(X).max(axis=1)  # first to a maximum of one, so that squares neither overflow nor vanish
+    if not scale.all():
+        at = np.flatnonzero(scale == 0)
+        raise InputError(
+            f"{name} has {at.size} row(s) of zeros, first at {at[0]}; need a direction for the cosine metric; "
+            "drop those rows or use metric='euclidean'"
+        )
+    unit: FloatArray = X / scale[:, None]
+    unit /= np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+    return unit

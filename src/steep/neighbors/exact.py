@@ -6,6 +6,10 @@
    dimension without structure, the tiles are quicker.
 3. Sweep nearby cells, which brings the lists close to the truth, then complete every list.
 4. Prove the lists in float64, as the tiles do.
+
+Wide data are cut and swept in their leading coordinates and what the others hold, the length r of the rest: there no
+two points are farther apart than in all features, |z_x − z_y|² + (r_x − r_y)² ≤ |x − y|². So nothing that is ruled
+out there can be a neighbour; what is not is measured in all features.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame
-from steep.neighbors.kernels.complete import complete, count_left
+from steep.neighbors.kernels.complete import complete, count_left, measure_lists
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
+from steep.neighbors.narrow import Bounding, bounding_view
 from steep.neighbors.proof import proven
 from steep.neighbors.threads import Team
 from steep.neighbors.tiles import join_tiles
@@ -28,6 +33,7 @@ from steep.neighbors.tiles import join_tiles
 CELL = 400  # points per cell
 MOST_CELLS = 8_000  # every cell is measured against every other
 WORTHWHILE = 8_000  # points below which tiles are done before the cells are cut
+LARGE_WIDE_SHARE = 0.5  # the same where a look costs but a few coordinates
 LARGE_SHARE = 0.15  # of all pairs: looking at so many one by one takes as long as all of them in tiles
 SAMPLE = 8  # cells on which that share is estimated
 REACH = 0.4  # of the sweep; any is right, this one is quick
@@ -41,25 +47,44 @@ def join_exact(
     cell_size = max(CELL, 4 * width, len(X) // MOST_CELLS)
     if len(X) < max(WORTHWHILE, 4 * cell_size):
         return join_tiles(X, frame, n_others, include_self=include_self, team=team)
-    watch = Stopwatch()
+    watch, X = Stopwatch(), np.ascontiguousarray(X)
     # The seed decides how long it takes, never what is found.
-    cells = cut(X, frame, cell_size, np.random.default_rng(0), team)
+    rng = np.random.default_rng(0)
+    view = bounding_view(X, frame, rng, team)
+    if view is None:
+        cells = cut(X, frame, cell_size, rng, team)
+    else:
+        cells = cut(view.points, Frame.of(view.points), cell_size, rng, team)
     lists = empty_lists(len(X), width)
     join_cells(cells, lists, team)
-    if _share_left(cells, lists) > LARGE_SHARE:
+    if _share_left(cells, lists) > (LARGE_SHARE if view is None else LARGE_WIDE_SHARE):
         del cells, lists
         return join_tiles(X, frame, n_others, include_self=include_self, team=team)
     watch.lap("within cells")
     near, reach = near_cells(cells, len(cells) - 1, team), _reach(cells, lists)
     swept = sweep(cells, near, REACH, radius_of(cells, lists), lists, team)
     watch.lap("across cells")
-    _complete(cells, near, swept, lists, team)
+    if view is not None:
+        _measure(X, cells, lists, team)
+        swept[:] = -np.inf  # what met there was ranked by a few coordinates: it meets again
+        watch.lap("measure")
+    _complete(X, cells, near, swept, lists, view, team)
     watch.lap("complete")
-    lists, certain = _in_order(cells, lists, _certain(cells, near, reach, lists))
+    certain = _certain(cells, near, reach, lists) if view is None else lists.top * (1 - 1e-6)
+    lists, certain = _in_order(cells, lists, np.asarray(certain, np.float64))
     del cells, near, swept
     distances, indices = proven(X, frame, lists, certain, n_others, include_self=include_self, team=team)
     watch.lap("proof")
     return distances, indices, {"seconds": watch.seconds}
+
+
+def _measure(X: FloatArray, cells: Cells, lists: Lists, team: Team) -> None:
+    """Replace the scores of the lists, from a few coordinates, by those in all features."""
+
+    def work(some: IntArray) -> None:
+        measure_lists(X, cells.order, lists.score, lists.index, lists.top, some[0], some[-1] + 1)
+
+    team.each(work, batches(len(X), 5_000))
 
 
 def _share_left(cells: Cells, lists: Lists) -> float:
@@ -74,14 +99,25 @@ def _reach(cells: Cells, lists: Lists) -> FloatArray:
     return np.sqrt(2.0 * np.maximum.reduceat(lists.top, cells.start[:-1]).astype(np.float64))
 
 
-def _complete(cells: Cells, near: Near, swept: Float32Array, lists: Lists, team: Team) -> None:
+def _complete(
+    X: FloatArray,
+    cells: Cells,
+    near: Near,
+    swept: Float32Array,
+    lists: Lists,
+    view: Bounding | None,
+    team: Team,
+) -> None:
     """Find all that the lists still miss."""
     size, rounding = cells.sizes, np.float32(_rounding(cells))
+    wide, slack = view is not None, np.float32(0.0 if view is None else view.slack)
+    error = np.float32(4 * (cells.points.shape[1] + 8) * 2.0**-24)
 
     def work(some: IntArray) -> None:
         complete(
-            cells.points, cells.start, cells.centers, size, near.start, near.cell, near.behind, swept,
-            rounding, some, lists.score, lists.index, lists.top, team.stop,
+            cells.points, cells.extra, cells.start, cells.centers, size, near.start, near.cell, near.behind, swept,
+            rounding, some, lists.score, lists.index, lists.top, team.stop, X, cells.order, wide, error,
+            slack,
         )  # fmt: skip
 
     team.each(work, batches(len(cells), 20))

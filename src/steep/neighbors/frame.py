@@ -64,12 +64,19 @@ class Frame:
         extent = float(row_lengths(np.maximum(upper - center, center - lower)[None])[0])
         if extent <= BEND * typical:  # nobody is far: the mean makes shorter vectors than the median
             center = X.mean(axis=0, dtype=np.float64)
+        if X.dtype == np.float32:  # then placing a point in float32 rounds once, as from float64
+            center = center.astype(np.float32).astype(np.float64)
         exponent = int(np.clip(np.frexp(typical)[1], -1000, 1000))
         if abs(exponent) <= ORDINARY:
             exponent = 0
         with np.errstate(over="ignore", under="ignore"):  # a far point may be infinitely far in the frame
             typical, extent = np.ldexp([typical, 2 * extent], -exponent).tolist()
         return cls(center, exponent, typical, extent, largest)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether points in the frame are those of the data less the centre, none scaled or drawn in."""
+        return not self.exponent and self.extent <= BALL
 
     @property
     def unit(self) -> float:
@@ -101,11 +108,14 @@ class Frame:
         if isinstance(rows, slice):
             rows = range(*rows.indices(len(X)))
         out = np.empty((len(rows), X.shape[1]), dtype=np.float32)
+        center = self.center.astype(X.dtype) if X.dtype == np.float32 else self.center
         for first in range(0, len(rows), CHUNK):
             part = rows[first : first + CHUNK]
-            out[first : first + CHUNK] = self.place(
-                X[part.start : part.stop] if isinstance(part, range) else X[part]
-            )
+            some = X[part.start : part.stop] if isinstance(part, range) else X[part]
+            if self.is_plain:
+                np.subtract(some, center, out=out[first : first + CHUNK], casting="same_kind")
+            else:
+                out[first : first + CHUNK] = self.place(some)
         return out
 
     def is_far(self, X: FloatArray) -> npt.NDArray[np.bool_]:

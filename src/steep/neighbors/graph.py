@@ -22,7 +22,7 @@ from steep._validation import (
 from steep.exceptions import InputError
 from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
-from steep.neighbors.distances import as_float32
+from steep.neighbors.distances import as_float32, unit_rows
 from steep.neighbors.frame import Frame, into_range
 from steep.neighbors.small_tree import join_small_tree
 
@@ -52,6 +52,9 @@ class GraphInfo:
         Mean number of cells each cell was compared with, itself included; 0 without cells.
     reach : float
         How far cells were swept, in units of their radius; infinite when exact.
+    n_coordinates, n_candidates : int
+        Coordinates the points were searched in, fewer than there are features where these are many, and points
+        measured in all features for each; 0 without cells.
     seconds : dict of str to float
         Wall-clock time of each stage.
     """
@@ -61,6 +64,8 @@ class GraphInfo:
     n_estimated: int = 0
     n_probes: float = 0.0
     reach: float = float("inf")
+    n_coordinates: int = 0
+    n_candidates: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -224,7 +229,7 @@ def search_graph(
     check_jobs(n_jobs)
     rng = check_generator(random_state)
     if metric == "cosine":
-        points = _unit_rows(points)
+        points = unit_rows(points, "X")
     if n_others == 0:
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
@@ -302,20 +307,6 @@ def _without_compiler(
 def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
     own = np.arange(len(indices), dtype=indices.dtype)[:, None]
     return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])
-
-
-def _unit_rows(X: FloatArray) -> FloatArray:
-    """Return rows of length one, on which half the squared distance is the cosine distance."""
-    scale = np.abs(X).max(axis=1)  # first to a maximum of one, so that squares neither overflow nor vanish
-    if not scale.all():
-        at = np.flatnonzero(scale == 0)
-        raise InputError(
-            f"X has {at.size} row(s) of zeros, first at {at[0]}; need a direction for the cosine metric; "
-            "drop those rows or use metric='euclidean'"
-        )
-    unit: FloatArray = X / scale[:, None]
-    unit /= np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-    return unit
 
 
 # ---------------------------------------------------------------------------------------- arguments

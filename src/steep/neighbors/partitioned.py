@@ -1,5 +1,7 @@
 """Approximate self-join of large data: points in cells, nearby cells swept along their centre line.
 
+0. Wide data are searched in a few coordinates, where those promise as much for less (narrow.py), and what is
+   found there is measured in all.
 1. Cut the data into cells and join each cell with itself (cells.py).
 2. The mean distance of the k-th neighbour found so far is the cell's radius.
 3. For cells near each other look at the pairs of points within reach × radius of each other along the
@@ -30,6 +32,7 @@ from steep.neighbors.kernels.labels import class_spread, value_spread
 from steep.neighbors.kernels.probe import probe
 from steep.neighbors.kernels.proof import finish
 from steep.neighbors.lists import Lists, batches, empty_lists
+from steep.neighbors.narrow import Narrow, narrow_view
 from steep.neighbors.proof import settle
 from steep.neighbors.recall import Estimate, Truth, check_promise, choose_reach, exact_sample, needed_reach
 from steep.neighbors.threads import Team
@@ -59,15 +62,16 @@ def join_partitioned(
     """Return distances and indices of ``n_others`` neighbours, and what was done."""
     watch = Stopwatch()
     X = np.ascontiguousarray(X)
-    cells = cut(X, frame, max(CELL, 4 * n_others), rng, team)
-    watch.lap("partition")
-    lists = empty_lists(len(X), n_others)
-    join_cells(cells, lists, team)
-    radius = radius_of(cells, lists)
-    watch.lap("within cells")
     truth = exact_sample(X, frame, n_others, rng, team)
-    near, reach, estimate = _plan(cells, frame, lists, radius, truth, recall, team)
-    watch.lap("recall estimate")
+    watch.lap("sample")
+    view = narrow_view(X, frame, truth, recall, rng, team)
+    watch.lap("narrow")
+    begun = _begin(X, frame, view, truth, recall, rng, team, watch)
+    if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
+        del view
+        begun = _begin(X, frame, None, truth, recall, rng, team, watch)
+    cells, lists, radius, near, reach, estimate = begun
+    del begun
     affordable = X.size * len(X) <= AFFORDABLE
     if not estimate.kept and affordable:
         del cells, lists, near
@@ -77,12 +81,14 @@ def join_partitioned(
         "n_probes": 1 + np.isfinite(swept).sum() / len(cells),
         "reach": reach,
         "n_estimated": len(truth.rows),
+        "n_coordinates": cells.points.shape[1],
+        "n_candidates": lists.index.shape[1],
     }
     watch.lap("across cells")
     if labels is not None:
         _search_on(cells, near, swept, contested(lists.index, labels[cells.order]), lists, team)
         watch.lap("where labels vary")
-    distances, indices = _finish(X, frame, cells, lists, include_self, team)
+    distances, indices = _finish(X, frame, cells, lists, n_others, include_self, team)
     watch.lap("sort")
     estimate = check_promise(X, truth, indices[:, -n_others:], recall)
     if not estimate.kept and affordable:
@@ -103,31 +109,74 @@ def _exactly(
     return distances, indices, {"algorithm": "exact", "seconds": watch.seconds | done["seconds"]}
 
 
+def _begin(
+    X: FloatArray,
+    frame: Frame,
+    view: Narrow | None,
+    truth: Truth,
+    recall: float,
+    rng: np.random.Generator,
+    team: Team,
+    watch: Stopwatch,
+) -> tuple[Cells, Lists, FloatArray, Near, float, Estimate]:
+    """Cut the cells, join each with itself, and plan how far to reach from there."""
+    width = truth.indices.shape[1] if view is None else view.width
+    cell_size = max(CELL, 4 * width)
+    if view is None:
+        cells = cut(X, frame, cell_size, rng, team)
+    else:
+        cells = cut(view.points, Frame.of(view.points), cell_size, rng, team, view.extra)
+    watch.lap("partition")
+    lists = empty_lists(len(X), width)
+    join_cells(cells, lists, team)
+    radius = radius_of(cells, lists)
+    watch.lap("within cells")
+    near, reach, estimate = _plan(cells, lists, radius, truth, _scores(truth, frame, view), recall, team)
+    watch.lap("recall estimate")
+    return cells, lists, radius, near, reach, estimate
+
+
+def _scores(truth: Truth, frame: Frame, view: Narrow | None) -> FloatArray:
+    """Return the scores of the true neighbours; in few coordinates infinite where too many come before them."""
+    if view is not None:
+        return np.where(view.ranks > view.width, np.inf, -np.inf)
+    with np.errstate(over="ignore"):
+        return np.asarray(0.5 * np.square(np.minimum(truth.distances * frame.unit, 1e150)))
+
+
 def _plan(
-    cells: Cells, frame: Frame, lists: Lists, radius: FloatArray, truth: Truth, recall: float, team: Team
+    cells: Cells,
+    lists: Lists,
+    radius: FloatArray,
+    truth: Truth,
+    scores: FloatArray,
+    recall: float,
+    team: Team,
 ) -> tuple[Near, float, Estimate]:
     """Return the cells to look at around each cell, and how far to reach into them."""
     n_near = NEAR
     while True:
         near = near_cells(cells, min(n_near, len(cells) - 1), team)
-        reach, estimate = choose_reach(needed_reach(cells, frame, lists, radius, near.keys, truth), recall)
+        reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
         if estimate.kept or n_near >= min(NEAR_MOST, len(cells) - 1):
             return near, reach, estimate
         n_near *= 4
 
 
 def _finish(
-    X: FloatArray, frame: Frame, cells: Cells, lists: Lists, include_self: bool, team: Team
+    X: FloatArray, frame: Frame, cells: Cells, lists: Lists, n_others: int, include_self: bool, team: Team
 ) -> tuple[FloatArray, IntArray]:
     """Sort each list, bring the lists back into the caller's order, search exactly what has found too few."""
-    unsure, n_others = np.zeros(len(X), dtype=np.bool_), lists.index.shape[1]
+    unsure = np.zeros(len(X), dtype=np.bool_)
+    best = lists if lists.index.shape[1] == n_others else empty_lists(len(X), n_others)
 
     def work(first: int) -> None:
-        finish(X, cells.order, lists.score, lists.index, unsure, first, min(first + 20_000, len(X)))
+        last = min(first + 20_000, len(X))
+        finish(X, cells.order, lists.index, best.score, best.index, unsure, first, last)
 
     cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies
     team.each(work, range(0, len(X), 20_000))
-    distances, indices = lists.in_rows_of(cells.order, include_self)
+    distances, indices = best.in_rows_of(cells.order, include_self)
     far = frame.is_far(X)
     if far.sum() * X.size <= FEW_FAR:
         unsure |= far
@@ -162,8 +211,8 @@ def _search_on(
 
     def work(some: IntArray) -> None:
         probe(
-            cells.points, cells.half, cells.start, cells.centers, home, near.start, near.cell, near.behind, swept,
-            chosen, np.float32(DEEP), some, lists.score, lists.index, lists.top, team.stop,
+            cells.points, cells.half, cells.extra, cells.start, cells.centers, home, near.start, near.cell,
+            near.behind, swept, chosen, np.float32(DEEP), some, lists.score, lists.index, lists.top, team.stop,
         )  # fmt: skip
 
     team.each(work, batches(len(cells), 250))

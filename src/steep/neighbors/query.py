@@ -7,12 +7,14 @@ as given decide among the rest.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
 
-from steep._validation import FloatArray, IntArray
-from steep.neighbors.distances import lengths_between, vanished
+from steep._validation import FloatArray, IntArray, check_choice, check_count, check_points
+from steep.exceptions import InputError
+from steep.neighbors.distances import lengths_between, unit_rows, vanished
 from steep.neighbors.frame import Frame, half_norms, into_range, row_lengths
 
 # Above this many dimensions a tree visits nearly all its leaves and a matrix product wins.
@@ -23,6 +25,49 @@ _LARGE = 20_000
 _BLOCK = 4 * 2**20
 # Lengths in the frame between which the tree has lost no digits.
 _LEAST, _MOST = 2.0**-490, 2.0**490
+
+
+def query_graph(
+    X: Any, queries: Any, *, n_neighbors: int = 20, metric: str = "euclidean"
+) -> tuple[FloatArray, IntArray]:
+    """Find the nearest of some points to each of other points, exactly.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points among which neighbours are looked for.
+    queries : array-like of shape (n_queries, n_features)
+        The points whose neighbours are wanted.
+    n_neighbors : int, default=20
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine" is 1 − cos of the angle and refuses rows of zeros.
+
+    Returns
+    -------
+    distances : ndarray of float64, shape (n_queries, n_neighbors)
+        Sorted along each row; equal distances are sorted by index.
+    indices : ndarray of int, shape (n_queries, n_neighbors)
+        Rows of ``X``.
+
+    Examples
+    --------
+    >>> from steep.neighbors import query_graph
+    >>> query_graph([[0.0], [1.0], [3.0]], [[0.9]], n_neighbors=2)[1]
+    array([[1, 0]])
+    """
+    points = check_points(X)
+    asked = check_points(queries, name="queries", n_features=points.shape[1])
+    n_neighbors = check_count(n_neighbors, name="n_neighbors")
+    check_choice(metric, name="metric", choices=("euclidean", "cosine"))
+    if n_neighbors > len(points):
+        raise InputError(
+            f"n_neighbors={n_neighbors} needs at least as many samples, got {len(points)}; lower n_neighbors or pass "
+            "more data"
+        )
+    if metric == "cosine":
+        distances, indices = nearest(unit_rows(points, "X"), unit_rows(asked, "queries"), n_neighbors)
+        return 0.5 * np.square(distances), indices
+    return nearest(points, asked, n_neighbors)
 
 
 def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tuple[FloatArray, IntArray]:

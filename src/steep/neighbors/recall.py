@@ -1,8 +1,8 @@
 """How far to reach: the least reach that keeps the promised recall, from sampled points.
 
-For sampled points the true neighbours are found in float64 from the data as given. Each true neighbour m of
-q, in another cell than q, is found exactly when reach ≥ (t_m − t_q)/radius (see kernels/sweep.py). So the
-recall of every reach is known at once, and no search is repeated. The lists returned at the end are held
+For sampled points the true neighbours are found in float64 from the data as given. From which reach on the sweep
+lets a true neighbour m of q, in another cell than q, meet it is known (see kernels/sweep.py). So the recall of
+every reach is known at once, and no search is repeated. The lists returned at the end are held
 against the same truth, so that nothing the search does to the data in between can hide a loss.
 """
 
@@ -16,12 +16,14 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells
 from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.frame import Frame
+from steep.neighbors.kernels.sweep import meeting_gaps
 from steep.neighbors.lists import Lists
 from steep.neighbors.proof import exact_rows
 from steep.neighbors.threads import Team
 
 SAMPLE = 320  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
+LEAST = 1e-6
 REACHES = np.concatenate([np.linspace(0.0, 1.0, 101), [1.25, 1.5, 2.0, 4.0, 8.0, np.inf]])
 
 
@@ -50,30 +52,29 @@ def exact_sample(X: FloatArray, frame: Frame, width: int, rng: np.random.Generat
 
 
 def needed_reach(
-    cells: Cells, frame: Frame, lists: Lists, radius: FloatArray, near_keys: IntArray, truth: Truth
+    cells: Cells, lists: Lists, radius: FloatArray, near_keys: IntArray, truth: Truth, scores: FloatArray
 ) -> FloatArray:
-    """Return the reach from which each true neighbour is found, shape (n_sampled, width)."""
+    """Return the reach from which each true neighbour is found, shape (n_sampled, width).
+
+    ``scores`` are those of the truth, in the cells' coordinates; infinite where the lists cannot keep it.
+    """
     home, place = cells.home, np.empty(len(cells.order), np.int32)
     place[cells.order] = np.arange(len(place), dtype=np.int32)
     rows, index = place[truth.rows], place[truth.indices]
     a, b = np.broadcast_arrays(home[rows][:, None], home[index])
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
-    with np.errstate(over="ignore"):
-        score = 0.5 * np.square(truth.distances * frame.unit)
-    i, j = np.nonzero((a != b) & (score < lists.top[rows][:, None]))
+    i, j = np.nonzero((a != b) & ((scores < lists.top[rows][:, None]) | (scores == np.inf)))
     a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
-    between = cells.centers[b] - cells.centers[a]
-    step = between + cells.points[index[i, j]] - cells.points[rows[i]]
-    length = np.sqrt(np.einsum("ij,ij->i", between, between))
-    gap = np.einsum("ij,ij->i", step, between) / np.maximum(length, 1e-300)
+    gap = np.empty(len(a), np.float64)
+    meeting_gaps(cells.points, cells.start, cells.centers, a, b, rows[i], index[i, j], gap)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(gap <= 0, -np.inf, gap / np.maximum(radius[a], radius[b]))
+        ratio = np.where(gap <= 0, 0.0, gap / np.maximum(radius[a], radius[b]))
+    ratio = np.maximum(ratio, LEAST)  # with no reach at all no two cells meet
     key = a * len(cells) + b
     listed = near_keys[np.minimum(np.searchsorted(near_keys, key), len(near_keys) - 1)] == key
-    needed[i, j] = np.where(
-        listed, ratio, np.nan
-    )  # NaN: in a cell that is not looked at, however far we reach
+    needed[i, j] = np.where(listed, ratio, np.nan)  # NaN: not looked at, however far we reach
+    needed[scores == np.inf] = np.nan
     return needed
 
 

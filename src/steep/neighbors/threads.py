@@ -15,7 +15,8 @@ import numpy.typing as npt
 import scipy.linalg.cython_blas  # noqa: F401  the BLAS of compiled kernels: loaded before it is limited
 from joblib import effective_n_jobs
 from numba.core import event
-from threadpoolctl import threadpool_limits
+
+from steep._blas import one_blas_thread
 
 logger = logging.getLogger("steep.neighbors")
 
@@ -61,37 +62,6 @@ def threads(n_jobs: int | None) -> Iterator[Team]:
         team.close()
 
 
-class _OneBlasThread:
-    """Hold BLAS to one thread while calls are inside, and leave it as the first of them found it.
-
-    The limit is the whole process's: calls that overlap would else restore each other's limit. Who set it
-    restores it on leaving, even if others are still inside, because threadpoolctl may ignore all other threads
-    (those inside then only lose speed). The last to leave restores it as well, for versions that do not.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._setter: threading.Thread | None = None
-        self._limits: Any = None
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._inside == 0:
-                self._setter = threading.current_thread()
-                self._limits = threadpool_limits(limits=1, user_api="blas")
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0 or threading.current_thread() is self._setter:
-                    self._limits.restore_original_limits()
-
-
-one_blas_thread = _OneBlasThread()
 _said = threading.Event()
 
 

@@ -24,6 +24,7 @@ def plot_design(
     function: Function | None = None,
     output: int = 0,
     max_inputs: int = 5,
+    failed: FloatArray | None = None,
     ax: Axes | None = None,
 ) -> Any:
     """Draw the points of a design; start points and drawn points by colour and shape.
@@ -38,6 +39,8 @@ def plot_design(
         With one input, which output is drawn.
     max_inputs : int, default 5
         With three inputs or more, every pair of this many is drawn, the steepest first.
+    failed : ndarray of shape (n_failed, n_features), optional
+        Points that have no result, drawn as crosses; along the bottom where there is one input.
     ax : matplotlib Axes, optional
         Where to draw one or two inputs; default a new figure.
 
@@ -58,10 +61,10 @@ def plot_design(
             raise InputError(
                 f"ax is one picture and {n_features} inputs need one for each pair; leave ax out"
             )
-        return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2))
+        return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2), failed)
     ax = tidy(new_axes() if ax is None else ax)
     draw = line if n_features == 1 else _plane
-    draw(plan, ax, function, checked_output(plan, output))
+    draw(plan, ax, function, checked_output(plan, output), failed)
     return ax
 
 
@@ -73,7 +76,9 @@ def checked_output(plan: Drawable, output: Any) -> int:
     return number
 
 
-def line(plan: Drawable, ax: Axes, function: Function | None, output: int) -> None:
+def line(
+    plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None = None
+) -> None:
     """One input: f, the points on it, and the measured variation on a second axis."""
     (axis,), (name,) = plan.domain.axes, plan.domain.names
     if function is not None:
@@ -82,6 +87,7 @@ def line(plan: Drawable, ax: Axes, function: Function | None, output: int) -> No
     for rows, (label, colour, mark, size) in zip((plan.is_initial, ~plan.is_initial), _GROUPS, strict=True):
         heights = plan.labels[rows, output]
         ax.scatter(plan.X[rows, 0], heights, s=size, color=colour, marker=mark, label=label, zorder=3)
+    crosses(ax, failed, 0)
     span(ax, axis, along="x")
     ax.set(xlabel=name_of(name), ylabel=name_of(plan.output_names[output]))
     _fill_variation(plan, ax)
@@ -102,13 +108,16 @@ def _fill_variation(plan: Drawable, ax: Axes) -> None:
     ax.patch.set_visible(False)
 
 
-def _plane(plan: Drawable, ax: Axes, function: Function | None, output: int) -> None:
+def _plane(
+    plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None
+) -> None:
     """Two inputs."""
     scatter(plan, ax, 0, 1)
+    crosses(ax, failed, 0, 1)
     for place, along in enumerate("xy"):
         span(ax, plan.domain.axes[place], along=along)
     ax.set(xlabel=name_of(plan.domain.names[0]), ylabel=name_of(plan.domain.names[1]))
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=2, borderaxespad=0)
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=3, borderaxespad=0)
 
 
 def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:
@@ -116,6 +125,19 @@ def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1
     for rows, (label, colour, mark, size) in zip((plan.is_initial, ~plan.is_initial), _GROUPS, strict=True):
         x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
         ax.scatter(x, y, s=factor * size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
+
+
+def crosses(
+    ax: Axes, failed: FloatArray | None, across: int, up: int | None = None, *, factor: float = 1.0
+) -> None:
+    """Points that failed: over two inputs, or along the bottom."""
+    if failed is None or not len(failed):
+        return
+    heights = np.full(len(failed), 0.02) if up is None else failed[:, up]
+    place: dict[str, Any] = {"transform": ax.get_xaxis_transform()} if up is None else {}
+    ax.scatter(
+        failed[:, across], heights, s=26 * factor, marker="x", color=CURVE, label="failed", zorder=4, **place
+    )
 
 
 def _spread(plan: Drawable, column: int) -> FloatArray:
@@ -126,7 +148,7 @@ def _spread(plan: Drawable, column: int) -> FloatArray:
     return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))
 
 
-def _pairs(plan: Drawable, most: int) -> Any:
+def _pairs(plan: Drawable, most: int, failed: FloatArray | None) -> Any:
     """Every pair of the steepest inputs, and how the points spread along each."""
     order = np.argsort(-plan.steepness(), kind="stable")[:most]
     n, names, axes = len(order), plan.domain.names, plan.domain.axes
@@ -143,6 +165,7 @@ def _pairs(plan: Drawable, most: int) -> Any:
                 _along(plan, ax, int(up))
             else:
                 scatter(plan, ax, int(across), int(up), factor=0.4)
+                crosses(ax, failed, int(across), int(up), factor=0.4)
                 span(ax, axes[up], along="y")
             _outer_names(ax, row, column, n, name_of(names[across]), name_of(names[up]))
     panels[0, 0].figure.align_ylabels(panels[:, 0])

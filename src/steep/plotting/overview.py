@@ -8,9 +8,9 @@ import numpy as np
 
 from steep._validation import FloatArray
 from steep.interpolation import error_curve
-from steep.plotting.design import line, scatter
+from steep.plotting.design import crosses, line, scatter
 from steep.plotting.error import plot_error
-from steep.plotting.style import CURVE, QUIET, Drawable, name_of, new_axes, span, tidy
+from steep.plotting.style import QUIET, Drawable, name_of, new_axes, span, tidy
 
 
 def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: Any = None) -> Any:
@@ -39,7 +39,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     panels = new_axes(1, 2, size=(9.0, 3.8)) if figure is None else figure.subplots(1, 2)
     left, right = map(tidy, panels)
     if plan.X.shape[1] == 1:
-        line(plan, left, None, 0)
+        line(plan, left, None, 0, failed)
     else:
         _steepest(plan, left, failed)
     if len(error_curve(plan.domain.embed(plan.domain.unit(plan.X)), plan.labels)[0]):
@@ -53,8 +53,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
 def _steepest(plan: Drawable, ax: Any, failed: FloatArray | None) -> None:
     across, up = (int(i) for i in np.argsort(-plan.steepness(), kind="stable")[:2])
     scatter(plan, ax, across, up)
-    if failed is not None and len(failed):
-        ax.scatter(failed[:, across], failed[:, up], marker="x", s=26, color=CURVE, label="failed", zorder=4)
+    crosses(ax, failed, across, up)
     span(ax, plan.domain.axes[across], along="x")
     span(ax, plan.domain.axes[up], along="y")
     ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))

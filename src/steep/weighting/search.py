@@ -25,6 +25,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from steep._blas import few_threads
 from steep._progress import progress
 from steep._timing import Stopwatch
 from steep._validation import (
@@ -227,15 +228,17 @@ class VarianceWeightedCV(DelegatingEstimator):
         graph = shared_graph(samples, menu, self.n_jobs)
         watch.lap("neighbors")
         shared = {"training": training, "menu": menu, "graph": graph}
-        folds: list[Fold] = Parallel(self.n_jobs)(
-            delayed(prepare_fold)(samples, train, test, **shared) for train, test in splits
-        )
-        watch.lap("preparing")
-        candidates, scores = self._scores(folds, samples, training, menu, generator)
+        with few_threads(np.size(samples.X)):
+            folds: list[Fold] = Parallel(self.n_jobs)(
+                delayed(prepare_fold)(samples, train, test, **shared) for train, test in splits
+            )
+            watch.lap("preparing")
+            candidates, scores = self._scores(folds, samples, training, menu, generator)
         watch.lap("fits")
         test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
         outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
-        final = train(candidates[outcome.chosen], samples, training, graph)
+        with few_threads(np.size(samples.X)):
+            final = train(candidates[outcome.chosen], samples, training, graph)
 
         self.scorers_, self.n_splits_ = scorers, len(folds)
         self.best_index_, self.gain_interval_ = outcome.chosen, outcome.interval

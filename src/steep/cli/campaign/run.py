@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.simulator import simulator_of
 from steep.cli.campaign.status import describe_status
-from steep.cli.campaign.store import DEFAULT, Store
+from steep.cli.campaign.store import DEFAULT, Store, settings_of
 from steep.cli.options import Bounds, Debug, Force, Json, Report
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import aside, finish
@@ -69,7 +68,7 @@ def run_command(
     full path. Ctrl-C ends cleanly; runs without a result are made again.
     """
     check_page(report, force=force)
-    settings = _settings(store).overridden(
+    settings = settings_of(store).overridden(
         command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs,
         n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries,
         max_failures=max_failures, stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
@@ -87,12 +86,6 @@ def run_command(
         figures, lines = describe_status(reader.read())
     page = [f"{report}: a page to look at"] if report is not None else []
     finish(figures | {"report": report}, [*lines, *page], as_json=as_json)
-
-
-def _settings(store: Path) -> Settings:
-    from steep.cli.campaign.settings import Settings, read_settings
-
-    return read_settings(store) if store.suffix.lower() == ".toml" else Settings(store=store)
 
 
 def _checked(settings: Settings) -> tuple[int, Any, dict[str, Any]]:

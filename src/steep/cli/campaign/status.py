@@ -70,6 +70,8 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
     figures = asdict(status) | {"state": _state(status)}
     of = f" of {status.budget:,}" if status.budget is not None else ""
     counts = [f"{status.n_done:,}{of} runs done", f"{status.n_running:,} running"]
+    if status.n_leased:
+        counts.append(f"{status.n_leased:,} leased")
     if status.n_waiting:
         counts.append(f"{status.n_waiting:,} waiting to be made again")
     counts.append(f"{status.n_failed:,} failed")
@@ -89,6 +91,8 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
 def _state(status: Status) -> str:
     if status.is_running:
         return "running"
+    if status.outcome is None and status.n_done + status.n_failed + status.n_leased + status.n_waiting:
+        return "asked and told from outside"
     if status.outcome == "interrupted":
         return "interrupted; the same steep campaign run resumes"
     return {"finished": "finished", "stopped": "stopped, its goal is reached"}.get(

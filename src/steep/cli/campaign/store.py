@@ -11,6 +11,7 @@ from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     from steep.campaign import Campaign
+    from steep.cli.campaign.settings import Settings
 
 Store = Annotated[
     Path,
@@ -43,3 +44,24 @@ def open_campaign(path: Path) -> Campaign:
     from steep.campaign import Campaign
 
     return Campaign(storage=find_store(path))
+
+
+def settings_of(path: Path) -> Settings:
+    """What a TOML file says of a campaign; of a store, that it is the store."""
+    from steep.cli.campaign.settings import Settings, read_settings
+
+    return read_settings(path) if path.suffix.lower() == ".toml" else Settings(store=path)
+
+
+def start_campaign(settings: Settings) -> Campaign:
+    """Open the campaign of a store, or start one where there are bounds for it."""
+    from steep.campaign import Campaign
+
+    if settings.bounds is None and not settings.store.exists():
+        raise InputError(
+            f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+        )
+    return Campaign(
+        settings.bounds, storage=settings.store, n_initial=settings.n_initial, measure=settings.measure,
+        random_state=settings.seed,
+    )  # fmt: skip

@@ -6,6 +6,9 @@ A point q of cell A, whose k-th neighbour so far is r away, can still gain only 
 t_m − t_q ≤ r (see sweep.py for u and t). So q is compared with those alone, B by B, the nearest cells
 first since each neighbour found shortens r. What the sweep has looked at is passed over, and what
 rounding may do to t is allowed for on both sides.
+
+Cells of wide data hold a few coordinates in which no two points are farther apart than in all (narrow.py). Then
+what is near there is measured in all features, and the lists keep those scores.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import scan_rows
+from steep.neighbors.kernels.lists import BLOCK, knows, push, scan_rows, sift
+from steep.neighbors.kernels.proof import square
 from steep.neighbors.kernels.sweep import (
     LEVELS,
     ROWS,
@@ -35,12 +39,15 @@ def limits(along, far, swept, doubt):
 
 @compiled()
 def complete(
-    X, start, centers, size, near_start, near, behind, swept, rounding, cells, score, index, top, stop
-):
+    X, extra, start, centers, size, near_start, near, behind, swept, rounding, cells, score, index, top, stop,
+    whole, order, wide, error, slack
+):  # fmt: skip
     """Find all that the lists of the points of some ``cells`` miss.
 
     Of the cell ``near[p]``, ``behind[p]`` is the least t, and all pairs with t_m − t_q ≤ ``swept[p]`` have
-    met. ``size`` is the largest |x| of each cell and ``rounding`` what t may be off per unit of length.
+    met. ``size`` is the largest |x| of each cell and ``rounding`` what t may be off per unit of length. If
+    ``wide`` the rows ``order`` of ``whole`` are the points in all their features; a score of a few coordinates may be
+    too large by ``error`` of both half norms, and a distance by ``slack``.
     """
     longest = np.max(start[1:] - start[:-1])
     room, still = np.empty(ROWS * longest, np.float32), np.zeros(X.shape[1], np.float32)
@@ -55,10 +62,23 @@ def complete(
         others = near[first:last]
         u_of = directions(centers, a, others)
         along_of = np.dot(u_of, X[mine].T)
+        if wide:  # the own cell was joined by the few coordinates alone
+            for i in range(start[a + 1] - start[a]):
+                rows[i] = start[a] + i
+            n_mine = start[a + 1] - start[a]
+            gather(X, extra, rows, n_mine, still, near_a, half_a)
+            for begin in range(0, n_mine, ROWS):
+                end = min(begin + ROWS, n_mine)
+                products = room[: (end - begin) * n_mine].reshape(end - begin, n_mine)
+                np.dot(near_a[begin:end], near_a[:n_mine].T, products)
+                measure_rows(
+                    products, rows[begin:end], half_a[begin:end], rows[:n_mine], half_a, score, index, top, whole,
+                    order, error, slack,
+                )  # fmt: skip
         for p in np.argsort(behind[first:last]):
             b, least = others[p], behind[first + p]
             length = direction(centers, a, b)[1]
-            doubt = rounding * (length + size[a] + size[b])
+            doubt = rounding * (length + size[a] + size[b]) + slack
             far = np.sqrt(2 * top[mine]) * np.float32(1 + 1e-6)
             limit = limits(along_of[p], far, swept[first + p] - doubt, doubt)
             farthest = np.max(limit)
@@ -70,8 +90,8 @@ def complete(
             level = (farthest - np.min(along_b)) / LEVELS
             for i in range(n_rows):
                 row_along[i], rows[i] = along_of[p, rows[i]], start[a] + rows[i]
-            gather(X, rows, n_rows, (centers[a] - centers[b]).astype(np.float32), near_a, half_a)
-            gather(X, cols, n_cols, still, near_b, half_b)
+            gather(X, extra, rows, n_rows, (centers[a] - centers[b]).astype(np.float32), near_a, half_a)
+            gather(X, extra, cols, n_cols, still, near_b, half_b)
             for begin in range(0, n_rows, ROWS):
                 end = min(begin + ROWS, n_rows)
                 n_near = np.searchsorted(col_levels[:n_cols], -row_levels[begin], side="right")
@@ -83,9 +103,56 @@ def complete(
                 products = room[: (end - begin) * (n_near - n_met)].reshape(end - begin, n_near - n_met)
                 np.dot(near_a[begin:end], near_b[n_met:n_near].T, products)
                 few, others_near = rows[begin:end], cols[n_met:n_near]
-                scan_rows(
-                    products, few, few, half_a[begin:end], others_near, half_b[n_met:], score, index, top
-                )
+                if wide:
+                    measure_rows(
+                        products, few, half_a[begin:end], others_near, half_b[n_met:], score, index, top, whole,
+                        order, error, slack,
+                    )  # fmt: skip
+                else:
+                    scan_rows(
+                        products, few, few, half_a[begin:end], others_near, half_b[n_met:], score, index, top
+                    )
+
+
+@compiled()
+def widened(score, slack):
+    """Return the score of a distance that is longer by ``slack``."""
+    length = np.sqrt(2 * score) + slack
+    return np.float32(0.5) * length * length
+
+
+@compiled()
+def measure_rows(products, rows, row_half, cols, col_half, score, index, top, whole, order, error, slack):
+    """Offer every column that may be near to the rows, by its score in all features."""
+    n_cols, rest = cols.shape[0], np.float32(1.0) - error
+    for i in range(rows.shape[0]):
+        q, line, my_half = rows[i], products[i], row_half[i]
+        for begin in range(0, n_cols, BLOCK):
+            end = min(begin + BLOCK, n_cols)
+            worst = widened(top[q], slack)
+            hits = 0
+            for j in range(begin, end):
+                hits += (my_half + col_half[j]) * rest - line[j] <= worst
+            if hits == 0:
+                continue
+            for j in range(begin, end):
+                if (my_half + col_half[j]) * rest - line[j] <= widened(top[q], slack) and q != cols[j]:
+                    found = np.float32(0.5 * square(whole, order[q], order[cols[j]]))
+                    if found < top[q] and not knows(index[q], cols[j]):
+                        push(score, index, q, found, cols[j])
+                        top[q] = score[q, 0]
+
+
+@compiled()
+def measure_lists(whole, order, score, index, top, first, last):
+    """Replace the scores of lists, from few coordinates, by those in all features."""
+    for q in range(first, last):
+        for j in range(score.shape[1]):
+            if index[q, j] < order.shape[0]:
+                score[q, j] = np.float32(0.5 * square(whole, order[q], order[index[q, j]]))
+        for at in range(score.shape[1] // 2 - 1, -1, -1):
+            sift(score[q], index[q], at, score[q, at], index[q, at])
+        top[q] = score[q, 0]
 
 
 @compiled()

@@ -40,7 +40,7 @@ def list_probes(
 
 @compiled()
 def probe(
-    X, half, start, centers, home, near_start, near, behind, swept, chosen, reach, cells, score, index, top, stop
+    X, half, extra, start, centers, home, near_start, near, behind, swept, chosen, reach, cells, score, index, top, stop
 ):  # fmt: skip
     """Offer the ``chosen`` points of some ``cells`` every point of each cell they probe."""
     n_cells, longest = start.shape[0] - 1, np.max(start[1:] - start[:-1])
@@ -66,7 +66,7 @@ def probe(
             rows = probing[first : min(first + STRIP, begin[b + 1])]
             for i in range(rows.shape[0]):
                 shift = (centers[home[rows[i]]] - centers[b]).astype(np.float32)
-                gather(X, rows[i : i + 1], 1, shift, queries[i : i + 1], query_half[i : i + 1])
+                gather(X, extra, rows[i : i + 1], 1, shift, queries[i : i + 1], query_half[i : i + 1])
             products = room[: rows.shape[0] * cols.shape[0]].reshape(rows.shape[0], cols.shape[0])
             np.dot(queries[: rows.shape[0]], X[start[b] : start[b + 1]].T, products)
             scan_rows(

@@ -140,9 +140,9 @@ def compare_row(X, q, i, line, my_half, first, half, rest, least, unit, limit, s
 
 
 @compiled()
-def finish(X, order, score, index, unsure, first, last):
-    """Turn lists of positions into sorted lists of rows and their distances, of the data as given."""
-    width = score.shape[1]
+def finish(X, order, index, best, best_index, unsure, first, last):
+    """Turn lists of positions into the best rows, sorted, and their distances, of the data as given."""
+    width = index.shape[1]
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in range(first, last):
         row = order[q]
@@ -153,4 +153,4 @@ def finish(X, order, score, index, unsure, first, last):
             indices[j] = order[index[q, j]]
             keys[j] = ranked(distance(X, row, indices[j]))
         sort_pairs(keys, indices)
-        write(keys, indices, score[q], index[q])
+        write(keys, indices, best[q], best_index[q])

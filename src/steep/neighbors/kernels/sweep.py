@@ -59,15 +59,15 @@ def nearest_first(along, limit, first, positions, levels):
 
 
 @compiled(fastmath=True)
-def gather(X, positions, n_wanted, shift, out, out_half):
-    """Copy the points at ``positions``, moved by ``shift``, with half their squared length."""
+def gather(X, extra, positions, n_wanted, shift, out, out_half):
+    """Copy the points at ``positions``, moved by ``shift``, with half their squared length and their ``extra``."""
     for i in range(n_wanted):
         total = np.float32(0.0)
         for f in range(X.shape[1]):
             moved = X[positions[i], f] + shift[f]
             out[i, f] = moved
             total += moved * moved
-        out_half[i] = np.float32(0.5) * total
+        out_half[i] = np.float32(0.5) * total + extra[positions[i]]
 
 
 @compiled()
@@ -78,7 +78,7 @@ def side_of(longest, n_features):
 
 
 @compiled()
-def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
+def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop):
     """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
     longest = np.max(start[1:] - start[:-1])
     room, col_top = np.empty(ROWS * longest, np.float32), np.empty(longest, np.float32)
@@ -95,8 +95,8 @@ def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
         n_rows = nearest_first(along_a, left - along_b.min(), start[a], rows, row_levels)
         n_cols = nearest_first(along_b, left - along_a.min(), start[b], cols, col_levels)
         middle = (0.5 * (centers[b] - centers[a])).astype(np.float32)
-        gather(X, rows, n_rows, -middle, near_a, half_a)
-        gather(X, cols, n_cols, middle, near_b, half_b)
+        gather(X, extra, rows, n_rows, -middle, near_a, half_a)
+        gather(X, extra, cols, n_cols, middle, near_b, half_b)
         for first in range(0, n_rows, ROWS):
             last = min(first + ROWS, n_rows)
             n_near = np.searchsorted(col_levels[:n_cols], left - row_levels[first], side="right")
@@ -113,6 +113,25 @@ def sweep_across(X, start, centers, pairs, reach, score, index, top, stop):
                 top,
                 col_top,
             )
+
+
+@compiled()
+def meeting_gaps(X, start, centers, cell_q, cell_m, q, m, gaps):
+    """Find the least reach at which the sweep lets each point ``q`` meet ``m`` of another cell.
+
+    It is less than t_m − t_q: rows are taken 32 at a time, all of them as far as the nearest of them goes.
+    """
+    for i in range(q.shape[0]):
+        a, b, row, col = cell_q[i], cell_m[i], q[i], m[i]
+        if a > b:
+            a, b, row, col = b, a, col, row
+        u, length = direction(centers, a, b)
+        along_a = -np.dot(X[start[a] : start[a + 1]], u)
+        along_b = np.dot(X[start[b] : start[b + 1]], u)
+        mine, other = along_a[row - start[a]], along_b[col - start[b]]
+        place = np.sum(along_a < mine)
+        first = np.sort(along_a)[place - place % ROWS]
+        gaps[i] = max(other + first, mine + along_b.min()) + length
 
 
 @compiled()

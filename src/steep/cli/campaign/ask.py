@@ -1,0 +1,85 @@
+"""``steep campaign ask``: points to run elsewhere, as by a batch system, each with the number of its run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steep.cli.bounds import parse_bounds
+from steep.cli.campaign.points import check_points_file, records_of, text_of, write_points
+from steep.cli.campaign.store import DEFAULT, Store, settings_of, start_campaign
+from steep.cli.destinations import check_destination
+from steep.cli.options import Bounds, Debug, Force, Json
+from steep.cli.printing import finish
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from steep.campaign import Campaign
+
+EXAMPLE = 'steep campaign ask campaign.db -n 20 --lease "12 h" -o points.csv'
+
+
+def ask_command(
+    store: Store = DEFAULT,
+    n: Annotated[int, typer.Option("-n", "--points", help="How many points.")] = 1,
+    lease: Annotated[
+        str, typer.Option("--lease", help='How long nobody else is given these points: "12 h", "30 min".')
+    ] = "24 h",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File: .csv, .json or .parquet; default CSV on stdout."),
+    ] = None,
+    bounds: Bounds = None,
+    n_initial: Annotated[
+        int | None, typer.Option("--n-initial", help="Runs of the even start of a new campaign.")
+    ] = None,
+    measure: Annotated[str | None, typer.Option("--measure", help="What counts as variation.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Ask which points to run next, and write them with the numbers of their runs.
+
+    No process has to stay alive: tell the results with steep campaign tell, from any process, when they are
+    there. Points whose lease is over without a result are asked again. With --bounds a new campaign is started.
+    """
+    if output is not None:
+        check_points_file(output)
+    settings = settings_of(store).overridden(
+        bounds=None if bounds is None else parse_bounds(bounds),
+        n_initial=n_initial,
+        measure=measure,
+        seed=seed,
+    )
+    if output is not None:
+        check_destination(output, inputs=[settings.store], force=force)
+    with start_campaign(settings) as campaign:
+        frame = campaign.ask(n, lease=lease)
+        try:
+            _show(campaign, frame, output, as_json=as_json)
+            sys.stdout.flush()
+        except BaseException:
+            # Nobody has seen these points: they are free to be asked again.
+            campaign.release(_numbers(frame))
+            raise
+
+
+def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_json: bool) -> None:
+    figures: dict[str, Any] = {"storage": campaign.journal.path, "output": output, "asked": len(frame)}
+    if output is None and not as_json:
+        finish({}, [text_of(frame).rstrip("\n")], as_json=False)
+        return
+    if output is not None:
+        write_points(output, frame)
+    expires = frame[frame.columns[-1]].iloc[0]
+    lines = [f"{output}: {len(frame):,} points, yours until {expires:%Y-%m-%d %H:%M} UTC"]
+    finish(figures | {"runs": records_of(frame)}, lines, as_json=as_json)
+
+
+def _numbers(frame: pd.DataFrame) -> list[int]:
+    return [int(number) for number in frame[frame.columns[0]]]

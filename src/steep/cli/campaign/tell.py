@@ -1,0 +1,139 @@
+"""``steep campaign tell``: results of runs made elsewhere, by the numbers of the runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steep.cli.campaign.points import is_table, read_results
+from steep.cli.campaign.store import DEFAULT, open_campaign
+from steep.cli.options import Debug, Json
+from steep.cli.printing import finish, note
+from steep.exceptions import InputError, SteepError
+
+if TYPE_CHECKING:
+    from steep.campaign import Campaign
+
+EXAMPLE = "steep campaign tell campaign.db --run 25 --value 0.36"
+
+
+def tell_command(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[STORE] RESULTS…",
+            help="The campaign's file, default campaign.db; then tables of results: CSV, JSON or Parquet, - is stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option("--run", help="The number of one run, instead of a table.")
+    ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option("--value", metavar="NAME=NUMBER", help="An output of that run; once for each output."),
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option("--error", help="Why that run failed, instead of a value.")
+    ] = None,
+    retries: Annotated[
+        int, typer.Option("--retries", min=0, help="Times a failed run is asked again before it is given up.")
+    ] = 0,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Record results by the numbers that steep campaign ask gave.
+
+    A table has the column run and one for each output; a text in the column error says that the run failed; rows
+    with neither are left out, so the table that was asked may be filled in. Inputs that are there must be those
+    that were asked. Each table is recorded as a whole or not at all, and telling it twice does no harm.
+    """
+    given = list(files or [])
+    store = DEFAULT if not given or is_table(given[0]) else given.pop(0)
+    if (run is None) != bool(given):
+        raise InputError(
+            f"got {'a run and tables' if given else 'neither a table nor a run'}; need one of them; pass results.csv, "
+            "or --run 7 --value u=3.2"
+        )
+    with open_campaign(store) as campaign:
+        before = campaign.n_done, campaign.n_failed
+        refused = _tell_tables(campaign, given, retries)
+        if run is not None:
+            _tell_run(campaign, run, value or [], error, retries)
+        figures = _figures(campaign, before, refused)
+    finish(figures, _lines(figures), as_json=as_json)
+    if refused:
+        first, why = next(iter(refused.items()))
+        more = f", and {len(refused) - 1} more above" if len(refused) > 1 else ""
+        raise InputError(f"{len(refused)} of {len(given)} tables were not recorded: {first}: {why}{more}")
+
+
+def _tell_tables(campaign: Campaign, tables: list[Path], retries: int) -> dict[str, str]:
+    """Tell each table; those that were refused, and why: one bad table does not keep back the others."""
+    refused: dict[str, str] = {}
+    for path in tables:
+        try:
+            campaign.tell_dataframe(read_results(path), retries=retries)
+        except SteepError as wrong:
+            if len(tables) == 1:
+                raise
+            refused[str(path)] = str(wrong)
+            note(f"{path}: {wrong}")
+    return refused
+
+
+def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None, retries: int) -> None:
+    if bool(values) == (error is not None):
+        raise InputError(
+            f"--run {run} needs its values or an error, one of them; pass --value u=3.2, or --error TEXT"
+        )
+    if error is not None:
+        campaign.tell_failure(run=run, message=error, retries=retries)
+    else:
+        campaign.tell(run=run, y=_outputs(values))
+
+
+def _outputs(values: list[str]) -> Any:
+    """Outputs of one run from NAME=NUMBER; a lone number needs no name.
+
+    Examples
+    --------
+    >>> _outputs(["u=3.2", "eta=1"])
+    {'u': [3.2], 'eta': [1.0]}
+    >>> _outputs(["3.2"])
+    [3.2]
+    """
+    pairs = [value.rpartition("=") for value in values]
+    names = [name.strip() for name, _, _ in pairs]
+    if len(pairs) > 1 and not all(names):
+        raise InputError(
+            f"--value {values[names.index('')]} has no name; need NAME=NUMBER where there are several"
+        )
+    if len(set(names)) < len(names):
+        raise InputError(f"--value names an output twice ({', '.join(names)}); need each once")
+    numbers = [_number(text, whole) for whole, (_, _, text) in zip(values, pairs, strict=True)]
+    return {name: [number] for name, number in zip(names, numbers, strict=True)} if names[0] else numbers
+
+
+def _number(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(f"--value {whole} is no number; need NAME=NUMBER, as u=3.2") from error
+
+
+def _figures(campaign: Campaign, before: tuple[int, int], refused: dict[str, str]) -> dict[str, Any]:
+    return {
+        "storage": campaign.journal.path, "new_results": campaign.n_done - before[0],
+        "new_failures": campaign.n_failed - before[1], "n_done": campaign.n_done, "n_failed": campaign.n_failed,
+        "n_pending": len(campaign.pending), "refused": refused,
+    }  # fmt: skip
+
+
+def _lines(figures: dict[str, Any]) -> list[str]:
+    return [
+        f"{figures['storage']}: {figures['new_results']:,} results and {figures['new_failures']:,} failures recorded; "
+        f"{figures['n_done']:,} runs done, {figures['n_pending']:,} pending, {figures['n_failed']:,} failed"
+    ]

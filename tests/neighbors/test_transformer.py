@@ -1,0 +1,81 @@
+"""Laws of the transformer and of queries: what scikit-learn's own returns, in pipelines that take a graph."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import DBSCAN
+from sklearn.manifold import Isomap
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from steep.exceptions import InputError
+from steep.neighbors import NeighborTransformer, neighbor_graph, query_graph
+
+X = np.random.default_rng(0).normal(size=(300, 5))
+NEW = np.random.default_rng(1).normal(size=(40, 5))
+
+
+@pytest.mark.parametrize("mode", ["distance", "connectivity"])
+def test_graphs_are_those_of_scikit_learn(mode):
+    ours, theirs = (
+        NeighborTransformer(mode=mode, n_neighbors=7),
+        KNeighborsTransformer(mode=mode, n_neighbors=7),
+    )
+    for mine, other in (
+        (ours.fit_transform(X), theirs.fit_transform(X)),
+        (ours.transform(NEW), theirs.transform(NEW)),
+    ):
+        # scikit-learn keeps one neighbour more only where entries are distances
+        kept = mine.toarray() if mode == "distance" else mine.toarray() * (other.toarray() > 0)
+        np.testing.assert_allclose(kept, other.toarray(), rtol=1e-6, atol=1e-7)
+        assert mine.shape == other.shape
+        assert (np.diff(mine.indptr) == 8).all()
+
+
+def test_what_takes_a_graph_can_follow_it():
+    labels = (X[:, 0] > 0).astype(int)
+    before = make_pipeline(
+        NeighborTransformer(n_neighbors=20), KNeighborsClassifier(10, metric="precomputed")
+    ).fit(X, labels)
+    plain = KNeighborsClassifier(10).fit(X, labels)
+    np.testing.assert_array_equal(before.predict(NEW), plain.predict(NEW))
+    graph = NeighborTransformer(n_neighbors=150).fit_transform(X)
+    np.testing.assert_array_equal(
+        DBSCAN(eps=1.0, metric="precomputed").fit_predict(graph), DBSCAN(eps=1.0).fit_predict(X)
+    )
+    embedded = make_pipeline(NeighborTransformer(n_neighbors=12), Isomap(metric="precomputed")).fit_transform(
+        X
+    )
+    assert embedded.shape == (300, 2)
+
+
+@parametrize_with_checks([NeighborTransformer(n_neighbors=2)])
+def test_the_contract_of_scikit_learn_is_kept(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_queries_for_the_points_themselves_give_the_graph(metric):
+    distances, indices = query_graph(X, X, n_neighbors=6, metric=metric)
+    mine, graph = neighbor_graph(X, n_neighbors=6, metric=metric)
+    np.testing.assert_array_equal(indices, graph)
+    np.testing.assert_allclose(distances, mine, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: query_graph(X, NEW[:, :3]), "queries has 3 columns, need 5"),
+        (lambda: query_graph(X, NEW, n_neighbors=301), "n_neighbors=301 needs"),
+        (lambda: query_graph(X, NEW, n_neighbors=0), "n_neighbors"),
+        (lambda: query_graph(X, NEW, metric="taxicab"), "metric"),
+        (lambda: query_graph(X, NEW * np.nan), "queries"),
+        (lambda: query_graph(X, 0 * NEW, metric="cosine"), "queries has 40 row"),
+        (lambda: NeighborTransformer(mode="both").fit(X), "mode"),
+        (lambda: NeighborTransformer(n_neighbors=300).fit_transform(X), "n_neighbors=300 needs at least 301"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(call, says):
+    with pytest.raises(InputError, match=says) as refused:
+        call()
+    assert "\n" not in str(refused.value)

@@ -2,15 +2,15 @@
 
 Candidates are the original head; for every λ one with equal weights; and for every λ, measure, k and weight ratio m a
 weighted one (Algorithm 3, lines 4 to 6), or one whose classes or pseudo-groups have equal mass. Where altered copies
-are tried the weighted heads are fitted with them, and the equal-weight ones both without and with them. All share the same
-λ. The default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: else
+are tried the weighted heads are fitted with them, and the equal-weight ones both without and with them. All share the
+same λ. The default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: else
 weights would be credited with what a stronger or a weaker penalty does as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from steep.nn.feature_space import (
     search_neighbors,
 )
 from steep.nn.heads import Head, HeadGrid, HeadTask, Samples
-from steep.nn.weightings import BALANCED, MASSES, PSEUDO_GROUPS, Weighting, check_ratio
+from steep.nn.weightings import BALANCED, Weighting, check_ratio, is_grouped
 
 # Powers of ten of the default λ, and how far they may be extended.
 _FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
@@ -89,21 +89,31 @@ class Grid:
         return tuple(ratio for ratio in self.weight_ratio if not isinstance(ratio, str) and ratio != 1.0)
 
     @property
+    def grouped(self) -> tuple[str, ...]:
+        """The ways to weigh pseudo-groups."""
+        return tuple(ratio for ratio in self.weight_ratio if isinstance(ratio, str) and is_grouped(ratio))
+
+    def within(self, n_samples: int) -> Grid:
+        """Without k of more than a fifth of the samples; the smallest is kept."""
+        kept = tuple(k for k in self.n_neighbors if k <= n_samples // 5)
+        return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """k to measure; none where no head is weighted by what neighbours say."""
-        is_measured = (self.ratios and self.measures) or PSEUDO_GROUPS in self.weight_ratio
+        is_measured = (self.ratios and self.measures) or self.grouped
         return tuple(dict.fromkeys(self.n_neighbors)) if is_measured else ()
 
     @property
     def measured(self) -> tuple[Measure, ...]:
         """The measures to take: those asked for, and the one behind the pseudo-groups."""
         asked = self.measures if self.ratios else ()
-        extra = (MEASURES["disagreement"],) if PSEUDO_GROUPS in self.weight_ratio else ()
+        extra = (MEASURES["disagreement"],) if self.grouped else ()
         return (*asked, *(measure for measure in extra if measure not in asked))
 
     def refuse_masses(self, task: HeadTask) -> None:
         """Equal mass needs one class a sample."""
-        masses = [ratio for ratio in self.weight_ratio if ratio in MASSES]
+        masses = [ratio for ratio in self.weight_ratio if isinstance(ratio, str)]
         if masses and task.name not in ("multiclass", "binary"):
             raise InputError(
                 f"weight_ratio={masses[0]!r} needs one class a sample, got a {task.name} head; pass ratios alone"
@@ -255,8 +265,8 @@ class Training:
         asked = {measure.name for measure in self.grid.measures}
         for (name, size), variation in _different(variations).items():
             ratios: list[float | str] = list(self.grid.ratios) if name in asked else []
-            if name == "disagreement" and PSEUDO_GROUPS in self.grid.weight_ratio:
-                ratios.append(PSEUDO_GROUPS)
+            if name == "disagreement":
+                ratios += self.grid.grouped
             found += [Weighting(name, size, ratio, variation, classes) for ratio in ratios]
         return found
 

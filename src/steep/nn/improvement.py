@@ -26,6 +26,7 @@ from steep.nn.head_search import Choice, Final, Search
 from steep.nn.heads import Head
 from steep.nn.known import Known
 from steep.nn.scoring import MeanScore
+from steep.nn.weightings import BALANCED, share_of
 from steep.weighting.suspect_labels import Suspects
 
 _ACCURACY = Score.named("accuracy")
@@ -337,6 +338,6 @@ def _parts(table: pd.DataFrame, chosen: Candidate, score: MeanScore) -> str:
 def _weights(chosen: Candidate) -> str:
     if not isinstance(chosen.weight_ratio, str):
         return f"ratio {chosen.weight_ratio:g}"
-    return {"balanced": "classes of equal mass", "pseudo_groups": "pseudo-groups of equal mass"}[
-        chosen.weight_ratio
-    ]
+    if chosen.weight_ratio == BALANCED:
+        return "classes of equal mass"
+    return f"contradicted samples with {share_of(chosen.weight_ratio):.0%} of the mass of their class"

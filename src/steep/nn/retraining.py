@@ -45,8 +45,8 @@ _USUAL: dict[str, Any] = {
     "measure": "variance", "weight_ratio": (0.2, 0.5, 2.0, 5.0, 15.0, 40.0), "n_neighbors": (10, 20, 35)
 }  # fmt: skip
 _UNEVEN: dict[str, Any] = {
-    "measure": "disagreement", "weight_ratio": (40.0, 200.0, 1000.0, "balanced", "pseudo_groups"),
-    "n_neighbors": (20, 50, 100),
+    "measure": "disagreement", "weight_ratio": (1000.0, "balanced", "pseudo_groups", "pseudo_groups:0.9"),
+    "n_neighbors": (5, 20, 100, 200),
 }  # fmt: skip
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
@@ -94,8 +94,8 @@ def retrain_head(
         k, neighbours in feature space whose labels are compared.
     weight_ratio : float, "balanced" or "pseudo_groups", default 40
         m, the largest weight over the smallest; 1 is equal weights. "balanced" gives every class the same sum of
-        weights; "pseudo_groups" every class × whether most of a sample's neighbours contradict it, whatever the
-        measure.
+        weights; "pseudo_groups" gives half of that to the samples of the class that most of their neighbours
+        contradict, "pseudo_groups:0.9" nine tenths, whatever the measure.
     l2 : float, default 1e-3
         λ of the penalty ½ λ s² ‖W‖², s² the mean variance of the features, beside a mean loss. With 0 there is no
         penalty: where the classes can be separated the weights then grow until the loss falls by no more than 1e-8.
@@ -221,9 +221,10 @@ def improve(
         weighted head both lie inside. Values given are tried as they are.
     weight_ratio : sequence of float, "balanced" and "pseudo_groups", optional
         Values of m, and equal masses; equal weights are always tried besides. Default 0.2 to 40; for scores of groups
-        and rare classes 40 to 1,000 and both masses.
+        and rare classes 1,000, "balanced", "pseudo_groups" and "pseudo_groups:0.9".
     n_neighbors : sequence of int, optional
-        Values of k; default 10, 20, 35; for scores of groups and rare classes 20, 50, 100.
+        Values of k; default 10, 20, 35; for scores of groups and rare classes 5, 20, 100, 200,
+        up to a fifth of the samples.
     confidence : float, default 0.84
         Probability that no head is chosen when none is better: the default is one standard error, corrected for the
         number of heads. See :mod:`steep.evidence`.
@@ -282,6 +283,8 @@ def improve(
     parts = cut(network, train, head=head, forward=forward)
     data = _read(parts, train, validation, reweighting, task, augment, n_copies, seed, settings)
     grid.refuse_masses(data.task)
+    if n_neighbors is None and grid.grouped:
+        grid = grid.within(min(len(part) for part in (data.plain, data.reweighting) if part is not None))
     with _few_threads(data.plain):
         training, other = _trainings(
             data, grid, _original(parts), n_folds=n_folds, refit=refit, n_jobs=n_jobs

@@ -2,10 +2,13 @@
 
     ratio m           w = 1 + (m − 1) v, v the variation between 0 and 1: the last line of Algorithm 2
     "balanced"        every class has the same sum of weights: inverse frequency
-    "pseudo_groups"   so has every class × whether most of a sample's neighbours in feature space contradict it
+    "pseudo_groups"   and, within each class, the samples that most of their neighbours in feature space contradict
+                      have half of it; "pseudo_groups:0.9" gives them nine tenths
 
 A network that fails a group puts its samples among those of another class: the pseudo-groups are an image of groups
-nobody named. A pseudo-group of very few samples is left with its class, since a wrong label or two would own it.
+nobody named. On the data a network was trained on only some of the group are still contradicted, and these stand for
+all of it: hence the larger shares. A pseudo-group of very few samples is left with its class, since a wrong label or
+two would own it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, IntArray, check_choice, check_real
+from steep._validation import FloatArray, IntArray, check_choice, check_real, shown
+from steep.exceptions import InputError
 from steep.rescaling import rescale
 
 BALANCED, PSEUDO_GROUPS = "balanced", "pseudo_groups"
@@ -43,10 +47,10 @@ class Weighting:
             assert self.classes is not None
             return equal_mass(self.classes)
         assert self.variation is not None
-        if self.weight_ratio == PSEUDO_GROUPS:
-            assert self.classes is not None
-            return equal_mass(pseudo_groups(self.classes, self.variation))
-        return rescale(self.variation, weight_ratio=float(self.weight_ratio))
+        if not isinstance(self.weight_ratio, str):
+            return rescale(self.variation, weight_ratio=self.weight_ratio)
+        assert self.classes is not None
+        return group_mass(pseudo_groups(self.classes, self.variation), share_of(self.weight_ratio))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -81,9 +85,43 @@ def equal_mass(groups: npt.NDArray[Any]) -> FloatArray:
     return weights
 
 
+def group_mass(groups: IntArray, share: float) -> FloatArray:
+    """Weights of mean one: classes of equal mass, and ``share`` of each with its contradicted samples.
+
+    Examples
+    --------
+    >>> group_mass(np.array([0, 0, 1, 2, 2]), 0.75).tolist()
+    [0.3125, 0.3125, 1.875, 1.25, 1.25]
+    """
+    weights = np.where(groups % 2 == 1, share, 1 - share) / np.bincount(groups)[groups]
+    classes = groups // 2
+    mass = np.bincount(classes, weights=weights)[classes]
+    return np.asarray(weights / mass * (len(groups) / len(np.unique(classes))))
+
+
+def is_grouped(ratio: float | str) -> bool:
+    """Whether a way to weigh is one of the pseudo-groups."""
+    return isinstance(ratio, str) and ratio.partition(":")[0] == PSEUDO_GROUPS
+
+
+def share_of(name: str) -> float:
+    """Share of a class's mass that its contradicted samples have."""
+    return float(name.partition(":")[2] or 0.5)
+
+
 def check_ratio(value: Any) -> float | str:
     """A ratio m > 0, or the name of a mass."""
     if isinstance(value, str):
-        check_choice(value, name="weight_ratio", choices=MASSES)
+        name, colon, share = value.partition(":")
+        check_choice(name, name="weight_ratio", choices=MASSES)
+        if colon:
+            try:
+                is_share = name == PSEUDO_GROUPS and 0 < float(share) < 1
+            except ValueError:
+                is_share = False
+            if not is_share:
+                raise InputError(
+                    f"weight_ratio={shown(value)} is unknown; need a share between 0 and 1; pass 'pseudo_groups:0.9'"
+                )
         return value
     return check_real(value, name="weight_ratio", above=0.0)

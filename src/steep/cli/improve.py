@@ -60,7 +60,8 @@ def improve_command(
         typer.Option("--reweighting", help="NPZ with X and y, seen by neither: heads are fitted to them too."),
     ] = None,
     measure: Annotated[
-        list[str] | None, typer.Option("--measure", help="What the weights follow; may be repeated; default by the score.")
+        list[str] | None,
+        typer.Option("--measure", help="What the weights follow; may be repeated; default by the score."),
     ] = None,
     task: Annotated[
         str, typer.Option("--task", help="What the head is for: auto, multiclass, binary, multilabel or regression.")
@@ -168,7 +169,8 @@ def _figures(result: Improvement, network: str, output: Path, report: Path | Non
     gain = result.verdict.interval
     return {
         "network": network, "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
-        "gain_interval": [gain.low, gain.high], "rescored": result.rescored, "advice": result.advice, "chosen": vars(result.chosen),
+        "gain_interval": [gain.low, gain.high], "rescored": result.rescored,
+        "advice": result.advice, "chosen": vars(result.chosen),
         "table": result.table.reset_index(names="head").to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
 

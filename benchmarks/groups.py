@@ -86,7 +86,9 @@ def ours(problem, parts, network):
     }
     for label, (scoring, known) in asked.items():
         for place, extra in ((", same data", None), (", unseen", unseen)):
-            if problem == "imbalance" and label == ", no groups":
+            if (problem == "imbalance" and label == ", no groups") or (
+                label == ", accuracy" and extra is not None
+            ):
                 continue
             result = improve(
                 network, train, validation, scoring=scoring, groups=None if problem == "imbalance" else known,

@@ -668,7 +668,7 @@ def test_a_measure_of_the_callers_own_is_given_features_and_labels():
     assert len(result.candidates) == 1 + 2 * (1 + 2)  # it does not know k: one k is enough
 
 
-@pytest.mark.parametrize("measure", ["taylor", "perturbation", "entropy", 3, None, ("variance", "taylor")])
+@pytest.mark.parametrize("measure", ["taylor", "perturbation", "entropy", 3, (None,), ("variance", "taylor")])
 def test_measures_that_cannot_be_fed_are_refused_by_name(measure):
     from steep.exceptions import SteepError
 

@@ -215,7 +215,9 @@ def test_suspects_of_an_improvement_are_the_flipped_labels():
     result = improve(
         fooled(), (train[0], y), held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,)
     )
-    assert set(result.suspects().top(20).index) == set(flipped)
+    found = result.suspects()
+    assert set(found.top(20).index) == set(flipped)
+    assert (found.predicted.argmax(axis=1) == train[1].numpy()).mean() > 0.9  # heads that have not seen the flip
 
 
 # Weights

@@ -217,7 +217,9 @@ def test_suspects_of_an_improvement_are_the_flipped_labels():
     )
     found = result.suspects()
     assert set(found.top(20).index) == set(flipped)
-    assert (found.predicted.argmax(axis=1) == train[1].numpy()).mean() > 0.9  # heads that have not seen the flip
+    assert (
+        found.predicted.argmax(axis=1) == train[1].numpy()
+    ).mean() > 0.9  # heads that have not seen the flip
 
 
 # Weights

@@ -155,7 +155,7 @@ class Group:
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[Candidate, Head]]:
         """Fit the heads of every λ, equal weights first."""
-        how = {"augmented": self.augmented, "reweighted": self.reweighted}
+        how: dict[str, Any] = {"augmented": self.augmented, "reweighted": self.reweighted}
         for l2, (equal, *weighted) in self.grid.heads(l2s):
             yield Candidate("equal", l2, **how), equal
             for w, head in zip(self.weightings, weighted, strict=True):

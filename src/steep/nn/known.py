@@ -58,4 +58,4 @@ class Known:
     def _probabilities(self, outputs: FloatArray, labels: Any) -> FloatArray:
         """Of the classes that occur."""
         shares = self.task.probabilities(outputs)[:, np.unique(labels)] + 1e-12
-        return shares / shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))

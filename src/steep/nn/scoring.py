@@ -12,7 +12,7 @@ training samples have another label.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,7 +84,7 @@ class CellScore(MeanScore):
     def _rows(self) -> list[npt.NDArray[np.intp]]:
         return [np.flatnonzero(self.cells == cell) for cell in np.unique(self.cells[self.cells >= 0])]
 
-    def _joined(self, means: list[FloatArray]) -> FloatArray:
+    def _joined(self, means: Sequence[FloatArray]) -> FloatArray:
         table = np.stack(means)
         found: FloatArray = table.min(axis=0) if self.is_worst else table.mean(axis=0)
         return np.where(np.isfinite(found), found, -np.inf)
@@ -171,7 +171,7 @@ class _Given:
         return True
 
 
-class _ClassAnswers(_Given, ClassifierMixin, BaseEstimator):
+class _ClassAnswers(_Given, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> Array:
         """The classes of the head."""
@@ -190,7 +190,7 @@ class _ClassAnswers(_Given, ClassifierMixin, BaseEstimator):
         return self.task.probabilities(self.outputs[rows])
 
 
-class _NumberAnswers(_Given, RegressorMixin, BaseEstimator):
+class _NumberAnswers(_Given, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, rows: Array) -> FloatArray:
         """Numbers."""
         outputs = self.outputs[rows]

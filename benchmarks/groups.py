@@ -175,7 +175,7 @@ def run(arguments):
 def summary(lines):
     """Mean test figures of every arm, differences of steep to the peers, and on how many networks they are sure."""
     arms = {}
-    for arm in lines[0]["arms"]:
+    for arm in [arm for arm in lines[0]["arms"] if all(arm in line["arms"] for line in lines)]:
         rows = [line["arms"][arm] for line in lines]
         arms[arm] = {"test": round(float(np.mean([row["test"] for row in rows])), 2),
                      "accuracy": round(float(np.mean([row["accuracy"] for row in rows])), 2)}  # fmt: skip
@@ -192,7 +192,7 @@ def summary(lines):
                 "significantly_worse": sum(high < 0 for _, high in each),
             }  # fmt: skip
     worse = {
-        arm: sum(line["accuracy_gaps"][arm][1] < 0 for line in lines) for arm in lines[0]["accuracy_gaps"]
+        arm: sum(line["accuracy_gaps"][arm][1] < 0 for line in lines) for arm in lines[-1]["accuracy_gaps"]
     }
     return {
         "networks": len(lines),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, log_loss
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
 from steep.evidence import weigh_evidence, weigh_resamples
@@ -220,6 +221,24 @@ def test_suspects_of_an_improvement_are_the_flipped_labels():
     assert (
         found.predicted.argmax(axis=1) == train[1].numpy()
     ).mean() > 0.9  # heads that have not seen the flip
+
+
+def test_small_problems_hold_the_threads_to_one_and_give_them_back():
+    seen = []
+
+    def spy(features, labels):
+        seen.extend(pool["num_threads"] for pool in threadpool_info())
+        return np.abs(features).sum(axis=1)
+
+    train, held_out = shortcut(200), shortcut(100, seed=1)
+    with threadpool_limits(2):
+        before = [pool["num_threads"] for pool in threadpool_info()]
+        improve(
+            fooled(), train[:2], held_out[:2], measure=spy, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,)
+        )
+        assert [pool["num_threads"] for pool in threadpool_info()][: len(before)] == before
+    assert max(before) == 2
+    assert set(seen) == {1}
 
 
 # Weights

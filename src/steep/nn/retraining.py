@@ -15,24 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 from torch import nn
 
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_flag, check_jobs, check_real
+from steep._validation import Seed, check_choice, check_count, check_flag, check_jobs, check_real
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
-from steep.nn.batches import label_array
 from steep.nn.candidates import Grid, Training, Trial
-from steep.nn.feature_space import contradicted_by, contradicted_by_others, search_neighbors
+from steep.nn.head_data import HeadData, collapse_advice, contradicted, label_samples, read_data
 from steep.nn.head_search import choose, final_head, search_heads
-from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task, fit_head
+from steep.nn.heads import Head, Samples, TaskName, fit_head
 from steep.nn.improvement import Improvement, report
 from steep.nn.network import Forward, Split
-from steep.nn.projection import Augment, Projection, cut, project
+from steep.nn.projection import Augment, cut, project
 from steep.nn.rescoring import rescore
 from steep.nn.score_names import UNEVEN, Wanted, check_scoring, make_scores
 
@@ -48,10 +46,6 @@ _UNEVEN: dict[str, Any] = {
     "measure": "disagreement", "weight_ratio": (1000.0, "balanced", "pseudo_groups", "pseudo_groups:0.9"),
     "n_neighbors": (5, 20, 100, 200),
 }  # fmt: skip
-# Neighbours that say whether a held-out sample is contradicted.
-_N_ASKED = 20
-# Features have collapsed where held-out samples are wrong so much more often than training samples.
-_GAP, _TIMES = 0.05, 2.0
 # Numbers in the features up to which one thread is quicker than many.
 _SMALL = 2**21
 
@@ -139,7 +133,7 @@ def retrain_head(
     check_flag(progress, name="progress", optional=True)
     parts = cut(network, X, head=head, forward=forward)
     projection = project(parts, X, batch_size=batch_size, progress=progress)  # line 3
-    kind, samples = _samples(parts, projection, y, task)
+    kind, samples = label_samples(parts, projection, y, task)
     kind.refuse_one_label(samples.targets)
     grid.refuse_masses(kind)
     original = _original(parts)
@@ -281,7 +275,7 @@ def improve(
     settings: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
 
     parts = cut(network, train, head=head, forward=forward)
-    data = _read(parts, train, validation, reweighting, task, augment, n_copies, seed, settings)
+    data = read_data(parts, train, validation, reweighting, task, augment, n_copies, seed, settings)
     grid.refuse_masses(data.task)
     if n_neighbors is None and grid.grouped:
         grid = grid.within(min(len(part) for part in (data.plain, data.reweighting) if part is not None))
@@ -290,9 +284,7 @@ def improve(
             data, grid, _original(parts), n_folds=n_folds, refit=refit, n_jobs=n_jobs
         )
         scored = data.plain if data.held_out is None else data.held_out
-        scores = make_scores(
-            wanted, data.task, scored.targets, groups, lambda: _contradicted(training, data, n_jobs)
-        )
+        scores = make_scores(wanted, data.task, scored.targets, groups, lambda: contradicted(data, n_jobs))
         trials, test_ratio, where = _trials(training, other, data, n_folds, seed)
         search = search_heads(trials, training, scores)
         choice = choose(search, confidence=confidence, test_ratio=test_ratio, random_state=seed)
@@ -302,7 +294,9 @@ def improve(
     rescored = rescore(
         parts, joined, final.head, train if validation is None else validation, scored, scores[0], **settings
     )
-    return report(search, choice, final, joined, rescored, used, where, _advice(training.original, data))
+    return report(
+        search, choice, final, joined, rescored, used, where, collapse_advice(training.original, data)
+    )
 
 
 def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, wanted: Wanted) -> Grid:
@@ -322,7 +316,7 @@ def _few_threads(samples: Samples) -> Iterator[None]:
 
 
 def _trainings(
-    data: _Data, grid: Grid, original: Head, *, n_folds: int, refit: bool, n_jobs: int | None
+    data: HeadData, grid: Grid, original: Head, *, n_folds: int, refit: bool, n_jobs: int | None
 ) -> tuple[Training, Training | None]:
     """What heads may be fitted to: the training data, and the reweighting data where there are any."""
     extra = data.held_out if refit else None
@@ -338,77 +332,8 @@ def _trainings(
     return training, other
 
 
-def _contradicted(training: Training, data: _Data, n_jobs: int | None) -> npt.NDArray[np.bool_]:
-    """Whether most of the nearest training samples of each scored one have another label."""
-    labels = data.plain.targets.reshape(-1).astype(np.int64)
-    n_asked = min(_N_ASKED, len(data.plain) - 1)
-    if data.held_out is not None:
-        own = data.held_out.targets.reshape(-1).astype(np.int64)
-        return contradicted_by(data.plain, labels, data.held_out.features, own, n_asked)
-    return contradicted_by_others(labels, search_neighbors(data.plain.features, n_asked + 1, n_jobs))
-
-
-def _advice(original: Head, data: _Data) -> str | None:
-    """Say that the training features have collapsed, where training samples are right far more often than others."""
-    if (
-        data.held_out is None
-        or data.reweighting is not None
-        or data.task.name not in ("multiclass", "binary")
-    ):
-        return None
-    wrong, unseen = (
-        1 - float(data.task.scores(original.outputs(s.features), s.targets).mean())
-        for s in (data.plain, data.held_out)
-    )
-    if unseen - wrong < _GAP or unseen < _TIMES * wrong:
-        return None
-    return (
-        f"The network is right on {1 - wrong:.1%} of the training samples and on {1 - unseen:.1%} of the held-out "
-        "ones: its training features have collapsed. Weights are better measured on data it has not seen; keep a part "
-        "of the data for that and pass it as reweighting=."
-    )
-
-
-class _Data(NamedTuple):
-    """Every data set as features and targets, projected once."""
-
-    task: HeadTask
-    plain: Samples
-    copies: list[FloatArray]
-    held_out: Samples | None
-    reweighting: Samples | None
-
-
-def _read(
-    parts: Split,
-    train: Any,
-    validation: Any,
-    reweighting: Any,
-    task: TaskName,
-    augment: Augment | None,
-    n_copies: int,
-    seed: int,
-    settings: dict[str, Any],
-) -> _Data:
-    kind, plain = _samples(parts, project(parts, train, **settings), None, task)
-    kind.refuse_one_label(plain.targets)
-    held_out = extra = None
-    if reweighting is not None:
-        extra = _samples(parts, project(parts, reweighting, **settings), None, kind.name)[1]
-        kind.refuse_one_label(extra.targets)
-    if validation is not None:
-        held_out = _samples(parts, project(parts, validation, **settings), None, kind.name)[1]
-        if len(held_out) < 2:
-            raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
-    copies = [
-        _copy(parts, train, plain, kind, augment, seed + copy, settings)
-        for copy in range(n_copies if augment is not None else 0)
-    ]
-    return _Data(kind, plain, copies, held_out, extra)
-
-
 def _trials(
-    training: Training, other: Training | None, data: _Data, n_folds: int, seed: int
+    training: Training, other: Training | None, data: HeadData, n_folds: int, seed: int
 ) -> tuple[list[Trial], float, str]:
     """What is fitted and scored: once against held-out samples, or fold by fold; and how to tell of it."""
     if data.held_out is not None:
@@ -425,31 +350,6 @@ def _trials(
     return trials, n_folds / ((n_folds - 1) * n), where
 
 
-def _copy(
-    parts: Split,
-    data: Any,
-    plain: Samples,
-    task: HeadTask,
-    augment: Augment | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> FloatArray:
-    """Features of an altered copy, row by row those of the same samples."""
-    projection = project(parts, data, augment=augment, random_state=seed, **settings)
-    if len(projection.features) != len(plain):
-        raise InputError(
-            f"augment returned {len(projection.features)} samples for {len(plain)}; need one copy of each; return as "
-            "many as it is given"
-        )
-    altered = _samples(parts, projection, None, task.name)[1]
-    if not np.array_equal(altered.targets, plain.targets):
-        raise InputError(
-            "train comes in a different order each time it is read; need a fixed order to make altered copies; pass "
-            "a Dataset, or a DataLoader without a sampler of its own"
-        )
-    return altered.features
-
-
 def _original(parts: Split) -> Head:
     """The head the network came with; a frozen bias must be a number, since all heads keep it."""
     original = parts.own_head()
@@ -459,16 +359,3 @@ def _original(parts: Split) -> Head:
             "requires_grad=True"
         )
     return original
-
-
-def _samples(parts: Split, projection: Projection, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
-    labels = projection.labels if y is None else label_array(y)
-    if labels is None:
-        raise InputError("the data hold no labels; need one for each sample; pass (inputs, labels), or y=...")
-    if labels.ndim == 0 or len(labels) != len(projection.features):
-        got = 1 if labels.ndim == 0 else len(labels)
-        raise InputError(
-            f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
-        )
-    kind = find_task(task, labels, parts.head.out_features)
-    return kind, Samples(projection.features, kind.targets(labels))

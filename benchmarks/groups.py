@@ -5,7 +5,8 @@
     python benchmarks/groups.py improve --seeds 10 11 12 13 14 15 16 17 18 19 --cache FOLDER
     python benchmarks/groups.py show                                              # both parts, written as JSON too
 
-Seeds 0 to 4 are the development networks (the rule was settled on seed 0 of each problem); seeds 10 to 19 are run once. The problems
+Seeds 0 to 4 are the development networks (the rule was settled on seed 0 of each problem); seeds 10 to 19 are run once.
+The problems
 are in ``group_problems.py``, the peers in ``group_rivals.py``. Peers are chosen by their best worst-group accuracy on
 the validation data, steep by its own rule of evidence for the same score on the same data; balanced accuracy takes the
 place of worst-group accuracy for the imbalanced digits. No method is told the groups of what it is fitted to but DFR.

@@ -15,8 +15,13 @@ and the 95 % quantile of the largest |t|, which holds for all candidates at once
 
     gain ± q · sd_j d_cj · √(1/J + n_test/n_train)
 
-n_test/n_train is 0 for held-out samples and seeds, which are independent. :class:`Verdict` puts the outcome
-into words, for weights, heads, the paper's tables and the pages alike.
+n_test/n_train is 0 for held-out samples and seeds, which are independent.
+
+A score that is no mean over units (F1, the accuracy of the worst group) has no d_cj. The samples are drawn again
+with replacement instead, the same draws for every candidate, and the spread of the difference over the draws
+takes the place of that over units: t_c = gain_c / sd_b d*_cb, and its largest value under "no difference" is that
+of (d*_cb − mean_b d*_cb) / sd_b d*_cb over the candidates. The rest of the rule is the same. :class:`Verdict` puts
+the outcome into words, for weights, heads, the paper's tables and the pages alike.
 """
 
 from __future__ import annotations
@@ -165,6 +170,51 @@ def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator) 
     return np.vstack(parts)
 
 
+def weigh_resamples(
+    gains: FloatArray, resampled: FloatArray, n_units: int, test_ratio: float, confidence: float
+) -> Evidence:
+    """Choose a candidate, or none, by a score that is no mean over units: from paired resamples.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n_candidates,)
+        Score of each candidate minus that of the control, on all units; larger is better.
+    resampled : ndarray of shape (n_candidates, n_resamples)
+        The same differences on units drawn with replacement, the same draws for all.
+    n_units : int
+        Units drawn from.
+    test_ratio, confidence : float
+        See :func:`weigh_evidence`.
+
+    Returns
+    -------
+    Evidence
+
+    Examples
+    --------
+    >>> noise = np.random.default_rng(0).normal(size=(2, 400))
+    >>> weigh_resamples(np.array([5.0, 0.1]), 0.1 + noise, 100, 0.0, 0.84).chosen
+    0
+    """
+    spread = resampled.std(axis=1, ddof=1)
+    known = spread > _ROUNDING * np.abs(gains)
+    t = np.divide(gains, spread, out=np.zeros_like(gains), where=known)
+    centred = resampled - resampled.mean(axis=1, keepdims=True)
+    null = np.divide(centred, spread[:, None], out=np.zeros_like(centred), where=known[:, None])
+    bound = max(float(np.quantile(null.max(axis=0), confidence)), 0.0)
+    counts = (t > bound) & (gains > 0)
+    chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
+    return Evidence(
+        gains=gains,
+        standard_errors=np.where(known, spread, np.abs(gains)) * np.sqrt(1 + n_units * test_ratio),
+        critical=max(float(np.quantile(np.abs(null).max(axis=0), 0.95)), float(stats.norm.ppf(0.975))),
+        n_units=n_units,
+        counts=counts,
+        chosen=chosen,
+        nearest=int(np.argmax(t)) if chosen is None else chosen,
+    )
+
+
 @dataclass(frozen=True)
 class Score:
     """A score as people read it.
@@ -224,6 +274,10 @@ _TITLES = {
     "worst_decile": Score("the error of the worst tenth", is_error=True),
     "max_error": Score("the largest error", is_error=True),
     "neg_max_error": Score("the largest error", is_error=True),
+    "worst_group_mae": Score("the mean absolute error of the worst group", is_error=True),
+    "worst_group_accuracy": Score("worst-group accuracy", factor=100.0, unit=" points"),
+    "worst_class_accuracy": Score("worst-class accuracy", factor=100.0, unit=" points"),
+    "worst_contradicted": Score("the accuracy of the worst contradicted group", factor=100.0, unit=" points"),
 }
 
 # Scores between 0 and 1, whose gains people read in points.

@@ -43,6 +43,24 @@ def test_the_network_written_is_that_of_the_library(here, arrays, capsys):
         torch.testing.assert_close(written[name], tensor)
 
 
+def test_the_score_and_the_groups_of_the_command_are_those_of_the_library(here, arrays, capsys):
+    X, y = arrays
+    groups = (X[200:, 0] > 0).astype(int) + 2 * y[200:]
+    np.savez(here / "grouped.npz", X=X[200:], y=y[200:], g=groups)
+    assert improve("--train", "train.npz", "--validation", "grouped.npz", "--groups", "g", "--scoring",
+                   "worst_group_accuracy", "--scoring", "f1_macro", "--json") == 0  # fmt: skip
+    figures = json.loads(capsys.readouterr().out)
+    import model
+
+    result = steep.nn.improve(
+        model.network(), (X[:200], y[:200]), (X[200:], y[200:]), groups=groups,
+        scoring=["worst_group_accuracy", "f1_macro"],
+    )  # fmt: skip
+    assert figures["verdict"] == str(result.verdict)
+    assert figures["unit"] == "worst-group accuracy"
+    assert "f1 macro" in figures["table"][0]
+
+
 def test_people_read_the_verdict(arrays, capsys):
     assert improve("--train", "train.npz", "--validation", "val.npz", "-o", "better.safetensors") == 0
     out = capsys.readouterr().out
@@ -71,11 +89,14 @@ def test_weights_are_loaded_first(here):
         (["--train", "one.npy"], "holds one array"),
         (["--train", "train.npz", "-o", "x.pt"], "is no .safetensors file"),
         (["--train", "train.npz", "-o", "none/x.safetensors"], "in a folder that is not there"),
-        (["--train", "train.npz", "--scoring", "beauty"], "--scoring 'beauty' is unknown here"),
+        (["--train", "train.npz", "--scoring", "beauty"], "scoring='beauty' is unknown"),
         (
             ["--train", "train.npz", "--scoring", "neg_mean_squared_error"],
-            "this head is scored by its accuracy",
+            "does not fit a multiclass head",
         ),
+        (["--train", "train.npz", "--groups", "sex"], "no 'sex'; need an array of groups"),
+        (["--train", "train.npz", "--scoring", "worst_group_accuracy"], "needs groups, got none"),
+        (["--train", "train.npz", "--reweighting", "val.npz"], "reweighting needs validation data"),
         (["--train", "train.npz", "--task", "guess"], "task='guess' is unknown"),
         (["--train", "train.npz", "--head", "none"], "head"),
         ([], "Missing option '--train'"),

@@ -15,7 +15,9 @@ from steep import sample_weights
 from steep.exceptions import InputError
 from steep.nn import Improvement, improve, project, retrain_head
 from steep.nn.candidates import Candidate
-from steep.nn.head_search import choose
+from steep.nn.head_search import Search, choose
+from steep.nn.heads import HeadTask
+from steep.nn.scoring import MeanScore
 
 GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
 SPLIT = 80
@@ -153,6 +155,12 @@ def scores_of(n, *right):
 CHOOSE = {"confidence": 0.84}
 
 
+def scored(candidates, hits):
+    """What a search would have found: whether each head is right on each sample."""
+    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.zeros(hits.shape[1], int), None)
+    return Search(candidates, [score], score.values(hits)[None], hits, {})
+
+
 @pytest.mark.parametrize(
     ("right", "expected"),
     [
@@ -167,18 +175,18 @@ CHOOSE = {"confidence": 0.84}
 )
 def test_the_simpler_head_is_left_only_by_evidence(right, expected):
     candidates = [Candidate("original"), Candidate("equal", 1e-2), Candidate("weighted", 1e-2, 5.0, 10)]
-    assert candidates[choose(candidates, scores_of(100, *right), **CHOOSE).chosen].kind == expected
+    assert candidates[choose(scored(candidates, scores_of(100, *right)), **CHOOSE).chosen].kind == expected
 
 
 def test_ties_go_to_the_stronger_penalty():
     candidates = [Candidate("original"), Candidate("equal", 1e-1), Candidate("equal", 1e-5)]
-    assert choose(candidates, scores_of(100, 20, 60, 60), **CHOOSE).chosen == 1
+    assert choose(scored(candidates, scores_of(100, 20, 60, 60)), **CHOOSE).chosen == 1
 
 
 def test_of_many_heads_that_are_no_better_few_are_chosen_by_chance():
     rng, candidates = np.random.default_rng(0), [Candidate("original")]
     candidates += [Candidate("equal", 10.0**-power) for power in range(60)]
-    chosen = [choose(candidates, rng.random((61, 400)) < 0.9, **CHOOSE).chosen for _ in range(60)]
+    chosen = [choose(scored(candidates, rng.random((61, 400)) < 0.9), **CHOOSE).chosen for _ in range(60)]
     # One standard error without a correction would choose nearly always.
     assert np.count_nonzero(chosen) < 0.35 * 60
 

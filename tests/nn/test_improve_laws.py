@@ -431,13 +431,17 @@ def test_the_graph_of_a_fold_is_the_graph_of_its_samples():
 
 def test_the_interval_of_cross_validation_is_wider_than_that_of_held_out_samples():
     from steep.nn.candidates import Candidate
-    from steep.nn.head_search import choose
+    from steep.nn.head_search import Search, choose
+    from steep.nn.heads import HeadTask
+    from steep.nn.scoring import MeanScore
 
     rng = np.random.default_rng(0)
     candidates = [Candidate("original"), Candidate("equal", 1e-2)]
     scores = np.stack([rng.random(500) < 0.7, rng.random(500) < 0.8])
+    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.zeros(500, int), None)
+    search = Search(candidates, [score], score.values(scores)[None], scores, {})
     plain, folds = (
-        choose(candidates, scores, confidence=0.84, test_ratio=ratio).evidence.interval(0)
+        choose(search, confidence=0.84, test_ratio=ratio).evidence.interval(0)
         for ratio in (0.0, 5 / (4 * 500))
     )
     assert folds.half_width / plain.half_width == pytest.approx(1.5)
@@ -664,7 +668,7 @@ def test_a_measure_of_the_callers_own_is_given_features_and_labels():
     assert len(result.candidates) == 1 + 2 * (1 + 2)  # it does not know k: one k is enough
 
 
-@pytest.mark.parametrize("measure", ["taylor", "perturbation", "entropy", 3, None, ("variance", "taylor")])
+@pytest.mark.parametrize("measure", ["taylor", "perturbation", "entropy", 3, (None,), ("variance", "taylor")])
 def test_measures_that_cannot_be_fed_are_refused_by_name(measure):
     from steep.exceptions import SteepError
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "steep improve model:network --train train.npz --validation val.npz"
 _INPUTS, _LABELS = ("X", "x", "inputs"), ("y", "labels", "label", "target")
-# The score that decides, by what the head is for.
-_SCORES = {"accuracy": "accuracy", "neg_mean_squared_error": "mean squared error"}
 
 
 def improve_command(
@@ -46,11 +44,24 @@ def improve_command(
         typer.Option("--weights", help="State_dict to load into the network first, as .safetensors."),
     ] = None,
     scoring: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scoring",
+            help="Score that decides; may be repeated, the first one decides: accuracy, worst_group_accuracy, "
+            "balanced_accuracy, neg_log_loss, worst_decile, or any scorer of scikit-learn's.",
+        ),
+    ] = None,
+    groups: Annotated[
         str | None,
-        typer.Option("--scoring", help="Score that decides: accuracy for classes, neg_mean_squared_error for numbers."),
+        typer.Option("--groups", help="Array of the validation NPZ that holds the group of each sample."),
+    ] = None,
+    reweighting: Annotated[
+        Path | None,
+        typer.Option("--reweighting", help="NPZ with X and y, seen by neither: heads are fitted to them too."),
     ] = None,
     measure: Annotated[
-        list[str] | None, typer.Option("--measure", help="What the weights follow; may be repeated; default variance.")
+        list[str] | None,
+        typer.Option("--measure", help="What the weights follow; may be repeated; default by the score."),
     ] = None,
     task: Annotated[
         str, typer.Option("--task", help="What the head is for: auto, multiclass, binary, multilabel or regression.")
@@ -71,27 +82,21 @@ def improve_command(
     """
     if output.suffix != ".safetensors":
         raise InputError(f"--output {output} is no .safetensors file; need one; name it improved.safetensors")
-    if scoring is not None and scoring not in _SCORES:
-        raise InputError(
-            f"--scoring {scoring!r} is unknown here; need one of {', '.join(_SCORES)}; choose one"
-        )
-    inputs = [path for path in (train, validation, weights) if path is not None]
+    inputs = [path for path in (train, validation, reweighting, weights) if path is not None]
     check_destination(output, inputs=inputs, force=force)
     check_page(report, force=force)
     data = read_arrays(train)
-    held_out = None if validation is None else read_arrays(validation)
+    held_out, extra = (None if path is None else read_arrays(path) for path in (validation, reweighting))
+    known = None if groups is None else read_groups(train if validation is None else validation, groups)
     from steep.nn import improve
 
     with aside():
         model = load_network(network, weights)
         result = improve(
             model, _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),
-            task=task, measure=measure or "variance", head=head, random_state=seed,  # type: ignore[arg-type]
+            scoring=scoring or None, groups=known, reweighting=None if extra is None else _as_wanted(extra, model),
+            task=task, measure=measure or None, head=head, random_state=seed,  # type: ignore[arg-type]
         )  # fmt: skip
-    if scoring is not None and result.verdict.unit != _SCORES[scoring]:
-        raise InputError(
-            f"--scoring {scoring} does not fit: this head is scored by its {result.verdict.unit}; leave it out"
-        )
     result.save(output)
     if report is not None:
         writer_of("improvement_page")(report, result, title=f"Improvement of {network}", y=data[1])
@@ -109,6 +114,18 @@ def read_arrays(path: Path) -> tuple[Any, Any]:
             f"{path} holds {', '.join(arrays) or 'no arrays'}; need X and y; save them under these names"
         )
     return arrays[found[0]], arrays[found[1]]
+
+
+def read_groups(path: Path, name: str) -> Any:
+    """The array of groups in an NPZ file."""
+    from steep.cli.tables.arrays import load_arrays
+
+    arrays = load_arrays(path)
+    if name not in arrays:
+        raise InputError(
+            f"{path} holds {', '.join(arrays)} and no {name!r}; need an array of groups; name one"
+        )
+    return arrays[name]
 
 
 def load_network(text: str, weights: Path | None) -> Any:
@@ -152,7 +169,8 @@ def _figures(result: Improvement, network: str, output: Path, report: Path | Non
     gain = result.verdict.interval
     return {
         "network": network, "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
-        "gain_interval": [gain.low, gain.high], "rescored": result.rescored, "chosen": vars(result.chosen),
+        "gain_interval": [gain.low, gain.high], "rescored": result.rescored,
+        "advice": result.advice, "chosen": vars(result.chosen),
         "table": result.table.reset_index(names="head").to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
 
@@ -166,6 +184,7 @@ def _lines(result: Improvement, output: Path, report: Path | None) -> list[Any]:
     return [
         str(result.verdict),
         table_of(["head", unit, "gain", "from", "to"], rows),
+        *([result.advice] if result.advice else []),
         f"{output}: the network with the chosen head",
         *([f"{report}: a page to look at"] if report is not None else []),
     ]

@@ -7,6 +7,7 @@ classes:
     slope           variance over S that a linear fit in S explains, less what chance explains
     noise           the rest of the variance over S
     contradiction   ‖y_i − mean of y over S without x_i‖², the leave-one-out error: is *this* label odd?
+    disagreement    for classes the share of S without x_i whose label is another; for numbers the contradiction
     ambiguity       variance over S without x_i: is the *place* mixed, whatever this label says?
     smoothed        variance over S of the leave-one-out means: steepness with noise averaged out
     density         variance divided by a bounded k-NN density, Eq. J2* (the paper left p(x) out)
@@ -92,6 +93,15 @@ def contradiction(around: Neighborhood) -> FloatArray:
     """Squared leave-one-out error: how far a label is from the mean of its neighbours'."""
     error: FloatArray = ((one_hot(around.labels) - _means_of_others(around)) ** 2).sum(axis=1)
     return error
+
+
+def disagreement(around: Neighborhood) -> FloatArray:
+    """Share of the neighbours whose class is another; for numbers, which have no such share, the contradiction."""
+    codes = around.labels.codes
+    if codes is None:
+        return contradiction(around)
+    share: FloatArray = (codes[around.indices[:, 1:]] != codes[:, None]).mean(axis=1)
+    return share
 
 
 def ambiguity(around: Neighborhood) -> FloatArray:

@@ -22,7 +22,15 @@ import numpy as np
 from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Task
-from steep.measures.label_measures import ambiguity, contradiction, density, noise, slope, smoothed
+from steep.measures.label_measures import (
+    ambiguity,
+    contradiction,
+    density,
+    disagreement,
+    noise,
+    slope,
+    smoothed,
+)
 from steep.measures.model_measures import border, borders, misfit, misfits
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.perturbation import perturbation
@@ -89,6 +97,7 @@ MEASURES: dict[str, Measure] = {
         Measure("slope", slope),
         Measure("noise", noise),
         Measure("contradiction", contradiction),
+        Measure("disagreement", disagreement),
         Measure("ambiguity", ambiguity),
         Measure("smoothed", smoothed),
         Measure("density", density),

@@ -1,16 +1,16 @@
 """The heads to try, and the samples they are fitted to.
 
 Candidates are the original head; for every λ one with equal weights; and for every λ, measure, k and weight ratio m a
-weighted one (Algorithm 3, lines 4 to 6). Where altered copies are tried the weighted heads are fitted with them, and
-the equal-weight ones both without and with them. All share the same λ. The default λ are extended by factors of ten,
-at either end, until the best head of each kind lies inside: else weights would be credited with what a stronger or a
-weaker penalty does as well.
+weighted one (Algorithm 3, lines 4 to 6), or one whose classes or pseudo-groups have equal mass. Where altered copies
+are tried the weighted heads are fitted with them, and the equal-weight ones both without and with them. All share the
+same λ. The default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: else
+weights would be credited with what a stronger or a weaker penalty does as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray, check_count, check_real
 from steep.exceptions import InputError
-from steep.measures import Measure, resolve
+from steep.measures import MEASURES, Measure, resolve
 from steep.nn._arguments import check_each
 from steep.nn.feature_space import (
     Variations,
@@ -28,7 +28,7 @@ from steep.nn.feature_space import (
     search_neighbors,
 )
 from steep.nn.heads import Head, HeadGrid, HeadTask, Samples
-from steep.rescaling import rescale
+from steep.nn.weightings import BALANCED, Weighting, check_ratio, is_grouped
 
 # Powers of ten of the default λ, and how far they may be extended.
 _FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
@@ -36,14 +36,18 @@ _FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
 
 @dataclass(frozen=True)
 class Candidate:
-    """How a head was fitted; the original head has no ``l2``."""
+    """How a head was fitted; the original head has no ``l2``.
+
+    ``augmented`` is to altered copies too, ``reweighted`` to the data of ``reweighting=`` alone.
+    """
 
     kind: str
     l2: float | None = None
-    weight_ratio: float = 1.0
+    weight_ratio: float | str = 1.0
     n_neighbors: int | None = None
     measure: str | None = None
     augmented: bool = False
+    reweighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Grid:
     """The values to try, checked."""
 
     l2: tuple[float, ...]
-    weight_ratio: tuple[float, ...]
+    weight_ratio: tuple[float | str, ...]
     n_neighbors: tuple[int, ...]
     measures: tuple[Measure, ...]
     is_extended: bool = False
@@ -66,11 +70,7 @@ class Grid:
             l2=tuple(10.0**power for power in _FIRST_POWERS)
             if l2 is None
             else check_each(l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
-            weight_ratio=check_each(
-                weight_ratio,
-                lambda value: check_real(value, name="weight_ratio", above=0.0),
-                name="weight_ratio",
-            ),
+            weight_ratio=check_each(weight_ratio, check_ratio, name="weight_ratio"),
             n_neighbors=check_each(
                 n_neighbors,
                 lambda value: check_count(value, name="n_neighbors", minimum=smallest),
@@ -84,10 +84,40 @@ class Grid:
         return grid
 
     @property
+    def ratios(self) -> tuple[float, ...]:
+        """The weight ratios among the ways to weigh; 1 is equal weights, which are always tried."""
+        return tuple(ratio for ratio in self.weight_ratio if not isinstance(ratio, str) and ratio != 1.0)
+
+    @property
+    def grouped(self) -> tuple[str, ...]:
+        """The ways to weigh pseudo-groups."""
+        return tuple(ratio for ratio in self.weight_ratio if isinstance(ratio, str) and is_grouped(ratio))
+
+    def within(self, n_samples: int) -> Grid:
+        """Without k of more than a fifth of the samples; the smallest is kept."""
+        kept = tuple(k for k in self.n_neighbors if k <= n_samples // 5)
+        return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
+
+    @property
     def sizes(self) -> tuple[int, ...]:
-        """k to measure; none where no weighted head is tried."""
-        ratios = [ratio for ratio in self.weight_ratio if ratio != 1.0]
-        return tuple(dict.fromkeys(self.n_neighbors)) if ratios and self.measures else ()
+        """k to measure; none where no head is weighted by what neighbours say."""
+        is_measured = (self.ratios and self.measures) or self.grouped
+        return tuple(dict.fromkeys(self.n_neighbors)) if is_measured else ()
+
+    @property
+    def measured(self) -> tuple[Measure, ...]:
+        """The measures to take: those asked for, and the one behind the pseudo-groups."""
+        asked = self.measures if self.ratios else ()
+        extra = (MEASURES["disagreement"],) if self.grouped else ()
+        return (*asked, *(measure for measure in extra if measure not in asked))
+
+    def refuse_masses(self, task: HeadTask) -> None:
+        """Equal mass needs one class a sample."""
+        masses = [ratio for ratio in self.weight_ratio if isinstance(ratio, str)]
+        if masses and task.name not in ("multiclass", "binary"):
+            raise InputError(
+                f"weight_ratio={masses[0]!r} needs one class a sample, got a {task.name} head; pass ratios alone"
+            )
 
     @property
     def reachable(self) -> tuple[float, ...]:
@@ -115,37 +145,21 @@ def smallest_size(measure: Measure) -> int:
 
 
 @dataclass(frozen=True)
-class Weighting:
-    """One way to weigh the samples of a group, and the variation behind it."""
-
-    measure: str
-    n_neighbors: int
-    weight_ratio: float
-    variation: FloatArray
-
-    @property
-    def weight(self) -> FloatArray:
-        """Weights of mean one."""
-        return rescale(self.variation, weight_ratio=self.weight_ratio)
-
-
-@dataclass(frozen=True)
 class Group:
     """Heads fitted to the same samples."""
 
     grid: HeadGrid
     weightings: list[Weighting]
     augmented: bool
+    reweighted: bool = False
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[Candidate, Head]]:
         """Fit the heads of every λ, equal weights first."""
+        how: dict[str, Any] = {"augmented": self.augmented, "reweighted": self.reweighted}
         for l2, (equal, *weighted) in self.grid.heads(l2s):
-            yield Candidate("equal", l2, augmented=self.augmented), equal
+            yield Candidate("equal", l2, **how), equal
             for w, head in zip(self.weightings, weighted, strict=True):
-                yield (
-                    Candidate("weighted", l2, w.weight_ratio, w.n_neighbors, w.measure, self.augmented),
-                    head,
-                )
+                yield Candidate("weighted", l2, w.weight_ratio, w.n_neighbors, w.measure, **how), head
 
 
 @dataclass(frozen=True)
@@ -173,6 +187,7 @@ class Training:
     grid: Grid
     original: Head
     neighbors: IntArray | None
+    is_reweighting: bool = False
 
     @classmethod
     def of(
@@ -186,6 +201,7 @@ class Training:
         *,
         n_folds: int | None,
         n_jobs: int | None,
+        is_reweighting: bool = False,
     ) -> Training:
         """Search the neighbours once, with some to spare where samples will be left out of a fit."""
         pool, n_extra = plain.with_copies(copies), 0
@@ -199,7 +215,9 @@ class Training:
             _check_enough(wanted, n_kept * (1 + len(copies)), in_fold=n_folds is not None)
             known = min(n_known(wanted, share, len(copies)), len(pool))
             neighbors = search_neighbors(pool.features, known, n_jobs)
-        return cls(pool, len(plain), len(copies), n_extra, task, grid, original, neighbors)
+        return cls(
+            pool, len(plain), len(copies), n_extra, task, grid, original, neighbors, is_reweighting
+        )  # fmt: skip
 
     def trial(self, held_out: Samples) -> Trial:
         """All training samples against held-out ones."""
@@ -229,25 +247,28 @@ class Training:
         heads = HeadGrid(
             self.pool, rows, self.task, weights, original=self.original, reachable=self.grid.reachable
         )
-        return Group(heads, weightings, augmented)
+        return Group(heads, weightings, augmented, self.is_reweighting)
 
     def _weightings(self, rows: npt.NDArray[np.intp], owners: npt.NDArray[np.intp]) -> list[Weighting]:
+        classes = self.task.as_labels(self.pool.targets[rows]).codes
+        found = [Weighting(None, None, BALANCED, None, classes)] if BALANCED in self.grid.weight_ratio else []
         if self.neighbors is None:
-            return []
+            return found
         k = max(self.grid.sizes)
         neighbors = self.neighbors[:, :k]
         if len(rows) < len(self.pool):
             neighbors = neighbors_within(self.pool.features, self.neighbors, rows, k)
         variations = measure_variations(
-            self.pool.rows(rows), self.task, neighbors, self.grid.measures, self.grid.sizes,
+            self.pool.rows(rows), self.task, neighbors, self.grid.measured, self.grid.sizes,
             original=self.original, l2=self.grid.middle, owners=owners,
         )  # fmt: skip
-        return [
-            Weighting(name, k, ratio, variation)
-            for (name, k), variation in _different(variations).items()
-            for ratio in self.grid.weight_ratio
-            if ratio != 1.0
-        ]
+        asked = {measure.name for measure in self.grid.measures}
+        for (name, size), variation in _different(variations).items():
+            ratios: list[float | str] = list(self.grid.ratios) if name in asked else []
+            if name == "disagreement":
+                ratios += self.grid.grouped
+            found += [Weighting(name, size, ratio, variation, classes) for ratio in ratios]
+        return found
 
 
 def _check_enough(n_neighbors: int, n_samples: int, *, in_fold: bool) -> None:

@@ -18,8 +18,10 @@ from steep._validation import FloatArray, IntArray, one_line
 from steep.exceptions import FunctionError, SteepError
 from steep.measures import MEASURES, Measure, Neighborhood
 from steep.neighbors import neighbor_graph
+from steep.neighbors.query import nearest
 from steep.nn.heads import Head, HeadTask, Samples, fit_head
 from steep.nn.heads.fitting import CANDIDATE_TOLERANCE
+from steep.nn.weightings import MOST
 from steep.weighting.cross_fitting import deal
 
 # Held-out data choose among the heads: the last per mille of the neighbours decides nothing, and costs most.
@@ -63,7 +65,8 @@ def measure_variations(
     around = Neighborhood(samples.features, labels, neighbors, given=(samples.features, samples.targets))
     if any(measure.needs == "model" for measure in measures):
         known = np.arange(len(samples)) if owners is None else owners
-        around = replace(around, predicted=_cross_fitted(samples, task, original, l2, known))
+        outputs = cross_fitted_outputs(samples, task, original, l2, known)
+        around = replace(around, predicted=task.predictions(outputs, labels))
     return {
         (measure.name, k): values
         for measure in measures
@@ -86,11 +89,10 @@ def _variations(measure: Measure, around: Neighborhood, sizes: Sequence[int]) ->
         ) from error
 
 
-def _cross_fitted(
+def cross_fitted_outputs(
     samples: Samples, task: HeadTask, original: Head, l2: float, owners: npt.NDArray[np.intp]
 ) -> FloatArray:
-    """Predictions for every sample by a head fitted to the parts it is not in."""
-    labels = task.as_labels(samples.targets)
+    """Outputs for every sample of a head fitted to the parts it is not in."""
     _, first = np.unique(owners, return_index=True)
     part = deal(task.as_labels(samples.targets[first]), _N_PARTS)[owners]
     outputs = np.empty((len(samples), task.n_outputs), dtype=samples.features.dtype)
@@ -101,7 +103,20 @@ def _cross_fitted(
             samples.rows(kept), task, weight, l2, original=original, tolerance=CANDIDATE_TOLERANCE
         )
         outputs[asked] = head.outputs(samples.features[asked])
-    return task.predictions(outputs, labels)
+    return outputs
+
+
+def contradicted_by_others(labels: IntArray, neighbors: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether most neighbours of a sample, itself the first, have another label."""
+    return np.asarray((labels[neighbors[:, 1:]] != labels[:, None]).mean(axis=1) > MOST)
+
+
+def contradicted_by(
+    training: Samples, labels: IntArray, queries: FloatArray, own: IntArray, n_neighbors: int
+) -> npt.NDArray[np.bool_]:
+    """Whether most of the training samples nearest to a held-out one have another label than its own."""
+    _, indices = nearest(training.features, queries, n_neighbors)
+    return np.asarray((labels[indices] != own[:, None]).mean(axis=1) > MOST)
 
 
 def n_known(n_neighbors: int, share_kept: float, n_copies: int) -> int:

@@ -1,6 +1,7 @@
 """Which head: fit every candidate, score it on samples it has not seen, and choose by the evidence.
 
-The choice has two steps, both by :mod:`steep.evidence`: a weighted head is eligible if it beats the best equal-weight
+The first score asked for decides; the others are told beside it. The choice has two steps, both by
+:mod:`steep.evidence`: a weighted head is eligible if it beats the best equal-weight
 head; of the eligible heads that beat the original one the best is chosen.
 """
 
@@ -13,73 +14,98 @@ import numpy as np
 import pandas as pd
 
 from steep._validation import FloatArray
-from steep.evidence import Evidence, weigh_evidence
-from steep.nn.candidates import Candidate, Group, Training, Trial, Weighting
-from steep.nn.heads import Head, HeadTask, fit_head
-from steep.nn.heads.task import Scores
+from steep.evidence import Evidence, weigh_evidence, weigh_resamples
+from steep.nn.candidates import Candidate, Group, Training, Trial
+from steep.nn.heads import Head, fit_head
+from steep.nn.scoring import Array, CellScore, MeanScore, WholeScore
+from steep.nn.weightings import Weighting
 
-Kind = tuple[str, bool]
+Kind = tuple[str, bool, bool]
 
 
 @dataclass(frozen=True)
 class Search:
-    """Every candidate, its score on every unit, larger is better, and, of a single trial, its head."""
+    """Every candidate with its scores, larger is better, and, of a single trial, its head.
+
+    ``values`` has a row for each score and a column for each candidate; ``kept`` is what the deciding score knows of
+    the candidates' answers, sample by sample.
+    """
 
     candidates: list[Candidate]
-    scores: Scores
+    scores: list[MeanScore]
+    values: FloatArray
+    kept: Array
     heads: dict[Candidate, Head]
 
-    def table(self, task: HeadTask) -> pd.DataFrame:
-        """Every candidate with its mean held-out score."""
-        means = [task.value(float(score.mean(dtype=np.float64))) for score in self.scores]
-        return pd.DataFrame(self.candidates).assign(**{task.unit: means})
+    def table(self) -> pd.DataFrame:
+        """Every candidate with its held-out scores."""
+        columns = {
+            score.unit: [score.shown(value) for value in row]
+            for score, row in zip(self.scores, self.values.tolist(), strict=True)
+        }
+        return pd.DataFrame(self.candidates).assign(**columns)
 
 
-def search_heads(trials: Sequence[Trial], training: Training) -> Search:
+class _Kept:
+    """What every score knows of every candidate, filled in trial by trial."""
+
+    def __init__(self, scores: Sequence[MeanScore], n_units: int, *, with_heads: bool) -> None:
+        self.scores, self.n_units, self.with_heads = scores, n_units, with_heads
+        self.arrays: dict[Candidate, list[Array]] = {}
+        self.heads: dict[Candidate, Head] = {}
+
+    def add(self, candidate: Candidate, head: Head, trial: Trial) -> None:
+        """Score a head on the samples of a trial."""
+        outputs = head.outputs(trial.held_out.features)
+        found = [score.keep(outputs, trial.units) for score in self.scores]
+        if candidate not in self.arrays:
+            self.arrays[candidate] = [np.empty((self.n_units, *rows.shape[1:]), rows.dtype) for rows in found]
+        for array, rows in zip(self.arrays[candidate], found, strict=True):
+            array[trial.units] = rows
+        if self.with_heads:
+            self.heads[candidate] = head
+
+    def stacked(self, candidates: Sequence[Candidate], score: int = 0) -> Array:
+        """Of one score, a row for each candidate."""
+        return np.stack([self.arrays[candidate][score] for candidate in candidates])
+
+
+def search_heads(trials: Sequence[Trial], training: Training, scores: Sequence[MeanScore]) -> Search:
     """Fit and score every candidate in every trial, and extend λ past the end at which a best head sits."""
-    task, grid = training.task, training.grid
+    grid = training.grid
     n_units = sum(len(trial.units) for trial in trials)
-    scores: dict[Candidate, Scores] = {}
-    heads: dict[Candidate, Head] = {}
-
-    def score(candidate: Candidate, head: Head, trial: Trial) -> None:
-        found = task.scores(head.outputs(trial.held_out.features), trial.held_out.targets)
-        if candidate not in scores:
-            scores[candidate] = np.empty(n_units, dtype=found.dtype)
-        scores[candidate][trial.units] = found
-        if len(trials) == 1:
-            heads[candidate] = head
-
+    kept = _Kept(scores, n_units, with_heads=len(trials) == 1)
     for trial in trials:
-        score(Candidate("original"), training.original, trial)
+        kept.add(Candidate("original"), training.original, trial)
+    values = {Candidate("original"): float(scores[0].values(kept.stacked([Candidate("original")]))[0])}
     tried: list[float] = []
     wanted = list(dict.fromkeys(grid.l2))
     while wanted:
         for trial in trials:
             for group in trial.groups:
                 for candidate, head in group.heads(wanted):
-                    score(candidate, head, trial)
+                    kept.add(candidate, head, trial)
+        fresh = [candidate for candidate in kept.arrays if candidate not in values]
+        values |= dict(zip(fresh, scores[0].values(kept.stacked(fresh)).tolist(), strict=True))
         tried += wanted
-        best = best_of_kinds(list(scores), np.stack(list(scores.values())))
-        wanted = grid.beyond(tried, [list(scores)[i].l2 or 0.0 for i in best.values()])
+        best = best_of_kinds(list(values), np.array(list(values.values())))
+        wanted = grid.beyond(tried, [list(values)[i].l2 or 0.0 for i in best.values()])
     # The strongest penalty first: of equal scores it is taken.
-    candidates = sorted(scores, key=lambda c: (c.kind != "original", c.augmented, -(c.l2 or 0.0)))
-    return Search(candidates, np.stack([scores[candidate] for candidate in candidates]), heads)
+    candidates = sorted(
+        values, key=lambda c: (c.kind != "original", c.augmented, c.reweighted, -(c.l2 or 0.0))
+    )
+    others = [score.values(kept.stacked(candidates, i)) for i, score in enumerate(scores) if i]
+    table = np.stack([np.array([values[candidate] for candidate in candidates]), *others])
+    return Search(candidates, list(scores), table, kept.stacked(candidates), kept.heads)
 
 
-def best_of_kinds(candidates: Sequence[Candidate], scores: Scores) -> dict[Kind, int]:
-    """The best candidate of each kind, without and with copies; ties go to the stronger λ."""
-    means = mean_scores(scores)
+def best_of_kinds(candidates: Sequence[Candidate], values: FloatArray) -> dict[Kind, int]:
+    """The best candidate of each kind, by what it was fitted to; ties go to the stronger λ."""
     best: dict[Kind, int] = {}
-    for number in sorted(range(len(candidates)), key=lambda i: (-means[i], -(candidates[i].l2 or 0.0))):
-        best.setdefault((candidates[number].kind, candidates[number].augmented), number)
+    for number in sorted(range(len(candidates)), key=lambda i: (-values[i], -(candidates[i].l2 or 0.0))):
+        candidate = candidates[number]
+        best.setdefault((candidate.kind, candidate.augmented, candidate.reweighted), number)
     return best
-
-
-def mean_scores(scores: Scores) -> FloatArray:
-    """Mean of every row; −∞ for a head whose outputs are not finite."""
-    means = scores.mean(axis=1, dtype=np.float64)
-    return np.where(np.isfinite(means), means, -np.inf)
 
 
 @dataclass(frozen=True)
@@ -95,47 +121,66 @@ class Choice:
     evidence: Evidence | None
 
 
-def choose(
-    candidates: Sequence[Candidate],
-    scores: Scores,
-    *,
-    confidence: float,
-    test_ratio: float = 0.0,
-    random_state: int = 0,
-) -> Choice:
-    """Choose by the scores of the same units: the first candidate is the original head.
+def choose(search: Search, *, confidence: float, test_ratio: float = 0.0, random_state: int = 0) -> Choice:
+    """Choose by the deciding score on the same samples: the first candidate is the original head.
 
     Parameters
     ----------
-    candidates, scores
-        As of :class:`Search`, the original head first.
+    search : Search
+        The candidates, the original head first.
     confidence : float
         See :func:`steep.evidence.weigh_evidence`.
     test_ratio : float, default 0
         For the interval; 0 where heads were fitted to other samples than the units.
     random_state : int, default 0
-        Seed of the random signs.
+        Seed of the random signs, or of the resamples.
     """
-    rng = np.random.default_rng(random_state)
-    means, best = mean_scores(scores), best_of_kinds(candidates, scores)
+    compare = _Comparison(search, confidence, test_ratio, np.random.default_rng(random_state))
+    candidates, values = search.candidates, search.values[0]
     rows: dict[str, list[int]] = {"equal": [], "weighted": []}
     for number, candidate in enumerate(candidates[1:], start=1):
-        if np.isfinite(means[number]):
+        if np.isfinite(values[number]):
             rows[candidate.kind].append(number)
     eligible = list(rows["equal"])
     if rows["weighted"] and eligible:
-        control = max(eligible, key=lambda i: means[i])
-        found = weigh_evidence(_differences(scores, rows["weighted"], control), test_ratio, confidence, rng)
+        found = compare(rows["weighted"], max(eligible, key=lambda i: values[i]))
         eligible += [i for i, counts in zip(rows["weighted"], found.counts, strict=True) if counts]
     evidence = None
-    if np.isfinite(means[0]):
-        every = list(range(1, len(candidates)))
-        evidence = weigh_evidence(_differences(scores, every, 0), test_ratio, confidence, rng)
+    if np.isfinite(values[0]):
+        evidence = compare(list(range(1, len(candidates))), 0)
         eligible = [i for i in eligible if evidence.counts[i - 1]]
-    return Choice(max(eligible, key=lambda i: means[i], default=0), best, evidence)
+    best = best_of_kinds(candidates, values)
+    return Choice(max(eligible, key=lambda i: values[i], default=0), best, evidence)
 
 
-def _differences(scores: Scores, rows: Sequence[int], control: int) -> FloatArray:
+class _Comparison:
+    """Weigh candidates against a control, by pairs or by resamples as the score asks; resamples are drawn once."""
+
+    def __init__(
+        self, search: Search, confidence: float, test_ratio: float, generator: np.random.Generator
+    ) -> None:
+        self.search, self.confidence, self.test_ratio = search, confidence, test_ratio
+        self.generator, self.drawn = generator, None
+        score = search.scores[0]
+        if isinstance(score, CellScore | WholeScore):
+            self.drawn = score.resamples(search.kept, generator)
+
+    def __call__(self, rows: Sequence[int], control: int) -> Evidence:
+        """Evidence for each of these candidates; nothing is gained by a head that gives no numbers."""
+        search = self.search
+        if self.drawn is None:
+            return weigh_evidence(
+                _differences(search.kept, rows, control), self.test_ratio, self.confidence, self.generator
+            )
+        with np.errstate(invalid="ignore"):
+            gains = search.values[0][list(rows)] - search.values[0][control]
+            resampled = self.drawn[list(rows)] - self.drawn[control]
+        broken = ~np.isfinite(gains) | ~np.isfinite(resampled).all(axis=1)
+        gains[broken], resampled[broken] = 0.0, 0.0
+        return weigh_resamples(gains, resampled, search.kept.shape[1], self.test_ratio, self.confidence)
+
+
+def _differences(scores: Array, rows: Sequence[int], control: int) -> FloatArray:
     """Score of each row minus that of the control, unit by unit; nothing is gained by a head that gives no numbers."""
     differences: FloatArray = np.subtract(scores[list(rows)], scores[control], dtype=np.float32)
     differences[~np.isfinite(differences).all(axis=1)] = 0.0
@@ -154,13 +199,19 @@ class Final:
 def final_head(
     training: Training, search: Search, choice: Choice, trials: Sequence[Trial], *, refit: bool
 ) -> Final:
-    """The chosen head: as it was scored, or fitted once more to all that may be used."""
+    """The chosen head: as it was scored, or fitted once more to all that may be used.
+
+    ``training`` is that of the data the chosen head was fitted to.
+    """
     chosen = search.candidates[choice.chosen]
     is_scored = len(trials) == 1 and not (refit and chosen.kind != "original")
-    groups = trials[0].groups if is_scored else training.groups(np.arange(training.n_plain), with_extra=refit)
-    weighting = _weighting_of(chosen, groups) or _weighting_of(_best_weighted(search, choice), groups)
+    if is_scored:
+        groups = [group for group in trials[0].groups if group.reweighted == chosen.reweighted]
+    else:
+        groups = training.groups(np.arange(training.n_plain), with_extra=refit)
     group = groups[0] if not chosen.augmented else groups[-1]
-    weight = weighting.weight if weighting and chosen.kind == "weighted" else np.ones(len(group.grid.rows))
+    weighting = _weighting_of(chosen, groups)
+    weight = np.ones(len(group.grid.rows)) if weighting is None else weighting.weight
     head = search.heads.get(chosen) if is_scored else None
     if chosen.kind == "original":
         head = training.original
@@ -168,18 +219,25 @@ def final_head(
         head = fit_head(
             group.grid.samples, training.task, weight, chosen.l2 or 0.0, original=training.original
         )
-    variation = None if weighting is None else weighting.variation[: training.n_plain]
-    return Final(head, weight[: training.n_plain], variation)
+    measured = weighting if weighting and weighting.variation is not None else _best_measured(search, groups)
+    variation = None if measured is None else measured.variation
+    return Final(
+        head, weight[: training.n_plain], None if variation is None else variation[: training.n_plain]
+    )
 
 
-def _weighting_of(candidate: Candidate | None, groups: list[Group]) -> Weighting | None:
+def _weighting_of(candidate: Candidate, groups: list[Group]) -> Weighting | None:
     """The weights a candidate was fitted with, in these groups."""
-    if candidate is None or candidate.kind != "weighted":
+    if candidate.kind != "weighted":
         return None
     wanted = (candidate.measure, candidate.n_neighbors, candidate.weight_ratio)
-    return next(w for w in groups[-1].weightings if (w.measure, w.n_neighbors, w.weight_ratio) == wanted)
+    return next(w for w in groups[-1].weightings if w.key == wanted)
 
 
-def _best_weighted(search: Search, choice: Choice) -> Candidate | None:
-    numbers = [number for (kind, _), number in choice.best.items() if kind == "weighted"]
-    return search.candidates[numbers[0]] if numbers else None
+def _best_measured(search: Search, groups: list[Group]) -> Weighting | None:
+    """The weights of the best head whose weights follow a measure."""
+    ranked = sorted(range(len(search.candidates)), key=lambda i: -search.values[0][i])
+    for candidate in (search.candidates[i] for i in ranked):
+        if candidate.measure is not None and candidate.reweighted == groups[0].reweighted:
+            return _weighting_of(candidate, groups)
+    return None

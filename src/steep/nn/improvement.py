@@ -18,19 +18,27 @@ from torch import nn
 from steep._files import write_whole
 from steep._html import card
 from steep._validation import FloatArray, check_count, one_line
-from steep.evidence import NO_GAIN, Evidence, Verdict
+from steep.evidence import NO_GAIN, Evidence, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval
 from steep.nn.candidates import Candidate, Training
-from steep.nn.head_search import Choice, Final, Search, mean_scores
-from steep.nn.heads import Head, HeadTask
+from steep.nn.head_search import Choice, Final, Search
+from steep.nn.heads import Head
+from steep.nn.known import Known
+from steep.nn.scoring import MeanScore
+from steep.nn.weightings import BALANCED, share_of
+from steep.weighting.suspect_labels import Suspects
 
+_ACCURACY = Score.named("accuracy")
+# Rows of the table: the kind of a head, whether altered copies and whether reweighting data were used.
 _STAGES = (
-    ("original", "original", False),
-    ("equal weights", "equal", False),
-    ("weighted", "weighted", False),
-    ("equal weights, augmented", "equal", True),
-    ("weighted, augmented", "weighted", True),
+    ("original", "original", False, False),
+    ("equal weights", "equal", False, False),
+    ("weighted", "weighted", False, False),
+    ("equal weights, augmented", "equal", True, False),
+    ("weighted, augmented", "weighted", True, False),
+    ("equal weights, reweighting data", "equal", False, True),
+    ("weighted, reweighting data", "weighted", False, True),
 )
 
 
@@ -53,7 +61,7 @@ class Improvement:
     chosen : Candidate
         Settings of the chosen head.
     rescored : float
-        Accuracy or mean squared error of ``network`` itself, run on the held-out data once more (on the training
+        The deciding score of ``network`` itself, run on the held-out data once more (on the training
         data, to which its head was fitted, after cross-validation). That it is what the head alone promised is
         checked.
     weights : ndarray of shape (n_samples,)
@@ -65,6 +73,12 @@ class Improvement:
         head, or of the best weighted head where none was chosen; None where no weights were tried.
     heads : dict of str to Head
         Heads of the rows of ``table``; after cross-validation only that of the chosen row.
+    score : Score
+        The deciding score in words.
+    advice : str or None
+        What the data suggest to do next: data the network has not seen, where its training features have collapsed.
+    known : Known or None
+        Features and targets the heads were fitted to, for :meth:`suspects`.
     """
 
     network: nn.Module
@@ -76,9 +90,13 @@ class Improvement:
     weights: FloatArray
     variation: FloatArray | None
     heads: dict[str, Head]
+    score: Score = _ACCURACY
+    advice: str | None = None
+    known: Known | None = None
 
     def __str__(self) -> str:
-        return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, run again: {self.rescored:.6g}"
+        told = f"\n\n{self.advice}" if self.advice else ""
+        return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, run again: {self.rescored:.6g}{told}"
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the gain of the best head of each kind over the original one, with its interval.
@@ -99,11 +117,21 @@ class Improvement:
             for name, row in self.table.to_dict("index").items()
             if name != "original"
         }
-        unit = self.verdict.unit
-        factor, label = (100.0, "points of accuracy") if unit == "accuracy" else (1.0, f"{unit} lowered by")
         return plot_gains(
-            gains, chosen="chosen", label=f"gain over the original head: {label}", factor=factor, ax=ax
+            gains,
+            chosen="chosen",
+            label=f"gain over the original head: {self.gain_label}",
+            factor=self.score.factor,
+            ax=ax,
         )
+
+    @property
+    def gain_label(self) -> str:
+        """What a gain is measured in: "points of accuracy", "mean squared error lowered by"."""
+        title = self.score.title.removeprefix("the ")
+        if self.score.unit:
+            return f"points of {title}"
+        return f"{title} lowered by" if self.score.is_error else title
 
     def _repr_html_(self) -> str:
         figures = {"the network itself, run again": float(self.rescored)}
@@ -119,6 +147,29 @@ class Improvement:
                 "hardest needs the variation, and no weighted head was tried; pass a weight_ratio other than 1"
             )
         return np.argsort(-self.variation, kind="stable")[:n]
+
+    def suspects(self, *, n_neighbors: int = 20, n_jobs: int | None = None) -> Suspects:
+        """Rank the training labels by how probable it is that they are wrong; see :func:`steep.suspects`.
+
+        The neighbours are those among the features, and the model asked is an equal-weight head that has not seen the
+        sample. After ``reweighting=`` the labels are those of the data the chosen head was fitted to.
+
+        Parameters
+        ----------
+        n_neighbors : int, default 20
+            Neighbours asked.
+        n_jobs : int, optional
+            Threads of the search.
+
+        Returns
+        -------
+        Suspects
+        """
+        if self.known is None:
+            raise InputError(
+                "the features are no longer known; need those the heads were fitted to; run improve"
+            )
+        return self.known.suspects(n_neighbors=n_neighbors, n_jobs=n_jobs)
 
     def save(self, path: str | Path) -> None:
         """Save the network's ``state_dict`` as safetensors, with verdict and settings as metadata.
@@ -152,53 +203,56 @@ def report(
     rescored: float,
     training: Training,
     where: str,
+    advice: str | None = None,
 ) -> Improvement:
     """Put together what was found."""
-    task, table = training.task, evidence_table(search, choice, training.task)
+    score, table = search.scores[0], evidence_table(search, choice)
     fitted = {
         row: search.heads[search.candidates[i]] for row, i in table_rows(choice).items() if search.heads
     }
     is_broken = not training.original.is_finite
     return Improvement(
         network=network,
-        verdict=write_verdict(table, search.candidates, choice, task, where, is_broken=is_broken),
+        verdict=write_verdict(table, search.candidates, choice, score, where, is_broken=is_broken),
         table=table,
-        candidates=search.table(task),
+        candidates=search.table(),
         chosen=search.candidates[choice.chosen],
-        rescored=task.value(rescored),
+        rescored=score.shown(rescored),
         weights=final.weights,
         variation=final.variation,
         heads=fitted | {"chosen": final.head},
+        score=score.words,
+        advice=advice,
+        known=Known.of(training, search, choice),
     )
 
 
-def evidence_table(search: Search, choice: Choice, task: HeadTask) -> pd.DataFrame:
+def evidence_table(search: Search, choice: Choice) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
-    means = mean_scores(search.scores)
     return pd.DataFrame.from_dict(
-        {
-            name: _row(search.candidates[i], means, i, choice.evidence, task)
-            for name, i in table_rows(choice).items()
-        },
-        orient="index",
+        {name: _row(search, i, choice.evidence) for name, i in table_rows(choice).items()}, orient="index"
     )
 
 
 def table_rows(choice: Choice) -> dict[str, int]:
     """Number of the candidate in each row of the table."""
-    picked = {name: choice.best.get((kind, augmented)) for name, kind, augmented in _STAGES}
+    picked = {
+        name: choice.best.get((kind, augmented, reweighted)) for name, kind, augmented, reweighted in _STAGES
+    }
     return {name: number for name, number in picked.items() if number is not None} | {"chosen": choice.chosen}
 
 
-def _row(
-    candidate: Candidate, means: FloatArray, number: int, evidence: Evidence | None, task: HeadTask
-) -> dict[str, Any]:
-    gain = gain_of(number, evidence)
-    return {
-        task.unit: task.value(float(means[number])), "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high,
+def _row(search: Search, number: int, evidence: Evidence | None) -> dict[str, Any]:
+    candidate, gain = search.candidates[number], gain_of(number, evidence)
+    deciding, *others = (
+        (score.unit, score.shown(float(row[number])))
+        for score, row in zip(search.scores, search.values, strict=True)
+    )
+    return dict([deciding]) | {
+        "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high,
         "l2": candidate.l2, "weight_ratio": candidate.weight_ratio, "n_neighbors": candidate.n_neighbors,
         "measure": candidate.measure,
-    }  # fmt: skip
+    } | dict(others)  # fmt: skip
 
 
 def gain_of(number: int, evidence: Evidence | None) -> Interval:
@@ -214,7 +268,7 @@ def write_verdict(
     table: pd.DataFrame,
     candidates: Sequence[Candidate],
     choice: Choice,
-    task: HeadTask,
+    score: MeanScore,
     where: str,
     *,
     is_broken: bool,
@@ -222,39 +276,39 @@ def write_verdict(
     """Say in one sentence what was gained and by what; ``is_broken`` tells of NaN in the original head."""
     chosen, gain = candidates[choice.chosen], gain_of(choice.chosen, choice.evidence)
     if chosen.kind == "original":
-        sentence = _kept(table, choice, task, where)
+        sentence = _kept(table, choice, score, where)
     elif choice.evidence is None:
-        sentence = f"The new head has a {task.unit} of {_cell(table, 'chosen', task.unit):.4g} on {where}."
+        sentence = f"The new head has a {score.unit} of {_cell(table, 'chosen', score.unit):.4g} on {where}."
     else:
-        start, end = (_cell(table, row, task.unit) for row in ("original", "chosen"))
-        told = task.score.describe(gain, start, where=where)
-        course = f"from {_value(start, task)} to {_value(end, task)}"
-        sentence = f"The new head {told}, {course}: {_parts(table, chosen, task)}."
+        start, end = (_cell(table, row, score.unit) for row in ("original", "chosen"))
+        told = score.words.describe(gain, start, where=where)
+        course = f"from {_value(start, score)} to {_value(end, score)}"
+        sentence = f"The new head {told}, {course}: {_parts(table, chosen, score)}."
     if is_broken:
         scored = ", so that its outputs are no numbers" if choice.evidence is None else ""
         sentence = f"The original head holds NaN or infinite weights{scored}. {sentence}"
-    return Verdict(sentence, gain, task.unit, table)
+    return Verdict(sentence, gain, score.unit, table)
 
 
 def _cell(table: pd.DataFrame, row: str, column: str) -> float:
     return float(table[column].to_dict()[row])
 
 
-def _kept(table: pd.DataFrame, choice: Choice, task: HeadTask, where: str) -> str:
+def _kept(table: pd.DataFrame, choice: Choice, score: MeanScore, where: str) -> str:
     rivals = {name: i for name, i in table_rows(choice).items() if name not in ("original", "chosen")}
     if choice.evidence is None or not rivals:
         return f"The original head is kept: no re-trained head gives numbers on {where}."
     nearest = max(rivals, key=lambda name: _cell(table, name, "gain"))
     gain = gain_of(rivals[nearest], choice.evidence)
-    told = task.score.describe(gain, _cell(table, "original", task.unit))
+    told = score.words.describe(gain, _cell(table, "original", score.unit))
     return (
         f"The original head is kept: on {where} no re-trained head is reliably better; the best one ({nearest}) "
         f"{told}."
     )
 
 
-def _value(score: float, task: HeadTask) -> str:
-    return f"{100 * score:.4g} %" if task.unit == "accuracy" else f"{score:.4g}"
+def _value(value: float, score: MeanScore) -> str:
+    return f"{100 * value:.4g} %" if score.words.unit else f"{value:.4g}"
 
 
 def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
@@ -262,7 +316,7 @@ def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
     if chosen.kind == "original":
         return {"retraining": 0.0, "augmentation": 0.0, "weighting": 0.0}
     gains: dict[str, float] = table["gain"].to_dict()  # type: ignore[assignment]
-    equal = gains["equal weights"]
+    equal = gains["equal weights, reweighting data" if chosen.reweighted else "equal weights"]
     before_weights = gains["equal weights, augmented"] if chosen.augmented else equal
     return {
         "retraining": equal,
@@ -271,11 +325,19 @@ def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
     }
 
 
-def _parts(table: pd.DataFrame, chosen: Candidate, task: HeadTask) -> str:
-    factor, parts = task.score.factor, gain_parts(table, chosen)
+def _parts(table: pd.DataFrame, chosen: Candidate, score: MeanScore) -> str:
+    factor, parts = score.words.factor, gain_parts(table, chosen)
     said = [f"{factor * parts['retraining']:.3g} from re-training with equal weights"]
     if chosen.augmented:
         said.append(f"{factor * parts['augmentation']:.3g} from augmented copies")
     if chosen.kind == "weighted":
-        said.append(f"{factor * parts['weighting']:.3g} from the weights (ratio {chosen.weight_ratio:g})")
+        said.append(f"{factor * parts['weighting']:.3g} from the weights ({_weights(chosen)})")
     return ", ".join(said)
+
+
+def _weights(chosen: Candidate) -> str:
+    if not isinstance(chosen.weight_ratio, str):
+        return f"ratio {chosen.weight_ratio:g}"
+    if chosen.weight_ratio == BALANCED:
+        return "classes of equal mass"
+    return f"contradicted samples with {share_of(chosen.weight_ratio):.0%} of the mass of their class"

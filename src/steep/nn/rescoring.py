@@ -21,12 +21,14 @@ from steep.nn.batches import iterate_batches, label_array, move, n_samples
 from steep.nn.heads import Head, HeadTask, Samples
 from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
 from steep.nn.projection import device_of
+from steep.nn.scoring import MeanScore
 
 # Where 0 and 1 part in the output of a sigmoid head, by what follows it.
 _THRESHOLD = {"logits": 0.0, "sigmoid": 0.5, "softmax": 0.5, "log-softmax": float(np.log(0.5))}
 # Outputs that differ by rounding may put a sample on either side of a border: this share of the samples, and this
 # share of a squared error, is let pass. Half precision keeps three digits.
 _ROUNDING, _ROUNDING_HALF = 2e-3, 3e-2
+_UNITS = {"regression": "mean squared error"}
 
 
 def rescore(
@@ -35,13 +37,13 @@ def rescore(
     head: Head,
     data: Any,
     known: Samples,
-    task: HeadTask,
+    score: MeanScore,
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
     seed: int = 0,
 ) -> float:
-    """Mean score of the joined network on the data, larger is better.
+    """Score of the joined network on the data, larger is better.
 
     Parameters
     ----------
@@ -51,8 +53,8 @@ def rescore(
         What the head was scored on.
     known : Samples
         Features and targets of the same data, from the first pass.
-    task : HeadTask
-        How to score.
+    score : MeanScore
+        The score that decided, on those samples.
     batch_size, progress, seed
         As in the first pass.
 
@@ -61,7 +63,9 @@ def rescore(
     float
     """
     whole = Split(joined, parts.name, parts.forward)
+    task = score.task
     scores: list[npt.NDArray[Any]] = []
+    logits: list[npt.NDArray[Any]] = []
     seen: list[npt.NDArray[Any]] = []
     with (
         kept_random_state(joined, seed=seed),
@@ -71,20 +75,27 @@ def rescore(
     ):
         for inputs, labels in iterate_batches(data, batch_size):
             targets = task.targets(label_array(labels))
-            scores.append(_batch_scores(whole, head, move(inputs, device_of(whole)), targets, task))
+            found_scores, found_logits = _batch_scores(
+                whole, head, move(inputs, device_of(whole)), targets, task
+            )
+            scores.append(found_scores)
+            logits.append(found_logits)
             seen.append(targets)
             bar.update(len(targets))
     found = np.concatenate(scores)
     is_repeated = np.array_equal(np.concatenate(seen), known.targets)
     promised = task.scores(head.outputs(known.features), known.targets)
     _compare(found, promised, whole, task, is_repeated=is_repeated)
-    return float(found.mean(dtype=np.float64))
+    return score.value(np.concatenate(logits)) if is_repeated else score.value(head.outputs(known.features))
 
 
 def _batch_scores(
     whole: Split, head: Head, inputs: Any, targets: npt.NDArray[Any], task: HeadTask
-) -> npt.NDArray[Any]:
-    """Scores by the output of the network itself, which must be what its head says or a known response to it."""
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Scores by the output of the network itself, which must be what its head says or a known response to it.
+
+    What its head says is returned beside them.
+    """
     seen = whole.run(inputs)
     features = seen.features.float() if seen.features.dtype != torch.float64 else seen.features
     promised = torch.from_numpy(head.outputs(features.cpu().numpy()))
@@ -96,7 +107,10 @@ def _batch_scores(
     output = output_logits(seen.output)
     response = response_of(whole.name, seen.logits, output)
     values = output.float().cpu().numpy().reshape(len(targets), -1)
-    return task.scores(values, targets, threshold=_THRESHOLD[response])
+    return (
+        task.scores(values, targets, threshold=_THRESHOLD[response]),
+        seen.logits.float().cpu().numpy().reshape(len(targets), -1),
+    )
 
 
 def _compare(
@@ -112,7 +126,7 @@ def _compare(
     # Where either is not a number the head is the original one, kept, and says so itself.
     if np.isfinite(ours - theirs) and abs(ours - theirs) > allowed:
         raise FunctionError(
-            f"the {task.unit} of the joined network is {task.value(ours):.4g} where that of its head alone is "
-            f"{task.value(theirs):.4g}; need a network that gives the same outputs in every pass; look for dropout "
+            f"the {_UNITS.get(task.name, 'accuracy')} of the joined network is {abs(ours):.4g} where that of its head "
+            f"alone is {abs(theirs):.4g}; need a network that gives the same outputs in every pass; look for dropout "
             "that stays on in eval mode, and for data that change from pass to pass"
         )

@@ -3,7 +3,7 @@
 1   k, m                                      n_neighbors, weight_ratio
 2   train M                                   the caller's trained network
 3   M* = M without its last layer             cut, project
-4   w_i = Df̂²(M*(x_i)) by Eq. Dhat2           search_neighbors, measure_variations, rescale
+4   w_i = Df̂²(M*(x_i)) by Eq. Dhat2           Training.groups: neighbours, variation, weights
 5   {(w_i, M*(x_i))}                          Samples and their weights
 6   train f_θ on it; M_f = f_θ ∘ M*           fit_head, Split.join
 
@@ -12,28 +12,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 from torch import nn
 
-from steep._validation import FloatArray, Seed, check_choice, check_count, check_flag, check_jobs, check_real
+from steep._validation import Seed, check_choice, check_count, check_flag, check_jobs, check_real
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
-from steep.nn.batches import label_array
 from steep.nn.candidates import Grid, Training, Trial
-from steep.nn.feature_space import measure_variations, search_neighbors
+from steep.nn.head_data import HeadData, collapse_advice, contradicted, label_samples, read_data
 from steep.nn.head_search import choose, final_head, search_heads
-from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task, fit_head
+from steep.nn.heads import Head, Samples, TaskName, fit_head
 from steep.nn.improvement import Improvement, report
 from steep.nn.network import Forward, Split
-from steep.nn.projection import Augment, Projection, cut, project
+from steep.nn.projection import Augment, cut, project
 from steep.nn.rescoring import rescore
-from steep.rescaling import rescale
+from steep.nn.score_names import UNEVEN, Wanted, check_scoring, make_scores
 
 Solver = Literal["convex", "adam"]
 Measures = str | Callable[..., Any] | Sequence[Any]
+
+# Ways to weigh that are tried where the caller names none: for scores that are means over all samples, and for those
+# of groups and rare classes (benchmarks/groups.py).
+_USUAL: dict[str, Any] = {
+    "measure": "variance", "weight_ratio": (0.2, 0.5, 2.0, 5.0, 15.0, 40.0), "n_neighbors": (10, 20, 35)
+}  # fmt: skip
+_UNEVEN: dict[str, Any] = {
+    "measure": "disagreement", "weight_ratio": (1000.0, "balanced", "pseudo_groups", "pseudo_groups:0.9"),
+    "n_neighbors": (5, 20, 100, 200),
+}  # fmt: skip
+# Numbers in the features up to which one thread is quicker than many.
+_SMALL = 2**21
 
 
 def retrain_head(
@@ -43,7 +57,7 @@ def retrain_head(
     *,
     measure: str | Callable[..., Any] = "variance",
     n_neighbors: int = 20,
-    weight_ratio: float = 40.0,
+    weight_ratio: float | str = 40.0,
     l2: float = 1e-3,
     solver: Solver = "convex",
     task: TaskName = "auto",
@@ -72,8 +86,10 @@ def retrain_head(
         labels)`` → values ≥ 0.
     n_neighbors : int, default 20
         k, neighbours in feature space whose labels are compared.
-    weight_ratio : float, default 40
-        m, the largest weight over the smallest; 1 is equal weights.
+    weight_ratio : float, "balanced" or "pseudo_groups", default 40
+        m, the largest weight over the smallest; 1 is equal weights. "balanced" gives every class the same sum of
+        weights; "pseudo_groups" gives half of that to the samples of the class that most of their neighbours
+        contradict, "pseudo_groups:0.9" nine tenths, whatever the measure.
     l2 : float, default 1e-3
         λ of the penalty ½ λ s² ‖W‖², s² the mean variance of the features, beside a mean loss. With 0 there is no
         penalty: where the classes can be separated the weights then grow until the loss falls by no more than 1e-8.
@@ -111,21 +127,19 @@ def retrain_head(
     """
     check_choice(solver, name="solver", choices=("convex", "adam"))
     strength = check_real(l2, name="l2", minimum=0.0)
-    ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
-    grid = Grid.of((strength,), (ratio,), (n_neighbors,), (measure,), use="retrain_head")
+    grid = Grid.of((strength,), (weight_ratio,), (n_neighbors,), (measure,), use="retrain_head")
     check_jobs(n_jobs)
     adam = _adam_settings(learning_rate, batch_size, epochs, random_state)
     check_flag(progress, name="progress", optional=True)
     parts = cut(network, X, head=head, forward=forward)
     projection = project(parts, X, batch_size=batch_size, progress=progress)  # line 3
-    kind, samples = _samples(parts, projection, y, task)
+    kind, samples = label_samples(parts, projection, y, task)
+    kind.refuse_one_label(samples.targets)
+    grid.refuse_masses(kind)
     original = _original(parts)
-    k = grid.n_neighbors[0]
-    neighbors = search_neighbors(samples.features, k, n_jobs)  # line 4
-    variation = measure_variations(
-        samples, kind, neighbors, grid.measures, [k], original=original, l2=strength
-    )[grid.measures[0].name, k]
-    weight = rescale(variation, weight_ratio=ratio)  # line 5
+    training = Training.of(samples, [], None, kind, grid, original, n_folds=None, n_jobs=n_jobs)  # line 4
+    weightings = training.groups(np.arange(len(samples)))[-1].weightings
+    weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
     retrained = fit_head(
         samples, kind, weight, strength, original=original, adam=adam if solver == "adam" else None
     )
@@ -146,11 +160,14 @@ def improve(
     train: Any,
     validation: Any = None,
     *,
+    scoring: Any = None,
+    groups: Any = None,
+    reweighting: Any = None,
     task: TaskName = "auto",
-    measure: Measures = "variance",
+    measure: Measures | None = None,
     l2: Sequence[float] | None = None,
-    weight_ratio: Sequence[float] = (0.2, 0.5, 2.0, 5.0, 15.0, 40.0),
-    n_neighbors: Sequence[int] = (10, 20, 35),
+    weight_ratio: Sequence[float | str] | None = None,
+    n_neighbors: Sequence[int] | None = None,
     confidence: float = 0.84,
     augment: Augment | None = None,
     n_copies: int = 2,
@@ -174,18 +191,34 @@ def improve(
     validation : same kinds, optional
         Labelled data the network has not seen. Without them the heads are cross-validated on ``train``, whose
         features the network was fitted to: gains are then measured less honestly, and the verdict says so.
+    scoring : str, callable, or a sequence of them, optional
+        What the head is chosen by, the first one; the others are told beside it. Default accuracy, or the mean squared
+        error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
+        "worst_group_accuracy", and without them "worst_contradicted": the worst of the classes × whether most of a
+        sample's nearest training samples have another label. For numbers "neg_mean_absolute_error", "worst_decile",
+        "max_error" and, with ``groups``, "worst_group_mae". Any scorer of scikit-learn's goes too ("f1_macro",
+        "average_precision", "r2"), or ``scorer(estimator, X, y)``, whose X are numbers of rows.
+    groups : array-like of shape (n_validation,), optional
+        Group of each validation sample (of each training sample where there is no ``validation``). Heads are chosen by
+        them, never fitted to them.
+    reweighting : same kinds as ``train``, optional
+        Labelled data that neither the network nor ``validation`` has seen: heads are fitted to them too, with weights
+        measured among them. Worth a fifth of the data where the training features have collapsed. Needs ``validation``.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
         What the head is for.
-    measure : str, callable, or a sequence of them, default "variance"
-        What the weights follow; several are tried side by side. See :func:`retrain_head`.
+    measure : str, callable, or a sequence of them, optional
+        What the weights follow; several are tried side by side. See :func:`retrain_head`. Default "variance";
+        "disagreement" for scores of groups and rare classes.
     l2 : sequence of float, optional
         Strengths of the penalty, relative to the features' mean variance; see :func:`retrain_head`. Default 1e-2,
         …, 1e-6, and further by factors of ten, within 1e-8 and 1e3, until the best equal-weight head and the best
         weighted head both lie inside. Values given are tried as they are.
-    weight_ratio : sequence of float
-        Values of m; equal weights are always tried besides.
-    n_neighbors : sequence of int
-        Values of k.
+    weight_ratio : sequence of float, "balanced" and "pseudo_groups", optional
+        Values of m, and equal masses; equal weights are always tried besides. Default 0.2 to 40; for scores of groups
+        and rare classes 1,000, "balanced", "pseudo_groups" and "pseudo_groups:0.9".
+    n_neighbors : sequence of int, optional
+        Values of k; default 10, 20, 35; for scores of groups and rare classes 5, 20, 100, 200,
+        up to a fifth of the samples.
     confidence : float, default 0.84
         Probability that no head is chosen when none is better: the default is one standard error, corrected for the
         number of heads. See :mod:`steep.evidence`.
@@ -213,8 +246,9 @@ def improve(
     Notes
     -----
     A weighted head must beat the best equal-weight head, and any head the original one, by the evidence of paired
-    differences on held-out samples. Under cross-validation the samples are the units as well: a variance of five folds
-    is hardly known. The interval is then widened as Nadeau and Bengio do for folds, by √(1 + n_folds/(n_folds − 1)).
+    differences on held-out samples; where the score is no mean over samples, of the same draws with replacement.
+    Under cross-validation the samples are the units as well: a variance of five folds is hardly known. The interval
+    is then widened as Nadeau and Bengio do for folds, by √(1 + n_folds/(n_folds − 1)).
 
     Examples
     --------
@@ -227,7 +261,8 @@ def improve(
     >>> bool(result.table.loc["chosen", "gain"] > 0.2)
     True
     """
-    grid = Grid.of(l2, weight_ratio, n_neighbors, measure, use="improve")
+    wanted = check_scoring(scoring)
+    grid = _grid(l2, weight_ratio, n_neighbors, measure, wanted)
     seed = check_seed(random_state)
     check_jobs(n_jobs)
     check_real(confidence, name="confidence", above=0.0, maximum=1.0)
@@ -235,62 +270,77 @@ def improve(
     n_copies = check_count(n_copies, name="n_copies")
     check_callable(augment, name="augment", signature="augment(inputs)")
     check_flag(refit, name="refit")
+    if reweighting is not None and validation is None:
+        raise InputError("reweighting needs validation data to choose by, got none; pass validation=")
     settings: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
 
     parts = cut(network, train, head=head, forward=forward)
-    data = _read(parts, train, validation, task, augment, n_copies, seed, settings)
+    data = read_data(parts, train, validation, reweighting, task, augment, n_copies, seed, settings)
+    grid.refuse_masses(data.task)
+    if n_neighbors is None and grid.grouped:
+        grid = grid.within(min(len(part) for part in (data.plain, data.reweighting) if part is not None))
+    with _few_threads(data.plain):
+        training, other = _trainings(
+            data, grid, _original(parts), n_folds=n_folds, refit=refit, n_jobs=n_jobs
+        )
+        scored = data.plain if data.held_out is None else data.held_out
+        scores = make_scores(wanted, data.task, scored.targets, groups, lambda: contradicted(data, n_jobs))
+        trials, test_ratio, where = _trials(training, other, data, n_folds, seed)
+        search = search_heads(trials, training, scores)
+        choice = choose(search, confidence=confidence, test_ratio=test_ratio, random_state=seed)
+        used = other if other is not None and search.candidates[choice.chosen].reweighted else training
+        final = final_head(used, search, choice, trials, refit=refit)
+    joined = parts.join(final.head)
+    rescored = rescore(
+        parts, joined, final.head, train if validation is None else validation, scored, scores[0], **settings
+    )
+    return report(
+        search, choice, final, joined, rescored, used, where, collapse_advice(training.original, data)
+    )
+
+
+def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, wanted: Wanted) -> Grid:
+    """What the caller gave, and for the rest what suits the deciding score."""
+    usual = _UNEVEN if next(iter(wanted), None) in UNEVEN else _USUAL
+    given = {"measure": measure, "weight_ratio": weight_ratio, "n_neighbors": n_neighbors}
+    return Grid.of(
+        l2, **(usual | {name: value for name, value in given.items() if value is not None}), use="improve"
+    )
+
+
+@contextmanager
+def _few_threads(samples: Samples) -> Iterator[None]:
+    """Hold BLAS and torch to one thread where the products are small: threads would wait for each other."""
+    with threadpool_limits(limits=1 if samples.features.size <= _SMALL else None):
+        yield
+
+
+def _trainings(
+    data: HeadData, grid: Grid, original: Head, *, n_folds: int, refit: bool, n_jobs: int | None
+) -> tuple[Training, Training | None]:
+    """What heads may be fitted to: the training data, and the reweighting data where there are any."""
+    extra = data.held_out if refit else None
     training = Training.of(
-        data.plain, data.copies, data.held_out if refit else None, data.task, grid, _original(parts),
+        data.plain, data.copies, extra, data.task, grid, original,
         n_folds=None if data.held_out is not None else n_folds, n_jobs=n_jobs,
     )  # fmt: skip
-    trials, test_ratio, where = _trials(training, data, n_folds, seed)
-    search = search_heads(trials, training)
-    choice = choose(
-        search.candidates, search.scores, confidence=confidence, test_ratio=test_ratio, random_state=seed
-    )
-    final = final_head(training, search, choice, trials, refit=refit)
-    joined = parts.join(final.head)
-    scored = (train, data.plain) if data.held_out is None else (validation, data.held_out)
-    rescored = rescore(parts, joined, final.head, *scored, data.task, **settings)
-    return report(search, choice, final, joined, rescored, training, where)
+    if data.reweighting is None:
+        return training, None
+    other = Training.of(
+        data.reweighting, [], extra, data.task, grid, original, n_folds=None, n_jobs=n_jobs, is_reweighting=True
+    )  # fmt: skip
+    return training, other
 
 
-class _Data(NamedTuple):
-    """Every data set as features and targets, projected once."""
-
-    task: HeadTask
-    plain: Samples
-    copies: list[FloatArray]
-    held_out: Samples | None
-
-
-def _read(
-    parts: Split,
-    train: Any,
-    validation: Any,
-    task: TaskName,
-    augment: Augment | None,
-    n_copies: int,
-    seed: int,
-    settings: dict[str, Any],
-) -> _Data:
-    kind, plain = _samples(parts, project(parts, train, **settings), None, task)
-    held_out = None
-    if validation is not None:
-        held_out = _samples(parts, project(parts, validation, **settings), None, kind.name)[1]
-        if len(held_out) < 2:
-            raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
-    copies = [
-        _copy(parts, train, plain, kind, augment, seed + copy, settings)
-        for copy in range(n_copies if augment is not None else 0)
-    ]
-    return _Data(kind, plain, copies, held_out)
-
-
-def _trials(training: Training, data: _Data, n_folds: int, seed: int) -> tuple[list[Trial], float, str]:
+def _trials(
+    training: Training, other: Training | None, data: HeadData, n_folds: int, seed: int
+) -> tuple[list[Trial], float, str]:
     """What is fitted and scored: once against held-out samples, or fold by fold; and how to tell of it."""
     if data.held_out is not None:
-        return [training.trial(data.held_out)], 0.0, f"{len(data.held_out):,} held-out samples"
+        trial = training.trial(data.held_out)
+        if other is not None:
+            trial = replace(trial, groups=[*trial.groups, *other.trial(data.held_out).groups])
+        return [trial], 0.0, f"{len(data.held_out):,} held-out samples"
     n = len(data.plain)
     if n < n_folds:
         raise InputError(f"n_folds={n_folds} needs at least {n_folds} samples, got {n}; lower n_folds")
@@ -298,31 +348,6 @@ def _trials(training: Training, data: _Data, n_folds: int, seed: int) -> tuple[l
     trials = [training.fold(fold) for fold in np.array_split(order, n_folds)]
     where = f"{n_folds}-fold cross-validation of the head (its features were fitted on the same data)"
     return trials, n_folds / ((n_folds - 1) * n), where
-
-
-def _copy(
-    parts: Split,
-    data: Any,
-    plain: Samples,
-    task: HeadTask,
-    augment: Augment | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> FloatArray:
-    """Features of an altered copy, row by row those of the same samples."""
-    projection = project(parts, data, augment=augment, random_state=seed, **settings)
-    if len(projection.features) != len(plain):
-        raise InputError(
-            f"augment returned {len(projection.features)} samples for {len(plain)}; need one copy of each; return as "
-            "many as it is given"
-        )
-    altered = _samples(parts, projection, None, task.name)[1]
-    if not np.array_equal(altered.targets, plain.targets):
-        raise InputError(
-            "train comes in a different order each time it is read; need a fixed order to make altered copies; pass "
-            "a Dataset, or a DataLoader without a sampler of its own"
-        )
-    return altered.features
 
 
 def _original(parts: Split) -> Head:
@@ -334,16 +359,3 @@ def _original(parts: Split) -> Head:
             "requires_grad=True"
         )
     return original
-
-
-def _samples(parts: Split, projection: Projection, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
-    labels = projection.labels if y is None else label_array(y)
-    if labels is None:
-        raise InputError("the data hold no labels; need one for each sample; pass (inputs, labels), or y=...")
-    if labels.ndim == 0 or len(labels) != len(projection.features):
-        got = 1 if labels.ndim == 0 else len(labels)
-        raise InputError(
-            f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
-        )
-    kind = find_task(task, labels, parts.head.out_features)
-    return kind, Samples(projection.features, kind.targets(labels))

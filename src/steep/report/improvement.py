@@ -19,7 +19,7 @@ from steep.report.runs import cell_of
 from steep.report.shown import MOST_ROWS
 from steep.report.verdicts import verdict_of
 
-_NEEDED = ("verdict", "table", "candidates", "weights", "variation", "rescored")
+_NEEDED = ("verdict", "table", "candidates", "weights", "variation", "rescored", "score", "gain_label")
 # Heads that are listed, the best first.
 _MOST_HEADS = 300
 
@@ -67,12 +67,12 @@ def improvement_page(
         title=check_text(title, name="title", default="What a new head gains"),
         scripts=("scales.js", "map.js", "charts.js", "histogram.js", "improvement.js"),
         data={
-            "gains": _gains(found.table, unit),
-            "unit": "points of accuracy" if unit == "accuracy" else f"{unit} lowered by",
+            "gains": _gains(found.table, found.score.factor),
+            "unit": found.gain_label,
             "weights": None if _is_equal(weights) else pack(quantiles_of(weights / weights.mean(), 4001)),
         },
         verdict=verdict_of(found.verdict),
-        figures=_figures(found, weights, unit),
+        figures=_figures(found, unit),
         heads=_heads(found.candidates),
         head_names=[
             {"name": str(name), "kind": "number" if dtype.kind in "iuf" else "text"}
@@ -100,9 +100,8 @@ def _is_equal(weights: FloatArray) -> bool:
     return bool(weights.max() <= weights.min() * (1 + 1e-9))
 
 
-def _gains(table: pd.DataFrame, unit: str) -> list[dict[str, Any]]:
+def _gains(table: pd.DataFrame, factor: float) -> list[dict[str, Any]]:
     """Rows of the forest plot: the best head of each kind, over the original one."""
-    factor = 100.0 if unit == "accuracy" else 1.0
     return [
         {"name": str(name), "chosen": name == "chosen"}
         | {key: _finite(factor * row[column]) for key, column in _COLUMNS.items()}
@@ -118,11 +117,11 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _figures(found: Any, weights: FloatArray, unit: str) -> list[dict[str, str]]:
+def _figures(found: Any, unit: str) -> list[dict[str, str]]:
     scores = found.table[unit]
 
     def shown(value: float) -> str:
-        return f"{100 * value:.4g} %" if unit == "accuracy" else number(value, 4)
+        return f"{100 * value:.4g} %" if found.score.unit else number(value, 4)
 
     return [
         {"name": f"{unit} of the original", "value": shown(scores["original"]), "id": ""},

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, check_choice
-from steep.evidence import Score
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
 
@@ -38,19 +37,13 @@ class HeadTask:
         """Which convex problem the head solves."""
         return {"multiclass": "softmax", "regression": "squared"}.get(self.name, "sigmoid")
 
-    @property
-    def unit(self) -> str:
-        """What the mean score is called."""
-        return "mean squared error" if self.name == "regression" else "accuracy"
-
-    @property
-    def score(self) -> Score:
-        """The score as people read it."""
-        return Score.named("neg_mean_squared_error" if self.name == "regression" else "accuracy")
-
-    def value(self, score: float) -> float:
-        """A mean score in its own sign: an accuracy, or an error ≥ 0."""
-        return -score if self.name == "regression" else score
+    def refuse_one_label(self, targets: npt.NDArray[Any]) -> None:
+        """Refuse labels that are all the same: no head can be told from another by them."""
+        if len(targets) > 1 and (targets == targets[0]).all():
+            raise InputError(
+                f"all {len(targets)} training labels are equal; need at least two different ones to fit a head; "
+                "look at the labels"
+            )
 
     def targets(self, labels: Any, *, name: str = "labels") -> npt.NDArray[Any]:
         """Check labels and return class numbers, or float columns."""
@@ -74,16 +67,20 @@ class HeadTask:
             return Labels(codes=targets.reshape(-1).astype(np.int32))
         return Labels(values=targets)
 
+    def probabilities(self, outputs: FloatArray) -> FloatArray:
+        """Probability of each class, or of each label of several."""
+        if self.name == "multiclass":
+            shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True), dtype=np.float64)
+            shares: FloatArray = shifted / shifted.sum(axis=1, keepdims=True)
+            return shares
+        positive: FloatArray = np.exp(-np.logaddexp(0.0, -outputs.astype(np.float64)))
+        return positive if self.name == "multilabel" else np.hstack([1 - positive, positive])
+
     def predictions(self, outputs: FloatArray, labels: Labels) -> FloatArray:
         """What the head says, in the columns of the labels: probabilities of the classes, or values."""
         if self.name == "regression":
             return outputs.astype(np.float64)
-        if self.name == "multiclass":
-            shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True), dtype=np.float64)
-            probabilities: FloatArray = shifted / shifted.sum(axis=1, keepdims=True)
-        else:
-            positive = np.exp(-np.logaddexp(0.0, -outputs.astype(np.float64)))
-            probabilities = positive if self.name == "multilabel" else np.hstack([1 - positive, positive])
+        probabilities = self.probabilities(outputs)
         # The measures count the classes that occur, which may be fewer than the head has outputs.
         return probabilities if labels.codes is None else probabilities[:, : int(labels.codes.max()) + 1]
 

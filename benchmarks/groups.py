@@ -1,0 +1,241 @@
+"""Groups that fail: what a re-trained head gains them, beside peers on the same networks.
+
+    python benchmarks/groups.py train   --seeds 0 1 2 3 4 --cache FOLDER          # networks, once; needs STEEP_DATA
+    python benchmarks/groups.py improve --seeds 0 1 2 3 4 --cache FOLDER          # resumable, one JSON line a network
+    python benchmarks/groups.py improve --seeds 10 11 12 13 14 15 16 17 18 19 --cache FOLDER
+    python benchmarks/groups.py show                                              # both parts, written as JSON too
+
+Seeds 0 to 4 are the development networks (the rule was settled on seed 0 of each problem); seeds 10 to 19 are run once.
+The problems
+are in ``group_problems.py``, the peers in ``group_rivals.py``. Peers are chosen by their best worst-group accuracy on
+the validation data, steep by its own rule of evidence for the same score on the same data; balanced accuracy takes the
+place of worst-group accuracy for the imbalanced digits. No method is told the groups of what it is fitted to but DFR.
+"same data" are the training images, "unseen" a fifth as many that the network has not seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+import group_rivals as rivals
+from group_problems import PROBLEMS, load_problem
+from steep.metrics import mean_interval, paired_interval
+from steep.nn import improve
+from steep.nn.heads import Head
+from steep.records import Records, cpu_seconds, write_json
+
+RESULTS = Path(__file__).parent / "results"
+DEVELOPMENT, UNSEEN = range(5), range(10, 20)
+N_DRAWS = 1000
+# What steep is held against: the peers told no groups, on the same data and on unseen data.
+PEERS = ("AFR, same data", "AFR, unseen", "JTT's rule, same data", "DFR, same data", "DFR, unseen",
+         "inverse frequency, same data", "as trained")  # fmt: skip
+
+
+def score_of(problem):
+    return "balanced_accuracy" if problem == "imbalance" else "worst_group_accuracy"
+
+
+def cell_means(hits, groups):
+    return np.array([hits[groups == group].mean() for group in np.unique(groups)])
+
+
+def score(head, part, name):
+    means = cell_means(head.outputs(part.x).argmax(axis=1) == part.y, part.groups)
+    return float(means.mean() if name == "balanced_accuracy" else means.min())
+
+
+def best(settings, validation, name):
+    """The setting of a peer that is best on the validation data, and how many were tried."""
+    tried = [(score(head, validation, name), number, setting, head)
+             for number, (setting, head) in enumerate(settings)]  # fmt: skip
+    _, _, setting, head = max(tried, key=lambda entry: (entry[0], -entry[1]))
+    return head, setting, len(tried)
+
+
+def peers(problem, parts, first, seed):
+    """Every peer's head with its setting."""
+    name, validation = score_of(problem), parts["validation"]
+    train, unseen = parts["train"], parts["reweighting"]
+    made = {
+        "equal weights, same data": rivals.equal_weights(train.x, train.y, first),
+        "inverse frequency, same data": rivals.inverse_frequency(train.x, train.y, first),
+        "JTT's rule, same data": rivals.jtt(train.x, train.y, first),
+        "AFR, same data": rivals.afr(train.x, train.y, first),
+        "AFR, unseen": rivals.afr(unseen.x, unseen.y, first),
+        "DFR, same data": rivals.dfr(train.x, train.y, train.groups, first, seed),
+        "DFR, unseen": rivals.dfr(unseen.x, unseen.y, unseen.groups, first, seed),
+    }
+    return {"as trained": (first, {}, 1)} | {
+        arm: best(heads, validation, name) for arm, heads in made.items()
+    }
+
+
+def ours(problem, parts, network):
+    """Heads chosen by steep for several scores, with and without unseen data to fit to."""
+    train, validation, unseen = ((parts[p].x, parts[p].y) for p in ("train", "validation", "reweighting"))
+    groups, found = parts["validation"].groups, {}
+    asked = {
+        "": (score_of(problem), groups),
+        ", no groups": ("worst_contradicted", None),
+        ", accuracy": (None, None),
+    }
+    for label, (scoring, known) in asked.items():
+        for place, extra in ((", same data", None), (", unseen", unseen)):
+            if (problem == "imbalance" and label == ", no groups") or (
+                label == ", accuracy" and extra is not None
+            ):
+                continue
+            result = improve(
+                network, train, validation, scoring=scoring, groups=None if problem == "imbalance" else known,
+                reweighting=extra, progress=False,
+            )  # fmt: skip
+            head = result.heads["chosen"]
+            found[f"steep{label}{place}"] = (head, vars(result.chosen) | {"verdict": str(result.verdict)},
+                                             len(result.candidates))  # fmt: skip
+    return found
+
+
+def network_of(problem):
+    head = nn.Linear(problem.weight.shape[1], len(problem.weight))
+    with torch.no_grad():
+        head.weight.copy_(torch.from_numpy(problem.weight))
+        head.bias.copy_(torch.from_numpy(problem.bias))
+    return nn.Sequential(nn.Identity(), head)
+
+
+def difference(one, other, groups, name, rng):
+    """95 % interval of the difference of two scores on test samples drawn within their groups, in points."""
+    means = []
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        counts = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=N_DRAWS) / len(rows)
+        means.append([counts @ one[rows], counts @ other[rows]])
+    table = np.array(means)
+    values = table.mean(axis=0) if name == "balanced_accuracy" else table.min(axis=0)
+    return [round(100 * float(q), 2) for q in np.quantile(values[0] - values[1], (0.025, 0.975))]
+
+
+def figures(problem, seed, cache):
+    """Test figures of every arm, and intervals of steep's difference to the peers."""
+    data = load_problem(problem, seed, cache)
+    first = Head(data.weight.astype(np.float64), data.bias.astype(np.float64))
+    arms = peers(problem, data.parts, first, seed) | ours(problem, data.parts, network_of(data))
+    test, name = data.parts["test"], score_of(problem)
+    hits = {
+        arm: (head.outputs(test.x).argmax(axis=1) == test.y).astype(float) for arm, (head, *_) in arms.items()
+    }
+    rng = np.random.default_rng(seed)
+    lines = {}
+    for arm, (head, setting, n_settings) in arms.items():
+        lines[arm] = {"test": round(100 * score(head, test, name), 2), "accuracy": round(100 * hits[arm].mean(), 2),
+                      "setting": setting, "n_settings": n_settings}  # fmt: skip
+    ours_by_name = [arm for arm in arms if arm.startswith("steep")]
+    gaps = {
+        arm: {peer: difference(hits[arm], hits[peer], test.groups, name, rng) for peer in PEERS}
+        for arm in ours_by_name if "accuracy" not in arm
+    }  # fmt: skip
+    scored = {arm: _accuracy_gap(hits[arm], hits["as trained"]) for arm in ours_by_name if "accuracy" in arm}
+    return {"arms": lines, "gaps": gaps, "accuracy_gaps": scored}
+
+
+def _accuracy_gap(one, other):
+    gap = mean_interval(100 * (one - other))
+    return [round(gap.low, 2), round(gap.high, 2)]
+
+
+def train(arguments):
+    for seed in arguments.seeds:
+        for problem in arguments.problem:
+            with cpu_seconds() as spent:
+                data = load_problem(problem, seed, arguments.cache)
+            first = Head(data.weight, data.bias)
+            told = [
+                f"{name} {100 * score(first, part, score_of(problem)):.1f}"
+                for name, part in data.parts.items()
+            ]
+            print(problem, seed, f"{spent['seconds']:.0f} s", *told, flush=True)
+
+
+def run(arguments):
+    records = Records(arguments.results)
+    wanted = [(problem, "heads", seed) for seed in arguments.seeds for problem in arguments.problem]
+    for problem, arm, seed in records.missing(wanted):
+        with cpu_seconds() as spent:
+            found = figures(problem, seed, arguments.cache)
+        records.add(problem, arm, seed, result=found, seconds=spent["seconds"])
+        told = ", ".join(f"{name} {line['test']:.1f}" for name, line in found["arms"].items())
+        print(problem, seed, f"{spent['seconds']:.0f} s", told, flush=True)
+
+
+def summary(lines):
+    """Mean test figures of every arm, differences of steep to the peers, and on how many networks they are sure."""
+    arms = {}
+    for arm in [arm for arm in lines[0]["arms"] if all(arm in line["arms"] for line in lines)]:
+        rows = [line["arms"][arm] for line in lines]
+        arms[arm] = {"test": round(float(np.mean([row["test"] for row in rows])), 2),
+                     "accuracy": round(float(np.mean([row["accuracy"] for row in rows])), 2)}  # fmt: skip
+    gaps = {}
+    for arm in lines[0]["gaps"]:
+        for peer in PEERS:
+            pairs = [[line["arms"][a]["test"] for line in lines] for a in (peer, arm)]
+            each = [line["gaps"][arm][peer] for line in lines]
+            whole = paired_interval(*pairs) if len(lines) > 1 and np.ptp(np.subtract(*pairs)) > 0 else None
+            gaps[f"{arm} − {peer}"] = {
+                "mean": round(float(np.mean(pairs[1]) - np.mean(pairs[0])), 2),
+                "half_width": None if whole is None else round(whole.half_width, 2),
+                "significantly_better": sum(low > 0 for low, _ in each),
+                "significantly_worse": sum(high < 0 for _, high in each),
+            }  # fmt: skip
+    worse = {
+        arm: sum(line["accuracy_gaps"][arm][1] < 0 for line in lines) for arm in lines[-1]["accuracy_gaps"]
+    }
+    return {
+        "networks": len(lines),
+        "arms": arms,
+        "gaps": gaps,
+        "accuracy_significantly_below_as_trained": worse,
+    }
+
+
+def show(arguments):
+    found = Records(arguments.results).by_key()
+    out = {}
+    for part, seeds in (("unseen", UNSEEN), ("development", DEVELOPMENT)):
+        for problem in PROBLEMS:
+            lines = [found[problem, "heads", s]["result"] for s in seeds if (problem, "heads", s) in found]
+            if not lines:
+                continue
+            out[f"{problem}, {part}"] = told = summary(lines)
+            print(
+                f"\n{problem}, {part}: {len(lines)} networks, {score_of(problem).replace('_', ' ')} on test"
+            )
+            for arm, row in told["arms"].items():
+                print(f"  {arm:34} {row['test']:6.1f}   accuracy {row['accuracy']:.1f}")
+            for pair, row in told["gaps"].items():
+                print(f"    {pair:58} {row['mean']:+6.1f} ± {row['half_width']}  better {row['significantly_better']}, "
+                      f"worse {row['significantly_worse']}")  # fmt: skip
+            print(
+                f"  accuracy significantly below as trained: {told['accuracy_significantly_below_as_trained']}"
+            )
+    write_json(RESULTS / "groups.json", out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("step", choices=["train", "improve", "show"])
+    parser.add_argument("--problem", nargs="*", default=PROBLEMS, choices=PROBLEMS)
+    parser.add_argument("--seeds", nargs="*", type=int, default=list(DEVELOPMENT))
+    parser.add_argument("--cache", default=".cache/groups", help="folder of networks' features")
+    parser.add_argument("--results", default=RESULTS / "groups.jsonl")
+    arguments = parser.parse_args()
+    {"train": train, "improve": run, "show": show}[arguments.step](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The data of an improvement: every part read once, as features and targets, and what can be told from them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray
+from steep.exceptions import InputError
+from steep.nn.batches import label_array
+from steep.nn.feature_space import contradicted_by, contradicted_by_others, search_neighbors
+from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task
+from steep.nn.network import Split
+from steep.nn.projection import Augment, Projection, project
+
+# Neighbours that say whether a held-out sample is contradicted.
+_N_ASKED = 20
+# Features have collapsed where held-out samples are wrong so much more often than training samples.
+_GAP, _TIMES = 0.05, 2.0
+
+
+class HeadData(NamedTuple):
+    """Every data set as features and targets, projected once."""
+
+    task: HeadTask
+    plain: Samples
+    copies: list[FloatArray]
+    held_out: Samples | None
+    reweighting: Samples | None
+
+
+def read_data(
+    parts: Split,
+    train: Any,
+    validation: Any,
+    reweighting: Any,
+    task: TaskName,
+    augment: Augment | None,
+    n_copies: int,
+    seed: int,
+    settings: dict[str, Any],
+) -> HeadData:
+    """Project every part once and check its labels."""
+    kind, plain = label_samples(parts, project(parts, train, **settings), None, task)
+    kind.refuse_one_label(plain.targets)
+    held_out = extra = None
+    if reweighting is not None:
+        extra = label_samples(parts, project(parts, reweighting, **settings), None, kind.name)[1]
+        kind.refuse_one_label(extra.targets)
+    if validation is not None:
+        held_out = label_samples(parts, project(parts, validation, **settings), None, kind.name)[1]
+        if len(held_out) < 2:
+            raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
+    copies = [
+        _copy(parts, train, plain, kind, augment, seed + copy, settings)
+        for copy in range(n_copies if augment is not None else 0)
+    ]
+    return HeadData(kind, plain, copies, held_out, extra)
+
+
+def _copy(
+    parts: Split,
+    data: Any,
+    plain: Samples,
+    task: HeadTask,
+    augment: Augment | None,
+    seed: int,
+    settings: dict[str, Any],
+) -> FloatArray:
+    """Features of an altered copy, row by row those of the same samples."""
+    projection = project(parts, data, augment=augment, random_state=seed, **settings)
+    if len(projection.features) != len(plain):
+        raise InputError(
+            f"augment returned {len(projection.features)} samples for {len(plain)}; need one copy of each; return as "
+            "many as it is given"
+        )
+    altered = label_samples(parts, projection, None, task.name)[1]
+    if not np.array_equal(altered.targets, plain.targets):
+        raise InputError(
+            "train comes in a different order each time it is read; need a fixed order to make altered copies; pass "
+            "a Dataset, or a DataLoader without a sampler of its own"
+        )
+    return altered.features
+
+
+def label_samples(parts: Split, projection: Projection, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
+    """Features with their targets, and what the head is for."""
+    labels = projection.labels if y is None else label_array(y)
+    if labels is None:
+        raise InputError("the data hold no labels; need one for each sample; pass (inputs, labels), or y=...")
+    if labels.ndim == 0 or len(labels) != len(projection.features):
+        got = 1 if labels.ndim == 0 else len(labels)
+        raise InputError(
+            f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
+        )
+    kind = find_task(task, labels, parts.head.out_features)
+    return kind, Samples(projection.features, kind.targets(labels))
+
+
+def contradicted(data: HeadData, n_jobs: int | None) -> npt.NDArray[np.bool_]:
+    """Whether most of the nearest training samples of each scored one have another label."""
+    labels = data.plain.targets.reshape(-1).astype(np.int64)
+    n_asked = min(_N_ASKED, len(data.plain) - 1)
+    if data.held_out is not None:
+        own = data.held_out.targets.reshape(-1).astype(np.int64)
+        return contradicted_by(data.plain, labels, data.held_out.features, own, n_asked)
+    return contradicted_by_others(labels, search_neighbors(data.plain.features, n_asked + 1, n_jobs))
+
+
+def collapse_advice(original: Head, data: HeadData) -> str | None:
+    """Say that the training features have collapsed, where training samples are right far more often than others."""
+    if (
+        data.held_out is None
+        or data.reweighting is not None
+        or data.task.name not in ("multiclass", "binary")
+    ):
+        return None
+    wrong, unseen = (
+        1 - float(data.task.scores(original.outputs(s.features), s.targets).mean())
+        for s in (data.plain, data.held_out)
+    )
+    if unseen - wrong < _GAP or unseen < _TIMES * wrong:
+        return None
+    return (
+        f"The network is right on {1 - wrong:.1%} of the training samples and on {1 - unseen:.1%} of the held-out "
+        "ones: its training features have collapsed. Weights are better measured on data it has not seen; keep a part "
+        "of the data for that and pass it as reweighting=."
+    )

@@ -1,8 +1,8 @@
 """The half of the test functions that no design was developed on: run once, after every choice was made.
 
-From the literature of adaptive designs and of uncertainty quantification (the collections of Surjanovic and Bingham,
-Genz's integrands, GUESS and TEAD); steep ones, wavy ones, and some that are not steep anywhere. As in ``problems.py`` each
-takes points of the unit cube.
+From the literature of adaptive designs (GUESS, TEAD), of uncertainty quantification (Surjanovic and Bingham's list)
+and of integration (Genz); steep ones, wavy ones, and some that are not steep anywhere. As in ``problems.py`` each takes
+points of the unit cube.
 """
 
 from __future__ import annotations

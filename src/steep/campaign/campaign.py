@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from steep.campaign.changes import Where
     from steep.campaign.live import LivePlot
     from steep.sampling import Design
+    from steep.sampling.hedge import Hedge
 
 
 class Campaign:
@@ -443,6 +444,17 @@ class Campaign:
         if len(X) <= n_last:
             return float("nan")
         return error_on_last(self.box.embed(self.box.unit(X)), labels, n_last)
+
+    def hedge(self) -> Hedge:
+        """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
+
+        With the default measure only; one that was named is followed as far as it goes.
+        """
+        from steep.campaign.planner import present_hedge
+
+        self._catch_up()
+        X, labels, _ = self.results.without_gaps()
+        return present_hedge(self.box, X, labels, self._planner.sequence, self._seed)
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""

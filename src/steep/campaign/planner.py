@@ -22,7 +22,7 @@ from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.even import EvenSequence
-from steep.sampling.hedge import Hedge, choose_share, n_placed
+from steep.sampling.hedge import Hedge, choose_share, domain_points, split
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.safety import safety
 
@@ -161,9 +161,11 @@ def next_points(
         variation, scale = label_variation(measure, seen), axis_relevance(seen.coordinates, seen.labels)
     even = X[:0]
     if measure.name == DEFAULT and scale is not None:
-        hedge = choose_share(seen.coordinates * scale, seen.labels, sequence.holds(X)[is_mapped], generator)
-        known = np.vstack([X, occupied, failed])
-        even = sequence.after(n - n_placed(n, hedge.share, seed[-1]), taken=known)
+        is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
+        hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
+        parts = split(n, hedge.share, number=seed[-1], n_coordinates=len(scale), n_runs=len(X))
+        sampler.floor = Recipe.floor if parts.floor is None else parts.floor
+        even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
     if len(even) == n:
         return even
     if not variation.any():  # nothing to follow yet: an even spread
@@ -188,8 +190,9 @@ def present_hedge(box: Box, X: FloatArray, labels: FloatArray, sequence: EvenSeq
     seen = _evaluated(box, X[is_mapped], labels[is_mapped])
     if not len(seen.X):
         return Hedge(0.0, f"{len(X)} results are too few to compare: the next runs are even, as Sobol's.", {})
-    points = seen.coordinates * axis_relevance(seen.coordinates, seen.labels)
-    return choose_share(points, seen.labels, sequence.holds(X)[is_mapped], generator)
+    scale = axis_relevance(seen.coordinates, seen.labels)
+    is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
+    return choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
 
 
 def _mapped(X: FloatArray, box: Box, generator: np.random.Generator) -> npt.NDArray[np.bool_]:

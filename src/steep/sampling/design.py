@@ -42,7 +42,7 @@ from steep.measures import Measure, resolve
 from steep.measures.derivatives import Derivatives
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.even import EvenSequence, among
-from steep.sampling.hedge import Hedge, choose_share, n_placed
+from steep.sampling.hedge import Hedge, choose_share, domain_points, split
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.result import Design
 from steep.sampling.safety import safety
@@ -153,9 +153,8 @@ def design(
         Gaussians of the mixture.
     temper, floor : float, optional
         See :class:`VariationSampler`. With neither, and with ``measure="auto"`` or ``temper="auto"``, the evidence
-        decides in each round how many points are placed by variation^0.6 and how many go on with the Sobol
-        sequence: all of them where placing does not pay; see ``Design.hedge``. A measure that is named is followed,
-        with 0.6 and 0.15.
+        decides in each round how far the points follow variation^0.6, and how many are spread evenly: all of them where
+        following it does not pay; see ``Design.hedge``. A measure that is named is followed, with 0.6 and 0.15.
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
     fixed : array-like of shape (n_fixed, n_features), optional
@@ -214,9 +213,13 @@ def design(
         scale = None if recipe.density == "mixture" else axis_relevance(seen.coordinates, seen.labels)
         spread = start[:0]
         if recipe.hedges and scale is not None:
-            hedge = choose_share(seen.coordinates * scale, seen.labels, among(seen.X, even), generator)
-            n_even = size - n_placed(size, hedge.share, number)
-            spread = sequence.after(n_even, taken=np.vstack([seen.X, *simulator.failed]))
+            domain = domain_points(box, sequence) * scale
+            hedge = choose_share(
+                seen.coordinates * scale, seen.labels, among(seen.X, even), domain, generator
+            )
+            parts = split(size, hedge.share, number=number, n_coordinates=len(scale), n_runs=len(seen.X))
+            sampler.floor = recipe.floor if parts.floor is None else parts.floor
+            spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]))
             even = np.vstack([even, spread])
         drawn = spread
         if len(spread) < size:
@@ -322,7 +325,10 @@ def _start_points(
     if initial == "uniform":
         start = np.vstack([must, box.uniform(n_open, random_state=generator)])
     else:
-        start = np.vstack([must, sequence.first(n_open)])
+        points = sequence.first(n_open)
+        # The sequence gives up on very many, or where a constraint refuses nearly all; the box says why.
+        points = points if len(points) == n_open else box.sobol(n_open, random_state=generator)
+        start = np.vstack([must, points])
     return (_each_once(box, start, generator) if box.n_points <= _LISTED else start), sequence
 
 

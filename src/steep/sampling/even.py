@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from steep._validation import FloatArray, Seed, check_generator
 from steep.domain import Box
 
-# The sequence ends here: after so many runs a design needs no even ones any more.
+# A design takes no more points than these from the sequence: after so many it needs no even ones any more.
 _MOST = 2**13
 # Points drawn to find those that a constraint allows, at most.
 _MOST_DRAWN = 2**16
@@ -40,31 +40,33 @@ class EvenSequence:
 
     def __init__(self, box: Box, random_state: Seed) -> None:
         self.box = box
-        self._engine = qmc.Sobol(box.n_features, rng=check_generator(random_state))
+        # SciPy has directions for so many inputs; with more, nothing is even.
+        known = box.n_features <= qmc.Sobol.MAXDIM
+        self._engine = qmc.Sobol(box.n_features, rng=check_generator(random_state)) if known else None
         self._points: FloatArray = np.empty((0, box.n_features))
 
     def first(self, n: int) -> FloatArray:
         """The first ``n`` points, in the user's units; fewer where the sequence or the domain ends before."""
-        while len(self._points) < n and self._engine.num_generated < _MOST_DRAWN:
-            size = max(self._engine.num_generated, 64)
-            unit = self._engine.random_base2(int(np.log2(size)))
+        engine = self._engine
+        while engine is not None and len(self._points) < n and engine.num_generated < _MOST_DRAWN:
+            unit = engine.random_base2(int(np.log2(max(engine.num_generated, 64))))
             allowed = unit[self.box.contains_unit(unit)]
             if len(allowed):
                 self._points = np.vstack([self._points, self.box.from_unit(allowed)])
-        return self._points[: min(n, _MOST)]
+        return self._points[:n]
 
     def after(self, n: int, *, taken: FloatArray) -> FloatArray:
         """The next ``n`` points that are none of ``taken``, each once."""
         if n <= 0:
             return self._points[:0]
-        points = self.first(len(taken) + n)
+        points = self.first(min(len(taken) + n, _MOST))
         _, once = np.unique(points, axis=0, return_index=True)
         points = points[np.sort(once)]
         return points[~among(points, taken)][:n]
 
     def holds(self, X: FloatArray) -> npt.NDArray[np.bool_]:
         """Which points are of the sequence."""
-        return among(X, self.first(2 * len(X) + 64))
+        return among(X, self.first(min(2 * len(X) + 64, _MOST)))
 
 
 def among(points: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:

@@ -1,35 +1,54 @@
 """How far a design concentrates, decided by the runs it has: as far as held-out errors say that it pays.
 
 A design is made of even runs (a Sobol sequence) and of placed ones (where the function varies). At any moment it can be
-asked what the placed runs were worth: hold out some even runs, which stand for the domain; train on m of the other even
-runs; train on as many again, of which some are placed; compare the errors on what was held out.
+asked what the placed runs were worth: hold out a quarter of all runs; train on the other even runs; train on as many
+again, of which some are placed; compare the errors on what was held out. Each held-out run counts as much as the part
+of the domain that is nearest to it: so the error is one over the domain, and a peak that few even runs hit is in it.
 
-    gain = log RMSE(even) − log RMSE(mixed)         mean over splits; quick surrogates of three kinds
+    gain = (RMSE(even) − RMSE(mixed)) / mean RMSE(even)      in each split; quick surrogates of three kinds
+
+Not its logarithm: a split without a steep place in what is held out has hardly any error to gain on.
 
 Three answers, by the house's rule of evidence (:mod:`steep.evidence`):
 
-    placed runs pay       most of the next runs are placed
-    placed runs cost      with any kind of surrogate: all of the next runs are even, as Sobol's are
-    it cannot be told     half and half
+    placed runs pay       the next runs follow the variation as far as is allowed
+    placed runs cost      with any kind of surrogate: the next runs are even
+    it cannot be told     in part
+
+What that means depends on the number of inputs. With three and more some runs are placed and the others go on with the
+Sobol sequence, whose projections no filling equals: without placed runs the design *is* Sobol's. With one and two a
+Sobol sequence that does not notice the placed runs leaves gaps; there all runs fill one density, part of it even, and
+what is compared is a part of the runs drawn as they lie with one drawn evenly over the domain.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
+from steep.domain import Box
 from steep.evidence import weigh_evidence
 from steep.measures.surprise import standardised
+from steep.neighbors.query import nearest
+from steep.sampling.even import EvenSequence
 from steep.sampling.quick import KERNELS, fit
 
-# Shares of the next runs that are placed. Some are always even: without them nobody knows the error over the domain.
+# How far the next runs follow the variation. Some are always even: without them nobody knows the error over the domain.
 MOST, HALF, NONE = 0.75, 0.5, 0.0
+# Up to so many inputs even points are filled in around the placed ones; and floors of the density filled.
+_FILLED = 2
+_FLOORS = {MOST: 0.5, HALF: 0.75, NONE: 1.0}
+# Of these a quarter is of the Sobol sequence, once there are so many runs that the error can be told.
+_SEQUEL, _ENOUGH = 0.25, 24
 # Fewest even and placed runs that can be compared; most that are, to stay quick.
 _FEWEST_EVEN, _FEWEST_PLACED, _MOST = 12, 5, 128
 _FOLDS, _REPEATS = 4, 2
+# Points that the domain is measured by.
+_DOMAIN = 1024
 # A kind of surrogate that loses this share of its error vetoes concentration.
 _VETO = 0.03
 _CONFIDENCE = 0.8
@@ -42,7 +61,7 @@ class Hedge:
     Attributes
     ----------
     share : float
-        Share of the next runs that are placed by variation; the rest is even.
+        How far the next runs follow the variation: 0.75, 0.5 or 0; see :func:`split`.
     sentence : str
         Why, in plain words.
     gains : dict of str to float
@@ -62,7 +81,11 @@ class Hedge:
 
 
 def choose_share(
-    points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_], generator: np.random.Generator
+    points: FloatArray,
+    labels: FloatArray,
+    is_even: npt.NDArray[np.bool_],
+    domain: FloatArray,
+    generator: np.random.Generator,
 ) -> Hedge:
     """Decide how many of the next runs are placed.
 
@@ -74,13 +97,15 @@ def choose_share(
         Their labels.
     is_even : ndarray of bool of shape (n_samples,)
         Which of them stand for the domain.
+    domain : ndarray of shape (n_points, n_coordinates)
+        Points spread evenly over S, in the same coordinates, by which the part nearest to each run is measured.
     generator : Generator
         Splits follow it.
 
     Examples
     --------
     >>> U = np.random.default_rng(0).random((60, 1))
-    >>> choose_share(U, U, np.arange(60) < 10, np.random.default_rng(0)).share
+    >>> choose_share(U, U, np.arange(60) < 10, U, np.random.default_rng(0)).share
     0.5
     """
     even = _some(np.flatnonzero(is_even), generator)
@@ -89,25 +114,50 @@ def choose_share(
     if len(even) < _FEWEST_EVEN or len(placed) < _FEWEST_PLACED:
         return Hedge(
             HALF,
-            f"Half of the next runs are placed: {len(even)} even and {len(placed)} placed runs are too few to compare "
-            f"(need {_FEWEST_EVEN} and {_FEWEST_PLACED}).",
+            f"The next runs follow the variation in part: {len(even)} even and {len(placed)} placed runs are too few "
+            f"to compare (need {_FEWEST_EVEN} and {_FEWEST_PLACED}).",
             {},
             noise_share(points[even], values[even], generator),
         )
-    gains = _gains(points, values, even, placed, generator)
-    return _decided(gains, len(even), noise_share(points[even], values[even], generator), generator)
+    rows = np.concatenate([even, placed])
+    gains = _gains(points[rows], values[rows], len(even), domain, generator)
+    return _decided(gains, len(rows), noise_share(points[even], values[even], generator), generator)
 
 
-def n_placed(n: int, share: float, number: int) -> int:
-    """How many of the ``n`` runs of plan ``number`` are placed: ``share`` of them, over many plans of one run too.
+def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
+    """Points spread evenly over S, embedded; what :func:`choose_share` measures parts of the domain by."""
+    return box.embed(box.unit(sequence.first(_DOMAIN)))
+
+
+class Split(NamedTuple):
+    """What a share means for the next runs: how many go on with the Sobol sequence, and the floor of the density.
+
+    ``floor`` is None where the usual one holds.
+    """
+
+    n_even: int
+    floor: float | None
+
+
+def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> Split:
+    """Divide ``n`` runs of plan ``number``, after ``n_runs`` runs.
 
     Examples
     --------
-    >>> [n_placed(1, 0.5, number) for number in range(8)], n_placed(8, 0.0, 3)
-    ([0, 1, 0, 1, 0, 1, 1, 0], 0)
+    >>> [split(1, HALF, number=i, n_coordinates=5, n_runs=50).n_even for i in range(8)]
+    [1, 0, 1, 0, 1, 0, 0, 1]
+    >>> split(8, NONE, number=3, n_coordinates=5, n_runs=50), split(8, NONE, number=3, n_coordinates=1, n_runs=8)
+    (Split(n_even=8, floor=None), Split(n_even=0, floor=1.0))
     """
-    # Multiples of the golden ratio are spread evenly however many there are.
-    return int(share * n + (0.6180339887498949 * number) % 1.0)
+    if n_coordinates > _FILLED:
+        return Split(n - _rounded(n * share, number), None)
+    n_even = n - _rounded(n * (1 - _SEQUEL), number) if n_runs >= _ENOUGH else 0
+    return Split(n_even, _FLOORS[share])
+
+
+def _rounded(count: float, number: int) -> int:
+    """A whole number that is right on the mean over many plans: multiples of the golden ratio are spread evenly."""
+    return int(count + (0.6180339887498949 * number) % 1.0)
 
 
 def _some(rows: IntArray, generator: np.random.Generator) -> IntArray:
@@ -123,47 +173,77 @@ def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
 
 
 def _gains(
-    points: FloatArray, values: FloatArray, even: IntArray, placed: IntArray, generator: np.random.Generator
+    points: FloatArray, values: FloatArray, n_even: int, domain: FloatArray, generator: np.random.Generator
 ) -> FloatArray:
-    """Log of the error of even runs over that of mixed ones, ``(n_kinds, n_splits)``; larger is better for mixing."""
-    gains = []
+    """Share of the error of even runs that mixed ones spare, ``(n_kinds, n_splits)``; larger is better for mixing.
+
+    The first ``n_even`` runs are even.
+    """
+    cells = np.bincount(nearest(points, domain)[1][:, 0], minlength=len(points)).astype(float)
+    rows, alone, mixed = np.arange(len(points)), [], []
     for _ in range(_REPEATS):
-        fold = generator.permutation(np.arange(len(even)) % _FOLDS)
+        # Each fold holds its part of the even runs, and of the placed ones.
+        fold = np.concatenate(
+            [generator.permutation(np.arange(n) % _FOLDS) for n in (n_even, len(points) - n_even)]
+        )
         for i in range(_FOLDS):
-            held, rest = even[fold == i], generator.permutation(even[fold != i])
-            n_placed = min(len(placed), len(rest) // 2)
-            mixed = np.concatenate([rest[n_placed:], generator.choice(placed, n_placed, replace=False)])
-            gains.append(
-                [
-                    _error(k, points, values, rest, held) - _error(k, points, values, mixed, held)
-                    for k in KERNELS
-                ]
+            held = rows[(fold == i) & (cells > 0)]
+            train = rows[fold != i]
+            even, other = (
+                _thinned(train, cells[train], generator)
+                if points.shape[1] <= _FILLED
+                else _exchanged(train, n_even, generator)
             )
-    return np.array(gains).T
+            weights = cells[held] / cells[held].sum()
+            alone.append([_error(kind, points, values, even, held, weights) for kind in KERNELS])
+            mixed.append([_error(kind, points, values, other, held, weights) for kind in KERNELS])
+    before = np.array(alone).T
+    gains: FloatArray = (before - np.array(mixed).T) / before.mean(axis=1, keepdims=True)
+    return gains
 
 
-def _error(kind: str, points: FloatArray, values: FloatArray, rows: IntArray, held: IntArray) -> float:
-    """Log of the root mean square error on the held-out runs, a little above zero even where it is exact."""
+def _exchanged(rows: IntArray, n_even: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Even runs, and as many of which up to half are placed instead."""
+    even = generator.permutation(rows[rows < n_even])
+    placed = generator.permutation(rows[rows >= n_even])
+    n_placed = min(len(placed), len(even) // 2)
+    return even, np.concatenate([even[n_placed:], placed[:n_placed]])
+
+
+def _thinned(rows: IntArray, cells: FloatArray, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Half of the runs drawn evenly over the domain, and half drawn as they lie, with the same luck."""
+    size, luck = len(rows) // 2, generator.exponential(size=len(rows))
+    # The smallest of exponential times at the rates wanted: a draw without replacement (Efraimidis and Spirakis).
+    evenly = np.argsort(luck / np.maximum(cells, 1e-3), kind="stable")[:size]
+    return rows[evenly], rows[np.argsort(luck, kind="stable")[:size]]
+
+
+def _error(
+    kind: str, points: FloatArray, values: FloatArray, rows: IntArray, held: IntArray, weights: FloatArray
+) -> float:
+    """Root mean square error on the held-out runs, a little above zero even where it is exact."""
     wrong = fit(kind, points[rows], values[rows]).predict(points[held]) - values[held]
-    return 0.5 * float(np.log((wrong**2).mean() + 1e-10))
+    return float(np.sqrt(weights @ (wrong**2).mean(axis=1) + 1e-10))
 
 
-def _decided(gains: FloatArray, n_even: int, noise: float, generator: np.random.Generator) -> Hedge:
-    factors = {kind: float(np.exp(-gain)) for kind, gain in zip(KERNELS, gains.mean(axis=1), strict=True)}
+def _decided(gains: FloatArray, n_runs: int, noise: float, generator: np.random.Generator) -> Hedge:
+    factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains.mean(axis=1), strict=True)}
     ratio = 1 / (_FOLDS - 1)
     both = gains.mean(axis=0)
     pays = weigh_evidence(both[None], ratio, _CONFIDENCE, generator).chosen is not None
-    costs = weigh_evidence(-gains, ratio, _CONFIDENCE, generator)
+    costs = weigh_evidence(-gains, ratio, _CONFIDENCE, generator).chosen is not None
     worst = max(factors, key=lambda kind: factors[kind])
     told = (
-        f"trained on runs half of which were placed, quick surrogates err {np.exp(-both.mean()):.2f} times as much on "
-        f"{n_even} held-out even runs as trained on even runs alone (worst: {worst}, {factors[worst]:.2f})"
+        f"trained on placed runs too, quick surrogates err {1 - both.mean():.2f} times as much on {n_runs} runs held "
+        f"out in turn as trained on as many even runs (worst: {worst}, {factors[worst]:.2f})"
     )
-    if costs.chosen is not None and factors[worst] > 1 + _VETO:
-        return Hedge(NONE, f"All of the next runs are even, as Sobol's: {told}.", factors, noise)
+    if costs and factors[worst] > 1 + _VETO:
+        return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors, noise)
     if pays and factors[worst] <= 1 + _VETO:
-        return Hedge(MOST, f"Three quarters of the next runs are placed: {told}.", factors, noise)
-    return Hedge(HALF, f"Half of the next runs are placed: {told}, which decides nothing.", factors, noise)
+        return Hedge(MOST, f"The next runs follow the variation: {told}.", factors, noise)
+    return Hedge(
+        HALF, f"The next runs follow the variation in part: {told}, which decides nothing.", factors, noise
+    )
 
 
 def noise_share(points: FloatArray, values: FloatArray, generator: np.random.Generator) -> float:

@@ -17,12 +17,12 @@ from steep.campaign.journal import Journal
 from steep.campaign.results import Results
 from steep.campaign.settings import DEFAULT
 from steep.domain import Box
-from steep.measures import Measure
+from steep.measures import MEASURES, Measure
 from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.even import EvenSequence
-from steep.sampling.hedge import Hedge, choose_share, domain_points, split
+from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.safety import safety
 
@@ -166,6 +166,7 @@ def next_points(
         parts = split(n, hedge.share, number=seed[-1], n_coordinates=len(scale), n_runs=len(X))
         sampler.floor = Recipe.floor if parts.floor is None else parts.floor
         even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
+        variation = label_variation(MEASURES[NOISY], seen) if hedge.noise > 0 else variation
     if len(even) == n:
         return even
     if not variation.any():  # nothing to follow yet: an even spread

@@ -38,11 +38,11 @@ from steep._validation import (
 from steep._warnings import warn_user
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
-from steep.measures import Measure, resolve
+from steep.measures import MEASURES, Measure, resolve
 from steep.measures.derivatives import Derivatives
-from steep.sampling.evaluated import Evaluated, Measuring, squeezed
+from steep.sampling.evaluated import Evaluated, Measuring, label_variation, squeezed
 from steep.sampling.even import EvenSequence, among
-from steep.sampling.hedge import Hedge, choose_share, domain_points, split
+from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.result import Design
 from steep.sampling.safety import safety
@@ -108,6 +108,7 @@ def design(
     n_components: int = 3,
     temper: float | Literal["auto"] | None = None,
     floor: float | None = None,
+    noise: Literal["auto"] | None = "auto",
     constraint: Constraint | None = None,
     fixed: Any = None,
     vectorized: bool = True,
@@ -155,6 +156,9 @@ def design(
         See :class:`VariationSampler`. With neither, and with ``measure="auto"`` or ``temper="auto"``, the evidence
         decides in each round how far the points follow variation^0.6, and how many are spread evenly: all of them where
         following it does not pay; see ``Design.hedge``. A measure that is named is followed, with 0.6 and 0.15.
+    noise : {"auto", None}, default "auto"
+        Where the evidence decides (see ``temper``), it also finds out whether the labels are noisy; if so the variation
+        is that of local slopes, which tell steepness from noise. None takes labels as exact.
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
     fixed : array-like of shape (n_fixed, n_features), optional
@@ -184,6 +188,7 @@ def design(
     ((16, 1), (16,), 16)
     """
     box = Box(bounds, constraint=constraint)
+    check_choice(noise, name="noise", choices=(None, "auto"))
     generator = check_generator(random_state)
     simulator = Simulator(function, box, pass_as=pass_as, vectorized=vectorized)
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
@@ -221,6 +226,8 @@ def design(
             sampler.floor = recipe.floor if parts.floor is None else parts.floor
             spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]))
             even = np.vstack([even, spread])
+            if noise is not None and hedge.noise > 0:
+                variation = label_variation(MEASURES[NOISY], seen)
         drawn = spread
         if len(spread) < size:
             around = _around(box, seen, spread, simulator.failed)

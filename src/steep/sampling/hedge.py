@@ -52,6 +52,8 @@ _DOMAIN = 1024
 # A kind of surrogate that loses this share of its error vetoes concentration.
 _VETO = 0.03
 _CONFIDENCE = 0.8
+# The measure that is followed where labels are noisy: surprise would take noise for steepness.
+NOISY = "slope"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Hedge:
         By kind of quick surrogate: by which factor placed runs change the root mean square error over the domain, below
         one is better; empty where it could not be told yet.
     noise : float
-        Share of the labels' variance that is noise; 0 where none was found.
+        Share of the labels' variance that is noise; 0 where none was found. ``str(hedge)`` tells both.
     """
 
     share: float
@@ -77,7 +79,9 @@ class Hedge:
     noise: float = 0.0
 
     def __str__(self) -> str:
-        return self.sentence
+        if not self.noise:
+            return self.sentence
+        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise: local slopes are followed."
 
 
 def choose_share(

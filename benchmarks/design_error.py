@@ -4,7 +4,7 @@
     python benchmarks/design_error.py --half unseen --runs 400 --seeds 3
 
 The truth is the root mean square error of the interpolant through all runs so far, on 1,024 fresh points. Every line of
-results/design-error-<half>.jsonl is one (function, "steep", seed) with the estimates, intervals and truths at each size.
+results/design-error-<half>.jsonl is one (function, "steep", seed): estimates, intervals and truths at each size.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def overshoot(lines):
 
 
 def summary(half):
-    lines = [line for line in Records(FOLDER / f"design-error-{half}.jsonl")]
+    lines = list(Records(FOLDER / f"design-error-{half}.jsonl"))
     cases = [case for line in lines for case in line["result"]["lines"]]
     covered = np.mean([case["low"] <= case["true"] <= case["high"] for case in cases])
     stops = [stop for line in lines for stop in overshoot(line["result"]["lines"])]

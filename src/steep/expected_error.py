@@ -162,7 +162,8 @@ class ErrorTrack:
         )
         if not same:
             self._blocks = {}
-        self._points, self._labels, self._even = points, labels, is_even
+        # Copies: a caller may correct its own arrays in place.
+        self._points, self._labels, self._even = points.copy(), labels.copy(), is_even.copy()
 
     def _block(
         self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_], start: int, end: int

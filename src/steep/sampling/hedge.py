@@ -5,14 +5,14 @@ asked what the placed runs were worth: hold out a quarter of all runs; train on 
 again, of which some are placed; compare the errors on what was held out. Each held-out run counts as much as the part
 of the domain that is nearest to it: so the error is one over the domain, and a peak that few even runs hit is in it.
 
-    gain = (RMSE(even) − RMSE(mixed)) / mean RMSE(even)      in each split; quick surrogates of three kinds
+    gain = (e(even) − e(mixed)) / mean e(even)      in each split; e the RMSE or the largest error; two quick surrogates
 
 Not its logarithm: a split without a steep place in what is held out has hardly any error to gain on.
 
 Three answers, by the house's rule of evidence (:mod:`steep.evidence`):
 
-    placed runs pay       the next runs follow the variation as far as is allowed
-    placed runs cost      with any kind of surrogate: the next runs are even
+    placed runs pay       RMSE and largest error together: the next runs follow the variation as far as is allowed
+    placed runs cost      RMSE, with either surrogate: the next runs are even
     it cannot be told     in part
 
 What that means depends on the number of inputs. With three and more some runs are placed and the others go on with the
@@ -179,9 +179,9 @@ def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
 def _gains(
     points: FloatArray, values: FloatArray, n_even: int, domain: FloatArray, generator: np.random.Generator
 ) -> FloatArray:
-    """Share of the error of even runs that mixed ones spare, ``(n_kinds, n_splits)``; larger is better for mixing.
+    """Share of the error of even runs that mixed ones spare, ``(2, n_kinds, n_splits)``: of RMSE and largest error.
 
-    The first ``n_even`` runs are even.
+    Larger is better for mixing. The first ``n_even`` runs are even.
     """
     cells = np.bincount(nearest(points, domain)[1][:, 0], minlength=len(points)).astype(float)
     rows, alone, mixed = np.arange(len(points)), [], []
@@ -202,7 +202,7 @@ def _gains(
             alone.append([_error(kind, points, values, even, held, weights) for kind in KERNELS])
             mixed.append([_error(kind, points, values, other, held, weights) for kind in KERNELS])
     before = np.array(alone).T
-    gains: FloatArray = (before - np.array(mixed).T) / before.mean(axis=1, keepdims=True)
+    gains: FloatArray = (before - np.array(mixed).T) / before.mean(axis=2, keepdims=True)
     return gains
 
 
@@ -224,22 +224,23 @@ def _thinned(rows: IntArray, cells: FloatArray, generator: np.random.Generator) 
 
 def _error(
     kind: str, points: FloatArray, values: FloatArray, rows: IntArray, held: IntArray, weights: FloatArray
-) -> float:
-    """Root mean square error on the held-out runs, a little above zero even where it is exact."""
-    wrong = fit(kind, points[rows], values[rows]).predict(points[held]) - values[held]
-    return float(np.sqrt(weights @ (wrong**2).mean(axis=1) + 1e-10))
+) -> tuple[float, float]:
+    """RMSE and largest error on the held-out runs, a little above zero even where there is none."""
+    squares = ((fit(kind, points[rows], values[rows]).predict(points[held]) - values[held]) ** 2).mean(axis=1)
+    return float(np.sqrt(weights @ squares + 1e-10)), float(np.sqrt(squares.max() + 1e-10))
 
 
 def _decided(gains: FloatArray, n_runs: int, noise: float, generator: np.random.Generator) -> Hedge:
-    factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains.mean(axis=1), strict=True)}
+    factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains[0].mean(axis=1), strict=True)}
     ratio = 1 / (_FOLDS - 1)
-    both = gains.mean(axis=0)
+    both = gains.mean(axis=(0, 1))
     pays = weigh_evidence(both[None], ratio, _CONFIDENCE, generator).chosen is not None
-    costs = weigh_evidence(-gains, ratio, _CONFIDENCE, generator).chosen is not None
+    costs = weigh_evidence(-gains[0], ratio, _CONFIDENCE, generator).chosen is not None
     worst = max(factors, key=lambda kind: factors[kind])
+    rmse, largest = 1 - gains.mean(axis=(1, 2))
     told = (
-        f"trained on placed runs too, quick surrogates err {1 - both.mean():.2f} times as much on {n_runs} runs held "
-        f"out in turn as trained on as many even runs (worst: {worst}, {factors[worst]:.2f})"
+        f"on {n_runs} runs held out in turn quick surrogates trained on placed runs too have {rmse:.2f} times the RMSE "
+        f"of as many even runs (worst: {worst}, {factors[worst]:.2f}) and {largest:.2f} times the largest error"
     )
     if costs and factors[worst] > 1 + _VETO:
         return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors, noise)

@@ -117,7 +117,9 @@ class ErrorTrack:
     """
 
     def __init__(self) -> None:
-        self._points, self._labels, self._even = (np.empty((0, 0)), np.empty((0, 0)), np.empty(0, dtype=bool))
+        self._points: FloatArray = np.empty((0, 0))
+        self._labels: FloatArray = np.empty((0, 0))
+        self._even = np.empty(0, dtype=bool)
         self._blocks: dict[int, tuple[IntArray, FloatArray]] = {}
 
     def estimate(
@@ -226,4 +228,4 @@ def _trends(logs: FloatArray, squares: FloatArray, weights: FloatArray) -> Float
     counts = masks.sum(axis=1)
     centred = at - (counts * at).sum() / counts.sum()
     slopes = (values * (counts * centred)).sum(axis=1) / (counts * centred**2).sum()
-    return np.clip(-slopes, 0.0, _STEEPEST)
+    return np.asarray(np.clip(-slopes, 0.0, _STEEPEST))

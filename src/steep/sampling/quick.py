@@ -28,16 +28,16 @@ NUGGETS = (1e-7, 1e-4, 1e-2, 0.2)
 
 def _gaps(A: FloatArray, B: FloatArray) -> FloatArray:
     squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * A @ B.T
-    return np.sqrt(np.maximum(squares, 0.0))
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
 def _smooth(A: FloatArray, B: FloatArray, scale: float) -> FloatArray:
-    return np.exp(-0.5 * (_gaps(A, B) / scale) ** 2)
+    return np.asarray(np.exp(-0.5 * (_gaps(A, B) / scale) ** 2))
 
 
 def _rough(A: FloatArray, B: FloatArray, scale: float) -> FloatArray:
     gaps = np.sqrt(3) * _gaps(A, B) / scale
-    return (1 + gaps) * np.exp(-gaps)
+    return np.asarray((1 + gaps) * np.exp(-gaps))
 
 
 # Each with its scales, in units of the median distance between points.

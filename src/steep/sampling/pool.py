@@ -16,7 +16,7 @@ from steep.neighbors.query import nearest
 _CANDIDATES = 4096
 _CANDIDATES_PER_SAMPLE = 8
 # Share of the candidates moved to a face, where surrogates extrapolate and err most. With three in ten, and several
-# faces at once, a third of the points of five inputs lay on two faces or more: networks erred more everywhere else.
+# faces at once, a third of the points of five inputs lay on two faces or more, and networks erred more.
 _EDGE = 0.1
 # Corners are candidates up to so many inputs: beyond there are too many, and too little around each.
 _CORNERS = 3

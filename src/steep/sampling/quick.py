@@ -5,8 +5,8 @@
 
 The kernels stand for what people train on a design: "rough" (Matérn 3/2) for interpolation and rough processes,
 "smooth" (Gaussian) for processes that assume the same smoothness everywhere, which lose most where runs are uneven.
-(Random tanh units were tried for networks and told the opposite of what networks do.) Length scale and nugget are those
-of least leave-one-out error, in closed form:
+Random tanh units, meant to stand for networks, refused runs at narrow peaks on which both of these gained, and were
+left out. Length scale and nugget are those of least leave-one-out error, in closed form:
 
     e_i = [Q y]_i / Q_ii                     Q = K⁻¹ − K⁻¹1 1ᵀK⁻¹ / 1ᵀK⁻¹1
 """

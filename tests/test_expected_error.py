@@ -57,7 +57,8 @@ def test_placed_runs_are_not_judged():
     y[~is_even & (np.arange(80) > 60)] += 1e-3 * rng.standard_normal((10, 1))
     clean = ErrorTrack().estimate(X, X[:, :1], is_even)
     assert clean < 1e-6
-    assert ErrorTrack().estimate(X, y, is_even).n_judged == clean.n_judged <= 40
+    # Of the 37 runs after the last half of the blocks began, every second is even.
+    assert ErrorTrack().estimate(X, y, is_even).n_judged == clean.n_judged < 25
 
 
 def test_a_track_gives_what_a_fresh_one_gives():

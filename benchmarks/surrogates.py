@@ -1,16 +1,22 @@
-"""Many small networks trained as one batched computation: the surrogates that score a design.
+"""The surrogates that score a design: small networks, trained as one batched computation, and Gaussian processes.
 
-Network r of the batch starts from the seed r whatever the design, so designs are compared pairwise.
+Network r of the batch starts from the seed r whatever the design, so designs are compared pairwise. A process has one
+length scale an input, by greatest likelihood from two starts; labels are taken as exact but for 1e-6 of their variance,
+unless they are noisy.
 """
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-_WIDTH = 64
+_WIDTH = 32
 
 
 def _parameters(n_networks, sizes, seed):
@@ -33,7 +39,7 @@ def _forward(parameters, x):
     return torch.baddbmm(parameters[-1], x, parameters[-2])
 
 
-def predictions(X, y, X_test, *, n_steps=800, lr=2e-2, seed=0):
+def predictions(X, y, X_test, *, n_steps=600, lr=2e-2, seed=0):
     """Train one network per design ``X[r], y[r]`` and predict ``X_test`` with each.
 
     ``X`` is (R, n, d) in the unit cube, ``y`` (R, n, outputs), ``X_test`` (m, d); the answer is
@@ -58,3 +64,18 @@ def predictions(X, y, X_test, *, n_steps=800, lr=2e-2, seed=0):
             [_forward(parameters, test[:, i : i + 2048]) for i in range(0, len(X_test), 2048)], 1
         )
     return predicted.numpy() * deviation + mean
+
+
+def process_prediction(X, y, X_test, *, kind, noisy=False):
+    """Prediction of one Gaussian process, "matern" (5/2) or "rbf", of shape (m, outputs)."""
+    mean, deviation = y.mean(axis=0), y.std(axis=0) + 1e-12
+    scales, bounds = np.full(X.shape[1], 0.5), (0.02, 20)
+    shape = RBF(scales, bounds) if kind == "rbf" else Matern(scales, bounds, nu=2.5)
+    kernel = ConstantKernel(1.0, (1e-3, 1e4)) * shape
+    if noisy:
+        kernel = kernel + WhiteKernel(1e-2, (1e-6, 1.0))
+    model = GaussianProcessRegressor(kernel, alpha=1e-6, n_restarts_optimizer=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, (y - mean) / deviation)
+    return model.predict(X_test).reshape(len(X_test), -1) * deviation + mean

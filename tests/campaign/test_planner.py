@@ -5,7 +5,8 @@ from campaign_functions import BOUNDS, wave
 from steep import surprise_variation
 from steep.campaign import Campaign, planner
 from steep.exceptions import InputError
-from steep.measures import MEASURES
+from steep.measures import MEASURES, Measure
+from steep.measures.surprise import surprise
 from steep.sampling import VariationSampler
 from steep.sampling.relevance import axis_relevance
 
@@ -69,23 +70,47 @@ def test_asking_measures_a_bounded_part_of_a_hundred_thousand_results(storage):
     assert max(measured) <= 2048
 
 
-def test_a_plan_is_what_the_sampler_draws(campaign):
-    X = campaign.ask(12)
-    campaign.tell(X, [wave(*x) for x in X])
-    plan = campaign.journal.meta()["plans"]
-    box = campaign.box
-    sampler = VariationSampler(
-        box,
-        density="pool",
-        draw="fill",
-        temper=0.6,
-        floor=0.15,
-        random_state=np.random.default_rng([0, plan]),
-    )
-    embedded = box.embed(box.unit(campaign.X))
-    variation = surprise_variation(embedded, campaign.y)
-    sampler.fit(campaign.X, variation, scale=axis_relevance(embedded, campaign.y[:, None]))
-    np.testing.assert_allclose(campaign.ask(3), sampler.sample(3))
+def test_a_plan_is_what_the_sampler_draws(storage):
+    measure = Measure("mine", lambda around: surprise(around), size=MEASURES["surprise"].size)
+    with Campaign(BOUNDS, storage=storage, measure=measure) as campaign:
+        X = campaign.ask(12)
+        campaign.tell(X, [wave(*x) for x in X])
+        plan = campaign.journal.meta()["plans"]
+        box = campaign.box
+        sampler = VariationSampler(
+            box,
+            density="pool",
+            draw="fill",
+            temper=0.6,
+            floor=0.15,
+            random_state=np.random.default_rng([0, plan]),
+        )
+        embedded = box.embed(box.unit(campaign.X))
+        variation = surprise_variation(embedded, campaign.y)
+        sampler.fit(campaign.X, variation, scale=axis_relevance(embedded, campaign.y[:, None]))
+        np.testing.assert_allclose(campaign.ask(3), sampler.sample(3))
+
+
+def test_part_of_a_plan_goes_on_with_the_sobol_sequence_of_the_start(storage):
+    with Campaign([(0, 1)] * 3, storage=storage, n_initial=16) as campaign:
+        X = campaign.ask(16)
+        campaign.tell(X, np.tanh(9 * (X[:, 0] - 0.5)))
+        asked = campaign.ask(20)
+        sequence = campaign.box.sobol(64, random_state=0).tolist()
+        assert (
+            9 <= sum(x in sequence for x in asked.tolist()) <= 11
+        )  # half, while there is nothing to compare
+        assert "follow the variation in part" in str(campaign.hedge())
+
+
+def test_a_campaign_whose_placed_runs_are_worth_nothing_goes_on_as_sobol_points_do(storage):
+    with Campaign([(0, 1)] * 3, storage=storage, n_initial=40) as campaign:
+        X = campaign.ask(40)
+        campaign.tell(X, np.sin(3 * X[:, 0]) + X[:, 1])
+        corner = 0.01 * np.random.default_rng(0).random((40, 3))
+        campaign.tell(corner, np.sin(3 * corner[:, 0]) + corner[:, 1])
+        assert campaign.hedge().share == 0
+        np.testing.assert_array_equal(campaign.ask(8), campaign.box.sobol(48, random_state=0)[40:])
 
 
 LABEL_MEASURES = [name for name, measure in MEASURES.items() if measure.needs == "labels"]

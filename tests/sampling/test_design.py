@@ -154,7 +154,7 @@ def test_given_derivatives_cost_no_evaluation_and_are_taken_in_the_users_units()
 
 def test_auto_costs_no_evaluation_and_takes_surprise_unless_derivatives_are_given():
     auto, surprise = (
-        design(runge, [(0, 1)], n_initial=40, n_samples=10, measure=m, rounds=1, random_state=0)
+        design(runge, [(0, 1)], n_initial=40, n_samples=10, measure=m, rounds=1, temper=0.6, random_state=0)
         for m in ("auto", "surprise")
     )
     np.testing.assert_array_equal(auto.X, surprise.X)

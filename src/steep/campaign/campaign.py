@@ -40,6 +40,7 @@ from steep.campaign.telling import (
 )
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
+from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
 from steep.interpolation import error_on_last
 from steep.measures import Measure, resolve
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from steep.campaign.changes import Where
     from steep.campaign.live import LivePlot
     from steep.sampling import Design
+    from steep.sampling.hedge import Hedge
 
 
 class Campaign:
@@ -128,7 +130,7 @@ class Campaign:
         self._read_anew()
 
     def _read_anew(self) -> None:
-        self.results = Results(self.journal, self.box)
+        self.results, self._track = Results(self.journal, self.box), ErrorTrack()
         self._planner = Planner(
             self.journal, self.box, self.results, owner=self._owner, seed=self._seed, measure=self.measure
         )
@@ -431,18 +433,40 @@ class Campaign:
         """Runs the campaign chose, whatever became of them; foreign ones are none of them."""
         return self.journal.count_asked()
 
-    def estimated_error(self, n_last: int | None = None) -> float:
-        """Error of a surrogate on the last results, predicted from those before; see the guide.
+    def estimated_error(self, n_last: int | None = None) -> ErrorEstimate:
+        """Error of a surrogate over S, with an interval and what it would take to halve it.
 
-        Root mean square over the last ``n_last`` results (default a tenth, at least 10), in standard
-        deviations of the output; the worst output counts. NaN as long as there are too few results.
+        Root mean square in standard deviations of the output, judged on the runs of the Sobol sequence, each
+        predicted from the runs before it; the worst output counts. A float, with ``low`` and ``high`` (90 %) and
+        ``more_runs_for_half``; NaN as long as there are too few results.
+
+        Parameters
+        ----------
+        n_last : int, optional
+            Judge the last so many results instead, whatever they are: usually larger, since a campaign runs where
+            the function is hard.
         """
         self._catch_up()
         X, labels, _ = self.results.without_gaps()
-        n_last = max(10, len(X) // 10) if n_last is None else check_runs(n_last, name="n_last")
+        points = self.box.embed(self.box.unit(X)) if len(X) else X
+        if n_last is None:
+            return self._track.estimate(points, labels, self._planner.sequence.holds(X))
+        n_last = check_runs(n_last, name="n_last")
         if len(X) <= n_last:
-            return float("nan")
-        return error_on_last(self.box.embed(self.box.unit(X)), labels, n_last)
+            return unknown_error(len(X))
+        value, nan = error_on_last(points, labels, n_last), float("nan")
+        return ErrorEstimate(value, low=nan, high=nan, n_runs=len(X), n_judged=n_last, rate=nan)
+
+    def hedge(self) -> Hedge:
+        """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
+
+        With the default measure only; one that was named is followed as far as it goes.
+        """
+        from steep.campaign.planner import present_hedge
+
+        self._catch_up()
+        X, labels, _ = self.results.without_gaps()
+        return present_hedge(self.box, X, labels, self._planner.sequence, self._seed)
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""

@@ -1,8 +1,8 @@
 """Where the next runs come from: runs of dead processes, then the start, then the plan.
 
-The plan is that of :func:`steep.design`: a :class:`VariationSampler` with the same choices, fed from the
-journal. It is a function of the journal and the number of the plan alone, so a campaign that was killed
-plans as if it had not been.
+The plan is that of :func:`steep.design`: a :class:`VariationSampler` with the same choices, and as many points of the
+Sobol sequence as the evidence asks for, fed from the journal. It is a function of the journal and the number of the
+plan alone, so a campaign that was killed plans as if it had not been.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import numpy.typing as npt
 from steep._validation import FloatArray
 from steep.campaign.journal import Journal
 from steep.campaign.results import Results
+from steep.campaign.settings import DEFAULT
 from steep.domain import Box
-from steep.measures import Measure
+from steep.measures import MEASURES, Measure
 from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
+from steep.sampling.even import EvenSequence
+from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.safety import safety
 
@@ -40,6 +43,7 @@ class Planner:
     ) -> None:
         self.journal, self.box, self.results = journal, box, results
         self.owner, self.seed, self.measure = owner, seed, measure
+        self.sequence = EvenSequence(box, seed)
 
     def ask(
         self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None
@@ -90,7 +94,7 @@ class Planner:
         # No lock is held while planning; two processes plan from different pools.
         points = next_points(
             self.box, X, labels, measure=self.measure, occupied=occupied, failed=failed, n=n,
-            seed=[self.seed, plan],
+            seed=[self.seed, plan], sequence=self.sequence,
         )  # fmt: skip
         with self.journal.transaction():
             return self._add(points, self._room(n, limit), "design", lease)
@@ -121,8 +125,11 @@ def next_points(
     failed: FloatArray,
     n: int,
     seed: list[int],
+    sequence: EvenSequence,
 ) -> FloatArray:
     """Choose ``n`` points of S: where labels vary, clear of what is there, in flight or failing.
+
+    With the default measure only as many as the results say that it pays; the others go on with the Sobol sequence.
 
     Parameters
     ----------
@@ -138,6 +145,8 @@ def next_points(
         How many; fewer where S has not so many points left.
     seed : list of int
         Seed of the campaign and number of the plan.
+    sequence : EvenSequence
+        The Sobol sequence of the start.
     """
     generator = np.random.default_rng(seed)
     sampler = VariationSampler(
@@ -150,6 +159,16 @@ def next_points(
     scale: FloatArray | None = None
     if len(seen.X):
         variation, scale = label_variation(measure, seen), axis_relevance(seen.coordinates, seen.labels)
+    even = X[:0]
+    if measure.name == DEFAULT and scale is not None:
+        is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
+        hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
+        parts = split(n, hedge.share, number=seed[-1], n_coordinates=len(scale), n_runs=len(X))
+        sampler.floor = Recipe.floor if parts.floor is None else parts.floor
+        even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
+        variation = label_variation(MEASURES[NOISY], seen) if hedge.noise > 0 else variation
+    if len(even) == n:
+        return even
     if not variation.any():  # nothing to follow yet: an even spread
         is_mapped, seen, variation = (
             np.zeros(len(X), dtype=bool),
@@ -158,11 +177,23 @@ def next_points(
         )
     sampler.fit_unit(
         seen.unit, seen.coordinates, variation, scale=scale,
-        occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed])),
+        occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed, even])),
         trust=_trust(box, X, failed, generator) if len(failed) else None,
     )  # fmt: skip
-    unit = sampler.sample_unit(n, fewer=True)
-    return box.from_unit(unit) if len(unit) else X[:0]
+    unit = sampler.sample_unit(n - len(even), fewer=True)
+    return np.vstack([even, box.from_unit(unit)]) if len(unit) else even
+
+
+def present_hedge(box: Box, X: FloatArray, labels: FloatArray, sequence: EvenSequence, seed: int) -> Hedge:
+    """What the results so far say about placing more."""
+    generator = np.random.default_rng(seed)
+    is_mapped = _mapped(X, box, generator)
+    seen = _evaluated(box, X[is_mapped], labels[is_mapped])
+    if not len(seen.X):
+        return Hedge(0.0, f"{len(X)} results are too few to compare: the next runs are even, as Sobol's.", {})
+    scale = axis_relevance(seen.coordinates, seen.labels)
+    is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
+    return choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
 
 
 def _mapped(X: FloatArray, box: Box, generator: np.random.Generator) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.measures import Measure, resolve
 
 # The measure a campaign follows unless told otherwise.
-_DEFAULT = "surprise"
+DEFAULT = "surprise"
 
 Names = tuple[str, ...]
 
@@ -48,7 +48,7 @@ def reconcile(
                 "outputs": None if outputs is None else list(outputs),
                 "seed": seed or 0,
                 "plans": 0,
-                "measure": _DEFAULT if measure is None else measure.name,
+                "measure": DEFAULT if measure is None else measure.name,
                 "n_initial": n_initial,
                 "constrained": box.constraint is not None,
             }
@@ -87,7 +87,7 @@ def stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | 
 
 def _check_measure(journal: Journal, meta: dict[str, Any], measure: Measure | None) -> None:
     # Files that were made before there was a choice have no such entry.
-    stored = meta.get("measure", _DEFAULT)
+    stored = meta.get("measure", DEFAULT)
     if measure is not None and measure.name != stored:
         raise InputError(
             f"measure={measure.name!r} but storage {journal.path!r} was started with {stored!r}; use that or another "
@@ -97,7 +97,7 @@ def _check_measure(journal: Journal, meta: dict[str, Any], measure: Measure | No
 
 def stored_measure(journal: Journal, meta: dict[str, Any]) -> Measure:
     """The measure a stored campaign follows."""
-    stored = meta.get("measure", _DEFAULT)
+    stored = meta.get("measure", DEFAULT)
     if not isinstance(stored, str):
         raise journal.damaged(f"its measure is {stored!r}")
     try:

@@ -20,7 +20,8 @@ import numpy as np
 from steep.campaign.journal import Journal
 from steep.campaign.results import Results
 from steep.campaign.settings import stored_box
-from steep.interpolation import error_on_last
+from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
+from steep.sampling.even import EvenSequence
 
 # Results the rate is taken from.
 _RECENT = 50
@@ -45,7 +46,7 @@ class Status:
         Results a second; NaN where there are too few.
     seconds_left : float
         NaN where budget or rate are unknown.
-    estimated_error : float
+    estimated_error : ErrorEstimate
         See :meth:`Campaign.estimated_error`.
     is_running : bool
         Whether a process runs it now.
@@ -64,7 +65,7 @@ class Status:
     n_left: int | None
     rate: float
     seconds_left: float
-    estimated_error: float
+    estimated_error: ErrorEstimate
     is_running: bool
     outcome: str | None
 
@@ -97,16 +98,21 @@ class StatusReader:
         except BaseException:
             self.journal.close()
             raise
-        self._results = Results(self.journal, self.box)
-        self._revision = self.journal.revision()
-        self._judged, self._error = -1, float("nan")
+        self._begin()
+
+    def _begin(self) -> None:
+        journal = self.journal
+        self._results, self._track = Results(journal, self.box), ErrorTrack()
+        self._sequence = EvenSequence(self.box, int(journal.meta()["seed"]))
+        self._revision = journal.revision()
+        self._judged, self._error = -1, unknown_error(0)
 
     def read(self) -> Status:
         """Where the campaign stands now."""
         journal = self.journal
         if journal.revision() != self._revision:  # something was corrected, forgotten or widened
             self.box = stored_box(journal, journal.meta())
-            self._results, self._judged, self._revision = Results(journal, self.box), -1, journal.revision()
+            self._begin()
         alive, sessions = journal.owners_alive(), journal.sessions()
         holders = journal.pending_owners()
         n_running = sum(holder in alive for holder in holders)
@@ -135,14 +141,12 @@ class StatusReader:
             return len(recent) / max(end - since, 1e-9)
         return (len(recent) - 1) / max(end - recent[-1], 1e-9)
 
-    def _estimated_error(self) -> float:
+    def _estimated_error(self) -> ErrorEstimate:
         X, labels, _ = self._results.without_gaps()
         if len(X) != self._judged:
-            n_last = max(10, len(X) // 10)
-            is_enough = len(X) > n_last
-            points = self.box.embed(self.box.unit(X)) if is_enough else X
+            points = self.box.embed(self.box.unit(X)) if len(X) else X
             self._judged = len(X)
-            self._error = error_on_last(points, labels, n_last) if is_enough else float("nan")
+            self._error = self._track.estimate(points, labels, self._sequence.holds(X))
         return self._error
 
     def close(self) -> None:

@@ -4,10 +4,12 @@
     2   {x_1 … x_N} ~ U(S)                                     _start_points
     3-6 Df^n_ε(x_i)             any measure                     Measuring
     7   dP ∝ Df by a Gaussian mixture, or a pool                VariationSampler.fit_unit
-    8   {x̄_1 … x̄_N'} inside S                                  VariationSampler.sample_unit
+    8   {x̄_1 … x̄_N'} inside S                                  VariationSampler.sample_unit, EvenSequence
     9   f(x̄_i)
     10  both sets joined                                        Evaluated, Design
 
+By default only part of line 8 is drawn from the density, as much as the runs so far say that it pays (``hedge.py``);
+the rest goes on with the Sobol sequence of the start.
 With ``rounds`` above one, lines 3 to 10 repeat on all points so far, N'/rounds new ones at a time.
 Everything happens in the unit cube, so ε is a variance relative to each axis; a variance ε in the
 inputs' own units is ``epsilon = ε / box.width**2``.
@@ -36,9 +38,11 @@ from steep._validation import (
 from steep._warnings import warn_user
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
-from steep.measures import Measure, resolve
+from steep.measures import MEASURES, Measure, resolve
 from steep.measures.derivatives import Derivatives
-from steep.sampling.evaluated import Evaluated, Measuring, squeezed
+from steep.sampling.evaluated import Evaluated, Measuring, label_variation, squeezed
+from steep.sampling.even import EvenSequence, among
+from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.result import Design
 from steep.sampling.safety import safety
@@ -52,7 +56,10 @@ _LISTED = 2**16
 
 @dataclass(frozen=True)
 class Recipe:
-    """Every choice of a design; the defaults are what the benchmark found best, ``PAPER`` Algorithm 1."""
+    """Every choice of a design; the defaults are what the benchmark found best, ``PAPER`` Algorithm 1.
+
+    ``hedges`` tells whether some points stay even, as many as the evidence asks for.
+    """
 
     density: Density = "pool"
     draw: Draw = "fill"
@@ -60,14 +67,22 @@ class Recipe:
     floor: float = 0.15
     rounds: int = 12
     initial: str = "sobol"
+    hedges: bool = False
 
 
 PAPER = Recipe("mixture", "random", 1.0, 0.0, 1, "uniform")
 
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
 _CHECKS: dict[str, Callable[..., Any]] = {
     "density": partial(check_choice, choices=DENSITIES),
     "draw": partial(check_choice, choices=DRAWS),
-    "temper": partial(check_real, minimum=0.0),
+    "temper": lambda value, name: (
+        Recipe.temper if _is_auto(value) else check_real(value, name=name, minimum=0.0)
+    ),
     "floor": partial(check_real, minimum=0.0, maximum=1.0),
     "rounds": check_count,
     "initial": partial(check_choice, choices=STARTS),
@@ -91,8 +106,9 @@ def design(
     draw: Draw | None = None,
     rounds: int | None = None,
     n_components: int = 3,
-    temper: float | None = None,
+    temper: float | Literal["auto"] | None = None,
     floor: float | None = None,
+    noise: Literal["auto"] | None = "auto",
     constraint: Constraint | None = None,
     fixed: Any = None,
     vectorized: bool = True,
@@ -137,7 +153,12 @@ def design(
     n_components : int, default 3
         Gaussians of the mixture.
     temper, floor : float, optional
-        See :class:`VariationSampler`; default 0.6 and 0.15.
+        See :class:`VariationSampler`. With neither, and with ``measure="auto"`` or ``temper="auto"``, the evidence
+        decides in each round how far the points follow variation^0.6, and how many are spread evenly: all of them where
+        following it does not pay; see ``Design.hedge``. A measure that is named is followed, with 0.6 and 0.15.
+    noise : {"auto", None}, default "auto"
+        Where the evidence decides (see ``temper``), it also finds out whether the labels are noisy; if so the variation
+        is that of local slopes, which tell steepness from noise. None takes labels as exact.
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
     fixed : array-like of shape (n_fixed, n_features), optional
@@ -167,6 +188,7 @@ def design(
     ((16, 1), (16,), 16)
     """
     box = Box(bounds, constraint=constraint)
+    check_choice(noise, name="noise", choices=(None, "auto"))
     generator = check_generator(random_state)
     simulator = Simulator(function, box, pass_as=pass_as, vectorized=vectorized)
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
@@ -180,21 +202,37 @@ def design(
     chosen = {
         "density": density, "draw": draw, "temper": temper, "floor": floor, "rounds": rounds, "initial": initial
     }  # fmt: skip
-    recipe = _recipe(variant, chosen, rounds=1 if measuring.costs else Recipe.rounds)
+    given = _recipe(variant, chosen, rounds=1 if measuring.costs else Recipe.rounds)
+    recipe = replace(given, hedges=_hedges(given, variant, measure, temper, floor))
     sampler = VariationSampler(
         box, density=recipe.density, draw=recipe.draw, n_components=n_components, temper=recipe.temper,
         floor=recipe.floor, random_state=generator,
     )  # fmt: skip
-    seen = Evaluated.at(box, *simulator(_start_points(box, n_initial, recipe.initial, fixed, generator)))
-    n_started = len(seen.X)
-    for size in _round_sizes(n_samples, recipe.rounds):
+    start, sequence = _start_points(box, n_initial, recipe.initial, fixed, generator)
+    seen = Evaluated.at(box, *simulator(start))
+    n_started, even = len(seen.X), start
+    hedge: Hedge | None = None
+    for number, size in enumerate(_round_sizes(n_samples, recipe.rounds)):
         variation = measuring(seen)
         # The paper measures distances nowhere; a pool does, along the axes that matter.
         scale = None if recipe.density == "mixture" else axis_relevance(seen.coordinates, seen.labels)
-        around = _failing(box, seen, simulator.failed)
-        drawn = box.from_unit(
-            sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around).sample_unit(size)
-        )
+        spread = start[:0]
+        if recipe.hedges and scale is not None:
+            domain = domain_points(box, sequence) * scale
+            hedge = choose_share(
+                seen.coordinates * scale, seen.labels, among(seen.X, even), domain, generator
+            )
+            parts = split(size, hedge.share, number=number, n_coordinates=len(scale), n_runs=len(seen.X))
+            sampler.floor = recipe.floor if parts.floor is None else parts.floor
+            spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]))
+            even = np.vstack([even, spread])
+            if noise is not None and hedge.noise > 0:
+                variation = label_variation(MEASURES[NOISY], seen)
+        drawn = spread
+        if len(spread) < size:
+            around = _around(box, seen, spread, simulator.failed)
+            sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around)
+            drawn = np.vstack([spread, box.from_unit(sampler.sample_unit(size - len(spread)))])
         X, labels = simulator(drawn)
         seen = seen.joined(Evaluated.at(box, X, labels)) if len(X) else seen
     _report(simulator, len(seen.X))
@@ -208,15 +246,19 @@ def design(
         outputs=simulator.outputs,
         failed=np.array(simulator.failed).reshape(-1, box.n_features),
         messages=tuple(simulator.messages),
+        is_even=among(seen.X, even),
+        hedge=hedge,
     )
 
 
-def _failing(box: Box, seen: Evaluated, failed: list[FloatArray]) -> dict[str, Any]:
-    """Keep clear of points that failed, and of their surroundings."""
-    if not failed:
+def _around(box: Box, seen: Evaluated, spread: FloatArray, failed: list[FloatArray]) -> dict[str, Any]:
+    """Keep clear of the even points of this round, and of points that failed and their surroundings."""
+    if not failed and not len(spread):
         return {}
-    places = box.embed(box.unit(np.array(failed)))
-    return {"occupied": places, "trust": safety(box, seen.coordinates, places)}
+    occupied = box.embed(box.unit(np.vstack([spread, *failed])))
+    if not failed:
+        return {"occupied": occupied}
+    return {"occupied": occupied, "trust": safety(box, seen.coordinates, occupied[len(spread) :])}
 
 
 def _report(simulator: Simulator, n_worked: int) -> None:
@@ -257,6 +299,13 @@ def _recipe(variant: str | None, chosen: dict[str, Any], *, rounds: int) -> Reci
     return recipe
 
 
+def _hedges(recipe: Recipe, variant: Any, measure: Any, temper: Any, floor: Any) -> bool:
+    """Whether the evidence decides how far to concentrate: unless the caller did."""
+    if variant is not None or recipe.density != "pool":
+        return False
+    return _is_auto(temper) or (temper is None and floor is None and _is_auto(measure))
+
+
 def _check_room(box: Box, n_points: int) -> None:
     """Refuse a design of more points than there are, before anything is run."""
     n_held = box.n_points
@@ -271,17 +320,23 @@ def _check_room(box: Box, n_points: int) -> None:
 
 def _start_points(
     box: Box, n_initial: int, initial: str, fixed: Any, generator: np.random.Generator
-) -> FloatArray:
-    """Line 2: the fixed points, then the start."""
+) -> tuple[FloatArray, EvenSequence]:
+    """Line 2: the fixed points, then the start; and the sequence that goes on after it."""
     must = _fixed_points(box, n_initial, fixed)
     n_open = n_initial - len(must)
+    sequence = EvenSequence(box, generator)
     if n_open == 0:
-        return must
+        return must, sequence
     if initial == "grid":
-        return np.vstack([must, box.grid(n_open)])
-    draw = box.uniform if initial == "uniform" else box.sobol
-    start = np.vstack([must, draw(n_open, random_state=generator)])
-    return _each_once(box, start, generator) if box.n_points <= _LISTED else start
+        return np.vstack([must, box.grid(n_open)]), sequence
+    if initial == "uniform":
+        start = np.vstack([must, box.uniform(n_open, random_state=generator)])
+    else:
+        points = sequence.first(n_open)
+        # The sequence gives up on very many, or where a constraint refuses nearly all; the box says why.
+        points = points if len(points) == n_open else box.sobol(n_open, random_state=generator)
+        start = np.vstack([must, points])
+    return (_each_once(box, start, generator) if box.n_points <= _LISTED else start), sequence
 
 
 def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:

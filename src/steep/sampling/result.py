@@ -12,6 +12,7 @@ import numpy.typing as npt
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.domain import Box
+from steep.sampling.hedge import Hedge
 from steep.sampling.relevance import input_relevance
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class Design:
         Points at which the function failed; they are none of ``X``.
     messages : tuple of str
         Why each of them failed.
+    is_even : ndarray of bool, optional
+        Which points were spread evenly over S, the start included; the others were placed.
+    hedge : Hedge, optional
+        How far the last round was concentrated, and why: ``print(plan.hedge)``; None where ``temper`` was given.
     """
 
     X: FloatArray
@@ -55,6 +60,8 @@ class Design:
     outputs: tuple[str, ...] | None = None
     failed: FloatArray | None = None
     messages: tuple[str, ...] = ()
+    is_even: npt.NDArray[np.bool_] | None = None
+    hedge: Hedge | None = None
 
     @property
     def labels(self) -> FloatArray:
@@ -133,7 +140,8 @@ class Design:
             "where it varies": len(self.X) - n_initial,
             "evaluations": self.n_evaluations,
         }
-        about = f"Inputs: {text_of(self.domain)}"
+        why = "" if self.hedge is None else f". {text_of(self.hedge)}"
+        about = f"Inputs: {text_of(self.domain)}{why}"
         return card("Design", about, figures, self.to_dataframe(), rows=8)
 
 

@@ -1,0 +1,231 @@
+"""The error of a surrogate over the whole domain, from runs that were made anyway.
+
+Even runs (a Sobol sequence) stand for the domain. Each was predicted by the interpolant through the runs before it, and
+so is a fair sample of the error at that time. The error falls with the runs; older samples are brought to the present:
+
+    s_i = squared error of even run i, predicted from n_i runs
+    E s = c n^(−β)                      β from the means over blocks of runs, in logarithms
+    error² now = mean_i s_i (n_i / n)^β         over the even runs of the last half
+
+The interval is that of a Bayesian bootstrap over the even runs, β included, and a little wider: the last runs fell into
+the widest gaps, and the trend is a straight line only nearly.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+from steep.interpolation import fewest_points, interpolant
+
+# Results predicted before there is an estimate, at least; and before the first block.
+_FEWEST, _FIRST = 6, 10
+# Each block begins with so many times the runs of the one before; the edges never move as runs are added.
+_GROWTH = 1.15
+# Even runs predicted in one block, at most.
+_MOST_JUDGED = 64
+_N_DRAWS = 400
+# The trend is believed between no gain and that of a very smooth function.
+_STEEPEST = 6.0
+# What the bootstrap cannot see, as a standard deviation of the logarithm of the error.
+_UNSEEN = 0.12
+
+
+class ErrorEstimate(float):
+    """A root mean square error over the domain, in standard deviations of the output; a float with an interval.
+
+    Attributes
+    ----------
+    low, high : float
+        Interval at 90 %.
+    n_runs, n_judged : int
+        Runs so far, and even runs the estimate rests on.
+    rate : float
+        r of error ∝ runs^(−r).
+
+    Examples
+    --------
+    >>> error = ErrorEstimate(0.2, low=0.1, high=0.3, n_runs=100, n_judged=40, rate=1.0)
+    >>> error < 0.5, error.more_runs_for(0.1), error.more_runs_for_half
+    (True, 100, 100)
+    >>> print(error.sentence)
+    error 0.2 (90 % interval 0.1 to 0.3) after 100 runs; half of it takes about 100 runs more
+    """
+
+    low: float
+    high: float
+    n_runs: int
+    n_judged: int
+    rate: float
+
+    def __new__(
+        cls, value: float, *, low: float, high: float, n_runs: int, n_judged: int, rate: float
+    ) -> ErrorEstimate:
+        """A float that remembers where it comes from."""
+        made = super().__new__(cls, value)
+        made.low, made.high, made.n_runs, made.n_judged, made.rate = low, high, n_runs, n_judged, rate
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, float]]:
+        """For copies."""
+        named = {name: getattr(self, name) for name in ("low", "high", "n_runs", "n_judged", "rate")}
+        return (float(self),), named
+
+    def more_runs_for(self, error: float) -> int | None:
+        """Runs still to make for some error, by the trend; None where there is no trend to follow."""
+        if self <= error:
+            return 0
+        if not (self.rate > 0.05 and error > 0):
+            return None
+        factor = (float(self) / error) ** (1 / self.rate)
+        return int(np.ceil(self.n_runs * (factor - 1))) if factor < 1e6 else None
+
+    @property
+    def more_runs_for_half(self) -> int | None:
+        """Runs still to make for half the error, by the trend; None where there is no trend to follow."""
+        return self.more_runs_for(float(self) / 2) if float(self) > 0 else None
+
+    @property
+    def sentence(self) -> str:
+        """The estimate in plain words."""
+        if np.isnan(self):
+            return f"{self.n_runs} runs are too few to tell the error"
+        more = self.more_runs_for_half
+        trend = "it does not fall yet" if more is None else f"half of it takes about {more} runs more"
+        interval = f"90 % interval {self.low:.3g} to {self.high:.3g}"
+        return f"error {float(self):.3g} ({interval}) after {self.n_runs} runs; {trend}"
+
+
+def unknown_error(n_runs: int) -> ErrorEstimate:
+    """The estimate of too few runs."""
+    nan = float("nan")
+    return ErrorEstimate(nan, low=nan, high=nan, n_runs=n_runs, n_judged=0, rate=nan)
+
+
+class ErrorTrack:
+    """Estimates the error again and again while runs are added; what was predicted once is kept.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).random((80, 1))
+    >>> error = ErrorTrack().estimate(x, np.sin(9 * x), np.ones(80, dtype=bool))
+    >>> bool(error.low < error < error.high < 0.1)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._points: FloatArray = np.empty((0, 0))
+        self._labels: FloatArray = np.empty((0, 0))
+        self._even = np.empty(0, dtype=bool)
+        self._blocks: dict[int, tuple[IntArray, FloatArray]] = {}
+
+    def estimate(
+        self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]
+    ) -> ErrorEstimate:
+        """Estimate the error after the last of these runs.
+
+        Parameters
+        ----------
+        points, labels : ndarray of shape (n_samples, n_coordinates) and (n_samples, n_outputs)
+            Runs in the order they were made, in coordinates in which distances are meant.
+        is_even : ndarray of bool of shape (n_samples,)
+            Which of them stand for the domain; where they are too few, all are taken.
+
+        Returns
+        -------
+        ErrorEstimate
+            Of the worst output; NaN where there are too few runs.
+        """
+        first = max(_FIRST, fewest_points(points.shape[1]))
+        if int(is_even[first:].sum()) < _FEWEST:
+            is_even = np.ones(len(points), dtype=bool)
+        if len(points) < first + _FEWEST:
+            return unknown_error(len(points))
+        self._forget_changed(points, labels, is_even)
+        parts = [self._block(points, labels, is_even, *edge) for edge in _edges(first, len(points))]
+        starts = np.concatenate([np.full(len(rows), start) for start, rows, _ in parts])
+        squares = np.vstack([wrong for _, _, wrong in parts]) ** 2
+        scale = labels[is_even].var(axis=0)
+        squares = squares / np.where(scale > 0, scale, 1.0)
+        worst = int(np.argmax(squares[starts >= min(len(points) / 2, starts.max())].mean(axis=0)))
+        return _estimate(starts.astype(float), squares[:, worst], len(points))
+
+    def _forget_changed(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> None:
+        """Results that were corrected, or seen as another kind, are predicted again."""
+        n = min(len(self._points), len(points))
+        same = (
+            n == len(self._points)
+            and np.array_equal(self._points, points[:n])
+            and np.array_equal(self._labels, labels[:n])
+            and np.array_equal(self._even, is_even[:n])
+        )
+        if not same:
+            self._blocks = {}
+        # Copies: a caller may correct its own arrays in place.
+        self._points, self._labels, self._even = points.copy(), labels.copy(), is_even.copy()
+
+    def _block(
+        self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_], start: int, end: int
+    ) -> tuple[int, IntArray, FloatArray]:
+        """Errors of the even runs from ``start`` to ``end``, predicted from those before ``start``."""
+        rows = start + np.flatnonzero(is_even[start:end])
+        if len(rows) > _MOST_JUDGED:
+            rows = rows[np.linspace(0, len(rows) - 1, _MOST_JUDGED).astype(int)]
+        known, wrong = self._blocks.get(start, (rows[:0], labels[:0]))
+        fresh = rows if not np.array_equal(known, rows[: len(known)]) else rows[len(known) :]
+        if len(fresh):
+            found = labels[fresh] - interpolant(points[:start], labels[:start])(points[fresh])
+            wrong = found if len(fresh) == len(rows) else np.vstack([wrong, found])
+        self._blocks[start] = (rows, wrong)
+        return start, rows, wrong
+
+
+def _edges(first: int, n_samples: int) -> list[tuple[int, int]]:
+    """Blocks from ``first`` on, the last one as far as there are runs."""
+    edges = [first]
+    while edges[-1] < n_samples:
+        edges.append(max(edges[-1] + 1, round(edges[-1] * _GROWTH)))
+    edges[-1] = n_samples
+    return [(start, end) for start, end in pairwise(edges) if end > start]
+
+
+def _estimate(starts: FloatArray, squares: FloatArray, n_samples: int) -> ErrorEstimate:
+    weights = np.vstack(
+        [np.ones(len(squares)), np.random.default_rng(0).standard_exponential((_N_DRAWS, len(squares)))]
+    )
+    logs = np.log(starts / n_samples)
+    beta = _trends(logs, squares, weights)
+    recent = logs >= np.log(0.5)
+    if recent.sum() < _FEWEST:
+        recent = np.arange(len(logs)) >= len(logs) - _FEWEST
+    brought = squares[recent] * np.exp(beta[:, None] * logs[recent])
+    means = (weights[:, recent] * brought).sum(axis=1) / weights[:, recent].sum(axis=1)
+    roots = 0.5 * np.log(means + 1e-30)
+    # Few samples vary less than what they are drawn from.
+    spread = roots[1:].std() * np.sqrt(1 + 4 / recent.sum())
+    half = 1.645 * float(np.hypot(spread, _UNSEEN))
+    value = float(np.exp(roots[0]))
+    return ErrorEstimate(
+        value, low=value * np.exp(-half), high=value * np.exp(half), n_runs=n_samples, n_judged=int(recent.sum()),
+        rate=float(beta[0] / 2),
+    )  # fmt: skip
+
+
+def _trends(logs: FloatArray, squares: FloatArray, weights: FloatArray) -> FloatArray:
+    """β for each set of weights: slope of the logarithm of the mean over log n, held to what is sensible."""
+    # Blocks of a factor 1.4 of runs: each mean is of several errors, whose logarithms alone would scatter too much.
+    block = np.floor(logs / np.log(1.4)).astype(int)
+    names = np.unique(block)
+    if len(names) < 2:
+        return np.zeros(len(weights))
+    masks = np.array([block == name for name in names], dtype=float)
+    totals = weights @ masks.T
+    values = np.log((weights * squares) @ masks.T / totals + 1e-30)
+    at = masks @ logs / masks.sum(axis=1)
+    counts = masks.sum(axis=1)
+    centred = at - (counts * at).sum() / counts.sum()
+    slopes = (values * (counts * centred)).sum(axis=1) / (counts * centred**2).sum()
+    return np.asarray(np.clip(-slopes, 0.0, _STEEPEST))

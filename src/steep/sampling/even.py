@@ -1,0 +1,84 @@
+"""The even part of a design: one scrambled Sobol sequence, taken up where it was left.
+
+A run of this sequence is where Sobol points alone would have put it. So a design that takes every run from here *is*
+Sobol's, and the runs it takes from here tell what the error is over the domain, however unevenly the others lie.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import qmc
+
+from steep._validation import FloatArray, Seed, check_generator
+from steep.domain import Box
+
+# A design takes no more points than these from the sequence: after so many it needs no even ones any more.
+_MOST = 2**13
+# Points drawn to find those that a constraint allows, at most.
+_MOST_DRAWN = 2**16
+
+
+class EvenSequence:
+    """The points of S on one Sobol sequence, in order.
+
+    Parameters
+    ----------
+    box : Box
+        S.
+    random_state : int, Generator or None
+        Seed of the scrambling.
+
+    Examples
+    --------
+    >>> sequence = EvenSequence(Box([(0, 2)]), 0)
+    >>> bool((sequence.first(8)[:5] == sequence.first(5)).all())
+    True
+    >>> sequence.after(2, taken=sequence.first(3)).tolist() == sequence.first(5)[3:].tolist()
+    True
+    """
+
+    def __init__(self, box: Box, random_state: Seed) -> None:
+        self.box = box
+        # SciPy has directions for so many inputs; with more, nothing is even.
+        known = box.n_features <= qmc.Sobol.MAXDIM
+        self._engine = qmc.Sobol(box.n_features, rng=check_generator(random_state)) if known else None
+        self._points: FloatArray = np.empty((0, box.n_features))
+
+    def first(self, n: int) -> FloatArray:
+        """The first ``n`` points, in the user's units; fewer where the sequence or the domain ends before."""
+        engine = self._engine
+        while engine is not None and len(self._points) < n and engine.num_generated < _MOST_DRAWN:
+            unit = engine.random_base2(int(np.log2(max(engine.num_generated, 64))))
+            allowed = unit[self.box.contains_unit(unit)]
+            if len(allowed):
+                self._points = np.vstack([self._points, self.box.from_unit(allowed)])
+        return self._points[:n]
+
+    def after(self, n: int, *, taken: FloatArray) -> FloatArray:
+        """The next ``n`` points that are none of ``taken``, each once."""
+        if n <= 0:
+            return self._points[:0]
+        points = self.first(min(len(taken) + n, _MOST))
+        _, once = np.unique(points, axis=0, return_index=True)
+        points = points[np.sort(once)]
+        return points[~among(points, taken)][:n]
+
+    def holds(self, X: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which points are of the sequence."""
+        return among(X, self.first(min(2 * len(X) + 64, _MOST)))
+
+
+def among(points: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which points are, to the last digit, among the others.
+
+    Examples
+    --------
+    >>> among(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0]])).tolist()
+    [False, True]
+    """
+    # Adding zero makes one of the two zeros.
+    known = {row.tobytes() for row in np.ascontiguousarray(others, dtype=np.float64) + 0.0}
+    return np.array(
+        [row.tobytes() in known for row in np.ascontiguousarray(points, dtype=np.float64) + 0.0], dtype=bool
+    )

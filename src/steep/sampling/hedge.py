@@ -1,0 +1,273 @@
+"""How far a design concentrates, decided by the runs it has: as far as held-out errors say that it pays.
+
+A design is made of even runs (a Sobol sequence) and of placed ones (where the function varies). At any moment it can be
+asked what the placed runs were worth: hold out a quarter of all runs; train on the other even runs; train on as many
+again, of which some are placed; compare the errors on what was held out. Each held-out run counts as much as the part
+of the domain that is nearest to it: so the error is one over the domain, and a peak that few even runs hit is in it.
+
+    gain = (e(even) − e(mixed)) / mean e(even)      in each split; e the RMSE or the largest error; two quick surrogates
+
+Not its logarithm: a split without a steep place in what is held out has hardly any error to gain on.
+
+Three answers, by the house's rule of evidence (:mod:`steep.evidence`):
+
+    placed runs pay       RMSE and largest error together: the next runs follow the variation as far as is allowed
+    placed runs cost      RMSE, with either surrogate: the next runs are even
+    it cannot be told     in part
+
+What that means depends on the number of inputs. With three and more some runs are placed and the others go on with the
+Sobol sequence, whose projections no filling equals: without placed runs the design *is* Sobol's. With one and two a
+Sobol sequence that does not notice the placed runs leaves gaps; there all runs fill one density, part of it even, and
+what is compared is a part of the runs drawn as they lie with one drawn evenly over the domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+from steep.domain import Box
+from steep.evidence import weigh_evidence
+from steep.measures.surprise import standardised
+from steep.neighbors.query import nearest
+from steep.sampling.even import EvenSequence
+from steep.sampling.quick import KERNELS, fit
+
+# How far the next runs follow the variation. Some are always even: without them nobody knows the error over the domain.
+MOST, HALF, NONE = 0.75, 0.5, 0.0
+# Up to so many inputs even points are filled in around the placed ones; and floors of the density filled.
+_FILLED = 2
+_FLOORS = {MOST: 0.5, HALF: 0.75, NONE: 1.0}
+# Of these a quarter is of the Sobol sequence, once there are so many runs that the error can be told.
+_SEQUEL, _ENOUGH = 0.25, 24
+# Fewest even and placed runs that can be compared; most that are, to stay quick.
+_FEWEST_EVEN, _FEWEST_PLACED, _MOST = 12, 5, 128
+_FOLDS, _REPEATS = 4, 2
+# Points that the domain is measured by.
+_DOMAIN = 1024
+# A kind of surrogate that loses this share of its error vetoes concentration.
+_VETO = 0.03
+_CONFIDENCE = 0.8
+# The measure that is followed where labels are noisy: surprise would take noise for steepness.
+NOISY = "slope"
+
+
+@dataclass(frozen=True)
+class Hedge:
+    """What was decided, and why.
+
+    Attributes
+    ----------
+    share : float
+        How far the next runs follow the variation: 0.75, 0.5 or 0; see :func:`split`.
+    sentence : str
+        Why, in plain words.
+    gains : dict of str to float
+        By kind of quick surrogate: by which factor placed runs change the root mean square error over the domain, below
+        one is better; empty where it could not be told yet.
+    noise : float
+        Share of the labels' variance that is noise; 0 where none was found. ``str(hedge)`` tells both.
+    """
+
+    share: float
+    sentence: str
+    gains: dict[str, float]
+    noise: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.noise:
+            return self.sentence
+        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise: local slopes are followed."
+
+
+def choose_share(
+    points: FloatArray,
+    labels: FloatArray,
+    is_even: npt.NDArray[np.bool_],
+    domain: FloatArray,
+    generator: np.random.Generator,
+) -> Hedge:
+    """Decide how many of the next runs are placed.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_samples, n_coordinates)
+        Runs so far, in coordinates whose distances mean something.
+    labels : ndarray of shape (n_samples, n_outputs)
+        Their labels.
+    is_even : ndarray of bool of shape (n_samples,)
+        Which of them stand for the domain.
+    domain : ndarray of shape (n_points, n_coordinates)
+        Points spread evenly over S, in the same coordinates, by which the part nearest to each run is measured.
+    generator : Generator
+        Splits follow it.
+
+    Examples
+    --------
+    >>> U = np.random.default_rng(0).random((60, 1))
+    >>> choose_share(U, U, np.arange(60) < 10, U, np.random.default_rng(0)).share
+    0.5
+    """
+    even = _some(np.flatnonzero(is_even), generator)
+    placed = _some(np.flatnonzero(~is_even), generator)
+    values = _scaled(labels, even) if len(even) > 1 else standardised(labels)
+    if len(even) < _FEWEST_EVEN or len(placed) < _FEWEST_PLACED:
+        return Hedge(
+            HALF,
+            f"The next runs follow the variation in part: {len(even)} even and {len(placed)} placed runs are too few "
+            f"to compare (need {_FEWEST_EVEN} and {_FEWEST_PLACED}).",
+            {},
+            noise_share(points[even], values[even], generator),
+        )
+    rows = np.concatenate([even, placed])
+    gains = _gains(points[rows], values[rows], len(even), domain, generator)
+    return _decided(gains, len(rows), noise_share(points[even], values[even], generator), generator)
+
+
+def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
+    """Points spread evenly over S, embedded; what :func:`choose_share` measures parts of the domain by."""
+    return box.embed(box.unit(sequence.first(_DOMAIN)))
+
+
+class Split(NamedTuple):
+    """What a share means for the next runs: how many go on with the Sobol sequence, and the floor of the density.
+
+    ``floor`` is None where the usual one holds.
+    """
+
+    n_even: int
+    floor: float | None
+
+
+def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> Split:
+    """Divide ``n`` runs of plan ``number``, after ``n_runs`` runs.
+
+    Examples
+    --------
+    >>> [split(1, HALF, number=i, n_coordinates=5, n_runs=50).n_even for i in range(8)]
+    [1, 0, 1, 0, 1, 0, 0, 1]
+    >>> split(8, NONE, number=3, n_coordinates=5, n_runs=50), split(8, NONE, number=3, n_coordinates=1, n_runs=8)
+    (Split(n_even=8, floor=None), Split(n_even=0, floor=1.0))
+    """
+    if n_coordinates > _FILLED:
+        return Split(n - _rounded(n * share, number), None)
+    n_even = n - _rounded(n * (1 - _SEQUEL), number) if n_runs >= _ENOUGH else 0
+    return Split(n_even, _FLOORS[share])
+
+
+def _rounded(count: float, number: int) -> int:
+    """A whole number that is right on the mean over many plans: multiples of the golden ratio are spread evenly."""
+    return int(count + (0.6180339887498949 * number) % 1.0)
+
+
+def _some(rows: IntArray, generator: np.random.Generator) -> IntArray:
+    return rows if len(rows) <= _MOST else np.sort(generator.choice(rows, _MOST, replace=False))
+
+
+def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
+    """Labels in deviations over the domain: an extreme one that was sought out does not shrink the rest."""
+    values = standardised(labels)
+    deviation = values[even].std(axis=0)
+    scaled: FloatArray = (values - values[even].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return scaled
+
+
+def _gains(
+    points: FloatArray, values: FloatArray, n_even: int, domain: FloatArray, generator: np.random.Generator
+) -> FloatArray:
+    """Share of the error of even runs that mixed ones spare, ``(2, n_kinds, n_splits)``: of RMSE and largest error.
+
+    Larger is better for mixing. The first ``n_even`` runs are even.
+    """
+    cells = np.bincount(nearest(points, domain)[1][:, 0], minlength=len(points)).astype(float)
+    rows, alone, mixed = np.arange(len(points)), [], []
+    for _ in range(_REPEATS):
+        # Each fold holds its part of the even runs, and of the placed ones.
+        fold = np.concatenate(
+            [generator.permutation(np.arange(n) % _FOLDS) for n in (n_even, len(points) - n_even)]
+        )
+        for i in range(_FOLDS):
+            held = rows[(fold == i) & (cells > 0)]
+            train = rows[fold != i]
+            even, other = (
+                _thinned(train, cells[train], generator)
+                if points.shape[1] <= _FILLED
+                else _exchanged(train, n_even, generator)
+            )
+            weights = cells[held] / cells[held].sum()
+            alone.append([_error(kind, points, values, even, held, weights) for kind in KERNELS])
+            mixed.append([_error(kind, points, values, other, held, weights) for kind in KERNELS])
+    before = np.array(alone).T
+    gains: FloatArray = (before - np.array(mixed).T) / before.mean(axis=2, keepdims=True)
+    return gains
+
+
+def _exchanged(rows: IntArray, n_even: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Even runs, and as many of which up to half are placed instead."""
+    even = generator.permutation(rows[rows < n_even])
+    placed = generator.permutation(rows[rows >= n_even])
+    n_placed = min(len(placed), len(even) // 2)
+    return even, np.concatenate([even[n_placed:], placed[:n_placed]])
+
+
+def _thinned(rows: IntArray, cells: FloatArray, generator: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Half of the runs drawn evenly over the domain, and half drawn as they lie, with the same luck."""
+    size, luck = len(rows) // 2, generator.exponential(size=len(rows))
+    # The smallest of exponential times at the rates wanted: a draw without replacement (Efraimidis and Spirakis).
+    evenly = np.argsort(luck / np.maximum(cells, 1e-3), kind="stable")[:size]
+    return rows[evenly], rows[np.argsort(luck, kind="stable")[:size]]
+
+
+def _error(
+    kind: str, points: FloatArray, values: FloatArray, rows: IntArray, held: IntArray, weights: FloatArray
+) -> tuple[float, float]:
+    """RMSE and largest error on the held-out runs, a little above zero even where there is none."""
+    squares = ((fit(kind, points[rows], values[rows]).predict(points[held]) - values[held]) ** 2).mean(axis=1)
+    return float(np.sqrt(weights @ squares + 1e-10)), float(np.sqrt(squares.max() + 1e-10))
+
+
+def _decided(gains: FloatArray, n_runs: int, noise: float, generator: np.random.Generator) -> Hedge:
+    factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains[0].mean(axis=1), strict=True)}
+    ratio = 1 / (_FOLDS - 1)
+    both = gains.mean(axis=(0, 1))
+    pays = weigh_evidence(both[None], ratio, _CONFIDENCE, generator).chosen is not None
+    costs = weigh_evidence(-gains[0], ratio, _CONFIDENCE, generator).chosen is not None
+    worst = max(factors, key=lambda kind: factors[kind])
+    rmse, largest = 1 - gains.mean(axis=(1, 2))
+    told = (
+        f"on {n_runs} runs held out in turn quick surrogates trained on placed runs too have {rmse:.2f} times the RMSE "
+        f"of as many even runs (worst: {worst}, {factors[worst]:.2f}) and {largest:.2f} times the largest error"
+    )
+    if costs and factors[worst] > 1 + _VETO:
+        return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors, noise)
+    if pays and factors[worst] <= 1 + _VETO:
+        return Hedge(MOST, f"The next runs follow the variation: {told}.", factors, noise)
+    return Hedge(
+        HALF, f"The next runs follow the variation in part: {told}, which decides nothing.", factors, noise
+    )
+
+
+def noise_share(points: FloatArray, values: FloatArray, generator: np.random.Generator) -> float:
+    """Share of the variance that is noise: a nugget that predicts left-out labels better than none, or 0.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> U = rng.random((80, 1))
+    >>> clean = np.sin(6 * U)
+    >>> noisy = noise_share(U, clean + 0.3 * rng.standard_normal((80, 1)), rng)
+    >>> noise_share(U, clean, rng), 0.05 < noisy < 0.4
+    (0.0, True)
+    """
+    if len(points) < _FEWEST_EVEN:
+        return 0.0
+    found = fit("rough", points, values)
+    gain = (found.clean**2).mean(axis=1) - (found.errors**2).mean(axis=1)
+    if not gain.any() or weigh_evidence(gain[None], 0.0, 0.95, generator).chosen is None:
+        return 0.0
+    # What is left out is predicted up to the noise, and a little worse.
+    return float(min(1.0, (found.errors**2).mean()))

@@ -1,0 +1,102 @@
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
+from steep.interpolation import interpolant
+
+
+def truth(X, y, function):
+    fresh = np.random.default_rng(99).random((400, X.shape[1]))
+    wrong = interpolant(X, y)(fresh) - function(fresh)
+    return np.sqrt((wrong**2).mean()) / function(fresh).std()
+
+
+FUNCTIONS = {
+    "wave": lambda X: np.sin(6 * X[:, :1]) * np.cos(4 * X[:, 1:2]),
+    "front": lambda X: np.tanh(15 * (X[:, :1] + 0.3 * X[:, 1:2] - 0.7)),
+    "kink": lambda X: np.abs(X[:, :1] - 0.4) + np.abs(X[:, 1:2] - 0.6),
+}
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says():
+    """Half of the runs are even, half crowd one side: the estimate is of the whole domain."""
+    inside = []
+    for function in FUNCTIONS.values():
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            X = rng.random((100, 2))
+            is_even = np.arange(100) % 2 == 0
+            X[~is_even] *= [0.3, 1.0]
+            y = function(X)
+            error = ErrorTrack().estimate(X, y, is_even)
+            inside.append(error.low <= truth(X, y, function) <= error.high)
+    # Of 15 at 90 %, fewer than this happen once in ten thousand.
+    assert sum(inside) >= stats.binom.ppf(1e-4, len(inside), 0.9)
+
+
+def test_the_estimate_falls_with_the_runs_and_says_how_many_more_halve_it():
+    X = np.random.default_rng(0).random((300, 2))
+    y, track = FUNCTIONS["wave"](X), ErrorTrack()
+    errors = [track.estimate(X[:n], y[:n], np.ones(n, bool)) for n in (40, 100, 300)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[1].rate > 0.3
+    assert 0 < errors[1].more_runs_for_half < 1000
+    assert errors[1].more_runs_for(errors[1] * 2) == 0
+
+
+def test_placed_runs_are_not_judged():
+    rng = np.random.default_rng(0)
+    X = rng.random((80, 2))
+    is_even = np.arange(80) % 2 == 0
+    y = X[:, :1].copy()
+    y[~is_even & (np.arange(80) > 60)] += 1e-3 * rng.standard_normal((10, 1))
+    clean = ErrorTrack().estimate(X, X[:, :1], is_even)
+    assert clean < 1e-6
+    # Of the 37 runs after the last half of the blocks began, every second is even.
+    assert ErrorTrack().estimate(X, y, is_even).n_judged == clean.n_judged < 25
+
+
+def test_a_track_gives_what_a_fresh_one_gives():
+    X = np.random.default_rng(0).random((90, 2))
+    y, is_even, track = FUNCTIONS["front"](X), np.arange(90) % 3 > 0, ErrorTrack()
+    for n in (30, 31, 47, 90):
+        fresh = ErrorTrack().estimate(X[:n], y[:n], is_even[:n])
+        assert track.estimate(X[:n], y[:n], is_even[:n]) == pytest.approx(fresh)
+    y[50] += 3  # a correction
+    assert track.estimate(X, y, is_even) == pytest.approx(ErrorTrack().estimate(X, y, is_even))
+
+
+def test_the_worst_output_counts():
+    X = np.random.default_rng(0).random((60, 2))
+    y = np.column_stack([X[:, 0], np.random.default_rng(1).standard_normal(60)])
+    assert ErrorTrack().estimate(X, y, np.ones(60, bool)) > 0.7
+
+
+def test_few_runs_tell_nothing():
+    error = ErrorTrack().estimate(
+        np.random.default_rng(0).random((12, 2)), np.ones((12, 1)), np.ones(12, bool)
+    )
+    assert np.isnan(error)
+    assert "too few" in error.sentence
+    assert error.more_runs_for_half is None
+
+
+def test_an_estimate_is_a_float_wherever_one_was():
+    error = ErrorEstimate(0.25, low=0.1, high=0.4, n_runs=50, n_judged=20, rate=0.0)
+    assert error == 0.25
+    assert f"{error:.3f}" == "0.250"
+    assert json.dumps({"error": error}) == '{"error": 0.25}'
+    for again in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert (again, again.low, again.high, again.n_runs) == (0.25, 0.1, 0.4, 50)
+    assert error.more_runs_for_half is None
+    assert "does not fall" in error.sentence
+
+
+@pytest.mark.parametrize("n_runs", [0, 5])
+def test_an_unknown_error_is_not_a_number(n_runs):
+    assert np.isnan(unknown_error(n_runs))

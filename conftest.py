@@ -1,6 +1,7 @@
 """What every test room shares."""
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 
@@ -19,6 +20,10 @@ collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
 # So do these files what they are about.
 collect_ignore_glob += [] if find_spec("distributed") else ["src/steep/campaign/dask_cluster.py"]
 collect_ignore_glob += [] if find_spec("gest_api") else ["src/steep/campaign/generator.py"]
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and so would every process they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Pictures are drawn into memory; no test opens a window.
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -121,7 +121,10 @@ def test_ctrl_c_ends_the_search_and_leaves_nothing_behind(n_jobs):
         assert child.stdout.readline() == "searching\n"
         time.sleep(0.7)  # somewhere in the middle of the work
         child.send_signal(signal.SIGINT)
-        said, complaints = child.communicate(timeout=100)
+        try:
+            said, complaints = child.communicate(timeout=100)
+        finally:
+            child.kill()  # else leaving the block would wait for it
     assert said == "threads 1 True\n", complaints
     assert child.returncode == 0
 

@@ -23,6 +23,7 @@ from steep.neighbors.threads import Team
 
 SAMPLE = 320  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
+FORESIGHT = 2.5  # the same when the reach is chosen: the least of many that pass is lucky
 LEAST = 1e-6
 REACHES = np.concatenate([np.linspace(0.0, 1.0, 101), [1.25, 1.5, 2.0, 4.0, 8.0, np.inf]])
 
@@ -81,7 +82,7 @@ def needed_reach(
 def choose_reach(needed: FloatArray, recall: float) -> tuple[float, Estimate]:
     """Return the least reach that keeps ``recall``, and its estimate."""
     found = (needed[:, :, None] <= REACHES).mean(axis=1)
-    kept = _is_kept(found, recall)
+    kept = _is_kept(found, recall, FORESIGHT)
     at = int(np.argmax(kept)) if kept.any() else len(REACHES) - 1
     return float(REACHES[at]), Estimate(float(found[:, at].mean()), bool(kept.any()))
 
@@ -90,10 +91,10 @@ def check_promise(X: FloatArray, truth: Truth, indices: IntArray, recall: float)
     """Hold the lists returned against the truth; an equally near point in the place of another is no miss."""
     distances = ranked(lengths_between(X[truth.rows], X[indices[truth.rows]]))
     found = (distances <= truth.distances[:, -1:] * (1 + 3e-7)).mean(axis=1)[:, None]
-    return Estimate(float(found.mean()), bool(_is_kept(found, recall)[0]))
+    return Estimate(float(found.mean()), bool(_is_kept(found, recall, CAUTION)[0]))
 
 
-def _is_kept(found: FloatArray, recall: float) -> FloatArray:
+def _is_kept(found: FloatArray, recall: float, caution: float) -> FloatArray:
     """Return for each column whether the shares found, by sampled point, keep ``recall`` with due caution."""
     error = found.std(axis=0) / np.sqrt(len(found))
-    return np.asarray(found.mean(axis=0) - CAUTION * error >= recall - 1e-9)  # sums of rounded shares
+    return np.asarray(found.mean(axis=0) - caution * error >= recall - 1e-9)  # sums of rounded shares

@@ -149,7 +149,7 @@ def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int)
     Examples
     --------
     >>> [split(1, HALF, number=i, n_coordinates=5, n_runs=50).n_even for i in range(8)]
-    [1, 0, 1, 0, 1, 0, 0, 1]
+    [1, 0, 1, 0, 1, 1, 0, 1]
     >>> split(8, NONE, number=3, n_coordinates=5, n_runs=50), split(8, NONE, number=3, n_coordinates=1, n_runs=8)
     (Split(n_even=8, floor=None), Split(n_even=0, floor=1.0))
     """

@@ -50,7 +50,7 @@ def test_a_worker_that_dies_fails_its_own_run_only_and_no_run_is_made_twice(stor
     with (
         processes() as cluster,
         distributed.Client(cluster) as client,
-        Campaign(BOUNDS, storage=storage) as campaign,
+        Campaign(BOUNDS, storage=storage, random_state=0) as campaign,
     ):
         campaign.run(dies_noted, n_initial=12, n_samples=0, executor=client.get_executor(), retries=0)
         failures = campaign.failures()

@@ -99,11 +99,11 @@ def test_a_trial_ends_in_time_and_leaves_no_process(tmp_path):
     (kind,) = [
         kind for kind in kinds("table2", "paper") if kind.key == ("table2, bateman, inputs scaled", "uniform")
     ]
-    began = time.monotonic()
+    began, before = time.monotonic(), multiprocessing.active_children()
     _, finished = trial._watch(kind, "paper", 2, None, tmp_path)
     assert not finished
     assert time.monotonic() - began < trial._START_SECONDS
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= set(before)
 
 
 @pytest.mark.slow

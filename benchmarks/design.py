@@ -179,8 +179,11 @@ def ratios(there, name, design_name, seeds, surrogate, key):
 def cell(values):
     if values is None:
         return None
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return {"ratio": float(np.exp(values.mean())), "factor": float(np.exp(1.96 * error))}
+    ratio = float(np.exp(values.mean()))
+    if len(values) < 2:
+        return {"ratio": ratio, "factor": None}  # one seed has no interval
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return {"ratio": ratio, "factor": float(np.exp(1.96 * error))}
 
 
 def summary(half, n_seeds):

@@ -11,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -69,6 +70,13 @@ def spoils(x):
         flag.touch()
         raise ValueError("the first attempt")
     return value
+
+
+def dies_afterwards(u0, t):
+    """Take the worker down a moment after the answer."""
+    _note(os.path.join(os.environ["STEEP_TEST_FLAGS"], "starts.txt"), f"{u0!r} {t!r}")
+    threading.Timer(0.1, os._exit, [3]).start()
+    return wave(u0, t)
 
 
 def dies_noted(u0, t):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, dies_noted, named, wait_until, wave
+from campaign_functions import BOUNDS, dies_afterwards, dies_noted, named, wait_until, wave
 from steep.campaign import Campaign
 from steep.exceptions import CampaignError, InputTypeError
 
@@ -60,6 +60,22 @@ def test_a_worker_that_dies_fails_its_own_run_only_and_no_run_is_made_twice(stor
         assert set(starts.values()) == {1}
         assert (failures.t > 8).all()
         assert set(failures.message) == {"the Dask worker died during this run"}
+
+
+@pytest.mark.slow
+def test_an_answer_outlives_the_worker_that_gave_it(storage, tmp_path, monkeypatch):
+    # The campaign looks once a second, the worker is dead after a tenth of one, and its answer with it.
+    monkeypatch.setenv("STEEP_TEST_FLAGS", str(tmp_path))
+    monkeypatch.setattr("steep.campaign.dask_cluster._LOOK", 1.0)
+    with (
+        processes(1) as cluster,
+        distributed.Client(cluster) as client,
+        Campaign(BOUNDS, storage=storage, random_state=0) as campaign,
+    ):
+        campaign.run(dies_afterwards, n_initial=4, n_samples=0, executor=client, retries=0)
+        assert (campaign.n_done, campaign.n_failed) == (4, 0)
+        assert len((tmp_path / "starts.txt").read_text().splitlines()) == 4
+        assert campaign.y.tolist() == [wave(u0, t) for u0, t in campaign.X]
 
 
 @pytest.mark.slow

@@ -5,6 +5,9 @@ the worker would crash the next. So each attempt has a claim, an event of the sc
 submitted. The worker takes the claim back before it calls the function, and says where it is: that starts the clock
 of ``timeout``, and when this worker is gone the run has failed. A task that finds no claim was begun before, on a
 worker that died, and answers so.
+
+Dask keeps the answer of a task on its worker until somebody fetches it, and it is lost when the next run kills this
+worker. So the worker first leaves a copy with the scheduler; the run whose answer is lost has it from there.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ def run_once(
         return _DIED
     event.clear()
     client.log_event(topic, [serial, distributed.get_worker().address])
-    return simulate(function, style, inputs, catch=BaseException)
+    answer = simulate(function, style, inputs, catch=BaseException)
+    _copies(topic, client).put([serial, *answer])
+    return answer
 
 
 class Cluster(Clocked):
@@ -72,12 +77,14 @@ class Cluster(Clocked):
         self._futures: dict[int, Any] = {}
         self._stuck: dict[int, Any] = {}
         self._where: dict[int, str] = {}
+        self._kept: dict[int, Answer] = {}
         self._name = f"steep-{uuid.uuid4().hex}"
         self._n_threads, self._had_workers = 0, False
         self._called = self._workers_seen = time.monotonic()
         self._blocked_since: float | None = None
         self._check_client()
         self._roll_call()
+        self._copies = self._ask(lambda: _copies(self._name, self._client))
         self._client.subscribe_topic(self._name, self._hear)
 
     @property
@@ -124,7 +131,9 @@ class Cluster(Clocked):
                 break
             time.sleep(_LOOK)
         if time.monotonic() - self._called > _ROLL_CALL:
-            found += self._bury(self._roll_call())
+            alive = self._roll_call()
+            self._fetch_copies()
+            found += self._bury(alive)
         if not found:
             self._check_blocked()
         return found
@@ -134,13 +143,27 @@ class Cluster(Clocked):
         future = self._futures[serial]
         if not _is_over(future):
             return None
-        return self._land(serial, self._answer(future))
+        answer = self._answer(future)
+        if _is_lost(answer):
+            self._fetch_copies()
+        return self._land(serial, answer)
 
     def _land(self, serial: int, answer: Answer) -> Landing:
+        copy = self._kept.pop(serial, None)
+        if copy is not None and _is_lost(answer):
+            answer = copy
         self._futures.pop(serial)
         self._where.pop(serial, None)
         attempt: Attempt = self._flying.pop(serial)
         return attempt.ticket, answer
+
+    def _fetch_copies(self) -> None:
+        """Take the copies of answers from the scheduler; those of runs that have landed are not needed any more."""
+        for serial, values, names, failure in self._ask(lambda: self._copies.get(batch=True)):
+            if serial in self._flying:
+                self._kept[serial] = Answer(
+                    list(values), None if names is None else tuple(names), failure and Failure(*failure)
+                )
 
     def _bury(self, alive: set[str]) -> list[Landing]:
         """Attempts whose worker is gone; Dask would wait for another one to make them again."""
@@ -167,6 +190,7 @@ class Cluster(Clocked):
         return answer
 
     def _gave_up(self, serial: int) -> None:
+        self._kept.pop(serial, None)
         self._stuck[serial] = self._futures.pop(serial)
 
     # ---------------------------------------------------------------- the cluster itself
@@ -211,6 +235,7 @@ class Cluster(Clocked):
         claims = [f"{self._name}-{serial}" for serial in self._futures]
         with contextlib.suppress(Exception):
             self._client.unsubscribe_topic(self._name)
+            self._copies.close()
             if left:
                 _within(_GRACE, lambda: self._client.cancel(left))
             for claim in claims:
@@ -219,6 +244,14 @@ class Cluster(Clocked):
 
 def _event(name: str, client: Any) -> Any:
     return distributed.Event(name, client=client)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def _copies(name: str, client: Any) -> Any:
+    return distributed.Queue(name, client=client)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def _is_lost(answer: Answer) -> bool:
+    return answer.failure is not None and answer.failure.kind == "worker"
 
 
 def _is_over(future: Any) -> bool:

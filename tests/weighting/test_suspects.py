@@ -104,6 +104,13 @@ def test_the_verdict_is_a_sentence_with_the_count_and_the_first_row():
     assert repr(result) == f"Suspects(n_samples=120, n_wrong={result.n_wrong.mean:.0f})"
 
 
+def test_where_no_label_is_doubted_the_verdict_expects_none_other():
+    blobs, right = make_blobs(90, centers=3, random_state=0, cluster_std=0.1)
+    verdict = str(steep.suspects(blobs, right, estimator=MODEL, random_state=0).verdict)
+    assert "but nothing else is expected there" in verdict
+    assert "First is" not in verdict
+
+
 def test_labels_that_nobody_can_predict_are_said_to_be_such():
     y = np.random.default_rng(0).integers(0, 6, 120)
     assert "may be far too high" in str(found(y=y).verdict)

@@ -86,16 +86,21 @@ class Suspects:
         """How many labels look wrong, in one sentence, with its interval."""
         n, found = len(self), self.n_wrong
         flagged = int((self.score > _SUSPECT).sum())
-        worst = int(self.rank.argmin())
         sentence = (
             f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; between {found.low:,.0f} and "
             f"{found.high:,.0f}); {flagged:,} {'is' if flagged == 1 else 'are'} more likely wrong than right. "
-            f"First is row {worst}, labelled {_shown(self.label[worst])}, where {_shown(self.suggested[worst])} is "
-            "expected."
+            + self._first()
         )
         if found.high > _HOPELESS * n:
             sentence += " Hardly any label can be predicted here, so the number may be far too high."
         return Verdict(sentence, found, "labels", self.top(min(20, n)))
+
+    def _first(self) -> str:
+        worst = int(self.rank.argmin())
+        own, other = self.label[worst], self.suggested[worst]
+        if own == other:  # a class; a number is hardly ever what was expected to the last digit
+            return f"Least sure is row {worst}, labelled {_shown(own)}, but nothing else is expected there."
+        return f"First is row {worst}, labelled {_shown(own)}, where {_shown(other)} is expected."
 
     def knn_graph(self) -> csr_matrix:
         """The neighbours as a sparse matrix of distances: ``Datalab.find_issues(knn_graph=...)`` of cleanlab."""

@@ -141,13 +141,13 @@ import steep.nn.feature_file as feature_file
 from test_feature_file import Counting, Shards, project
 feature_file.BLOCK_ROWS = 40
 
-class Killing(Counting):
-    def forward(self, x):
-        if self.n_seen >= {most}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().forward(x)
+def killed(self, x, forward=Counting.forward):
+    if self.n_seen >= {most}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return forward(self, x)
 
-project(Killing(), Shards(), memmap={path!r})
+Counting.forward = killed
+project(Counting(), Shards(), memmap={path!r})
 """
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from steep._validation import FloatArray
 
-# Numbers scaled at once: 8 MB of float32, so that a second copy of all of them is never there.
-_BLOCK_NUMBERS = 2**21
+# Numbers scaled at once: 2 MB of float32, to stay in the processor's cache.
+_BLOCK_NUMBERS = 2**19
 
 
 class Columns:
@@ -27,6 +27,13 @@ class Columns:
     bias : bool
         Whether a row of ones follows.
 
+    Attributes
+    ----------
+    dtype : torch.dtype
+        Of the columns.
+    width : int
+        Samples that are well scaled at once.
+
     Examples
     --------
     >>> columns = Columns(np.array([[1.0], [3.0]]), np.array([2.0]), 0.5, bias=True)
@@ -38,7 +45,13 @@ class Columns:
         self.features, self.scale, self.bias = features, scale, bias
         self.dtype = torch.float64 if features.dtype == np.float64 else torch.float32
         self.mean = torch.as_tensor(mean, dtype=self.dtype)[:, None]
+        self.width = max(1, _BLOCK_NUMBERS // max(1, features.shape[1]))
         self._held = None if isinstance(features, np.memmap) else self._all()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all columns are in memory."""
+        return self._held is not None
 
     def __getitem__(self, samples: slice | Tensor) -> Tensor:
         """Columns of some samples."""
@@ -54,9 +67,8 @@ class Columns:
     def _all(self) -> Tensor:
         n_samples, n_features = self.features.shape
         columns = torch.empty(n_features + self.bias, n_samples, dtype=self.dtype)
-        width = max(1, _BLOCK_NUMBERS // max(1, n_features))
-        for start in range(0, n_samples, width):
-            block = slice(start, start + width)
+        for start in range(0, n_samples, self.width):
+            block = slice(start, start + self.width)
             rows = torch.from_numpy(self.features[block])
             torch.div(rows.T - self.mean, self.scale, out=columns[:n_features, block])
         if self.bias:
@@ -65,9 +77,11 @@ class Columns:
 
     def _scaled(self, samples: slice | npt.NDArray[Any]) -> Tensor:
         """Made as rows, as they lie in the file, and turned without being moved."""
-        some = torch.from_numpy(np.array(self.features[samples]))  # a copy: torch wants memory that may be written
+        some = self.features[samples]
         rows = torch.empty(len(some), some.shape[1] + self.bias, dtype=self.dtype)
-        torch.div(some.sub_(self.mean.T), self.scale, out=rows[:, : some.shape[1]])
         if self.bias:
             rows[:, -1] = 1.0
+        scaled = rows[:, : some.shape[1]]
+        np.subtract(some, self.mean.T.numpy(), out=scaled.numpy())
+        scaled.div_(self.scale)
         return rows.T

@@ -152,6 +152,8 @@ class HeadProblem:
 
     def _blocks(self, n_heads: int) -> list[slice]:
         width = max(256, _BLOCK_NUMBERS // (n_heads * self.n_outputs))
+        if not self.columns.is_held:
+            width = min(width, max(256, self.columns.width))
         return [slice(start, start + width) for start in range(0, self.n_samples, width)]
 
     def solver(

@@ -115,7 +115,13 @@ def test_a_measure_that_costs_runs_costs_them_on_the_workers(client, tmp_path):
 
     def designed():
         return steep.design(
-            simulate, [(0, 1)], n_initial=6, n_samples=4, measure="perturbation", vectorized=False, random_state=0
+            simulate,
+            [(0, 1)],
+            n_initial=6,
+            n_samples=4,
+            measure="perturbation",
+            vectorized=False,
+            random_state=0,
         )
 
     with joblib.parallel_config("dask"):
@@ -173,6 +179,6 @@ def test_a_cluster_without_workers_is_an_error_and_not_a_wait():
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster),
         joblib.parallel_config("dask", wait_for_workers_timeout=1),
-        pytest.raises(Exception, match="no worker|No worker"),
+        pytest.raises(Exception, match=r"[Nn]o worker"),
     ):
         steep.design(lambda u0, t: u0 * t, BOUNDS, n_initial=4, n_samples=2)

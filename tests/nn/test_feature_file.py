@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,7 +84,9 @@ def path(tmp_path, monkeypatch):
 
 
 def contents(path):
-    return {file.name.replace(path.stem, "*"): file.read_bytes() for file in path.parent.glob(f"{path.stem}.*")}
+    return {
+        file.name.replace(path.stem, "*"): file.read_bytes() for file in path.parent.glob(f"{path.stem}.*")
+    }
 
 
 def interrupted(path, source, settings, n_samples=110):
@@ -253,7 +256,9 @@ def test_what_cannot_be_resumed_is_one_clear_error(path):
         file.truncate(200)
     with pytest.raises(StorageError, match=r"has 200 bytes where \d+ were written"):
         project(Counting(), Shards(), memmap=path)
-    with pytest.raises(StorageError, match=r"has \d+ rows so far; need features that were projected to the end"):
+    with pytest.raises(
+        StorageError, match=r"has \d+ rows so far; need features that were projected to the end"
+    ):
         Projection.open(path)
     note_path(path).write_text("[]")
     with pytest.raises(StorageError, match="is no note of features"):
@@ -275,7 +280,7 @@ def test_odd_streams_are_refused(path):
         project(Counting(), Stream(), memmap=path)
     with pytest.raises(InputTypeError, match="data is a generator"):
         project(Counting(), (batch for batch in Shards()), memmap=path)
-    with pytest.raises(InputTypeError, match="data is a stream .* or their features"):
+    with pytest.raises(InputTypeError, match=r"data is a stream .* or their features"):
         improve(Counting(), Shards())
 
 
@@ -293,7 +298,7 @@ def test_batches_that_do_not_go_together_are_refused(path):
     with pytest.raises(InputError, match="some batches hold labels and some do not"):
         project(Counting(), Uneven(lambda i, x, y: (x, y) if i < 3 else (x,)), memmap=path)
     path = path.with_name("b.npy")
-    with pytest.raises(InputError, match="labels have int64 .* in one batch and float64"):
+    with pytest.raises(InputError, match=r"labels have int64 .* in one batch and float64"):
         project(Counting(), Uneven(lambda i, x, y: (x, y if i < 3 else y / 2)), memmap=path)
     path = path.with_name("c.npy")
     with pytest.raises(InputError, match="19 labels for 20 samples"):
@@ -358,9 +363,13 @@ def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solv
 def test_features_of_another_network_are_refused(path, data):
     inputs, labels = data
     features = project(Counting(), (inputs, labels), memmap=path)
-    with pytest.raises(InputError, match=r"those of another network, or of this one before it was trained further"):
+    with pytest.raises(
+        InputError, match=r"those of another network, or of this one before it was trained further"
+    ):
         improve(another(), features, **GRID)
-    with pytest.raises(InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"):
+    with pytest.raises(
+        InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"
+    ):
         improve(nn.Sequential(nn.Linear(4, 2)), features, **GRID)
     with pytest.raises(InputError, match=r"whose 'body' is an nn.Linear of 4 inputs"):
         improve(Counting(), features, head="body", **GRID)
@@ -379,3 +388,49 @@ def test_features_without_labels_or_with_augment_are_refused(path, data):
     with pytest.raises(InputError, match="augment needs inputs to alter, got features"):
         improve(Counting(), labelled, augment=lambda x: x, **GRID)
     retrain_head(Counting(), features, labels, n_neighbors=5)
+
+
+# ------------------------------------------------------------------------------- memory
+
+FRUGAL = """
+import resource, sys
+sys.path.insert(0, {benchmarks!r})
+from features import Shards
+import numpy as np
+import torch
+from torch import nn
+from steep.nn import improve, project
+torch.set_num_threads(1)
+torch.manual_seed(0)
+network = nn.Sequential(nn.Linear(8, 512), nn.Tanh(), nn.Linear(512, 2))
+held_out = next(iter(Shards(1000, 999)))
+settings = {{"l2": (1e-2,), "weight_ratio": {ratios}, "n_neighbors": (10,)}}
+improve(network, next(iter(Shards(1500, 1))), held_out, **settings)  # imports and compiles what it needs
+used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (used + {allowed}, -1))
+features = project(network, Shards(80_000, 1), memmap={path!r})
+assert features.features.nbytes > 1.3 * {allowed}
+if {in_memory}:
+    from dataclasses import replace
+    features = replace(features, features=np.array(features.features))
+result = improve(network, features, held_out, **settings)
+assert result.table.loc["chosen", "gain"] > 0.2
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_heads_are_fitted_to_more_features_than_memory_is_allowed(tmp_path, in_memory):
+    """164 MB of features, 120 MB of memory beyond the imports; as a control, the same in memory does not go."""
+    code = FRUGAL.format(
+        benchmarks=str(Path(__file__).parents[2] / "benchmarks"), path=str(tmp_path / "features.npy"),
+        allowed=120 * 2**20, ratios="()", in_memory=in_memory,
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
+    if in_memory:
+        assert done.returncode
+        assert "MemoryError" in done.stderr
+    else:
+        assert done.stdout.split() == ["done"], done.stderr

@@ -119,11 +119,15 @@ class FeatureFile:
     def append(self, features: FloatArray, labels: Array | None) -> None:
         """Add a batch; it is safe once enough rows have come together."""
         if self._features.form and (labels is None) != (self._labels.form is None):
-            raise InputError("some batches hold labels and some do not; need labels in all of them, or in none")
+            raise InputError(
+                "some batches hold labels and some do not; need labels in all of them, or in none"
+            )
         self._features.append(features, what="features")
         if labels is not None:
             if len(labels) != len(features):
-                raise InputError(f"a batch has {len(labels)} labels for {len(features)} samples; need one each")
+                raise InputError(
+                    f"a batch has {len(labels)} labels for {len(features)} samples; need one each"
+                )
             self._labels.append(labels, what="labels")
         self._n_appended += 1
         if self._features.n_rows - self.n_rows >= BLOCK_ROWS:
@@ -232,11 +236,15 @@ def _check_path(path: Any) -> Path:
     except TypeError as error:
         raise InputTypeError(f"memmap is a {type(path).__name__}; need the path of an .npy file") from error
     if found.suffix != ".npy":
-        raise InputError(f"memmap={str(path)!r} does not end in .npy; need the name of an .npy file; rename it")
+        raise InputError(
+            f"memmap={str(path)!r} does not end in .npy; need the name of an .npy file; rename it"
+        )
     try:
         is_folder = found.parent.is_dir()
     except ValueError as error:
-        raise StorageError(f"memmap={str(path)!r} is no path ({one_line(error)}); need the name of a file") from error
+        raise StorageError(
+            f"memmap={str(path)!r} is no path ({one_line(error)}); need the name of a file"
+        ) from error
     if not is_folder:
         raise StorageError(
             f"memmap={str(path)!r} cannot be written ({found.parent} is no folder); need a file in a folder that is "
@@ -253,7 +261,9 @@ def _read_note(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{note} cannot be read ({one_line(error)}); need what project wrote; delete it") from error
+        raise StorageError(
+            f"{note} cannot be read ({one_line(error)}); need what project wrote; delete it"
+        ) from error
     wanted = {"n_rows", "n_batches", "features", "labels", "complete", "batch_rows"}
     if not isinstance(found, dict) or found.get("format") != _FORMAT or not wanted <= set(found):
         raise StorageError(f"{note} is no note of features; need what project wrote; name another file")
@@ -285,7 +295,8 @@ class _Rows:
     """Rows appended to one ``.npy`` file; ``form`` is the dtype and the shape of a row, None before the first."""
 
     def __init__(self, target: Path) -> None:
-        self.part, self.form = _part(target), None
+        self.part = _part(target)
+        self.form: dict[str, Any] | None = None
         self.n_rows = 0
         self._file: BinaryIO | None = None
 
@@ -369,7 +380,9 @@ class _Rows:
 
     def _begin(self, rows: Array, what: str) -> None:
         if rows.dtype.hasobject:
-            raise InputTypeError(f"{what} have dtype {rows.dtype}; need numbers or text of one length; encode them")
+            raise InputTypeError(
+                f"{what} have dtype {rows.dtype}; need numbers or text of one length; encode them"
+            )
         self.form = {"dtype": rows.dtype.str, "shape": list(rows.shape[1:])}
         try:
             self._file = self.part.open("w+b")

@@ -44,7 +44,9 @@ def read_data(
 ) -> HeadData:
     """Project every part once, unless it is features already, and check its labels."""
     if augment is not None and isinstance(train, Projection):
-        raise InputError("augment needs inputs to alter, got features; pass the training data, or leave augment out")
+        raise InputError(
+            "augment needs inputs to alter, got features; pass the training data, or leave augment out"
+        )
     kind, plain = label_samples(parts, features_of(parts, train, **settings), None, task)
     kind.refuse_one_label(plain.targets)
     held_out = extra = None

@@ -96,7 +96,9 @@ class Improvement:
 
     def __str__(self) -> str:
         told = f"\n\n{self.advice}" if self.advice else ""
-        again = f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: features were given"
+        again = (
+            f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: features were given"
+        )
         return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, {again}{told}"
 
     @property

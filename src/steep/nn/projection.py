@@ -75,7 +75,9 @@ class Projection:
         run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
         name = self.head if head is None else head
         if name is None:
-            raise InputError("the features do not say which layer they are the inputs of; need its name; pass head=")
+            raise InputError(
+                "the features do not say which layer they are the inputs of; need its name; pass head="
+            )
         layer = dict(network.named_modules()).get(name) if isinstance(name, str) else None
         if not isinstance(layer, nn.Linear) or layer.in_features != self.features.shape[1]:
             raise InputError(
@@ -205,7 +207,13 @@ def _project_to_file(
 
 
 def _append_all(
-    file: FeatureFile, parts: Split, data: Any, augment: Augment | None, batch_size: int | None, seed: int, bar: Any
+    file: FeatureFile,
+    parts: Split,
+    data: Any,
+    augment: Augment | None,
+    batch_size: int | None,
+    seed: int,
+    bar: Any,
 ) -> None:
     """Run what is not in the file yet; what is passed over must be what it was."""
     first, n_passed, n_seen = file.n_batches, 0, file.n_batches
@@ -221,8 +229,8 @@ def _append_all(
         bar.update(len(found))
     if n_seen < first:
         raise InputError(
-            f"data ended after {n_seen} batches where {first} are in {file.path} already; need the same data to resume; "
-            "delete it to start again"
+            f"data ended after {n_seen} batches where {first} are in {file.path} already; need the same data to "
+            "resume; delete it to start again"
         )
 
 
@@ -272,7 +280,7 @@ def _leaves(value: Any) -> Iterator[bytes]:
     if isinstance(value, Tensor):
         bits = value.detach().cpu().contiguous()
         yield f"{bits.dtype} {tuple(bits.shape)}".encode()
-        yield bits.reshape(-1).view(torch.uint8).numpy().data if bits.numel() else b""
+        yield bits.reshape(-1).view(torch.uint8).numpy().tobytes()
     elif isinstance(value, np.ndarray):
         yield f"{value.dtype} {value.shape}".encode()
         yield value.tobytes() if not value.dtype.hasobject else repr(value.tolist()).encode()
@@ -292,7 +300,9 @@ def _n_rows(inputs: Any) -> int | None:
     """Samples of a batch, by its first tensor."""
     if isinstance(inputs, Tensor):
         return len(inputs) if inputs.ndim else 1
-    parts = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple | list) else ()
+    parts = (
+        inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple | list) else ()
+    )
     return next((len(part) for part in parts if isinstance(part, Tensor) and part.ndim), None)
 
 

@@ -169,9 +169,9 @@ def design(
     pass_as : {"auto", "array", "keywords", "mapping"}, default "auto"
         How ``function`` gets its inputs; "auto" is keywords where its arguments have the names of two or more.
     n_jobs : int, optional
-        Points run at once, by joblib, where ``function`` takes one at a time; −1 is all processors. None is one, or what
-        ``joblib.parallel_config`` says: within ``parallel_config("dask")`` they run on the cluster. The design is the
-        same.
+        Points run at once, by joblib, where ``function`` takes one at a time; −1 is all processors. None is one, or
+        what ``joblib.parallel_config`` says: within ``parallel_config("dask")`` they run on the cluster. The design is
+        the same.
     random_state : int, Generator or None
         Seed of the whole design.
 

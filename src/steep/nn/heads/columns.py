@@ -1,4 +1,4 @@
-"""The features of a head's problem as columns [(z − mean)/s; 1]: held in memory, or made from a file as they are used."""
+"""Features of a head's problem as columns [(z − mean)/s; 1]: held in memory, or made from a file as they are used."""
 
 from __future__ import annotations
 

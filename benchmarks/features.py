@@ -4,8 +4,8 @@
     python benchmarks/features.py --samples 100000 --features 512
 
 "own" is the peak of the memory that is the process's alone (RssAnon, looked at every 5 ms) beyond that after its
-imports: what must be there. "all" is its largest resident size by getrusage, with pages of the file that the system keeps while
-there is room and takes back when there is not.
+imports: what must be there. "all" is its largest resident size by getrusage, with pages of the file that the
+system keeps while there is room and takes back when there is not.
 """
 
 from __future__ import annotations

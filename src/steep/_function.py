@@ -34,7 +34,7 @@ def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> F
                 f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
             )
     else:
-        values = _stack_rows([function_values(function(x.copy()), "function") for x in X])
+        values = stack_rows([function_values(function(x.copy()), "function") for x in X])
     if values.size == 0:
         raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one a point")
     values = values.reshape(len(X), -1)
@@ -109,7 +109,8 @@ def check_variation(variation: FloatArray) -> FloatArray:
     return variation
 
 
-def _stack_rows(rows: list[FloatArray]) -> FloatArray:
+def stack_rows(rows: list[FloatArray]) -> FloatArray:
+    """Values of single points as ``(n_samples, n_outputs)``, if there are as many of each."""
     shapes = {row.reshape(-1).shape for row in rows}
     if len(shapes) != 1:
         raise FunctionError(

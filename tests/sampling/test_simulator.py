@@ -1,9 +1,12 @@
 """How a design calls the user's function, and what becomes of points that fail."""
 
+import threading
+
+import joblib
 import numpy as np
 import pytest
 
-from steep import Category, Integer, SteepWarning, design
+from steep import Category, Integer, SteepError, SteepWarning, design
 from steep.domain import Box
 from steep.exceptions import FunctionError, InputError
 from steep.sampling.simulator import Simulator
@@ -157,3 +160,42 @@ def test_outputs_that_change_their_names_fail_and_swapped_ones_are_filed_by_name
     assert simulator.messages == [
         "FunctionError: function returned the outputs ['c'] after ['a', 'b']; need the same everywhere"
     ]
+
+
+def test_points_side_by_side_make_the_same_design():
+    threads = set()
+
+    def solve(u0, t):
+        threads.add(threading.get_ident())
+        if u0 < 0.1:
+            raise ValueError("too thin")
+        return {"f": wave(u0, t)}
+
+    with joblib.parallel_config("threading"), pytest.warns(SteepWarning, match="function failed at"):
+        found = design(solve, BOUNDS, **SIZE, n_jobs=2)
+    assert threading.get_ident() not in threads
+    with pytest.warns(SteepWarning, match="function failed at"):
+        expected = design(solve, BOUNDS, **SIZE)
+    np.testing.assert_array_equal(found.X, expected.X)
+    np.testing.assert_array_equal(found.y, expected.y)
+    assert found.messages == expected.messages
+    assert found.outputs == expected.outputs == ("f",)
+
+
+def test_points_of_a_costly_measure_run_side_by_side_too():
+    threads = set()
+
+    def solve(x):
+        threads.add(threading.get_ident())
+        return np.sin(5 * x[0])
+
+    size = {"n_initial": 6, "n_samples": 2, "measure": "perturbation", "vectorized": False, "random_state": 0}
+    with joblib.parallel_config("threading"):
+        found = design(solve, [(0, 1)], n_jobs=2, **size)
+    assert threading.get_ident() not in threads
+    np.testing.assert_array_equal(found.X, design(solve, [(0, 1)], **size).X)
+
+
+def test_the_number_of_jobs_is_checked():
+    with pytest.raises(SteepError, match="n_jobs"):
+        design(wave, BOUNDS, **SIZE, n_jobs=0)

@@ -2,11 +2,13 @@
 
 A tensor or array of inputs; a pair (inputs, labels) of them; a ``Dataset``; a ``DataLoader``; a list of dicts.
 In a batch that is a dict the labels are under "labels", "label" or "y"; in a tuple they are the last entry.
+Features that go to a file may come from a stream too: a ``DataLoader`` over an ``IterableDataset``, or any object that
+yields batches each time it is iterated over, such as one that reads file after file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Sized
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -20,6 +22,7 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     SequentialSampler,
+    Subset,
     default_collate,
 )
 
@@ -39,54 +42,120 @@ def iterate_batches(data: Any, batch_size: int | None = None) -> Generator[Batch
     The inputs are copies: a network or an ``augment`` that works in place does not reach the caller's data.
     """
     _refuse_streams(data)
-    batch_size = check_batch_size(batch_size)
+    with _kept_generators(data):
+        yield from _batches(data, check_batch_size(batch_size))
+
+
+def numbered_batches(
+    data: Any, batch_size: int | None, *, first: int = 0, before: Callable[[int], None]
+) -> Generator[tuple[int, Any, Any], None, None]:
+    """Yield (number, inputs, labels or None); streams are read too.
+
+    Parameters
+    ----------
+    data, batch_size
+        As for :func:`iterate_batches`, or a stream.
+    first : int, default 0
+        The first batch wanted. Where rows can be addressed nothing before it is read; a stream, and a loader with
+        workers, whose random states go from batch to batch, are read from the beginning, and yield those batches too.
+    before : callable
+        ``before(number)`` is called before each batch is read.
+    """
+    number = first if _is_addressable(data) else 0
+    with _kept_generators(data):
+        batches = iter(_batches(data, check_batch_size(batch_size), number))
+        while True:
+            before(number)
+            batch = next(batches, None)
+            if batch is None:
+                return
+            yield number, *batch
+            number += 1
+
+
+def is_stream(data: Any) -> bool:
+    """Whether data come in batches whose number is not known: a loader over a stream, or any iterable of batches."""
     if isinstance(data, DataLoader):
-        with ExitStack() as stack:
+        return isinstance(data.dataset, IterableDataset)
+    known = isinstance(data, Tensor | np.ndarray | Dataset | list | tuple | dict | str | bytes)
+    return not known and isinstance(data, Iterable) and not isinstance(data, Iterator)
+
+
+def _batches(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
+    """Batches from number ``first`` on; that is 0 where rows cannot be addressed."""
+    if isinstance(data, DataLoader):
+        # Begun here and not at the first batch: a loader draws a seed when it is begun.
+        return (separate(_copied(batch)) for batch in iter(_in_order(data, first)))
+    if isinstance(data, Tensor | np.ndarray):
+        return ((part, None) for part in _slices(data, batch_size, first))
+    if _is_pair(data):
+        return _paired_slices(data[0], data[1], batch_size, first)
+    if isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], dict | tuple)):
+        return _collated(data, batch_size, first)
+    if is_stream(data):
+        return (separate(_as_tensors(_copied(batch))) for batch in iter(data))
+    raise InputTypeError(
+        f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader "
+        "or a list of dicts"
+    )
+
+
+def _is_addressable(data: Any) -> bool:
+    """Whether batches can be read from any number on, to the same bytes."""
+    if not isinstance(data, DataLoader):
+        return not is_stream(data)
+    in_order = isinstance(data.sampler, SequentialSampler) or _is_reordered(data)
+    return not is_stream(data) and data.batch_size is not None and data.num_workers == 0 and in_order
+
+
+@contextmanager
+def _kept_generators(data: Any) -> Iterator[None]:
+    """The generators of a loader are given back in the states they were in."""
+    with ExitStack() as stack:
+        if isinstance(data, DataLoader):
             for owner in (data, data.sampler, data.batch_sampler):
                 stack.enter_context(_restored(getattr(owner, "generator", None)))
-            yield from (separate(_copied(batch)) for batch in _in_order(data))
-    elif isinstance(data, Tensor | np.ndarray):
-        yield from ((part, None) for part in _slices(data, batch_size))
-    elif _is_pair(data):
-        yield from _paired_slices(data[0], data[1], batch_size)
-    elif isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], dict | tuple)):
-        yield from _collated(data, batch_size)
-    else:
-        raise InputTypeError(
-            f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader "
-            "or a list of dicts"
-        )
+        yield
 
 
-def _slices(inputs: Any, batch_size: int | None) -> Iterator[Tensor]:
+def _as_tensors(batch: Any) -> Any:
+    """Arrays of a batch as tensors; its last part, the labels, may stay what it is."""
+    if isinstance(batch, np.ndarray):
+        return torch.from_numpy(np.array(batch)) if batch.dtype.kind in "biufc" else batch
+    if isinstance(batch, dict):
+        return {key: _as_tensors(value) for key, value in batch.items()}
+    return type(batch)(_as_tensors(part) for part in batch) if type(batch) in (tuple, list) else batch
+
+
+def _slices(inputs: Any, batch_size: int | None, first: int = 0) -> Iterator[Tensor]:
     if inputs.ndim == 0:
         raise InputError("data has shape (); need one row for each sample")
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "biufc":
         raise InputTypeError(f"data has dtype {inputs.dtype}; need numbers; encode text and objects first")
     size = batch_size or fitting_batch(inputs)
-    for start in range(0, len(inputs), size):
+    for start in range(first * size, len(inputs), size):
         part = inputs[start : start + size]
         yield part.clone() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
 
 
-def _paired_slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]:
+def _paired_slices(inputs: Any, labels: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
     told = label_array(labels)
     if inputs.ndim == 0 or told.ndim == 0 or len(inputs) != len(told):
         n_inputs, n_labels = (len(part) if part.ndim else 1 for part in (inputs, told))
         raise InputError(
             f"data has {n_inputs} inputs and {n_labels} labels; need one label for each input, (n_samples, …) both"
         )
-    start = 0
-    for part in _slices(inputs, batch_size):
+    start = first * (batch_size or fitting_batch(inputs))
+    for part in _slices(inputs, batch_size, first):
         yield part, told[start : start + len(part)]
         start += len(part)
 
 
-def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
+def _collated(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
     if not len(data):
         return
     size = batch_size or fitting_batch(separate(data[0])[0], single=True)
-    for start in range(0, len(data), size):
+    for start in range(first * size, len(data), size):
         items = [data[i] for i in range(start, min(start + size, len(data)))]
         try:
             batch = default_collate(items)
@@ -186,11 +255,18 @@ def _is_reordered(loader: DataLoader[Any]) -> bool:
     )
 
 
-def _in_order(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """The loader's batches in the order of its data set; a sampler of the caller's own is kept."""
-    if not _is_reordered(loader):
+def _in_order(loader: DataLoader[Any], first: int = 0) -> DataLoader[Any]:
+    """The loader's batches in the order of its data set; a sampler of the caller's own is kept.
+
+    From batch ``first`` on, where rows can be addressed.
+    """
+    if not _is_reordered(loader) and not first:
         return loader
-    return DataLoader(loader.dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
+    dataset, size = loader.dataset, loader.batch_size or 1
+    if first:
+        n_samples = len(dataset)  # type: ignore[arg-type]
+        dataset = Subset(dataset, range(min(first * size, n_samples), n_samples))
+    return DataLoader(dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
 
 
 def _copied(batch: Any) -> Any:
@@ -204,10 +280,19 @@ def _copied(batch: Any) -> Any:
 
 def _refuse_streams(data: Any) -> None:
     source = data.dataset if isinstance(data, DataLoader) else data
-    if isinstance(source, IterableDataset):
+    if isinstance(source, IterableDataset) or is_stream(data):
         raise InputTypeError(
             f"data is a stream ({type(source).__name__}) of unknown length; need samples that can be counted; pass "
-            "list(data)"
+            "list(data), or their features: project(network, DataLoader(data), memmap='features.npy')"
+        )
+
+
+def refuse_single_samples(data: Any) -> None:
+    """A stream must come in batches."""
+    if isinstance(data, IterableDataset):
+        raise InputTypeError(
+            f"data is a stream of single samples ({type(data).__name__}); need batches; pass DataLoader(data, "
+            "batch_size=...)"
         )
 
 

@@ -38,8 +38,8 @@ def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None)
     """Neighbours of every sample, itself first."""
     if n_neighbors == 1:
         return np.arange(len(features))[:, None]
-    _, indices = neighbor_graph(
-        features, n_neighbors=n_neighbors, recall=_RECALL, n_jobs=n_jobs, random_state=0
+    _, indices = neighbor_graph(  # of an array, mapped or not: what is returned is wanted at once
+        np.asarray(features), n_neighbors=n_neighbors, recall=_RECALL, n_jobs=n_jobs, random_state=0
     )
     found: IntArray = indices
     return found

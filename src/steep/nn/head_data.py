@@ -42,15 +42,19 @@ def read_data(
     seed: int,
     settings: dict[str, Any],
 ) -> HeadData:
-    """Project every part once and check its labels."""
-    kind, plain = label_samples(parts, project(parts, train, **settings), None, task)
+    """Project every part once, unless it is features already, and check its labels."""
+    if augment is not None and isinstance(train, Projection):
+        raise InputError(
+            "augment needs inputs to alter, got features; pass the training data, or leave augment out"
+        )
+    kind, plain = label_samples(parts, features_of(parts, train, **settings), None, task)
     kind.refuse_one_label(plain.targets)
     held_out = extra = None
     if reweighting is not None:
-        extra = label_samples(parts, project(parts, reweighting, **settings), None, kind.name)[1]
+        extra = label_samples(parts, features_of(parts, reweighting, **settings), None, kind.name)[1]
         kind.refuse_one_label(extra.targets)
     if validation is not None:
-        held_out = label_samples(parts, project(parts, validation, **settings), None, kind.name)[1]
+        held_out = label_samples(parts, features_of(parts, validation, **settings), None, kind.name)[1]
         if len(held_out) < 2:
             raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
     copies = [
@@ -58,6 +62,14 @@ def read_data(
         for copy in range(n_copies if augment is not None else 0)
     ]
     return HeadData(kind, plain, copies, held_out, extra)
+
+
+def features_of(parts: Split, data: Any, **settings: Any) -> Projection:
+    """Features of the data; where they are features already, they must be those of this network."""
+    if not isinstance(data, Projection):
+        return project(parts, data, **settings)
+    data.split(parts.network, parts.name)
+    return data
 
 
 def _copy(

@@ -63,7 +63,7 @@ class Improvement:
     rescored : float
         The deciding score of ``network`` itself, run on the held-out data once more (on the training
         data, to which its head was fitted, after cross-validation). That it is what the head alone promised is
-        checked.
+        checked. NaN where features were given in place of those data: without inputs no network can be run.
     weights : ndarray of shape (n_samples,)
         The weights the chosen head was trained with, one for each training sample: all 1 for equal weights and for
         the original head. With altered copies they average one over samples and copies together, and those of the
@@ -96,7 +96,14 @@ class Improvement:
 
     def __str__(self) -> str:
         told = f"\n\n{self.advice}" if self.advice else ""
-        return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, run again: {self.rescored:.6g}{told}"
+        again = (
+            f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: features were given"
+        )
+        return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, {again}{told}"
+
+    @property
+    def _is_rescored(self) -> bool:
+        return not np.isnan(self.rescored)
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the gain of the best head of each kind over the original one, with its interval.
@@ -134,7 +141,7 @@ class Improvement:
         return f"{title} lowered by" if self.score.is_error else title
 
     def _repr_html_(self) -> str:
-        figures = {"the network itself, run again": float(self.rescored)}
+        figures = {"the network itself, run again": float(self.rescored)} if self._is_rescored else {}
         interval = self.verdict.interval
         edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
         return card("Improvement", str(self.verdict), figures, self.table, edge=edge)

@@ -42,16 +42,16 @@ class Known:
                 f"suspects needs one label a sample, got a {task.name} head of {task.n_outputs} outputs; call "
                 "steep.suspects once for every column"
             )
-        rows = np.arange(len(samples))
+        rows, features = np.arange(len(samples)), np.asarray(samples.features)
         outputs = cross_fitted_outputs(samples, task, self.original, self.l2, rows)
         if task.name == "regression":
             return suspects(
-                samples.features, samples.targets[:, 0], predictions=outputs[:, 0].astype(np.float64),
+                features, samples.targets[:, 0], predictions=outputs[:, 0].astype(np.float64),
                 embedding=None, task="regression", **settings,
             )  # fmt: skip
         labels = samples.targets.reshape(-1).astype(np.int64)
         return suspects(
-            samples.features, labels, pred_probs=self._probabilities(outputs, labels), embedding=None,
+            features, labels, pred_probs=self._probabilities(outputs, labels), embedding=None,
             task="classification", **settings,
         )  # fmt: skip
 

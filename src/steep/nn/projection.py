@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +16,87 @@ from torch import Tensor, nn
 
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
-from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError, StorageError
+from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
-from steep.nn._random import kept_random_state
-from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples
-from steep.nn.network import Forward, Split, run_network, split, undisturbed
+from steep.nn._random import kept_random_state, reseed
+from steep.nn.batches import (
+    first_rows,
+    is_stream,
+    iterate_batches,
+    label_array,
+    move,
+    n_samples,
+    numbered_batches,
+    refuse_single_samples,
+)
+from steep.nn.feature_file import FeatureFile, Origin, open_features
+from steep.nn.network import Forward, Split, default_forward, run_network, split, undisturbed
 
 Augment = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Features M*(x_i), one row a sample, and the labels that came with the data (None where none did)."""
+    """Features of every sample; :func:`improve` and :func:`retrain_head` take them in place of data.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_samples, n_features)
+        M*(x_i), one row a sample; a ``numpy.memmap`` where they lie in a file.
+    labels : ndarray or None
+        The labels that came with the data; None where none did.
+    head : str or None
+        The layer whose inputs they are.
+    network : str or None
+        A digest of everything in the network before that layer: features of another network are refused.
+    """
 
     features: FloatArray
     labels: npt.NDArray[Any] | None
+    head: str | None = None
+    network: str | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Features that :func:`project` wrote to a file, mapped and not read.
+
+        Parameters
+        ----------
+        path : str or path
+            The file, as given to ``project(..., memmap=path)``.
+        """
+        features, labels, note = open_features(path)
+        return cls(features, labels, note["head"], note["network"])
+
+    def split(self, network: nn.Module, head: str | None = None, forward: Forward | None = None) -> Split:
+        """Cut the network these are features of, without a sample to run it on; any other is refused."""
+        if not isinstance(network, nn.Module):
+            raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+        run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
+        name = self.head if head is None else head
+        if name is None:
+            raise InputError(
+                "the features do not say which layer they are the inputs of; need its name; pass head="
+            )
+        layer = dict(network.named_modules()).get(name) if isinstance(name, str) else None
+        if not isinstance(layer, nn.Linear) or layer.in_features != self.features.shape[1]:
+            raise InputError(
+                f"the features are the {self.features.shape[1]} inputs of head {self.head!r}; need the network they "
+                f"were projected with, got one whose {name!r} is {_described(layer)}; project again"
+            )
+        is_same = self.network is None or self.network == digest_of(network, name)
+        if self.head not in (None, name) or not is_same:
+            raise InputError(
+                f"the features before head {name!r} are those of another network, or of this one before it was trained "
+                "further; need the network they were projected with; project again"
+            )
+        return Split(network, name, run)
+
+
+def _described(layer: nn.Module | None) -> str:
+    if not isinstance(layer, nn.Linear):
+        return "not there" if layer is None else f"a {type(layer).__name__}"
+    return f"an nn.Linear of {layer.in_features} inputs"
 
 
 def project(
@@ -50,7 +118,8 @@ def project(
     network : nn.Module or Split
         M; it is run where its parameters are, and left as it was.
     data : Tensor, (inputs, labels), Dataset, DataLoader or list of dicts
-        See :mod:`steep.nn.batches`.
+        See :mod:`steep.nn.batches`. With ``memmap`` also a ``DataLoader`` over a stream, or any object that yields
+        batches each time it is iterated over.
     head, forward
         See :func:`split`.
     augment : callable, optional
@@ -58,16 +127,26 @@ def project(
     batch_size : int, optional
         Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
     memmap : path, optional
-        An ``.npy`` file for the features, when there are more than fit in memory.
+        An ``.npy`` file for the features, when there are more than fit in memory; one batch is held at a time. The
+        labels go beside them, to ``*.labels.npy``. A pass that was killed resumes, to the same bytes, when the call is
+        repeated, and one that is finished is not made again; see Notes.
     progress : bool, optional
         Whether to show a progress bar on standard error; default on a terminal, after two seconds.
     random_state : int, Generator or None, default 0
         Seed of torch, NumPy and Python while data are read and ``augment`` runs; their global random states are
-        given back as they were.
+        given back as they were. With ``memmap`` each batch has a seed of its own, drawn from this one.
 
     Returns
     -------
     Projection
+
+    Notes
+    -----
+    A file is resumed for the same network (its weights before the head), head, seed and data (the first two samples and
+    their number; labels are compared as they are passed), and refused for others. ``augment`` cannot be compared.
+    A killed pass has lost at most the last few thousand rows. Rows that were done are not read again from tensors, a
+    ``Dataset`` or a ``DataLoader`` without workers; a stream and a loader with workers are read through to where the
+    pass ended, without running the network.
 
     Examples
     --------
@@ -75,40 +154,198 @@ def project(
     >>> project(network, torch.zeros(10, 4)).features.shape
     (10, 8)
     """
+    is_public = not isinstance(network, Split)
+    if memmap is not None:
+        refuse_single_samples(data)
     if not isinstance(network, Split):
-        network = cut(network, data, head=head, forward=forward)
+        network = cut(network, data, head=head, forward=forward, streams=memmap is not None)
     check_callable(augment, name="augment", signature="augment(inputs)")
     check_flag(progress, name="progress", optional=True)
     check_batch_size(batch_size)
+    seed = check_seed(random_state)
+    if memmap is not None:
+        _project_to_file(network, data, memmap, augment, batch_size, progress, seed)
+        return Projection.open(memmap)
     total = n_samples(data)
-    rows, labels = _Rows(total, memmap), []
+    rows, labels = _Rows(total), []
     with (
-        kept_random_state(network.network, seed=check_seed(random_state)),
-        undisturbed(network.network),
-        torch.no_grad(),
+        _ready(network, seed),
         progress_bar(total=total, label="projecting", shown=progress) as bar,
     ):
         for inputs, batch_labels in iterate_batches(data, batch_size):
-            given = inputs if augment is None else _altered(augment, inputs)
-            found = _features(network, move(given, device_of(network)))
+            found = _run(network, inputs, augment)
             rows.append(found)
             if batch_labels is not None:
                 labels.append(label_array(batch_labels))
             bar.update(len(found))
-    return Projection(rows.filled(), _joined(labels))
+    made_by = digest_of(network.network, network.name) if is_public else None
+    return Projection(rows.filled(), _joined(labels), network.name, made_by)
 
 
-def cut(network: nn.Module, data: Any, *, head: str | None = None, forward: Forward | None = None) -> Split:
-    """Split the network, looking at it with the first two samples of the data."""
+def _project_to_file(
+    parts: Split,
+    data: Any,
+    path: str | Path,
+    augment: Augment | None,
+    batch_size: int | None,
+    progress: bool | None,
+    seed: int,
+) -> None:
+    """Make, or finish, the file of the features."""
+    total = 0 if is_stream(data) else n_samples(data)
+    with _ready(parts, seed):
+        origin, batch_rows = _origin(parts, data, batch_size, augment, seed, total)
+        file = FeatureFile(path, origin, batch_rows)
+        if file.is_complete:
+            return
+        try:
+            with progress_bar(total=total, label="projecting", done=file.n_rows, shown=progress) as bar:
+                _append_all(file, parts, data, augment, batch_size, seed, bar)
+            file.finish()
+        finally:
+            file.close()
+
+
+def _append_all(
+    file: FeatureFile,
+    parts: Split,
+    data: Any,
+    augment: Augment | None,
+    batch_size: int | None,
+    seed: int,
+    bar: Any,
+) -> None:
+    """Run what is not in the file yet; what is passed over must be what it was."""
+    first, n_passed, n_seen = file.n_batches, 0, file.n_batches
+    for number, inputs, labels in numbered_batches(
+        data, batch_size, first=first, before=lambda number: reseed(seed, number)
+    ):
+        told, n_seen = None if labels is None else label_array(labels), number + 1
+        if number < first:
+            n_passed += _check_passed(file, n_passed, number, inputs, told)
+            continue
+        found = _run(parts, inputs, augment)
+        file.append(found, told)
+        bar.update(len(found))
+    if n_seen < first:
+        raise InputError(
+            f"data ended after {n_seen} batches where {first} are in {file.path} already; need the same data to "
+            "resume; delete it to start again"
+        )
+
+
+def _check_passed(file: FeatureFile, start: int, number: int, inputs: Any, labels: Any) -> int:
+    """Compare a batch that is in the file already with the labels kept of it; return its rows."""
+    n_rows = _n_rows(inputs) or (0 if labels is None else len(labels))
+    kept = file.known_labels(start, n_rows)
+    if labels is not None and (kept is None or not np.array_equal(kept, labels)):
+        raise InputError(
+            f"batch {number} of the data has other labels than when {file.path} was begun; need the same data in the "
+            "same order to resume; delete it to start again"
+        )
+    return n_rows
+
+
+def _origin(
+    parts: Split, data: Any, batch_size: int | None, augment: Augment | None, seed: int, total: int
+) -> tuple[Origin, int | None]:
+    """Whose features these are, and the samples of the first batch."""
+    batches = numbered_batches(data, batch_size, before=lambda number: reseed(seed, number))
+    first = next(batches, None)
+    batches.close()
+    if first is None:
+        raise InputError("data yielded no batch; need at least 1 sample; pass some data")
+    _, inputs, labels = first
+    told = hashlib.sha256()
+    for part in _leaves([first_rows(inputs), None if labels is None else label_array(labels)[:2], total]):
+        told.update(part)
+    origin = Origin(
+        digest_of(parts.network, parts.name), parts.name, told.hexdigest(), seed, augment is not None
+    )
+    return origin, _n_rows(inputs)
+
+
+def digest_of(network: nn.Module, head: str) -> str:
+    """A digest of all that features come from: parameters and buffers but those of the head, and the layers' names."""
+    told = hashlib.sha256()
+    own = {f"{head}.{key}" if head else key for key in network.get_submodule(head).state_dict()}
+    layers = [(name, type(module).__name__) for name, module in network.named_modules()]
+    for part in _leaves([layers, {k: v for k, v in network.state_dict().items() if k not in own}]):
+        told.update(part)
+    return told.hexdigest()
+
+
+def _leaves(value: Any) -> Iterator[bytes]:
+    """Everything in nested tuples, lists and dicts, as bytes."""
+    if isinstance(value, Tensor):
+        bits = value.detach().cpu().contiguous()
+        yield f"{bits.dtype} {tuple(bits.shape)}".encode()
+        yield bits.reshape(-1).view(torch.uint8).numpy().tobytes()
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape}".encode()
+        yield value.tobytes() if not value.dtype.hasobject else repr(value.tolist()).encode()
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield str(key).encode()
+            yield from _leaves(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        is_plain = isinstance(value, str | bytes | int | float | bool | None)
+        yield (repr(value) if is_plain else type(value).__name__).encode()
+
+
+def _n_rows(inputs: Any) -> int | None:
+    """Samples of a batch, by its first tensor."""
+    if isinstance(inputs, Tensor):
+        return len(inputs) if inputs.ndim else 1
+    parts = (
+        inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple | list) else ()
+    )
+    return next((len(part) for part in parts if isinstance(part, Tensor) and part.ndim), None)
+
+
+@contextmanager
+def _ready(parts: Split, seed: int) -> Iterator[None]:
+    """Eval mode, no gradients, seeded; all given back as it was."""
+    with kept_random_state(parts.network, seed=seed), undisturbed(parts.network), torch.no_grad():
+        yield
+
+
+def _run(parts: Split, inputs: Any, augment: Augment | None) -> FloatArray:
+    given = inputs if augment is None else _altered(augment, inputs)
+    return _features(parts, move(given, device_of(parts)))
+
+
+def cut(
+    network: nn.Module,
+    data: Any,
+    *,
+    head: str | None = None,
+    forward: Forward | None = None,
+    streams: bool = False,
+) -> Split:
+    """Split the network, looking at it with the first two samples of the data; features know where it was cut."""
     if not isinstance(network, nn.Module):
         raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
-    if not n_samples(data):
+    if isinstance(data, Projection):
+        return data.split(network, head, forward)
+    is_known = not (streams and is_stream(data))
+    if is_known and not n_samples(data):
         raise InputError("data has 0 samples; need at least 1; pass some data")
     with kept_random_state(network):
-        batches = iterate_batches(data, 2)
-        inputs = next(batches)[0]
+        batches = iterate_batches(data, 2) if is_known else _stream_batches(data)
+        first = next(batches, None)
         batches.close()  # gives back the states of a loader's generators
-    return split(network, head, sample=move(first_rows(inputs), device_of(network)), forward=forward)
+    if first is None:
+        raise InputError("data yielded no batch; need at least 1 sample; pass some data")
+    return split(network, head, sample=move(first_rows(first[0]), device_of(network)), forward=forward)
+
+
+def _stream_batches(data: Any) -> Generator[tuple[Any, Any], None, None]:
+    for _, inputs, labels in numbered_batches(data, None, before=lambda number: None):
+        yield inputs, labels
 
 
 def _altered(augment: Augment, inputs: Any) -> Any:
@@ -167,24 +404,24 @@ def _first_not_finite(parts: Split, inputs: Any) -> str:
 
 
 class _Rows:
-    """Rows appended to one array, in memory or in a file; it grows where a loader yields more than expected."""
+    """Rows appended to one array; it grows where a loader yields more than expected."""
 
-    def __init__(self, total: int, memmap: str | Path | None) -> None:
-        self.total, self.memmap = total, memmap
+    def __init__(self, total: int) -> None:
+        self.total = total
         self.store: FloatArray | None = None
         self.n_filled = 0
 
     def append(self, rows: FloatArray) -> None:
         needed = self.n_filled + len(rows)
         if self.store is None:
-            self.store = self._new(max(self.total, len(rows)), rows)
+            self.store = np.empty((max(self.total, len(rows)), rows.shape[1]), dtype=rows.dtype)
         elif rows.shape[1:] != self.store.shape[1:]:
             raise InputError(
                 f"the head is given {self.store.shape[1]} features in one batch and {rows.shape[1]} in another; need "
                 "the same for all"
             )
         elif needed > len(self.store):
-            self._grow(needed, rows)
+            self._grow(needed)
         self.store[self.n_filled : needed] = rows
         self.n_filled = needed
 
@@ -194,27 +431,11 @@ class _Rows:
             raise InputError("data yielded no batch; need at least 1 sample; pass some data")
         return self.store[: self.n_filled]
 
-    def _grow(self, needed: int, rows: FloatArray) -> None:
-        if self.memmap is not None:
-            raise InputError(
-                f"data yields more than the {self.total} samples it counts; need their number for memmap=...; leave it "
-                "out, or pass a loader without batches of its own"
-            )
-        larger = self._new(max(needed, 2 * len(self.filled())), rows)
-        larger[: self.n_filled] = self.filled()
+    def _grow(self, needed: int) -> None:
+        known = self.filled()
+        larger = np.empty((max(needed, 2 * len(known)), known.shape[1]), dtype=known.dtype)
+        larger[: self.n_filled] = known
         self.store = larger
-
-    def _new(self, n_rows: int, rows: FloatArray) -> FloatArray:
-        shape = (n_rows, rows.shape[1])
-        if self.memmap is None:
-            return np.empty(shape, dtype=rows.dtype)
-        try:
-            return np.lib.format.open_memmap(self.memmap, mode="w+", dtype=rows.dtype, shape=shape)
-        except (OSError, TypeError, ValueError) as error:
-            raise StorageError(
-                f"memmap={str(self.memmap)!r} cannot be written ({one_line(error)}); need a file in a folder that "
-                "is there"
-            ) from error
 
 
 def _joined(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:

@@ -2,7 +2,7 @@
 
 1   k, m                                      n_neighbors, weight_ratio
 2   train M                                   the caller's trained network
-3   M* = M without its last layer             cut, project
+3   M* = M without its last layer             cut, features_of
 4   w_i = Df̂²(M*(x_i)) by Eq. Dhat2           Training.groups: neighbours, variation, weights
 5   {(w_i, M*(x_i))}                          Samples and their weights
 6   train f_θ on it; M_f = f_θ ∘ M*           fit_head, Split.join
@@ -25,12 +25,19 @@ from steep._validation import Seed, check_choice, check_count, check_flag, check
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
 from steep.nn.candidates import Grid, Training, Trial
-from steep.nn.head_data import HeadData, collapse_advice, contradicted, label_samples, read_data
+from steep.nn.head_data import (
+    HeadData,
+    collapse_advice,
+    contradicted,
+    features_of,
+    label_samples,
+    read_data,
+)
 from steep.nn.head_search import choose, final_head, search_heads
 from steep.nn.heads import Head, Samples, TaskName, fit_head
 from steep.nn.improvement import Improvement, report
 from steep.nn.network import Forward, Split
-from steep.nn.projection import Augment, cut, project
+from steep.nn.projection import Augment, Projection, cut
 from steep.nn.rescoring import rescore
 from steep.nn.score_names import UNEVEN, Wanted, check_scoring, make_scores
 
@@ -76,8 +83,8 @@ def retrain_head(
     ----------
     network : nn.Module
         M, trained; it is not changed.
-    X : Tensor, Dataset, DataLoader or list of dicts
-        Training data; see :func:`project`.
+    X : Tensor, Dataset, DataLoader, list of dicts or Projection
+        Training data, or their features, which may lie in a file; see :func:`project`.
     y : array-like, optional
         Labels, where ``X`` does not hold them.
     measure : str or callable, default "variance"
@@ -132,7 +139,7 @@ def retrain_head(
     adam = _adam_settings(learning_rate, batch_size, epochs, random_state)
     check_flag(progress, name="progress", optional=True)
     parts = cut(network, X, head=head, forward=forward)
-    projection = project(parts, X, batch_size=batch_size, progress=progress)  # line 3
+    projection = features_of(parts, X, batch_size=batch_size, progress=progress)  # line 3
     kind, samples = label_samples(parts, projection, y, task)
     kind.refuse_one_label(samples.targets)
     grid.refuse_masses(kind)
@@ -186,8 +193,9 @@ def improve(
     ----------
     network : nn.Module
         A trained network; it is not changed.
-    train : (inputs, labels), Dataset, DataLoader or list of dicts
-        Labelled data the head is fitted to, usually those the network was trained on.
+    train : (inputs, labels), Dataset, DataLoader, list of dicts or Projection
+        Labelled data the head is fitted to, usually those the network was trained on; or their features by
+        :func:`project`, which may lie in a file and are then read block by block.
     validation : same kinds, optional
         Labelled data the network has not seen. Without them the heads are cross-validated on ``train``, whose
         features the network was fitted to: gains are then measured less honestly, and the verdict says so.
@@ -291,9 +299,10 @@ def improve(
         used = other if other is not None and search.candidates[choice.chosen].reweighted else training
         final = final_head(used, search, choice, trials, refit=refit)
     joined = parts.join(final.head)
-    rescored = rescore(
-        parts, joined, final.head, train if validation is None else validation, scored, scores[0], **settings
-    )
+    asked = train if validation is None else validation
+    rescored = float("nan")  # without inputs the network cannot be run
+    if not isinstance(asked, Projection):
+        rescored = rescore(parts, joined, final.head, asked, scored, scores[0], **settings)
     return report(
         search, choice, final, joined, rescored, used, where, collapse_advice(training.original, data)
     )

@@ -123,12 +123,13 @@ def _figures(found: Any, unit: str) -> list[dict[str, str]]:
     def shown(value: float) -> str:
         return f"{100 * value:.4g} %" if found.score.unit else number(value, 4)
 
-    return [
-        {"name": f"{unit} of the original", "value": shown(scores["original"]), "id": ""},
-        {"name": f"{unit} of the chosen head", "value": shown(scores["chosen"]), "id": ""},
-        {"name": "the network itself, run again", "value": shown(found.rescored), "id": ""},
-        {"name": "heads tried", "value": f"{len(found.candidates):,}", "id": ""},
-    ]
+    figures = {
+        f"{unit} of the original": shown(scores["original"]),
+        f"{unit} of the chosen head": shown(scores["chosen"]),
+        "the network itself, run again": "–" if np.isnan(found.rescored) else shown(found.rescored),
+        "heads tried": f"{len(found.candidates):,}",
+    }
+    return [{"name": name, "value": value, "id": ""} for name, value in figures.items()]
 
 
 def _heads(candidates: pd.DataFrame) -> list[list[dict[str, Any]]]:

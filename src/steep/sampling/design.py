@@ -113,6 +113,7 @@ def design(
     fixed: Any = None,
     vectorized: bool = True,
     pass_as: PassAs = "auto",
+    n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> Design:
     """Choose where to evaluate ``function``: a start, then points where it varies.
@@ -167,6 +168,10 @@ def design(
         False when ``function`` takes an array of one point at a time.
     pass_as : {"auto", "array", "keywords", "mapping"}, default "auto"
         How ``function`` gets its inputs; "auto" is keywords where its arguments have the names of two or more.
+    n_jobs : int, optional
+        Points run at once, by joblib, where ``function`` takes one at a time; −1 is all processors. None is one, or
+        what ``joblib.parallel_config`` says: within ``parallel_config("dask")`` they run on the cluster. The design is
+        the same.
     random_state : int, Generator or None
         Seed of the whole design.
 
@@ -190,7 +195,7 @@ def design(
     box = Box(bounds, constraint=constraint)
     check_choice(noise, name="noise", choices=(None, "auto"))
     generator = check_generator(random_state)
-    simulator = Simulator(function, box, pass_as=pass_as, vectorized=vectorized)
+    simulator = Simulator(function, box, pass_as=pass_as, vectorized=vectorized, n_jobs=n_jobs)
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
     n_samples = check_count(n_samples, name="n_samples")
     _check_room(box, n_initial + n_samples)

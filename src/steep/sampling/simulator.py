@@ -1,18 +1,28 @@
 """The caller's function as a design calls it: all points at once, one by one, or by the names of its inputs.
 
-A point that fails is noted and left out; a function that fails everywhere is an error.
+A point that fails is noted and left out; a function that fails everywhere is an error. Where it takes one point at a
+time, joblib runs several at once: in processes, or on a cluster.
 """
 
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
+from joblib import Parallel, delayed
 
-from steep._function import check_function, check_signature, evaluate, format_point, function_values
-from steep._validation import FloatArray, check_choice, check_flag
+from steep._function import (
+    check_function,
+    check_signature,
+    evaluate,
+    format_point,
+    function_values,
+    stack_rows,
+)
+from steep._validation import FloatArray, check_choice, check_flag, check_jobs
 from steep.domain import Box
 from steep.exceptions import FunctionError
 
@@ -33,6 +43,9 @@ class Simulator:
         How it gets its inputs; "auto" is keywords where its arguments have the names of two or more inputs.
     vectorized : bool
         Whether an array holds all points, or one.
+    n_jobs : int, optional
+        Points run at once by joblib, where the function takes one at a time; None is 1, unless
+        ``joblib.parallel_config`` says otherwise.
 
     Attributes
     ----------
@@ -52,9 +65,17 @@ class Simulator:
     """
 
     def __init__(
-        self, function: Callable[..., Any], box: Box, *, pass_as: PassAs = "auto", vectorized: bool = True
+        self,
+        function: Callable[..., Any],
+        box: Box,
+        *,
+        pass_as: PassAs = "auto",
+        vectorized: bool = True,
+        n_jobs: int | None = None,
     ) -> None:
         check_function(function)
+        check_jobs(n_jobs)
+        self.n_jobs = n_jobs
         self.vectorized = bool(check_flag(vectorized, name="vectorized"))
         check_choice(pass_as, name="pass_as", choices=STYLES)
         self.style = _style(function, box.names) if pass_as == "auto" else str(pass_as)
@@ -71,13 +92,26 @@ class Simulator:
         self.n_evaluations += len(X)
         if self.style == "array" and self.vectorized:
             return self._at_once(X)
-        return self._one_by_one(X, self._named if self.style != "array" else self.function)
+        return self._one_by_one(X, self._answers(X))
 
     def everywhere(self, X: FloatArray) -> FloatArray:
         """Labels of all points; one that fails is an error, as where a measure compares them."""
-        if self.style == "array":
-            return evaluate(self.function, X, vectorized=self.vectorized)
-        return evaluate(self._named, X, vectorized=False)
+        if self.style == "array" and self.vectorized:
+            return evaluate(self.function, X)
+        return evaluate(lambda points: stack_rows([self._row(answer) for answer in self._answers(points)]), X)
+
+    def _answers(self, X: FloatArray) -> list[Any]:
+        """What the function answers at each point, errors included; several points at once if joblib is told so."""
+        points = self.box.decode(X) if self.style != "array" else [x.copy() for x in X]
+        jobs = (delayed(_answer)(self.function, point, self.style == "keywords") for point in points)
+        found: list[Any] = Parallel(self.n_jobs)(jobs)
+        return found
+
+    def _row(self, answer: Any) -> FloatArray:
+        """Values of one point; what the function raised there is raised here."""
+        if isinstance(answer, _Raised):
+            raise answer.error
+        return np.ravel(function_values(self._values(answer), "function"))
 
     # ---------------------------------------------------------------- all points at once
 
@@ -108,7 +142,7 @@ class Simulator:
         one = lambda x: np.ravel(function_values(self.function(x[None].copy()), "function"))  # noqa: E731
         try:
             self.n_evaluations += len(X)
-            return self._one_by_one(X, one)
+            return self._one_by_one(X, [_answer(one, x, False) for x in X])
         except FunctionError:
             raise error from None
 
@@ -123,10 +157,9 @@ class Simulator:
 
     # ---------------------------------------------------------------- one point at a time
 
-    def _named(self, x: FloatArray) -> Any:
-        (inputs,) = self.box.decode(x[None])
-        raw = self.function(**inputs) if self.style == "keywords" else self.function(inputs)
-        if not isinstance(raw, Mapping):
+    def _values(self, raw: Any) -> Any:
+        """Numbers of an answer; a mapping gives the outputs their names, and each comes in its place."""
+        if self.style == "array" or not isinstance(raw, Mapping):
             return raw
         names = tuple(str(name) for name in raw)
         if self.outputs is None:
@@ -137,12 +170,12 @@ class Simulator:
             )
         return [raw[name] for name in self.outputs]
 
-    def _one_by_one(self, X: FloatArray, call: Callable[[FloatArray], Any]) -> tuple[FloatArray, FloatArray]:
+    def _one_by_one(self, X: FloatArray, answers: list[Any]) -> tuple[FloatArray, FloatArray]:
         rows, kept = [], []
         first: Exception | None = None
-        for i, x in enumerate(X):
+        for i, (x, answer) in enumerate(zip(X, answers, strict=True)):
             try:
-                row = np.ravel(function_values(call(x.copy()), "function"))
+                row = self._row(answer)
             except Exception as error:
                 first = first or error
                 self._fail(x, error)
@@ -179,6 +212,29 @@ class Simulator:
             f"function failed at all {len(X)} points of the start, first at {format_point(X[0])}: {message}; fix it or "
             "shrink the bounds"
         ) from cause
+
+
+class _Raised:
+    """What the function raised at a point, on its way back from wherever it ran."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is where it can be sent, else by its words."""
+        try:
+            pickle.loads(pickle.dumps(self.error))
+        except Exception:
+            return _Raised, (FunctionError(f"{type(self.error).__name__}: {self.error}"),)
+        return _Raised, (self.error,)
+
+
+def _answer(function: Callable[..., Any], point: Any, as_keywords: bool) -> Any:
+    """Run one point; an error is an answer too."""
+    try:
+        return function(**point) if as_keywords else function(point)
+    except Exception as error:
+        return _Raised(error)
 
 
 def _style(function: Callable[..., Any], names: tuple[str, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -45,21 +44,24 @@ def fit_adam(
     """
     generator = torch.Generator().manual_seed(seed)
     head = nn.Linear(
-        features.shape[1], n_outputs, bias=bias, dtype=torch.from_numpy(features[:1]).dtype, device="meta"
+        features.shape[1], n_outputs, bias=bias, dtype=torch.from_numpy(features[[0]]).dtype, device="meta"
     )
     head = head.to_empty(device="cpu")
     bound = features.shape[1] ** -0.5
     for parameter in head.parameters():
         nn.init.uniform_(parameter, -bound, bound, generator=generator)
-    z, w = torch.from_numpy(np.ascontiguousarray(features)), torch.as_tensor(weight, dtype=head.weight.dtype)
+    w = torch.as_tensor(weight, dtype=head.weight.dtype)
     y = torch.as_tensor(targets, dtype=torch.int64 if loss == "softmax" else head.weight.dtype)
     given = 0.0 if offset is None else torch.as_tensor(offset, dtype=head.weight.dtype)
     optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate)
     with torch.enable_grad():
         for _ in range(epochs):
-            for rows in torch.split(torch.randperm(len(z), generator=generator), batch_size):
+            for rows in torch.split(torch.randperm(len(features), generator=generator), batch_size):
                 optimizer.zero_grad()
-                losses = w[rows] * _sample_losses(head(z[rows]) + given, y[rows], loss)
+                z = torch.from_numpy(
+                    features[rows.numpy()]
+                )  # a copy of these rows: features may lie in a file
+                losses = w[rows] * _sample_losses(head(z) + given, y[rows], loss)
                 torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
                 optimizer.step()
     trained_bias = head.bias.detach().double().numpy() if bias else offset

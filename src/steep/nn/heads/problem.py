@@ -6,8 +6,9 @@ z_i = M*(x_i) are the features, ℓ the cross-entropy of a softmax ("softmax") o
 cross-entropies of the outputs ("sigmoid"). λ is ``l2``; s² is the mean variance of the features, so that the
 same λ means the same strength whatever the scale of the features. The bias is not penalised.
 
-Features are kept as columns [(z − mean)/s; 1] and heads as rows of one matrix: all logits of a block of samples
-are one product. Products are in the precision of the features (float32 as a rule), sums over blocks in float64.
+Features are columns [(z − mean)/s; 1] and heads rows of one matrix: all logits of a block of samples are one product.
+Products are in the precision of the features (float32 as a rule), sums over blocks in float64. Features in a file are
+read block by block, once an evaluation, and never held.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from scipy import linalg
 from torch import Tensor
 
 from steep._validation import FloatArray
+from steep.nn.heads.columns import Columns
 from steep.nn.heads.lbfgs import Solve
 
 Link = Literal["softmax", "sigmoid"]
@@ -70,7 +72,7 @@ class HeadProblem:
     Parameters
     ----------
     features : ndarray of shape (n_samples, n_features)
-        z, float32 or float64.
+        z, float32 or float64; a ``numpy.memmap`` is read as it is used.
     targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Class numbers for "softmax", 0/1 columns for "sigmoid".
     n_outputs : int
@@ -97,15 +99,8 @@ class HeadProblem:
         self.n_samples, self.n_features = features.shape
         self.mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(self.n_features)
         self.scale = feature_scale(features, self.mean)
-        columns = torch.empty(
-            self.n_features + bias, self.n_samples, dtype=torch.from_numpy(features[:1]).dtype
-        )
-        if bias:
-            columns[-1] = 1.0
-        shifted = torch.from_numpy(features).T - torch.as_tensor(self.mean, dtype=columns.dtype)[:, None]
-        torch.div(shifted, self.scale, out=columns[: self.n_features])
-        self.columns = columns
-        as_rows = torch.as_tensor(targets, dtype=torch.int64 if link == "softmax" else columns.dtype)
+        self.columns = Columns(features, self.mean, self.scale, bias=bias)
+        as_rows = torch.as_tensor(targets, dtype=torch.int64 if link == "softmax" else self.columns.dtype)
         self.targets = (
             as_rows[None, :] if link == "softmax" else as_rows.reshape(self.n_samples, -1).T.contiguous()
         )
@@ -139,7 +134,7 @@ class HeadProblem:
         gradient = torch.zeros(rows.shape, dtype=torch.float64)
         values = torch.zeros(n_heads, dtype=torch.float64)
         for block in self._blocks(n_heads):
-            columns = self.columns[:, block]
+            columns = self.columns[block]
             logits = (rows @ columns).view(n_heads, self.n_outputs, -1)
             if self.offset is not None:
                 logits += torch.as_tensor(self.offset, dtype=logits.dtype)[:, None]
@@ -157,6 +152,8 @@ class HeadProblem:
 
     def _blocks(self, n_heads: int) -> list[slice]:
         width = max(256, _BLOCK_NUMBERS // (n_heads * self.n_outputs))
+        if not self.columns.is_held:
+            width = min(width, max(256, self.columns.width))
         return [slice(start, start + width) for start in range(0, self.n_samples, width)]
 
     def solver(
@@ -183,22 +180,30 @@ class HeadProblem:
         others carry the Hessian: they are all taken, and the rest is represented by every so-many-th.
         """
         n = self.n_samples
-        p = self._probabilities(x)
-        curvature = (p * (1 - p)).sum(dim=0)
-        importance = torch.full((n,), 1.0 / n, dtype=p.dtype)
-        if weight is not None:
-            importance *= torch.as_tensor(weight, dtype=p.dtype)
         n_curved = max(_HESSIAN_SAMPLES, 4 * self.shape[1])
+        importance = torch.full((n,), 1.0 / n, dtype=self.columns.dtype)
+        if weight is not None:
+            importance *= torch.as_tensor(weight, dtype=importance.dtype)
         if n <= 2 * n_curved:
-            return self.columns, p, importance
-        order = torch.argsort(curvature * importance, descending=True)
+            columns = self.columns[slice(None)].contiguous()
+            return columns, self._probabilities(x, columns), importance
+        order = torch.argsort(self._curvature(x) * importance, descending=True)
         every = -(-(n - n_curved) // (n_curved // 4))
         importance[order[n_curved:]] *= every
         chosen = torch.cat([order[:n_curved], order[n_curved::every]])
-        return self.columns[:, chosen], p[:, chosen], importance[chosen]
+        columns = self.columns[chosen].contiguous()
+        return columns, self._probabilities(x, columns), importance[chosen]
 
-    def _probabilities(self, x: FloatArray) -> Tensor:
-        outputs = torch.as_tensor(x.reshape(self.shape), dtype=self.columns.dtype) @ self.columns
+    def _curvature(self, x: FloatArray) -> Tensor:
+        """Σ_c p_c (1 − p_c) of every sample."""
+        curvature = torch.empty(self.n_samples, dtype=self.columns.dtype)
+        for block in self._blocks(1):
+            p = self._probabilities(x, self.columns[block])
+            curvature[block] = (p * (1 - p)).sum(dim=0)
+        return curvature
+
+    def _probabilities(self, x: FloatArray, columns: Tensor) -> Tensor:
+        outputs = torch.as_tensor(x.reshape(self.shape), dtype=columns.dtype) @ columns
         if self.offset is not None:
             outputs += torch.as_tensor(self.offset, dtype=outputs.dtype)[:, None]
         return outputs.softmax(dim=0) if self.link == "softmax" else outputs.sigmoid()

@@ -59,7 +59,7 @@ def ridge_path(
     share = weight / n_samples
     unweighted_mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
     variance = feature_scale(features, unweighted_mean) ** 2
-    z_mean = share @ features / share.sum() if bias else np.zeros(features.shape[1])
+    z_mean = _weighted_sum(features, share) / share.sum() if bias else np.zeros(features.shape[1])
     y_mean = share @ targets / share.sum() if bias else np.zeros(targets.shape[1])
     gram, moment = _moments(features, targets, share, z_mean, y_mean)
     values, vectors = np.linalg.eigh(gram)
@@ -71,6 +71,14 @@ def ridge_path(
         fitted = y_mean - solution @ z_mean if bias else offset
         heads.append(Head(solution, fitted, is_bias_fixed=offset is not None))
     return heads
+
+
+def _weighted_sum(features: FloatArray, share: FloatArray) -> FloatArray:
+    """Σ w z, block by block: features may lie in a file."""
+    total = np.zeros(features.shape[1])
+    for start in range(0, len(features), _BLOCK):
+        total += share[start : start + _BLOCK] @ features[start : start + _BLOCK]
+    return total
 
 
 def _moments(

@@ -1,0 +1,436 @@
+"""Features in a file: the same as in memory, resumed to the same bytes, and refused to anybody else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.nn import Projection, improve, project, retrain_head
+from steep.nn.feature_file import labels_path, note_path
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(230, 4, generator=GENERATOR)
+Y = (X[:, 0] * X[:, 1] > 0).long()
+SIZE = 20
+N_BATCHES = 12
+
+
+class Counting(nn.Module):
+    """A network that counts the samples it is run on, and stops when it has had enough."""
+
+    def __init__(self, most=10**9):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.body, self.head = nn.Linear(4, 6), nn.Linear(6, 2)
+        self.n_seen, self.most = 0, most
+
+    def forward(self, x):
+        if self.n_seen >= self.most:
+            raise KeyboardInterrupt
+        self.n_seen += len(x)
+        return self.head(torch.tanh(self.body(x)))
+
+
+class Shards:
+    """Any object that yields batches, file by file."""
+
+    def __init__(self, X=X, Y=Y):
+        self.X, self.Y = X, Y
+
+    def __iter__(self):
+        for start in range(0, len(self.X), SIZE):
+            yield self.X[start : start + SIZE].numpy(), self.Y[start : start + SIZE].numpy()
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(zip(X, Y, strict=True))
+
+
+class Noisy(TensorDataset):
+    """A data set that draws at random."""
+
+    def __getitem__(self, i):
+        x, y = super().__getitem__(i)
+        return x + torch.randn(4) * np.random.rand(), y  # noqa: NPY002
+
+
+SOURCES = {
+    "pair": (lambda: (X, Y), {"batch_size": SIZE}),
+    "data set": (lambda: TensorDataset(X, Y), {"batch_size": SIZE}),
+    "loader": (lambda: DataLoader(TensorDataset(X, Y), batch_size=SIZE), {}),
+    "shuffled loader": (lambda: DataLoader(TensorDataset(X, Y), batch_size=SIZE, shuffle=True), {}),
+    "noisy loader": (lambda: DataLoader(Noisy(X, Y), batch_size=SIZE), {}),
+    "loader over a stream": (lambda: DataLoader(Stream(), batch_size=SIZE), {}),
+    "shards": (Shards, {}),
+}
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr("steep.nn.feature_file.BLOCK_ROWS", 2 * SIZE)
+    return tmp_path / "features.npy"
+
+
+def contents(path):
+    return {
+        file.name.replace(path.stem, "*"): file.read_bytes() for file in path.parent.glob(f"{path.stem}.*")
+    }
+
+
+def interrupted(path, source, settings, n_samples=110):
+    """A pass that is stopped after so many samples."""
+    with pytest.raises(KeyboardInterrupt):
+        project(Counting(n_samples), source(), memmap=path, **settings)
+
+
+@pytest.mark.parametrize("name", set(SOURCES) - {"noisy loader"})
+def test_features_in_a_file_are_those_in_memory_and_labels_lie_beside(path, name):
+    source, settings = SOURCES[name]
+    found = project(Counting(), source(), memmap=path, **settings)
+    expected = project(Counting(), X, batch_size=SIZE)
+    assert isinstance(found.features, np.memmap)
+    np.testing.assert_array_equal(found.features, expected.features)
+    np.testing.assert_array_equal(np.load(path), expected.features)
+    np.testing.assert_array_equal(np.load(labels_path(path)), Y)
+    np.testing.assert_array_equal(found.labels, Y)
+    assert {file.name for file in path.parent.iterdir()} == {
+        path.name, labels_path(path).name, note_path(path).name
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_interrupted_pass_resumes_to_the_same_bytes_without_running_again_what_is_safe(path, name):
+    source, settings = SOURCES[name]
+    undisturbed = path.with_name("undisturbed.npy")
+    project(Counting(), source(), memmap=undisturbed, **settings)
+    interrupted(path, source, settings)
+    assert not path.exists()
+    note = json.loads(note_path(path).read_text())
+    assert 80 <= note["n_rows"] == note["n_batches"] * SIZE <= 120
+    again = Counting()
+    project(again, source(), memmap=path, **settings)
+    assert contents(path) == contents(undisturbed)
+    # The samples that are looked at when the network is cut, at most twice two, come besides.
+    assert again.n_seen - (len(X) - note["n_rows"]) <= 4
+
+
+def test_altered_copies_resume_to_the_same_bytes(path):
+    jitter = lambda x: x + torch.randn_like(x)  # noqa: E731
+    settings = {"batch_size": SIZE, "augment": jitter, "random_state": 7}
+    undisturbed = path.with_name("undisturbed.npy")
+    project(Counting(), (X, Y), memmap=undisturbed, **settings)
+    interrupted(path, lambda: (X, Y), settings)
+    project(Counting(), (X, Y), memmap=path, **settings)
+    assert contents(path) == contents(undisturbed)
+    assert not np.allclose(np.load(path), project(Counting(), X).features)
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+import steep.nn.feature_file as feature_file
+from test_feature_file import Counting, Shards, project
+feature_file.BLOCK_ROWS = 40
+
+def killed(self, x, forward=Counting.forward):
+    if self.n_seen >= {most}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return forward(self, x)
+
+Counting.forward = killed
+project(Counting(), Shards(), memmap={path!r})
+"""
+
+
+def test_a_killed_pass_resumes_to_the_same_bytes(path):
+    undisturbed = path.with_name("undisturbed.npy")
+    project(Counting(), Shards(), memmap=undisturbed)
+    code = KILLED.format(tests=os.path.dirname(__file__), most=50, path=str(path))
+    for n_safe in (40, 80):  # each time three batches of twenty are made, and two are safe
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert not path.exists()
+        assert json.loads(note_path(path).read_text())["n_rows"] == n_safe
+        assert path.with_name("features.npy.part").stat().st_size >= 128 + n_safe * 24
+    project(Counting(), Shards(), memmap=path)
+    assert contents(path) == contents(undisturbed)
+
+
+def test_a_finished_file_is_not_made_again(path):
+    first = project(Counting(), Shards(), memmap=path)
+    again = Counting()
+    found = project(again, Shards(), memmap=path)
+    assert again.n_seen <= 4
+    np.testing.assert_array_equal(found.features, first.features)
+    opened = Projection.open(path)
+    np.testing.assert_array_equal(opened.features, first.features)
+    assert (opened.head, opened.network) == (first.head, first.network)
+
+
+def test_a_kill_between_the_two_names_costs_nothing(path):
+    project(Counting(), Shards(), memmap=path)
+    whole = path.read_bytes()
+    path.rename(f"{path}.part")
+    assert len(Projection.open(path).features) == len(X)
+    assert path.read_bytes() == whole
+
+
+def test_data_without_labels_have_no_file_of_labels(path):
+    found = project(Counting(), X, memmap=path)
+    assert found.labels is None
+    assert not labels_path(path).exists()
+
+
+def another():
+    network = Counting()
+    with torch.no_grad():
+        network.body.weight[0, 0] += 1
+    return network
+
+
+OTHERS = {
+    "features of another network": lambda path: project(another(), (X, Y), memmap=path, batch_size=SIZE),
+    "features of other data": lambda path: project(Counting(), (X + 1, Y), memmap=path, batch_size=SIZE),
+    "of other data;": lambda path: project(Counting(), (X[:100], Y[:100]), memmap=path, batch_size=SIZE),
+    "of another random_state": lambda path: project(
+        Counting(), (X, Y), memmap=path, batch_size=SIZE, random_state=1
+    ),
+    "of inputs altered otherwise": lambda path: project(
+        Counting(), (X, Y), memmap=path, batch_size=SIZE, augment=lambda x: x
+    ),
+    "begun with batches of 20 samples, got 30": lambda path: project(
+        Counting(), (X, Y), memmap=path, batch_size=30
+    ),
+}
+
+
+@pytest.mark.parametrize("message", OTHERS)
+def test_what_others_began_is_refused_and_left_alone(path, message):
+    interrupted(path, lambda: (X, Y), {"batch_size": SIZE})
+    before = contents(path)
+    with pytest.raises(InputError, match=message):
+        OTHERS[message](path)
+    assert contents(path) == before
+
+
+def test_a_new_head_has_the_same_features(path):
+    project(Counting(), Shards(), memmap=path)
+    network = Counting()
+    with torch.no_grad():
+        network.head.weight.zero_()
+    project(network, Shards(), memmap=path)
+    assert network.n_seen <= 4
+
+
+def test_a_stream_that_changed_is_refused(path):
+    interrupted(path, Shards, {})
+    with pytest.raises(InputError, match=r"batch 1 of the data has other labels than when .* was begun"):
+        project(Counting(), Shards(X, torch.cat([Y[:25], 1 - Y[25:]])), memmap=path)
+    with pytest.raises(InputError, match=r"data ended after 2 batches where \d are in .* already"):
+        project(Counting(), Shards(X[:40], Y[:40]), memmap=path)
+
+
+def test_a_file_of_unknown_origin_is_not_overwritten(path):
+    np.save(path, np.zeros(3))
+    with pytest.raises(StorageError, match="nothing says whose features it holds"):
+        project(Counting(), X, memmap=path)
+    np.testing.assert_array_equal(np.load(path), np.zeros(3))
+
+
+def test_what_cannot_be_resumed_is_one_clear_error(path):
+    interrupted(path, Shards, {})
+    part = path.with_name("features.npy.part")
+    with part.open("r+b") as file:
+        file.truncate(200)
+    with pytest.raises(StorageError, match=r"has 200 bytes where \d+ were written"):
+        project(Counting(), Shards(), memmap=path)
+    with pytest.raises(
+        StorageError, match=r"has \d+ rows so far; need features that were projected to the end"
+    ):
+        Projection.open(path)
+    note_path(path).write_text("[]")
+    with pytest.raises(StorageError, match="is no note of features"):
+        project(Counting(), Shards(), memmap=path)
+    with pytest.raises(StorageError, match="is not there"):
+        Projection.open(path.with_name("nowhere.npy"))
+
+
+def test_a_pass_that_made_nothing_leaves_nothing(path):
+    interrupted(path, lambda: (X, Y), {"batch_size": SIZE}, n_samples=2)
+    assert list(path.parent.iterdir()) == []
+    with pytest.raises(InputError, match="yielded no batch"):
+        project(Counting(), Shards(X[:0], Y[:0]), memmap=path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_odd_streams_are_refused(path):
+    with pytest.raises(InputTypeError, match="a stream of single samples"):
+        project(Counting(), Stream(), memmap=path)
+    with pytest.raises(InputTypeError, match="data is a generator"):
+        project(Counting(), (batch for batch in Shards()), memmap=path)
+    with pytest.raises(InputTypeError, match=r"data is a stream .* or their features"):
+        improve(Counting(), Shards())
+
+
+class Uneven(Shards):
+    def __init__(self, labels):
+        super().__init__()
+        self.labels = labels
+
+    def __iter__(self):
+        for number, (x, y) in enumerate(super().__iter__()):
+            yield self.labels(number, x, y)
+
+
+def test_batches_that_do_not_go_together_are_refused(path):
+    with pytest.raises(InputError, match="some batches hold labels and some do not"):
+        project(Counting(), Uneven(lambda i, x, y: (x, y) if i < 3 else (x,)), memmap=path)
+    path = path.with_name("b.npy")
+    with pytest.raises(InputError, match=r"labels have int64 .* in one batch and float64"):
+        project(Counting(), Uneven(lambda i, x, y: (x, y if i < 3 else y / 2)), memmap=path)
+    path = path.with_name("c.npy")
+    with pytest.raises(InputError, match="19 labels for 20 samples"):
+        project(Counting(), Uneven(lambda i, x, y: (x, y[1:])), memmap=path)
+
+
+# ------------------------------------------------------------------------------- heads on features in a file
+
+GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.2, 10.0), "n_neighbors": (5, 10)}
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(900, 4, generator=generator)
+    return inputs, (inputs[:, 0] * inputs[:, 1] > 0).long()
+
+
+def test_improve_on_features_in_a_file_is_improve_on_the_data(path, data):
+    inputs, labels = data
+    train, held_out = (inputs[:600], labels[:600]), (inputs[600:], labels[600:])
+    features = project(Counting(), train, memmap=path)
+    expected, found = (improve(Counting(), part, held_out, **GRID) for part in (train, features))
+    assert found.chosen == expected.chosen
+    assert found.rescored == pytest.approx(expected.rescored, abs=0.01)
+    np.testing.assert_allclose(found.weights, expected.weights)
+    np.testing.assert_allclose(found.variation, expected.variation)
+    gains = [result.table["gain"].to_numpy() for result in (found, expected)]
+    np.testing.assert_allclose(*gains, atol=0.007)  # rounding may move two of 300 samples over the border
+    assert found.suspects().top(3) is not None
+
+
+def test_features_alone_are_enough_and_say_that_no_network_was_run(tmp_path, data):
+    inputs, labels = data
+    train = project(Counting(), (inputs[:600], labels[:600]), memmap=tmp_path / "train.npy")
+    held_out = project(Counting(), (inputs[600:], labels[600:]))
+    network = Counting()
+    result = improve(network, train, held_out, **GRID)
+    assert network.n_seen == 0
+    assert np.isnan(result.rescored)
+    assert "not run again: features were given" in str(result)
+    assert "run again" not in result._repr_html_()
+    cross_validated = improve(network, train, n_folds=3, **GRID)
+    assert "3-fold" in str(cross_validated.verdict)
+    assert network.n_seen == 0
+
+
+@pytest.mark.parametrize("solver", ["convex", "adam"])
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solver, task):
+    inputs, labels = data
+    if task == "regression":
+        labels = torch.stack([inputs[:, 0] ** 2, inputs[:, 1]], dim=1)
+    settings = {"n_neighbors": 10, "solver": solver, "epochs": 2, "task": task}
+    features = project(Counting(), (inputs, labels), memmap=path)
+    expected = retrain_head(Counting(), inputs, labels, **settings)
+    found = retrain_head(Counting(), features, **settings)
+    for ours, theirs in zip(found.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
+
+
+def test_features_of_another_network_are_refused(path, data):
+    inputs, labels = data
+    features = project(Counting(), (inputs, labels), memmap=path)
+    with pytest.raises(
+        InputError, match=r"those of another network, or of this one before it was trained further"
+    ):
+        improve(another(), features, **GRID)
+    with pytest.raises(
+        InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"
+    ):
+        improve(nn.Sequential(nn.Linear(4, 2)), features, **GRID)
+    with pytest.raises(InputError, match=r"whose 'body' is an nn.Linear of 4 inputs"):
+        improve(Counting(), features, head="body", **GRID)
+    with pytest.raises(InputError, match=r"do not say which layer"):
+        improve(Counting(), Projection(features.features, labels.numpy()), **GRID)
+    with pytest.raises(InputError, match="those of another network"):
+        improve(another(), (inputs, labels), features, **GRID)
+
+
+def test_features_without_labels_or_with_augment_are_refused(path, data):
+    inputs, labels = data
+    features = project(Counting(), inputs, memmap=path)
+    with pytest.raises(InputError, match="the data hold no labels"):
+        improve(Counting(), features, **GRID)
+    labelled = replace(features, labels=labels.numpy())
+    with pytest.raises(InputError, match="augment needs inputs to alter, got features"):
+        improve(Counting(), labelled, augment=lambda x: x, **GRID)
+    retrain_head(Counting(), features, labels, n_neighbors=5)
+
+
+# ------------------------------------------------------------------------------- memory
+
+FRUGAL = """
+import resource, sys
+sys.path.insert(0, {benchmarks!r})
+from features import Shards
+import numpy as np
+import torch
+from torch import nn
+from steep.nn import improve, project
+torch.set_num_threads(1)
+torch.manual_seed(0)
+network = nn.Sequential(nn.Linear(8, 512), nn.Tanh(), nn.Linear(512, 2))
+held_out = next(iter(Shards(1000, 999)))
+settings = {{"l2": (1e-2,), "weight_ratio": {ratios}, "n_neighbors": (10,)}}
+improve(network, next(iter(Shards(1500, 1))), held_out, **settings)  # imports and compiles what it needs
+used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (used + {allowed}, -1))
+features = project(network, Shards(80_000, 1), memmap={path!r})
+assert features.features.nbytes > 1.3 * {allowed}
+if {in_memory}:
+    from dataclasses import replace
+    features = replace(features, features=np.array(features.features))
+result = improve(network, features, held_out, **settings)
+assert result.table.loc["chosen", "gain"] > 0.2
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_heads_are_fitted_to_more_features_than_memory_is_allowed(tmp_path, in_memory):
+    """164 MB of features, 120 MB of memory beyond the imports; as a control, the same in memory does not go."""
+    code = FRUGAL.format(
+        benchmarks=str(Path(__file__).parents[2] / "benchmarks"), path=str(tmp_path / "features.npy"),
+        allowed=120 * 2**20, ratios="()", in_memory=in_memory,
+    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
+    if in_memory:
+        assert done.returncode
+        assert "MemoryError" in done.stderr
+    else:
+        assert done.stdout.split() == ["done"], done.stderr

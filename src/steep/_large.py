@@ -48,8 +48,8 @@ def refuse_checkpoint(checkpoint: Any) -> None:
     """Refuse a checkpoint of data in memory, of which none is made."""
     if checkpoint is not None:
         raise InputError(
-            f"checkpoint={str(checkpoint)!r} is for data that are not in memory; need a Dask array or frame, a .npy file "
-            "or a folder of Parquet; leave it out"
+            f"checkpoint={str(checkpoint)!r} is for data that are not in memory; need a Dask array or frame, a .npy "
+            "file or a folder of Parquet; leave it out"
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,8 +40,6 @@ class Rows:
         What is returned: a Dask array or a Dask series.
     source : str
         Where the data are from; the same source is taken to hold the same data.
-    index : list, optional
-        The index of each partition of a frame, as Delayed.
     divisions : tuple, optional
         Those of a frame.
     """
@@ -51,7 +50,6 @@ class Rows:
     dtype: np.dtype[Any]
     kind: Kind
     source: str
-    index: list[Any] | None = None
     divisions: tuple[Any, ...] | None = None
 
     @property
@@ -79,11 +77,11 @@ def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = N
         return _npy_rows(data, name, alike)
     if not is_collection(data):
         raise InputTypeError(
-            f"{name} is a {type(data).__name__} in memory and the other input is not; need both large or both in memory; "
-            "use dask.array.from_array"
+            f"{name} is a {type(data).__name__} in memory and the other input is not; need both large or both in "
+            "memory; use dask.array.from_array"
         )
     if hasattr(data, "map_partitions"):
-        return _frame_rows(data, name)
+        return _frame_rows(data, name, alike)
     if not hasattr(data, "chunks"):
         raise InputTypeError(
             f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it"
@@ -154,8 +152,11 @@ def _check_alike(points: Rows, labels: Rows) -> None:
 # ------------------------------------------------------------------------------------------- frames
 
 
-def _frame_rows(data: Any, name: str) -> Rows:
-    """A frame, the lengths of whose partitions are counted now: Dask does not know them."""
+def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
+    """A frame, the lengths of whose partitions are counted now: Dask does not know them.
+
+    Nothing is optimised: that may join small partitions, and those of X otherwise than those of y.
+    """
     is_series = data.ndim == 1
     if not is_series and name == "X":
         for column, dtype in data.dtypes.items():
@@ -163,15 +164,23 @@ def _frame_rows(data: Any, name: str) -> Rows:
                 raise InputError(
                     f"column {column!r} of X has dtype {dtype}; need numbers in Dask frames; drop or encode it first"
                 )
-    lengths = tuple(int(n) for n in data.map_partitions(len).compute())
-    if not sum(lengths):
-        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+    blocks = list(data.to_delayed(optimize_graph=False))
+    lengths = _lengths(blocks, name) if alike is None or len(alike.lengths) != len(blocks) else alike.lengths
     kinds = [data.dtype] if is_series else list(data.dtypes)
     plain = [kind if isinstance(kind, np.dtype) else _plain_dtype(kind) for kind in kinds]
     return Rows(
-        list(data.to_delayed()), lengths, len(kinds), np.result_type(*plain), "frame", _source_of(data),
-        list(data.index.to_delayed()), tuple(data.divisions),
-    )  # fmt: skip
+        blocks, lengths, len(kinds), np.result_type(*plain), "frame", _source_of(data), tuple(data.divisions)
+    )
+
+
+def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
+    """Rows of each partition. Those of labels need not be counted: a chunk tells if they are others than X's."""
+    import dask
+
+    lengths = tuple(int(n) for n in dask.compute(*(dask.delayed(len)(block) for block in blocks)))
+    if not sum(lengths):
+        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+    return lengths
 
 
 def _plain_dtype(dtype: Any) -> np.dtype[Any]:
@@ -201,7 +210,8 @@ def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
         return table.drop(columns=str(y)), table[str(y)]
     if not Path(y).exists():
         raise InputError(
-            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; need one of {', '.join(table.columns[:8])}"
+            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; need one of "
+            f"{', '.join(table.columns[:8])}"
         )
     if str(y).endswith(".npy"):
         return table, y
@@ -239,8 +249,8 @@ def _mapped(path: Any, name: str) -> Any:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise StorageError(
-            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); need a .npy file of numbers that "
-            "all workers see"
+            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); need a .npy file of numbers "
+            "that all workers see"
         ) from error
 
 
@@ -255,9 +265,7 @@ def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
         _check_numeric(mapped.dtype, name)
     lengths = alike.lengths if alike is not None and alike.bounds[-1] == len(mapped) else _cut(mapped)
     ends = (0, *np.cumsum(lengths).tolist())
-    blocks: Sequence[Callable[[], Any]] = [
-        Slice(str(path), first, last) for first, last in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    blocks: Sequence[Callable[[], Any]] = [Slice(str(path), first, last) for first, last in pairwise(ends)]
     state = os.stat(path)
     source = f"{path} {state.st_size} {state.st_mtime_ns}"
     width = mapped.shape[1] if mapped.ndim == 2 else 1

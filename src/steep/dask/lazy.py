@@ -30,8 +30,9 @@ from steep.dask.whole import join_whole
 from steep.exceptions import InputError
 
 try:
-    from dask import delayed
     from dask.delayed import Delayed
+
+    from dask import delayed
 except ImportError as error:  # pragma: no cover
     from steep.exceptions import MissingExtraError
 
@@ -66,7 +67,7 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
     _check_engine(n_groups, how)
     plan = Plan(
         store=Store(""), bounds=points.bounds, n_features=points.n_columns, dtype=dtype, n_groups=n_groups,
-        n_coarse=n_coarse, **how,
+        n_coarse=n_coarse, framed=points.kind == "frame" and how["wanted"] == "variation", **how,
     )  # fmt: skip
     token = secrets.token_hex(8)
     sources = [points.source, "" if labels is None else labels.source]
@@ -160,11 +161,11 @@ def lazy_rows(
 ) -> Any:
     """A Dask array, or for frames a Dask series, of what the groups have found, in the caller's order."""
     plan, points = joined.plan, joined.points
-    is_frame = points.index is not None and kind == "variation"
+    is_frame = plan.framed
     chunks = [
         delayed(_gather, pure=False)(
-            joined.shared, chunk, kind, joined.groups, scale, points.index[chunk] if is_frame and points.index else None,
-            joined.holder, dask_key_name=joined.name(f"gather-{kind}", chunk),
+            joined.shared, chunk, kind, joined.groups, scale, joined.holder,
+            dask_key_name=joined.name(f"gather-{kind}", chunk),
         )
         for chunk in range(plan.n_chunks)
     ]  # fmt: skip
@@ -185,9 +186,9 @@ def lazy_rows(
     return da.concatenate(arrays, axis=0)
 
 
-def _gather(plan: Plan, chunk: int, kind: str, joined: Any, scale: Any, index: Any, holder: Any) -> Any:
+def _gather(plan: Plan, chunk: int, kind: str, joined: Any, scale: Any, holder: Any) -> Any:
     """As :func:`gather_chunk`; the graph holds on to the temporary folder here."""
-    return gather_chunk(plan, chunk, kind, joined, scale, index)
+    return gather_chunk(plan, chunk, kind, joined, scale)
 
 
 def scale_tasks(joined: Joined, scaling: Scaling) -> Delayed:

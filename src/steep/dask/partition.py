@@ -35,8 +35,8 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
     largest = np.maximum(upper, -lower)
     if largest.max() > _LARGEST:
         raise InputError(
-            f"X reaches {largest.max():.2g}; need numbers up to {_LARGEST:g} in Dask arrays, or squares overflow; scale "
-            "the columns"
+            f"X reaches {largest.max():.2g}; need numbers up to {_LARGEST:g} in Dask arrays, or squares overflow; "
+            "scale the columns"
         )
     shift, scale = np.zeros(plan.n_features), np.ones(plan.n_features)
     if plan.standardised:

@@ -52,6 +52,8 @@ class Plan:
         Groups of cells, one a task; coarse cells they are made of.
     algorithm : str
         The engine where one group holds all.
+    framed : bool
+        Whether the result is a series with the index of X.
     n_jobs : int or None
         Threads of a task.
     """
@@ -71,6 +73,7 @@ class Plan:
     n_groups: int
     n_coarse: int
     algorithm: str = "auto"
+    framed: bool = False
     n_jobs: int | None = None
 
     @property
@@ -123,6 +126,7 @@ class Plan:
             "seed": self.seed,
             "groups": self.n_groups,
             "algorithm": self.algorithm,
+            "frame": self.framed,
         }
 
 
@@ -134,8 +138,9 @@ def _digest(bounds: tuple[int, ...]) -> str:
 
 def task_memory() -> int:
     """Bytes that a task may use, by the setting ``steep.task-memory`` of Dask's configuration."""
-    from dask import config
     from dask.utils import parse_bytes
+
+    from dask import config
 
     told = config.get("steep.task-memory", TASK_MEMORY)
     try:

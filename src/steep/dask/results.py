@@ -32,9 +32,7 @@ class Scaling:
     clip: float | None
 
 
-def gather_chunk(
-    plan: Plan, chunk: int, kind: str, joined: Sequence[Summary], scale: Any = None, index: Any = None
-) -> Any:
+def gather_chunk(plan: Plan, chunk: int, kind: str, joined: Sequence[Summary], scale: Any = None) -> Any:
     """Rows of one chunk from all groups, in the caller's order; as weights if a scale is given."""
     first, last = plan.bounds[chunk], plan.bounds[chunk + 1]
     out: npt.NDArray[Any] | None = None
@@ -50,10 +48,11 @@ def gather_chunk(
         out = np.empty(0)
     if scale is not None:
         out = as_weights(out, scale)
-    if index is None:
+    if not plan.framed:
         return out
     import pandas as pd
 
+    index = plan.store.read_index(f"index-{chunk}")
     return pd.Series(out, index=index, name="neighbor_variance" if scale is None else "sample_weight")
 
 

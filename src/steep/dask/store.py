@@ -44,8 +44,9 @@ class Store:
         return Path(self.folder) / f"{name}.npy"
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Write an array, whole or not at all."""
-        self._write(self.path(name), lambda path: np.save(path, array, allow_pickle=False))
+        """Write an array row by row, as it is read; whole or not at all."""
+        rows = np.ascontiguousarray(array)
+        self._write(self.path(name), lambda path: np.save(path, rows, allow_pickle=False))
 
     def read(self, name: str, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
         """Read some rows of an array into memory of our own: mapped pages would count as the worker's."""
@@ -56,6 +57,19 @@ class Store:
             file.seek(first * width * dtype.itemsize, 1)
             flat = np.fromfile(file, dtype, (last - first) * width)
         return flat.reshape(last - first, *shape[1:])
+
+    def write_index(self, name: str, index: Any) -> None:
+        """Write the index of a frame, of whatever kind."""
+        import pandas as pd
+
+        path = Path(self.folder) / f"{name}.parquet"
+        self._write(path, lambda path: pd.DataFrame(index=index).to_parquet(path))
+
+    def read_index(self, name: str) -> Any:
+        """Read the index of a frame."""
+        import pandas as pd
+
+        return pd.read_parquet(Path(self.folder) / f"{name}.parquet").index
 
     def drop(self, *names: str) -> None:
         """Remove arrays that no stage needs any more."""
@@ -156,8 +170,8 @@ def _check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) 
     if other:
         key = other[0]
         raise InputError(
-            f"checkpoint={str(path)!r} was made with {key} {_short(found.get(key))}, not {_short(asked[key])}; need the "
-            "same data and settings; name another folder"
+            f"checkpoint={str(path)!r} was made with {key} {_short(found.get(key))}, not {_short(asked[key])}; need "
+            "the same data and settings; name another folder"
         )
 
 

@@ -35,6 +35,8 @@ def take_chunk(plan: Plan, chunk: int, X: Any, y: Any) -> Summary:
             )
         return done
     first, last = plan.bounds[chunk], plan.bounds[chunk + 1]
+    if plan.framed:
+        plan.store.write_index(f"index-{chunk}", X.index)
     if first == last:
         return plan.store.finish(name, **_nothing(plan, print_))
     sampled = plan.sampled_rows()

@@ -28,12 +28,16 @@ from pathlib import Path
 
 import numpy as np
 
-import dask
-import distributed
-from steep import sample_weights
-from steep.labels import Labels
-from steep.measures.variance import prefix_variances
-from steep.neighbors.query import nearest
+# This file has the name of a library that it needs: its folder must not be where modules are looked for.
+sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
+
+import dask.array  # noqa: E402
+
+import distributed  # noqa: E402
+from steep import sample_weights  # noqa: E402
+from steep.labels import Labels  # noqa: E402
+from steep.measures.variance import prefix_variances  # noqa: E402
+from steep.neighbors.query import nearest  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "distributed.json"
 PIECE = 250_000

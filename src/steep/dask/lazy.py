@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
+from steep._warnings import warn_user
 from steep.dask.atlas import draw_atlas
 from steep.dask.groups import cut_group
 from steep.dask.inputs import Rows
 from steep.dask.joining import join_group
 from steep.dask.partition import deal_groups, sort_chunk, train_partition
-from steep.dask.plan import Plan, cut_into
+from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
 from steep.dask.results import Scaling, describe, gather_chunk, range_of, scale_of, weights_of_group
 from steep.dask.store import Store, checkpoint_store
 from steep.dask.taking import take_chunk
-from steep.dask.temporary import temporary_store
+from steep.dask.temporary import current_client, temporary_store
 from steep.dask.whole import join_whole
 from steep.exceptions import InputError
 
@@ -65,6 +66,7 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
         )
     n_groups, n_coarse = cut_into(n_rows, points.n_columns, dtype, how["n_others"])
     _check_engine(n_groups, how)
+    _warn_of_small_workers()
     plan = Plan(
         store=Store(""), bounds=points.bounds, n_features=points.n_columns, dtype=dtype, n_groups=n_groups,
         n_coarse=n_coarse, framed=points.kind == "frame" and how["wanted"] == "variation", **how,
@@ -150,6 +152,24 @@ def _check_engine(n_groups: int, how: dict[str, Any]) -> None:
         raise InputError(
             f"recall=1 needs all points in one task, got {n_groups} groups; need recall < 1, such as 0.99; or raise "
             "steep.task-memory"
+        )
+
+
+def _warn_of_small_workers() -> None:
+    """Warn where Dask would end a worker for the memory that a task may use."""
+    client = current_client()
+    if client is None:
+        return
+    rooms = [
+        worker["memory_limit"] / worker["nthreads"]
+        for worker in client.scheduler_info()["workers"].values()
+        if worker.get("memory_limit")
+    ]
+    needed = task_memory() + INTERPRETER
+    if rooms and min(rooms) < needed:
+        warn_user(
+            f"a worker has {min(rooms) / 1e6:.0f} MB for a task and a task may need {needed / 1e6:.0f} MB; give "
+            "workers more, or set steep.task-memory lower by dask.config.set"
         )
 
 

@@ -17,6 +17,7 @@ from steep.exceptions import InputError
 
 # Bytes that a task may use besides the interpreter; see ``task_memory``.
 TASK_MEMORY = "512 MiB"
+INTERPRETER = 350 * 2**20  # bytes of a worker that has loaded NumPy, pandas and the compiled kernels
 COARSE = 8  # coarse cells per group: fewer balance groups badly
 # Positions are int32 and leave room for the points read from other groups.
 MOST_ROWS = 2**30

@@ -83,7 +83,7 @@ class _Keeper:
                     self._look(lease)
 
     def _look(self, lease: _Lease) -> None:
-        client = _client()
+        client = current_client()
         if client is not None:
             trash = client.run_on_scheduler(set_aside, folder=lease.folder, token=lease.token)
             if trash is None:
@@ -138,7 +138,8 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _client() -> Any:
+def current_client() -> Any:
+    """The Dask client that would compute now, or None."""
     from distributed import default_client
 
     try:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from steep._large import refuse_large
 from steep._validation import FloatArray, IntArray, check_choice, one_line
 from steep._warnings import warn_user
 from steep.exceptions import InputError, InputTypeError
@@ -115,6 +116,7 @@ def _label_array(y: Any, name: str) -> npt.NDArray[Any]:
         raise InputError(
             f"{name} is None; need labels. This requires y to be passed, but the target y is None"
         )
+    refuse_large(y, name, f"call {name}.compute() if it fits")
     if hasattr(y, "toarray"):
         raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray()")
     is_pandas = isinstance(y, pd.Series | pd.DataFrame)

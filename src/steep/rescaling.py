@@ -64,13 +64,7 @@ def rescale(
         # Where more than this share is flat the quantile is zero, and nothing would be left to see.
         ceiling = np.quantile(values, clip) or values.max()
         values = np.minimum(values, ceiling)
-    share = _unit_range(values, method)
-    weights: FloatArray = (
-        1 + (weight_ratio - 1) * share
-        if weight_ratio >= 1
-        # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
-        else weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
-    )
+    weights = raw_weights(_unit_range(values, method), weight_ratio)
     if normalize is None:
         return weights
     if weights.min() == weights.max():  # equal weights are exactly equal, not equal up to rounding
@@ -79,6 +73,14 @@ def rescale(
     weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
     scaled: FloatArray = weights / (weights.mean() if normalize == "mean" else weights.sum())
     return scaled
+
+
+def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
+    """Weights between 1 and m, or m and 1, of variation v between 0 and 1."""
+    if weight_ratio >= 1:
+        return 1 + (weight_ratio - 1) * share
+    # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
+    return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
 
 
 def _unit_range(values: FloatArray, method: Method) -> FloatArray:

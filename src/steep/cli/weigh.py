@@ -68,6 +68,19 @@ def weigh_command(
     decimal: told.Decimal = None,
     weight_column: Annotated[str, typer.Option("--weight-column", help="Name of the column of weights.")] = _WEIGHTS,
     only: Annotated[bool, typer.Option("--only", help="Write the column of weights alone.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="With -m, Parquet of any size: weigh it with so many Dask workers here."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="The same on the cluster of a Dask scheduler, tcp://…"),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="FOLDER", help="With Dask, keep finished stages, so that a killed run "
+                     "continues."),
+    ] = None,
     report: Report = None,
     jobs: Jobs = -1,
     force: Force = False,
@@ -85,6 +98,20 @@ def weigh_command(
 
     if weight_ratio is not None and (auto or scoring is not None):
         raise InputError("got --weight-ratio with --auto or --scoring; need one or the other; leave one out")
+    if workers is not None or scheduler is not None:
+        _weigh_large(
+            tables, target, output, scheduler=scheduler, workers=workers, checkpoint=checkpoint, drop=drop or [],
+            weight_ratio=weight_ratio, n_neighbors=n_neighbors, task=task, force=force, as_json=as_json,
+            refused=[
+                name for name, value in (
+                    ("--measure", measure), ("--recall", recall), ("--groups", groups), ("--impute", impute),
+                    ("--report", report), ("--keep", keep),
+                ) if value is not None
+            ],
+        )  # fmt: skip
+        return
+    if checkpoint is not None:
+        raise InputError("got --checkpoint without --workers or --scheduler; need one of them; leave it out")
     samples = read_samples(
         tables, target, drop=drop, keep=keep, groups=groups, impute=impute, task=task,
         weights={_WEIGHTS, weight_column}, encoding=encoding, separator=separator, decimal=decimal,
@@ -114,6 +141,38 @@ def weigh_command(
         )  # fmt: skip
     figures = samples.figures(features, labels) | _figures(weighing) | {"output": output, "report": report}
     finish(figures, [*samples.lines(features, labels), *_lines(weighing, output, report)], as_json=as_json)
+
+
+def _weigh_large(
+    tables: list[Path],
+    target: str,
+    output: Path | None,
+    *,
+    scheduler: str | None,
+    workers: int | None,
+    checkpoint: Path | None,
+    drop: list[str],
+    weight_ratio: float | None,
+    n_neighbors: int | None,
+    task: Any,
+    force: bool,
+    as_json: bool,
+    refused: list[str],
+) -> None:
+    """Weigh Parquet on a Dask cluster; the weights alone are written."""
+    from steep.cli.on_dask import check_request, cluster_of, weigh_on_dask, write_weights
+    from steep.cli.weighing import Weighing
+
+    output = check_request(tables, output, weight_ratio=weight_ratio, refused=refused, force=force)
+    with cluster_of(scheduler, workers) as client:
+        weights = weigh_on_dask(
+            client, tables, target, drop=drop, checkpoint=checkpoint, weight_ratio=weight_ratio,
+            n_neighbors=20 if n_neighbors is None else n_neighbors, task=task,
+        )  # fmt: skip
+    write_weights(output, weights)
+    weighing = Weighing(weights, {"n_neighbors": n_neighbors or 20, "weight_ratio": weight_ratio})
+    figures = {"samples": len(weights)} | _figures(weighing) | {"output": output}
+    finish(figures, _lines(weighing, output, None), as_json=as_json)
 
 
 def _destination(table: Table, output: Path | None, *, force: bool) -> Path:

@@ -214,7 +214,13 @@ class Near:
 def near_cells(cells: Cells, n_near: int, team: Team) -> Near:
     """Return the ``n_near`` cells whose centres are nearest to each cell's, and those it is near to."""
     n_cells = len(cells)
-    keys = _all_keys(n_cells) if n_near >= n_cells - 1 else _nearest_keys(cells, n_near, team)
+    keys = all_keys(n_cells) if n_near >= n_cells - 1 else nearest_keys(cells.centers, n_near, team)
+    return listed_near(cells, keys, team)
+
+
+def listed_near(cells: Cells, keys: IntArray, team: Team) -> Near:
+    """Return how pairs of cells lie; the pairs are given by :attr:`Near.keys`, ascending, each both ways."""
+    n_cells = len(cells)
     owner, cell = (keys // n_cells).astype(np.int32), (keys % n_cells).astype(np.int32)
     start = np.searchsorted(owner, np.arange(n_cells + 1))
     extent, length = np.empty(len(cell), dtype=np.float32), np.empty(len(cell), dtype=np.float32)
@@ -226,14 +232,16 @@ def near_cells(cells: Cells, n_near: int, team: Team) -> Near:
     return Near(start, cell, length, behind, behind - extent)
 
 
-def _all_keys(n_cells: int) -> IntArray:
+def all_keys(n_cells: int) -> IntArray:
+    """Return the key of every two cells."""
     everyone = np.arange(n_cells * n_cells)
     return np.asarray(everyone[everyone % (n_cells + 1) != 0])  # all but a cell with itself
 
 
-def _nearest_keys(cells: Cells, n_near: int, team: Team) -> IntArray:
-    n_cells, frame = len(cells), Frame.of(cells.centers)
-    nearest = join_tiles(cells.centers, frame, n_near, include_self=False, team=team)[1]
+def nearest_keys(centers: FloatArray, n_near: int, team: Team) -> IntArray:
+    """Return the keys of the ``n_near`` nearest cells of each, by their centres, and of those it is near to."""
+    n_cells, frame = len(centers), Frame.of(centers)
+    nearest = join_tiles(centers, frame, n_near, include_self=False, team=team)[1]
     one_way = nearest.astype(np.int64).ravel()
     owner = np.repeat(np.arange(n_cells), n_near)
     return np.unique(np.concatenate([owner * n_cells + one_way, one_way * n_cells + owner]))

@@ -190,7 +190,12 @@ def _finish(
 
 def contested(index: IntArray, labels: Any, share: float = SHARE) -> npt.NDArray[np.bool_]:
     """Return which points to search on, from the neighbours so far (positions in ``labels``)."""
-    energy = local_spread(index, labels) ** 2
+    return carriers(local_spread(index, labels), share)
+
+
+def carriers(spread: FloatArray, share: float = SHARE) -> npt.NDArray[np.bool_]:
+    """Return which points carry ``share`` of the sum of squares of their local variances."""
+    energy = spread**2
     carried = np.sort(energy)[::-1]
     np.cumsum(carried, out=carried)
     n_chosen = int(np.searchsorted(carried, share * carried[-1])) + 1

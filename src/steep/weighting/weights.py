@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import indexable
 
+from steep._large import is_collection, is_large, refuse_checkpoint, refuse_graph, refuse_large
 from steep._sklearn import count_samples
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray, check_count, check_sample_weight
@@ -104,6 +105,7 @@ class Samples:
 
 def _indexable(data: Any) -> Any:
     """Samples or labels as something rows can be taken from."""
+    refuse_large(data, "the data", "call .compute() on a part that fits, or use sample_weights")
     try:
         return indexable(data)[0]
     except (TypeError, ValueError) as error:
@@ -209,15 +211,18 @@ def sample_weights(
     neighbors: Any = None,
     task: Task = "auto",
     n_jobs: int | None = None,
+    checkpoint: Any = None,
 ) -> FloatArray:
     """Weigh labelled samples by the variance of their neighbours' labels (Algorithm 2).
 
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, n_features)
-        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values.
+        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values. Of Dask
+        arrays and frames, ``.npy`` files and folders of Parquet, which hold numbers only, the result is lazy; see
+        :mod:`steep.dask`.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels of any kind.
+        Labels of any kind; of large data cut like ``X``, a ``.npy`` file, or the name of a column of Parquet.
     n_neighbors : int, default 20
         k, neighbours whose labels are compared, the sample itself counted.
     weight_ratio : float, default 40
@@ -242,6 +247,8 @@ def sample_weights(
         everything else as classes.
     n_jobs : int, optional
         Threads of the search.
+    checkpoint : path, optional
+        See :func:`neighbor_graph`.
 
     Returns
     -------
@@ -258,6 +265,15 @@ def sample_weights(
     """
     found = resolve(measure, use="sample_weights", feeds=("labels",))
     size = check_size(n_neighbors, measure, found, include_self=include_self)
+    if is_large(X) or is_collection(y):
+        from steep.dask import lazy_weights
+
+        refuse_graph(neighbors)
+        return lazy_weights(  # type: ignore[no-any-return]
+            X, y, n_neighbors=size, weight_ratio=weight_ratio, measure=found.name, normalize=normalize, method=method,
+            clip=clip, embedding=embedding, include_self=include_self, task=task, n_jobs=n_jobs, checkpoint=checkpoint,
+        )  # fmt: skip
+    refuse_checkpoint(checkpoint)
     samples = Samples.check(X, y, embedding=embedding if neighbors is None else None, task=task)
     warn_of_float_classes(samples.labels, task)
     graph = None if neighbors is None else lambda points: neighbors

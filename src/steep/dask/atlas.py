@@ -1,0 +1,201 @@
+"""All cells seen at once: which lie near each other, and how far to reach so that the promised recall is kept.
+
+It is the estimate of the in-memory engine (steep/neighbors/recall.py). The sampled points' true neighbours were
+found group by group and are merged here; each says from which reach on the sweep of its group would find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+
+from steep._validation import FloatArray, IntArray
+from steep.dask.partition import frame_of
+from steep.dask.plan import Plan
+from steep.dask.store import Store, Summary
+from steep.neighbors.cells import Cells, all_keys, nearest_keys
+from steep.neighbors.frame import half_norms
+from steep.neighbors.lists import Lists
+from steep.neighbors.partitioned import NEAR, NEAR_MOST
+from steep.neighbors.recall import Truth, choose_reach, needed_reach
+from steep.neighbors.threads import threads
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """The cells of all groups.
+
+    Attributes
+    ----------
+    start : ndarray of int, shape (n_cells + 1,)
+        First position of each cell, counted over all groups.
+    centers, radius : ndarray
+        Of every cell.
+    first_cell, first_point : ndarray of int, shape (n_groups + 1,)
+        Where each group begins.
+    """
+
+    start: IntArray
+    centers: FloatArray
+    radius: FloatArray
+    first_cell: IntArray
+    first_point: IntArray
+
+    @classmethod
+    def of(cls, groups: Sequence[Summary]) -> Self:
+        """Put the cells of all groups side by side."""
+        return cls(
+            np.append(0, np.cumsum(np.concatenate([group["sizes"] for group in groups]))),
+            np.concatenate([group["centers"] for group in groups]),
+            np.concatenate([group["radius"] for group in groups]),
+            np.append(0, np.cumsum([len(group["sizes"]) for group in groups])),
+            np.append(0, np.cumsum([int(group["n_points"]) for group in groups])),
+        )
+
+    @classmethod
+    def read(cls, found: Summary) -> Self:
+        """The atlas that :func:`draw_atlas` has drawn."""
+        return cls(**{field.name: found[field.name] for field in fields(cls)})
+
+    def __len__(self) -> int:
+        return len(self.centers)
+
+    def group_of(self, positions: IntArray) -> IntArray:
+        """The group of each position."""
+        return np.searchsorted(self.first_point, positions, side="right") - 1
+
+    def cell_of(self, positions: IntArray) -> IntArray:
+        """The cell of each position."""
+        return np.searchsorted(self.start, positions, side="right") - 1
+
+    def points_of(self, store: Store, cells: IntArray) -> FloatArray:
+        """Points of some cells, ascending, one after the other; those of neighbouring cells are read at once."""
+        parts = np.split(cells, np.flatnonzero(np.diff(cells) > 1) + 1)
+        found = []
+        for part in parts:
+            for group in range(self.group_of_cell(part[0]), self.group_of_cell(part[-1]) + 1):
+                first = max(self.start[part[0]], self.first_point[group])
+                last = min(self.start[part[-1] + 1], self.first_point[group + 1])
+                if last > first:
+                    shift = self.first_point[group]
+                    found.append(store.read(f"cells-{group}", int(first - shift), int(last - shift)))
+        return np.concatenate(found)
+
+    def group_of_cell(self, cell: int) -> int:
+        """The group of a cell."""
+        return int(np.searchsorted(self.first_cell, cell, side="right") - 1)
+
+
+def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> Summary:
+    """List the cells near each cell, and choose the reach."""
+    done = plan.store.summary("atlas")
+    if done is not None:
+        return done
+    atlas = Atlas.of(groups)
+    truth = merge_truth(plan, partition, groups, atlas)
+    n_near = NEAR
+    while True:
+        keys = _near_keys(plan, atlas, n_near)
+        needed = np.vstack([_needed(plan, atlas, keys, truth, q) for q in range(len(truth.rows))])
+        reach, estimate = choose_reach(needed, plan.recall)
+        if estimate.kept or n_near >= min(NEAR_MOST, len(atlas) - 1):
+            break
+        n_near *= 4
+    plan.store.write("near", (keys % len(atlas)).astype(np.int32))
+    plan.store.drop(
+        *(f"{kind}-{chunk}" for kind in ("points", "rows", "labels") for chunk in range(plan.n_chunks))
+    )
+    return plan.store.finish(
+        "atlas",
+        near_start=np.searchsorted(keys, np.arange(len(atlas) + 1) * len(atlas)),
+        reach=reach,
+        estimate=[estimate.recall, estimate.kept],
+        judged=truth.rows,
+        truth=truth.distances[:, -1],
+        **{field.name: getattr(atlas, field.name) for field in fields(atlas)},
+    )
+
+
+def _near_keys(plan: Plan, atlas: Atlas, n_near: int) -> IntArray:
+    if n_near >= len(atlas) - 1:
+        return all_keys(len(atlas))
+    with threads(plan.n_jobs) as team:
+        return nearest_keys(atlas.centers, n_near, team)
+
+
+@dataclass(frozen=True)
+class Judged(Truth):
+    """Exact neighbours of sampled points, as positions.
+
+    Attributes
+    ----------
+    top : ndarray
+        The k-th score that each had found in its own cell.
+    unit : float
+        Length in the frame of a length 1 of the points.
+    """
+
+    top: FloatArray
+    unit: float
+
+
+def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas: Atlas) -> Judged:
+    """Merge what each group holds of the neighbours of the points that judge."""
+    asked = partition["judged_rows"]
+    has = [group for group in range(len(groups)) if int(groups[group]["n_points"])]
+    distances = np.hstack([groups[g]["near_distance"] for g in has])
+    places = np.hstack(
+        [
+            np.where(groups[g]["near_place"] >= 0, groups[g]["near_place"] + atlas.first_point[g], -1)
+            for g in has
+        ]
+    )
+    best = np.lexsort([places, distances], axis=1)[:, : plan.n_others]
+    rows = np.concatenate([groups[g]["judged_rows"] for g in has])
+    place = np.concatenate([groups[g]["judged_place"] + atlas.first_point[g] for g in has])
+    top = np.concatenate([groups[g]["judged_top"] for g in has])
+    at = np.argsort(rows)[np.searchsorted(np.sort(rows), asked)]
+    nearest, lengths = np.take_along_axis(places, best, 1), np.take_along_axis(distances, best, 1)
+    return Judged(place[at], nearest, lengths, top[at], frame_of(partition).unit)
+
+
+def _needed(plan: Plan, atlas: Atlas, keys: IntArray, truth: Judged, q: int) -> FloatArray:
+    """The reach from which each true neighbour of one point is found, as its group would sweep.
+
+    Only the cells of the point and of its neighbours are read. Those of its own group meet in their order; of the
+    others its own cell always comes first (joining.py).
+    """
+    mine, others = int(truth.rows[q]), truth.indices[q]
+    home = int(atlas.cell_of(np.array([mine]))[0])
+    group = atlas.group_of_cell(home)
+    cells = np.unique(np.append(atlas.cell_of(others), home))
+    own = (cells >= atlas.first_cell[group]) & (cells < atlas.first_cell[group + 1])
+    order = np.concatenate([cells[own], cells[~own]])
+    sizes = np.diff(atlas.start)[order]
+    start = np.append(0, np.cumsum(sizes))
+    points = np.concatenate([atlas.points_of(plan.store, order[i : i + 1]) for i in range(len(order))])
+    local = Cells(
+        points, half_norms(points), np.zeros(len(points), np.float32), np.arange(len(points), dtype=np.int32),
+        start, atlas.centers[order],
+    )  # fmt: skip
+    inverse = {int(cell): i for i, cell in enumerate(order)}
+
+    def place(positions: IntArray) -> IntArray:
+        at = atlas.cell_of(positions)
+        return np.array([start[inverse[int(c)]] for c in at]) + positions - atlas.start[at]
+
+    top = np.full(len(points), np.inf, np.float32)
+    rows = place(np.array([mine]))
+    top[rows] = truth.top[q]
+    lists = Lists(np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), top)
+    scores = 0.5 * np.square(truth.distances[q : q + 1] * truth.unit)
+    one = Truth(rows, place(others)[None], truth.distances[q : q + 1])
+    pairs = np.repeat(order, len(order)) * len(atlas) + np.tile(order, len(order))
+    at = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+    listed = np.flatnonzero(keys[at] == pairs) if len(keys) else np.empty(0, np.int64)
+    if not len(listed):
+        listed = np.array([-1])
+    return needed_reach(local, lists, atlas.radius[order], listed, one, scores)

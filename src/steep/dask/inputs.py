@@ -1,0 +1,280 @@
+"""What large data come as: Dask arrays and frames, ``.npy`` files, Parquet folders; all become rows in chunks.
+
+Chunks are those of the caller; a ``.npy`` file has none, and is cut into pieces that a task can hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._large import is_collection, is_npy
+from steep._validation import shown
+from steep.dask.plan import task_memory
+from steep.exceptions import InputError, InputTypeError, StorageError
+
+Kind = Literal["array", "frame"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table in chunks.
+
+    Attributes
+    ----------
+    blocks : list
+        One Delayed, or a call that a task makes, per chunk.
+    lengths : tuple of int
+        Rows of each.
+    n_columns : int
+    dtype : numpy.dtype
+        Of the numbers in memory, or of the labels.
+    kind : {"array", "frame"}
+        What is returned: a Dask array or a Dask series.
+    source : str
+        Where the data are from; the same source is taken to hold the same data.
+    divisions : tuple, optional
+        Those of a frame.
+    """
+
+    blocks: list[Any]
+    lengths: tuple[int, ...]
+    n_columns: int
+    dtype: np.dtype[Any]
+    kind: Kind
+    source: str
+    divisions: tuple[Any, ...] | None = None
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """First row of each chunk, and the number of rows last."""
+        return (0, *np.cumsum(self.lengths).tolist())
+
+
+def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
+    """Both inputs as rows in chunks; y=None where no labels are wanted."""
+    if isinstance(X, str | os.PathLike) and not str(X).endswith(".npy"):
+        X, y = _parquet(X, y)
+    points = _rows(X, "X", two_dimensional=True)
+    if y is None:
+        return points, None
+    if not (is_collection(y) or is_npy(y) or isinstance(y, str | os.PathLike)):
+        y = _cut_alike(y, points)
+    labels = _rows(y, "y", two_dimensional=False, alike=points)
+    _check_alike(points, labels)
+    return points, labels
+
+
+def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = None) -> Rows:
+    if isinstance(data, str | os.PathLike) or is_npy(data):
+        return _npy_rows(data, name, alike)
+    if not is_collection(data):
+        raise InputTypeError(
+            f"{name} is a {type(data).__name__} in memory and the other input is not; need both large or both in "
+            "memory; use dask.array.from_array"
+        )
+    if hasattr(data, "map_partitions"):
+        return _frame_rows(data, name, alike)
+    if not hasattr(data, "chunks"):
+        raise InputTypeError(
+            f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it"
+        )
+    return _array_rows(data, name, two_dimensional)
+
+
+# ------------------------------------------------------------------------------------------- arrays
+
+
+def _array_rows(data: Any, name: str, two_dimensional: bool) -> Rows:
+    if data.ndim != 2 and two_dimensional:
+        raise InputError(f"{name} has {data.ndim} dimensions; need 2 (n_samples, n_features); use reshape")
+    if np.isnan(np.array([length for axis in data.chunks for length in axis], float)).any():
+        raise InputError(
+            f"{name} has unknown chunk sizes; need their lengths; call {name}.compute_chunk_sizes() first"
+        )
+    if not len(data):
+        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+    if data.ndim == 2 and len(data.chunks[1]) > 1:
+        data = data.rechunk({1: -1})
+    if data.ndim == 2 and two_dimensional:
+        _check_numeric(data.dtype, name)
+    blocks = list(np.ravel(data.to_delayed()))
+    width = int(data.shape[1]) if data.ndim == 2 else 1
+    return Rows(blocks, tuple(int(n) for n in data.chunks[0]), width, data.dtype, "array", str(data.name))
+
+
+def _check_numeric(dtype: Any, name: str) -> None:
+    if dtype.kind not in "fiub":
+        raise InputError(f"{name} has dtype {dtype}; need real numbers in Dask arrays; encode {name} first")
+
+
+def _cut_alike(y: Any, points: Rows) -> Any:
+    """Labels in memory, cut as the points are."""
+    import dask.array as da
+
+    labels = np.asarray(y)
+    if len(labels) != points.bounds[-1]:
+        raise InputError(
+            f"y has {len(labels)} rows, X {points.bounds[-1]}; need as many; pass labels of the same rows"
+        )
+    if labels.dtype.kind == "O":
+        labels = labels.astype(np.str_)
+    return da.from_array(labels, chunks=(points.lengths, *labels.shape[1:]))
+
+
+def _check_alike(points: Rows, labels: Rows) -> None:
+    if points.bounds[-1] != labels.bounds[-1]:
+        raise InputError(
+            f"y has {labels.bounds[-1]:,} rows, X {points.bounds[-1]:,}; need as many; pass labels of the same rows"
+        )
+    if points.lengths != labels.lengths:
+        at = next(
+            (
+                i
+                for i, pair in enumerate(zip(points.lengths, labels.lengths, strict=False))
+                if pair[0] != pair[1]
+            ),
+            min(len(points.lengths), len(labels.lengths)),
+        )
+        raise InputError(
+            f"X has {len(points.lengths)} partitions and y {len(labels.lengths)}, of other lengths from partition {at} "
+            "on; need the same partitions; use y.rechunk(X.chunks[0]) or repartition"
+        )
+
+
+# ------------------------------------------------------------------------------------------- frames
+
+
+def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
+    """A frame, the lengths of whose partitions are counted now: Dask does not know them.
+
+    Nothing is optimised: that may join small partitions, and those of X otherwise than those of y.
+    """
+    is_series = data.ndim == 1
+    if not is_series and name == "X":
+        for column, dtype in data.dtypes.items():
+            if getattr(dtype, "kind", "O") not in "fiub":
+                raise InputError(
+                    f"column {column!r} of X has dtype {dtype}; need numbers in Dask frames; drop or encode it first"
+                )
+    blocks = list(data.to_delayed(optimize_graph=False))
+    lengths = _lengths(blocks, name) if alike is None or len(alike.lengths) != len(blocks) else alike.lengths
+    kinds = [data.dtype] if is_series else list(data.dtypes)
+    plain = [kind if isinstance(kind, np.dtype) else _plain_dtype(kind) for kind in kinds]
+    return Rows(
+        blocks, lengths, len(kinds), np.result_type(*plain), "frame", _source_of(data), tuple(data.divisions)
+    )
+
+
+def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
+    """Rows of each partition. Those of labels need not be counted: a chunk tells if they are others than X's."""
+    import dask
+
+    lengths = tuple(int(n) for n in dask.compute(*(dask.delayed(len)(block) for block in blocks)))
+    if not sum(lengths):
+        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+    return lengths
+
+
+def _plain_dtype(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype of a pandas one; what has none is an object."""
+    kind = getattr(dtype, "kind", "O")
+    return np.dtype({"i": np.int64, "u": np.uint64, "f": np.float64, "b": np.bool_}.get(kind, np.object_))
+
+
+def _source_of(data: Any) -> str:
+    from dask.base import tokenize
+
+    return str(tokenize(data))
+
+
+def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
+    """Frames of a Parquet file or folder; labels may be one of its columns."""
+    import dask.dataframe as dd
+
+    if not Path(X).exists():
+        raise StorageError(
+            f"X={str(X)!r} is not there; need a .npy file or a folder of Parquet; check the path"
+        )
+    table = _read_parquet(dd, X)
+    if y is None or not isinstance(y, str | os.PathLike):
+        return table, y
+    if str(y) in table.columns:
+        return table.drop(columns=str(y)), table[str(y)]
+    if not Path(y).exists():
+        raise InputError(
+            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; need one of "
+            f"{', '.join(table.columns[:8])}"
+        )
+    if str(y).endswith(".npy"):
+        return table, y
+    labels = _read_parquet(dd, y)
+    return table, labels[labels.columns[0]] if len(labels.columns) == 1 else labels
+
+
+def _read_parquet(dd: Any, path: Any) -> Any:
+    try:
+        return dd.read_parquet(str(path))
+    except Exception as error:  # pyarrow, fsspec and Dask each have their own
+        raise StorageError(
+            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); need a .npy file or a folder of Parquet"
+        ) from error
+
+
+# -------------------------------------------------------------------------------------- .npy files
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows of a ``.npy`` file, read by whoever calls."""
+
+    path: str
+    first: int
+    last: int
+
+    def __call__(self) -> npt.NDArray[Any]:
+        """Read them."""
+        return np.array(_mapped(self.path, "data")[self.first : self.last])
+
+
+def _mapped(path: Any, name: str) -> Any:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); need a .npy file of numbers "
+            "that all workers see"
+        ) from error
+
+
+def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
+    path = Path(data.filename if is_npy(data) else data).resolve()
+    mapped = _mapped(path, name)
+    if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
+        raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; need (n_samples, n_features)")
+    if not len(mapped):
+        raise InputError(f"{name}={str(path)!r} has 0 rows; need at least 1; pass some data")
+    if name == "X":
+        _check_numeric(mapped.dtype, name)
+    lengths = alike.lengths if alike is not None and alike.bounds[-1] == len(mapped) else _cut(mapped)
+    ends = (0, *np.cumsum(lengths).tolist())
+    blocks: Sequence[Callable[[], Any]] = [Slice(str(path), first, last) for first, last in pairwise(ends)]
+    state = os.stat(path)
+    source = f"{path} {state.st_size} {state.st_mtime_ns}"
+    width = mapped.shape[1] if mapped.ndim == 2 else 1
+    return Rows(list(blocks), lengths, width, mapped.dtype, "array", source)
+
+
+def _cut(mapped: Any) -> tuple[int, ...]:
+    """Equal pieces of an eighth of a task's memory."""
+    n_rows = len(mapped)
+    n_pieces = min(n_rows, max(1, -(-mapped.nbytes * 8 // task_memory())))
+    ends = np.linspace(0, n_rows, n_pieces + 1).astype(np.int64)
+    return tuple(int(n) for n in np.diff(ends))

@@ -1,0 +1,284 @@
+"""A group meets the cells around it: its own, then those of other groups, read in blocks that fit in memory.
+
+Neighbours so far stay with the group's own points; a cell of another group answers and is let go. So a product of
+two cells of different groups is made twice, once for each group, and nothing is merged or waited for: every group
+is one task that depends on files alone. Where labels vary the search goes on, as in memory (partitioned.py).
+
+Positions below ``n_own`` are the group's own points. Those of a block follow, and once the block is done they become
+``away`` + the position among all points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+from steep.dask.atlas import Atlas
+from steep.dask.partition import frame_of
+from steep.dask.plan import Plan
+from steep.dask.store import Summary
+from steep.exceptions import SteepError
+from steep.labels import Labels
+from steep.measures.variance import prefix_variances
+from steep.neighbors.cells import Cells, Near, listed_near, sweep
+from steep.neighbors.distances import as_float32
+from steep.neighbors.frame import Float32Array, half_norms
+from steep.neighbors.kernels.probe import probe
+from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
+from steep.neighbors.partitioned import DEEP, carriers
+from steep.neighbors.threads import Team, threads
+
+_PAIRS = 2**20  # pairs measured at a time
+
+
+def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Summary:
+    """Find the neighbours of one group's points, and write what is wanted of them in the order of the rows."""
+    name = f"joined-{group}"
+    done = plan.store.summary(name)
+    if done is not None:
+        return done
+    atlas = Atlas.read(found)
+    splits = np.zeros(plan.n_chunks + 1, np.int64)
+    if atlas.first_cell[group] == atlas.first_cell[group + 1]:
+        return plan.store.finish(name, splits=splits, found=np.empty(0), low=np.inf, high=-np.inf)
+    with threads(plan.n_jobs) as team:
+        meeting = Meeting(plan, group, atlas, found, team)
+        meeting.sweep()
+        if plan.wanted == "variation":
+            meeting.search_on()
+    rows = plan.store.read(f"cell-rows-{group}")
+    order = np.argsort(rows)
+    plan.store.write(f"out-rows-{group}", rows[order])
+    unit = frame_of(partition).unit
+    if plan.wanted == "variation":
+        low, high = _write_variation(plan, meeting, order)
+    else:
+        low, high = _write_graph(plan, meeting, order, unit)
+    shares = _shares_found(meeting, found, unit)
+    splits[:] = np.searchsorted(rows[order], plan.bounds)
+    return plan.store.finish(name, splits=splits, found=shares, low=low, high=high)
+
+
+@dataclass
+class Block:
+    """Cells of other groups that are read together, as the group's own cells meet them."""
+
+    cells: IntArray  # among those of all groups
+    near: Near | None = None
+    swept: Float32Array | None = None
+
+
+class Meeting:
+    """The lists of one group's points, and the cells they meet."""
+
+    def __init__(self, plan: Plan, group: int, atlas: Atlas, found: Summary, team: Team) -> None:
+        self.plan, self.group, self.atlas, self.team = plan, group, atlas, team
+        self.reach = float(found["reach"])
+        self.first, self.last = atlas.first_cell[group : group + 2]
+        self.shift = int(atlas.first_point[group])
+        self.n_own = int(atlas.first_point[group + 1] - self.shift)
+        near_start = found["near_start"][self.first : self.last + 1]
+        self.near_cell = plan.store.read("near", int(near_start[0]), int(near_start[-1])).astype(np.int64)
+        self.near_owner = np.repeat(np.arange(self.last - self.first), np.diff(near_start))
+        self.blocks = [Block(np.empty(0, np.int64)), *self._cut_blocks()]
+        self.room = max(int(self._sizes(block.cells).sum()) for block in self.blocks)
+        self.points = np.empty((self.n_own + self.room, plan.n_features), np.float32)
+        self.points[: self.n_own] = plan.store.read(f"cells-{group}")
+        self.lists = self._lists()
+        self.away = self.n_own + self.room
+
+    def _lists(self) -> Lists:
+        """The lists as the group left them; nobody from elsewhere keeps one here."""
+        lists = empty_lists(self.n_own, self.plan.n_others)
+        lists.score[:] = self.plan.store.read(f"scores-{self.group}")
+        lists.index[:] = self.plan.store.read(f"lists-{self.group}")
+        top = np.full(self.n_own + self.room, -np.inf, np.float32)
+        top[: self.n_own] = lists.score[:, 0]
+        return Lists(lists.score, lists.index, top)
+
+    def _sizes(self, cells: IntArray) -> IntArray:
+        return np.asarray(self.atlas.start[cells + 1] - self.atlas.start[cells])
+
+    def _cut_blocks(self) -> Iterator[Block]:
+        """Cells of other groups that are near, in blocks of half as many points as the group has."""
+        away = np.unique(self.near_cell[(self.near_cell < self.first) | (self.near_cell >= self.last)])
+        if not len(away):
+            return
+        block = np.cumsum(self._sizes(away)) // max(1, self.n_own // 2)
+        for part in np.split(away, np.flatnonzero(np.diff(block)) + 1):
+            yield Block(part)
+
+    def _own_and(self, block: Block) -> Cells:
+        """Own cells, and those of a block after them."""
+        mine = np.arange(self.first, self.last)
+        both = np.concatenate([mine, block.cells])
+        start = np.append(0, np.cumsum(self._sizes(both)))
+        if len(block.cells):
+            self.points[self.n_own : start[-1]] = self.atlas.points_of(self.plan.store, block.cells)
+        points = self.points[: start[-1]]
+        no_order = np.empty(0, np.int32)
+        extra = np.zeros(len(points), np.float32)
+        return Cells(points, half_norms(points), extra, no_order, start, self.atlas.centers[both])
+
+    def _near(self, cells: Cells, block: Block) -> Near:
+        """Which of them lie near each other: own with own, or own with those of the block."""
+        n_own_cells = self.last - self.first
+        if len(block.cells):
+            at = np.minimum(np.searchsorted(block.cells, self.near_cell), len(block.cells) - 1)
+            met = block.cells[at] == self.near_cell
+            owner, cell = self.near_owner[met], n_own_cells + at[met]
+            keys = np.concatenate([owner * len(cells) + cell, cell * len(cells) + owner])
+        else:
+            met = (self.near_cell >= self.first) & (self.near_cell < self.last)
+            keys = self.near_owner[met] * len(cells) + self.near_cell[met] - self.first
+        return listed_near(cells, np.sort(keys), self.team)
+
+    def sweep(self) -> None:
+        """Meet the cells nearby, as far as the promise asks for."""
+        for block in self.blocks:
+            cells = self._own_and(block)
+            block.near = self._near(cells, block)
+            radius = self.atlas.radius[np.concatenate([np.arange(self.first, self.last), block.cells])]
+            block.swept = sweep(cells, block.near, self.reach, radius, self.lists, self.team)
+            self._let_go(block)
+
+    def search_on(self) -> None:
+        """Let the points whose labels vary most probe whole cells, as far as their own last distance asks for."""
+        chosen = np.zeros(len(self.points), np.bool_)
+        chosen[: self.n_own] = carriers(self.variation())
+        n_own_cells = int(self.last - self.first)
+        for block in self.blocks:
+            cells, near = self._own_and(block), block.near
+            home = cells.home
+
+            def work(
+                some: IntArray, cells: Cells = cells, near: Any = near, block: Block = block, home: Any = home
+            ) -> None:
+                probe(
+                    cells.points, cells.half, cells.extra, cells.start, cells.centers, home, near.start, near.cell,
+                    near.behind, block.swept, chosen, np.float32(DEEP), some, self.lists.score, self.lists.index,
+                    self.lists.top, self.team.stop,
+                )  # fmt: skip
+
+            self.team.each(work, batches(n_own_cells, 250))
+            self._let_go(block)
+
+    def _let_go(self, block: Block) -> None:
+        """Name the points of a block that made it into a list by their position among all."""
+        if not len(block.cells):
+            return
+        index, sizes = self.lists.index, self._sizes(block.cells)
+        place = np.repeat(self.atlas.start[block.cells] - np.append(0, np.cumsum(sizes[:-1])), sizes)
+        place += np.arange(len(place)) + self.away
+        for first in range(0, self.n_own, 65_536):
+            part = index[first : first + 65_536]
+            new = (part >= self.n_own) & (part < self.away)
+            part[new] = place[part[new] - self.n_own]
+
+    # -------------------------------------------------------------------------------- what was found
+
+    def positions(self, part: slice = slice(None)) -> IntArray:
+        """Neighbours of some points, by their position among all points."""
+        index = self.lists.index[part]
+        if (index == NOBODY).any():
+            raise SteepError(
+                f"group {self.group} found too few neighbours; need cells of more points; lower n_neighbors or raise "
+                "steep.task-memory"
+            )
+        return np.where(index < self.n_own, index + np.int64(self.shift), index.astype(np.int64) - self.away)
+
+    def looked_up(self, kind: str) -> tuple[npt.NDArray[Any], IntArray]:
+        """What is known of all points in the lists, ``kind-{group}``, the own ones first; and where each one is."""
+        index = self.lists.index
+        away = np.unique(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
+        table = [self.plan.store.read(f"{kind}-{self.group}")]
+        groups = self.atlas.group_of(away)
+        for group in np.unique(groups):
+            theirs = self.plan.store.read(f"{kind}-{group}")
+            table.append(theirs[away[groups == group] - self.atlas.first_point[group]])
+        return np.concatenate(table), away
+
+    def places(self, away: IntArray, part: slice = slice(None)) -> IntArray:
+        """Where the neighbours of some points are in such a table; a place nobody took is the point's own."""
+        index = self.lists.index[part].astype(np.int64)
+        own = np.arange(self.n_own)[part][:, None]
+        far = self.n_own + np.searchsorted(away, index - self.away)
+        return np.where(index == NOBODY, own, np.where(index < self.n_own, index, far))
+
+    def variation(self) -> FloatArray:
+        """Eq. Dhat2 of each point, over the neighbours so far."""
+        table, away = self.looked_up("cell-labels")
+        labels = Labels(codes=table) if table.ndim == 1 else Labels(values=table)
+        out = np.empty(self.n_own)
+        for first in range(0, self.n_own, 8_192):
+            part = slice(first, min(first + 8_192, self.n_own))
+            around = self.places(away, part)
+            if self.plan.include_self:
+                around = np.hstack([np.arange(part.start, part.stop)[:, None], around])
+            out[part] = prefix_variances(labels, around, [around.shape[1]])[0]
+        return out
+
+    def distances(self) -> FloatArray:
+        """Distances of the lists in the frame, measured in float64 from the cells' points and centres."""
+        out = np.empty(self.lists.index.shape)
+        step = max(1, _PAIRS // self.points.shape[1])
+        for block in self.blocks:
+            cells = self._own_and(block)
+            home = cells.home
+            q, j, other = self._pairs_with(block, cells)
+            for at in range(0, len(q), step):
+                mine, theirs = q[at : at + step], other[at : at + step]
+                between = cells.points[mine].astype(np.float64) - cells.points[theirs]
+                between += cells.centers[home[mine]] - cells.centers[home[theirs]]
+                out[mine, j[at : at + step]] = np.sqrt(np.einsum("ij,ij->i", between, between))
+        return out
+
+    def _pairs_with(self, block: Block, cells: Cells) -> tuple[IntArray, IntArray, IntArray]:
+        """Points, places in their lists, and neighbours (among ``cells``) that are in a block; or own ones."""
+        index = self.lists.index.astype(np.int64)
+        if not len(block.cells):
+            q, j = np.nonzero(index < self.n_own)
+            return q, j, index[q, j]
+        position = index - self.away
+        cell = np.clip(np.searchsorted(self.atlas.start[block.cells], position, side="right") - 1, 0, None)
+        inside = position - self.atlas.start[block.cells][cell]
+        q, j = np.nonzero((position >= 0) & (inside >= 0) & (inside < self._sizes(block.cells)[cell]))
+        return q, j, cells.start[self.last - self.first + cell[q, j]] + inside[q, j]
+
+
+def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float]:
+    variation = meeting.variation()
+    plan.store.write(f"out-variation-{meeting.group}", variation[order])
+    return float(variation.min()), float(variation.max())
+
+
+def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> tuple[float, float]:
+    """Distances and rows of the neighbours, sorted; the point itself first where it is wanted."""
+    distances = meeting.distances()
+    meeting.positions(slice(0, meeting.n_own))
+    rows, away = meeting.looked_up("cell-rows")
+    indices = rows[meeting.places(away)]
+    best = np.lexsort([indices, distances], axis=1)
+    distances = np.take_along_axis(distances, best, 1)[order] / unit
+    indices = np.take_along_axis(indices, best, 1)[order]
+    if plan.metric == "cosine":
+        distances = 0.5 * np.square(distances)
+    if plan.include_self:
+        own = rows[: meeting.n_own][order][:, None]
+        distances, indices = np.hstack([np.zeros(own.shape), distances]), np.hstack([own, indices])
+    plan.store.write(f"out-distances-{meeting.group}", as_float32(distances))
+    plan.store.write(f"out-indices-{meeting.group}", indices.astype(np.int32))
+    return 0.0, 0.0
+
+
+def _shares_found(meeting: Meeting, found: Summary, unit: float) -> FloatArray:
+    """Share of the true neighbours in the lists of those of our points that judge."""
+    judged = found["judged"] - meeting.shift
+    mine = (judged >= 0) & (judged < meeting.n_own)
+    lengths = np.sqrt(2 * meeting.lists.score[judged[mine]].astype(np.float64)) / unit
+    return np.asarray((lengths <= found["truth"][mine][:, None] * (1 + 1e-4)).mean(axis=1))

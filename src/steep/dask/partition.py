@@ -1,0 +1,195 @@
+"""The coarse partition: trained on a sample, rows sorted by it, coarse cells dealt into groups of equal size.
+
+Coarse cells are put in an order in which neighbours are mostly near: split in two across the direction in which
+their centres vary most, so that each half holds half of the rows, and again. A group is a stretch of that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+from steep.dask.plan import Plan
+from steep.dask.store import Summary
+from steep.exceptions import InputError
+from steep.neighbors.cells import kmeans, nearest_center
+from steep.neighbors.frame import BALL, Frame
+from steep.neighbors.query import nearest
+
+_ROWS = 16_384  # rows placed at a time
+_ROUNDING = 1e-6  # a column whose deviation is a smaller share of its largest entry is constant
+_LARGEST = 1e150  # squares of more would overflow
+
+
+def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
+    """From what the chunks say: mean and scale of the columns, the frame, the centres, and the classes."""
+    done = plan.store.summary("partition")
+    if done is not None:
+        return done
+    lower = np.min([part["lower"] for part in taken], axis=0)
+    upper = np.max([part["upper"] for part in taken], axis=0)
+    largest = np.maximum(upper, -lower)
+    if largest.max() > _LARGEST:
+        raise InputError(
+            f"X reaches {largest.max():.2g}; need numbers up to {_LARGEST:g} in Dask arrays, or squares overflow; "
+            "scale the columns"
+        )
+    shift, scale = np.zeros(plan.n_features), np.ones(plan.n_features)
+    if plan.standardised:
+        shift, spread = _moments(taken)
+        scale = np.where(spread > _ROUNDING * largest, spread, np.inf)
+    figures: dict[str, Any] = {"shift": shift, "scale": scale}
+    sample = placed_like(np.concatenate([part["sample"] for part in taken]), plan, figures)
+    ends = placed_like(np.stack([lower, upper]), plan, figures)
+    frame = _frame(sample, ends)
+    figures |= {"center": frame.center, "frame": [frame.exponent, frame.typical, frame.extent, frame.largest]}
+    figures |= _coarse(plan, frame, sample) | _classes(taken)
+    return plan.store.finish("partition", **figures)
+
+
+def _moments(taken: Sequence[Summary]) -> tuple[FloatArray, FloatArray]:
+    """Mean and deviation of every column, joined chunk by chunk."""
+    n, mean, squares = 0, 0.0, 0.0
+    for part in taken:
+        more = int(part["n_rows"])
+        if not more:
+            continue
+        step = part["mean"] - mean
+        n += more
+        mean = mean + step * (more / n)
+        squares = squares + part["squares"] + step**2 * (more * (n - more) / n)
+    return np.asarray(mean), np.sqrt(squares / n)
+
+
+def placed_like(points: FloatArray, plan: Plan, figures: Any) -> FloatArray:
+    """Rows in the space in which distances are taken, in the dtype of the points."""
+    if not plan.standardised:
+        return points.astype(plan.dtype, copy=False)
+    return np.asarray((points - figures["shift"]) / figures["scale"]).astype(plan.dtype)
+
+
+def _frame(sample: FloatArray, ends: FloatArray) -> Frame:
+    frame = Frame.of(np.vstack([sample, ends]), slice(0, len(sample)))
+    if frame.extent > BALL:
+        raise InputError(
+            "X holds points beyond 2⁶⁰ times the typical distance; need a narrower range in Dask arrays; clip or scale "
+            "the columns"
+        )
+    return frame
+
+
+def frame_of(partition: Summary) -> Frame:
+    """The frame that the partition was trained in."""
+    exponent, typical, extent, largest = partition["frame"]
+    return Frame(partition["center"], int(exponent), float(typical), float(extent), float(largest))
+
+
+def _coarse(plan: Plan, frame: Frame, sample: FloatArray) -> dict[str, Any]:
+    """Centres of the coarse cells; sampled rows that judge the recall, and how far their neighbours are at most."""
+    if plan.n_groups == 1:
+        return {}
+    centers = kmeans(frame.bend(frame.place(sample)).astype(np.float32), plan.n_coarse, plan.rng(2))
+    judged = plan.judged()
+    farthest = nearest(sample, sample[judged], plan.n_others + 1)[0][:, -1]
+    return {
+        "centers": centers,
+        "judged": sample[judged],
+        "judged_rows": plan.sampled_rows()[judged],
+        "farthest": farthest,
+    }
+
+
+def _classes(taken: Sequence[Summary]) -> dict[str, Any]:
+    found = [part["classes"] for part in taken if len(part["classes"])]
+    return {"classes": np.unique(np.concatenate(found)) if found else np.empty(0)}
+
+
+# ----------------------------------------------------------------------------------- sorting rows
+
+
+def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Summary:
+    """Write the rows of a chunk in the order of their coarse cells, placed and with their labels read."""
+    name = f"sorted-{chunk}"
+    done = plan.store.summary(name)
+    if done is not None:
+        return done
+    if not int(taken["n_rows"]):
+        return plan.store.finish(name, counts=np.zeros(plan.n_coarse, np.int64))
+    raw = plan.store.read(f"x-{chunk}")
+    labels = _global_codes(plan.store.read(f"y-{chunk}"), taken["classes"], partition["classes"])
+    points = np.empty(raw.shape, plan.dtype)
+    cell = np.zeros(len(raw), np.int64)
+    frame = frame_of(partition)
+    for first in range(0, len(raw), _ROWS):
+        part = slice(first, first + _ROWS)
+        points[part] = placed_like(raw[part], plan, partition)
+        if plan.n_groups > 1:
+            placed = frame.bend(frame.place(points[part])).astype(np.float32)
+            cell[part] = nearest_center(placed, partition["centers"])
+    del raw
+    order = np.argsort(cell, kind="stable")
+    plan.store.write(f"points-{chunk}", points[order])
+    plan.store.write(f"rows-{chunk}", (order + plan.bounds[chunk]).astype(np.int64))
+    plan.store.write(f"labels-{chunk}", labels[order])
+    summary = plan.store.finish(name, counts=np.bincount(cell, minlength=plan.n_coarse))
+    plan.store.drop(f"x-{chunk}", f"y-{chunk}")
+    return summary
+
+
+def _global_codes(
+    labels: npt.NDArray[Any], mine: npt.NDArray[Any], classes: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Codes of a chunk as codes among all classes; numbers as they are."""
+    return labels if not len(mine) else np.searchsorted(classes, mine).astype(np.int32)[labels]
+
+
+# ---------------------------------------------------------------------------------- dealing groups
+
+
+def deal_groups(plan: Plan, partition: Summary, sorted_: Sequence[Summary]) -> Summary:
+    """Which rows of which chunk belong to which group.
+
+    A coarse cell is dealt whole, unless it alone is larger than half a group (many equal rows): then chunk by chunk.
+    """
+    done = plan.store.summary("groups")
+    if done is not None:
+        return done
+    counts = np.stack([part["counts"] for part in sorted_])  # (chunks, coarse cells)
+    order = spatial_order(partition["centers"].astype(np.float64), counts.sum(axis=0))
+    group = np.empty(counts.shape, np.int64)
+    size = plan.n_rows / plan.n_groups
+    before = 0
+    for cell in order:
+        total = int(counts[:, cell].sum())
+        if total <= size / 2:
+            group[:, cell] = int((before + total / 2) / size)
+        else:
+            middle = before + np.cumsum(counts[:, cell]) - counts[:, cell] / 2
+            group[:, cell] = (middle / size).astype(np.int64)
+        before += total
+    group = np.minimum(group, plan.n_groups - 1)
+    return plan.store.finish("groups", group=group, counts=counts)
+
+
+def spatial_order(centers: FloatArray, counts: IntArray) -> IntArray:
+    """Cells in an order in which those next to each other are near.
+
+    Examples
+    --------
+    >>> spatial_order(np.array([[0.0], [9.0], [1.0], [8.0]]), np.ones(4, int)).tolist() in ([0, 2, 3, 1], [1, 3, 2, 0])
+    True
+    """
+    if len(centers) <= 1:
+        return np.arange(len(centers))
+    weight = np.maximum(counts, 1) / np.maximum(counts, 1).sum()
+    centred = centers - weight @ centers
+    axis = np.linalg.eigh((centred * weight[:, None]).T @ centred)[1][:, -1]
+    axis = axis * np.sign(axis[np.argmax(np.abs(axis))])  # an eigenvector has no sign of its own
+    along = np.argsort(centred @ axis, kind="stable")
+    half = int(np.clip(np.searchsorted(np.cumsum(weight[along]), 0.5) + 1, 1, len(along) - 1))
+    parts = [along[:half], along[half:]]
+    return np.concatenate([part[spatial_order(centers[part], counts[part])] for part in parts])

@@ -1,0 +1,145 @@
+"""From groups back to chunks, in the caller's order; and variation → weights with one more pass over all groups.
+
+Weights need the least and the largest variation, of a quantile of it where it is clipped, and their mean: each is
+one small task over what the groups have written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray
+from steep.dask.plan import Plan
+from steep.dask.store import Summary
+from steep.neighbors.graph import GraphInfo
+from steep.rescaling import raw_weights
+
+_BITS = 16  # of a float are counted at once
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How variation becomes weights, as far as the caller says; see :func:`steep.rescale`."""
+
+    weight_ratio: float
+    method: str
+    normalize: str | None
+    clip: float | None
+
+
+def gather_chunk(plan: Plan, chunk: int, kind: str, joined: Sequence[Summary], scale: Any = None) -> Any:
+    """Rows of one chunk from all groups, in the caller's order; as weights if a scale is given."""
+    first, last = plan.bounds[chunk], plan.bounds[chunk + 1]
+    out: npt.NDArray[Any] | None = None
+    for group, part in enumerate(joined):
+        begin, end = (int(place) for place in part["splits"][chunk : chunk + 2])
+        if begin == end:
+            continue
+        found = plan.store.read(f"out-{kind}-{group}", begin, end)
+        if out is None:
+            out = np.empty((last - first, *found.shape[1:]), found.dtype)
+        out[plan.store.read(f"out-rows-{group}", begin, end) - first] = found
+    if out is None:  # a chunk without rows
+        out = np.empty(0)
+    if scale is not None:
+        out = as_weights(out, scale)
+    if not plan.framed:
+        return out
+    import pandas as pd
+
+    index = plan.store.read_index(f"index-{chunk}")
+    return pd.Series(out, index=index, name="neighbor_variance" if scale is None else "sample_weight")
+
+
+# ------------------------------------------------------------------------------------------ weights
+
+
+def range_of(plan: Plan, scaling: Scaling, joined: Sequence[Summary]) -> dict[str, Any]:
+    """The least and the largest variation, the latter cut off where the caller wants it."""
+    low = float(min(part["low"] for part in joined))
+    high = float(max(part["high"] for part in joined))
+    if scaling.clip is not None:
+        high = quantile(plan, scaling.clip, joined) or high
+        low = min(low, high)
+    low = low if scaling.method == "minmax" else 0.0
+    return {"low": low, "high": high, "ratio": scaling.weight_ratio, "divisor": 1.0, "equal": None}
+
+
+def weights_of_group(plan: Plan, group: int, ends: dict[str, Any]) -> tuple[float, float, float]:
+    """Sum, least and largest of the weights of one group before they are normalised."""
+    try:
+        weights = as_weights(plan.store.read(f"out-variation-{group}"), ends)
+    except FileNotFoundError:  # a group without points
+        return 0.0, np.inf, -np.inf
+    return float(weights.sum()), float(weights.min()), float(weights.max())
+
+
+def scale_of(
+    plan: Plan, scaling: Scaling, ends: dict[str, Any], sums: Sequence[tuple[float, float, float]]
+) -> dict[str, Any]:
+    """What every chunk needs to turn variation into weights."""
+    if scaling.normalize is None:
+        return ends
+    total, n_rows = sum(part[0] for part in sums), plan.n_rows
+    if min(part[1] for part in sums) == max(part[2] for part in sums):
+        return ends | {"equal": 1.0 if scaling.normalize == "mean" else 1.0 / n_rows}
+    return ends | {"divisor": total / n_rows if scaling.normalize == "mean" else total}
+
+
+def as_weights(variation: FloatArray, scale: dict[str, Any]) -> FloatArray:
+    """Variation → weights, by a range that is known."""
+    if scale["equal"] is not None:
+        return np.full(len(variation), scale["equal"])
+    low, high = scale["low"], scale["high"]
+    share = (np.minimum(variation, high) - low) / (high - low) if high > low else np.zeros(len(variation))
+    return raw_weights(share, scale["ratio"]) / scale["divisor"]
+
+
+def quantile(plan: Plan, share: float, joined: Sequence[Summary]) -> float:
+    """The quantile of the variation of all groups, as ``np.quantile`` has it, without sorting them together."""
+    place = share * (plan.n_rows - 1)
+    below = int(np.floor(place))
+    low = _ranked(plan, below, len(joined))
+    high = _ranked(plan, min(below + 1, plan.n_rows - 1), len(joined))
+    return low + (high - low) * (place - below)
+
+
+def _ranked(plan: Plan, rank: int, n_groups: int) -> float:
+    """The value of one rank: positive floats are in the order of their bits, which are counted 16 at a time."""
+    prefix = np.uint64(0)
+    for shift in range(64 - _BITS, -1, -_BITS):
+        counts = np.zeros(2**_BITS, np.int64)
+        for group in range(n_groups):
+            if not plan.store.path(f"out-variation-{group}").exists():
+                continue
+            bits = np.abs(plan.store.read(f"out-variation-{group}")).view(np.uint64)
+            if shift + _BITS < 64:
+                bits = bits[bits >> np.uint64(shift + _BITS) == prefix]
+            digits = (bits >> np.uint64(shift)) & np.uint64(2**_BITS - 1)
+            counts += np.bincount(digits.astype(np.int64), minlength=2**_BITS)
+        before = np.append(0, np.cumsum(counts))
+        digit = int(np.searchsorted(before, rank, side="right") - 1)
+        rank -= int(before[digit])
+        prefix = (prefix << np.uint64(_BITS)) | np.uint64(digit)
+    return float(np.array([prefix]).view(np.float64)[0])
+
+
+def describe(plan: Plan, joined: Sequence[Summary], atlas: Summary | None) -> GraphInfo:
+    """What the search did: the recall found on the sampled points of all groups."""
+    found = np.concatenate([np.atleast_1d(part["found"]) for part in joined])
+    if atlas is None:
+        return GraphInfo("partitioned", estimated_recall=float(found.mean()))
+    return GraphInfo(
+        "partitioned",
+        estimated_recall=float(found.mean()),
+        n_estimated=len(found),
+        n_probes=float(atlas["near_start"][-1] / max(1, len(atlas["near_start"]) - 1)),
+        reach=float(atlas["reach"]),
+        n_coordinates=plan.n_features,
+        n_candidates=plan.n_others,
+    )

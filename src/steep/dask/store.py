@@ -1,0 +1,180 @@
+"""The folder where stages meet: arrays written whole, read in slices, and a note of what a run was about.
+
+A task writes its arrays first and its *summary* last. So a summary that is there says that the task is done: whoever
+runs it again, after a worker died or in the next run of a checkpoint, reads the summary and does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._files import write_whole
+from steep.exceptions import InputError, StorageError
+
+_MANIFEST = "steep.json"
+
+Summary = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder that the client and all workers see.
+
+    Attributes
+    ----------
+    folder : str
+        Where it is.
+    durable : bool
+        Whether files must outlive the machine, as those of a checkpoint must.
+    """
+
+    folder: str
+    durable: bool = False
+
+    def path(self, name: str) -> Path:
+        """The file of an array."""
+        return Path(self.folder) / f"{name}.npy"
+
+    def write(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Write an array row by row, as it is read; whole or not at all."""
+        rows = np.ascontiguousarray(array)
+        self._write(self.path(name), lambda path: np.save(path, rows, allow_pickle=False))
+
+    def read(self, name: str, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
+        """Read some rows of an array into memory of our own: mapped pages would count as the worker's."""
+        with open(self.path(name), "rb") as file:
+            shape, dtype = _header(file)
+            last = shape[0] if last is None else last
+            width = int(np.prod(shape[1:], dtype=np.int64))
+            file.seek(first * width * dtype.itemsize, 1)
+            flat = np.fromfile(file, dtype, (last - first) * width)
+        return flat.reshape(last - first, *shape[1:])
+
+    def write_index(self, name: str, index: Any) -> None:
+        """Write the index of a frame, of whatever kind."""
+        import pandas as pd
+
+        path = Path(self.folder) / f"{name}.parquet"
+        self._write(path, lambda path: pd.DataFrame(index=index).to_parquet(path))
+
+    def read_index(self, name: str) -> Any:
+        """Read the index of a frame."""
+        import pandas as pd
+
+        return pd.read_parquet(Path(self.folder) / f"{name}.parquet").index
+
+    def drop(self, *names: str) -> None:
+        """Remove arrays that no stage needs any more."""
+        for name in names:
+            self.path(name).unlink(missing_ok=True)
+
+    def summary(self, name: str) -> Summary | None:
+        """What a task has left behind, or None if it is not done."""
+        path = Path(self.folder) / f"{name}.npz"
+        if not path.exists():
+            return None
+        with np.load(path, allow_pickle=False) as found:
+            return {key: found[key] for key in found.files}
+
+    def finish(self, name: str, **figures: Any) -> Summary:
+        """Say that a task is done, and what the next stages need to know of it."""
+        if not Path(self.folder).is_dir():
+            raise unseen(self.folder)
+        summary = {key: np.asarray(value) for key, value in figures.items()}
+        path = Path(self.folder) / f"{name}.npz"
+        self._write(path, lambda path: np.savez(path, **summary))
+        return summary
+
+    def _write(self, path: Path, write: Callable[[Path], object]) -> None:
+        if self.durable:
+            write_whole(path, write)
+            return
+        temporary = path.with_name(f".steep-{secrets.token_hex(8)}{path.suffix}")
+        try:
+            write(temporary)
+            temporary.replace(path)
+        except OSError as error:
+            if not path.parent.is_dir():
+                raise unseen(path.parent) from error
+            raise StorageError(
+                f"{path} cannot be written ({error.strerror or error}); need room for about three times the data; set "
+                "dask's temporary-directory, or pass checkpoint="
+            ) from error
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def unseen(folder: str | Path) -> StorageError:
+    """The error of a worker that looks in vain."""
+    return StorageError(
+        f"{folder} is not there for this worker; need a folder that the client and all workers share; pass "
+        "checkpoint='/a/shared/folder'"
+    )
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    return shape, dtype
+
+
+# ------------------------------------------------------------------------------------- checkpoints
+
+
+def checkpoint_store(folder: Any, about: Mapping[str, Any]) -> Store:
+    """The folder of a checkpoint, begun or continued; one of other data or settings is refused."""
+    path = Path(folder)
+    note = path / _MANIFEST
+    asked = json.loads(json.dumps(about))
+    if note.exists():
+        _check_same(path, _read_note(note), asked)
+    elif path.is_dir() and any(path.iterdir()):
+        raise InputError(
+            f"checkpoint={str(path)!r} holds other files; need an empty folder or a checkpoint of steep; name another"
+        )
+    else:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"checkpoint={str(path)!r} cannot be made ({error.strerror or error}); need a folder that you may "
+                "write to; name another"
+            ) from error
+        write_whole(note, lambda file: file.write_text(json.dumps(asked, indent=1)))
+    for left in path.glob(".steep-*"):  # by writers that were killed
+        left.unlink(missing_ok=True)
+    return Store(str(path.resolve()), durable=True)
+
+
+def _read_note(note: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(note.read_text())
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"{note} cannot be read ({error}); need a checkpoint of steep; name another folder"
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    other = [key for key in asked if key != "source" and found.get(key) != asked[key]]
+    if other:
+        key = other[0]
+        raise InputError(
+            f"checkpoint={str(path)!r} was made with {key} {_short(found.get(key))}, not {_short(asked[key])}; need "
+            "the same data and settings; name another folder"
+        )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

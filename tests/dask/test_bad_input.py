@@ -1,0 +1,146 @@
+"""What cannot be weighed is one clear line, before or while it is computed, and never a hang."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from large_data import SMALL, blobs
+from steep import VarianceWeighted, neighbor_graph, neighbor_variance, sample_weights, suspects
+from steep.exceptions import InputError, InputTypeError, SteepError, StorageError
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path):
+    with dask.config.set({"scheduler": "synchronous", "temporary-directory": str(tmp_path / "scratch")}):
+        yield
+
+
+X_, Y_ = blobs(3_000)
+X, Y = da.from_array(X_, chunks=(1_000, -1)), da.from_array(Y_, chunks=1_000)
+
+
+def refused(match, call, kind=SteepError):
+    with pytest.raises(kind, match=match) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_chunk_sizes_are_refused():
+    refused(
+        "X has unknown chunk sizes; need .*compute_chunk_sizes",
+        lambda: sample_weights(X[X[:, 0] > 0], Y),
+        InputError,
+    )
+
+
+def test_partitions_that_do_not_match_are_refused():
+    refused(
+        "X has 3 partitions and y 2, of other lengths from partition 0 on",
+        lambda: neighbor_variance(X, Y.rechunk(1_500)),
+        InputError,
+    )
+    refused("y has 2,000 rows, X 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
+    frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
+    other = dd.from_pandas(pd.Series(Y_), npartitions=3).repartition(divisions=(0, 500, 2_000, 2_999))
+    refused(r"partition \d .*y has shape", lambda: neighbor_variance(frame, other).compute(), InputError)
+
+
+def test_a_missing_value_is_named_by_its_partition():
+    bad = X_.copy()
+    bad[2_345, 3] = np.nan
+    weights = sample_weights(da.from_array(bad, chunks=(1_000, -1)), Y)
+    refused(r"partition 2 \(rows 2,000 to 2,999\): X contains NaN", weights.compute, InputError)
+    values = Y_.astype(float)
+    values[1_001] = np.inf
+    weights = sample_weights(X, da.from_array(values, chunks=1_000))
+    refused(r"partition 1 \(rows 1,000 to 1,999\): y contains .*inf", weights.compute, InputError)
+
+
+def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
+    folder = tmp_path / "run"
+    first = neighbor_variance(X, Y, n_neighbors=8, checkpoint=folder).compute()
+    refused(
+        "was made with n_neighbors 8, not 9",
+        lambda: neighbor_variance(X, Y, n_neighbors=9, checkpoint=folder),
+        InputError,
+    )
+    other = da.from_array(X_[::-1].copy(), chunks=(1_000, -1))
+    refused(
+        r"holds other data in chunk \d",
+        lambda: neighbor_variance(other, Y, n_neighbors=8, checkpoint=folder).compute(),
+        InputError,
+    )
+    assert (neighbor_variance(X, Y, n_neighbors=8, checkpoint=folder).compute() == first).all()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    refused("holds other files", lambda: neighbor_variance(X, Y, checkpoint=tmp_path / "mine"), InputError)
+    refused(
+        "is for data that are not in memory", lambda: neighbor_variance(X_, Y_, checkpoint=folder), InputError
+    )
+
+
+def test_files_that_are_not_there_are_named(tmp_path):
+    refused(
+        "none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError
+    )
+    refused("is not there", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
+    np.save(tmp_path / "x.npy", np.array(["a", "b"])[:, None])
+    refused("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
+
+
+def test_what_needs_all_points_at_once_is_refused():
+    refused("measure='slope'", lambda: sample_weights(X, Y, measure="slope"), InputError)
+    refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
+    refused(
+        "neighbors= is given", lambda: sample_weights(X, Y, neighbors=np.zeros((3_000, 20), int)), InputError
+    )
+    with dask.config.set(SMALL):
+        big = da.zeros((20_000, 8), chunks=(5_000, 8))
+        refused("recall=1 needs all points in one task", lambda: neighbor_graph(big, recall=1.0), InputError)
+        refused("algorithm='exact' needs", lambda: neighbor_graph(big, algorithm="exact"), InputError)
+    frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), npartitions=1)
+    refused("column 'b' of X", lambda: sample_weights(frame, frame["a"]), InputError)
+    refused("n_neighbors=20 needs at least 20", lambda: sample_weights(X[:10], Y[:10]), InputError)
+
+
+def test_no_dask_array_is_loaded_silently():
+    from sklearn.linear_model import LogisticRegression
+
+    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X, Y), InputTypeError)
+    refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
+    refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
+
+
+def test_a_task_memory_that_is_none_is_refused():
+    with dask.config.set({"steep.task-memory": "much"}):
+        refused("steep.task-memory is 'much'", lambda: sample_weights(X, Y), InputError)
+
+
+def test_a_folder_that_a_worker_does_not_see_is_one_line(tmp_path):
+    import shutil
+
+    weights = neighbor_variance(X, Y, checkpoint=tmp_path / "run")
+    shutil.rmtree(tmp_path / "run")
+    refused("run", weights.compute)
+
+
+def test_the_command_refuses_what_dask_cannot_do_and_waits_for_no_scheduler(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("distributed")
+    from steep.cli import main, on_dask
+
+    monkeypatch.setattr(on_dask, "_PATIENCE", 1)
+    table = tmp_path / "t.parquet"
+    pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100]).to_parquet(table)
+    weigh = ["weigh", str(table), "--target", "kind", "-o", str(tmp_path / "w.npy")]
+    assert main([*weigh, "--workers", "1"]) == 2
+    assert "without -m" in capsys.readouterr().err
+    assert main([*weigh, "-m", "4", "--scheduler", "tcp://127.0.0.1:1"]) == 2
+    error = capsys.readouterr().err.strip()
+    assert "no scheduler answers at 'tcp://127.0.0.1:1'" in error.splitlines()[-1]
+    assert main([*weigh, "-m", "4", "--checkpoint", "x"]) == 2

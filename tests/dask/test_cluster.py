@@ -1,0 +1,178 @@
+"""Real workers, which are killed; runs that are cancelled or killed and begun again; what they leave behind."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from large_data import SMALL, blobs
+from steep import sample_weights
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+
+# The cluster's own: ports in use, clocks, event loops.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def processes(n_workers):
+    return distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
+
+
+def until(is_so, seconds=120):
+    """Wait for something to come true, and fail when it does not."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def files(tmp_path):
+    X, y = blobs(12_000)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    with dask.config.set({**SMALL, "temporary-directory": str(tmp_path / "scratch")}):
+        yield tmp_path
+
+
+def weigh(folder, **how):
+    return sample_weights(folder / "x.npy", folder / "y.npy", n_neighbors=8, **how)
+
+
+def left(folder):
+    """Files in temporary folders, but for the note of whose they are."""
+    return [path for path in folder.glob("scratch/steep-dask-*/*") if path.name != "owner"]
+
+
+def test_a_stage_that_failed_is_the_only_one_repeated(files, monkeypatch):
+    from steep.dask import lazy
+
+    expected = weigh(files).compute(scheduler="synchronous")
+
+    def fails_late(plan, group, *arguments):
+        if group == 2:
+            raise OSError("the disk is full")
+        return lazy_join(plan, group, *arguments)
+
+    lazy_join = lazy.join_group
+    monkeypatch.setattr(lazy, "join_group", fails_late)
+    with pytest.raises(OSError, match="disk is full"):
+        weigh(files, checkpoint=files / "run").compute(scheduler="synchronous")
+    monkeypatch.undo()
+    before = {path.name: path.stat().st_mtime_ns for path in (files / "run").glob("*.np[yz]")}
+    assert "atlas.npz" in before
+    assert "joined-2.npz" not in before
+    resumed = weigh(files, checkpoint=files / "run").compute(scheduler="synchronous")
+    after = {path.name: path.stat().st_mtime_ns for path in (files / "run").glob("*.np[yz]")}
+    assert (resumed == expected).all()
+    assert "joined-2.npz" in after
+    assert all(after[name] == stamp for name, stamp in before.items())
+
+
+def test_without_a_cluster_the_files_go_with_the_result(files):
+    weights = weigh(files)
+    weights.compute(scheduler="synchronous")
+    assert left(files)
+    del weights
+    gc.collect()
+    until(lambda: not list(files.glob("scratch/steep-dask-*")), 20)
+
+
+def test_folders_of_processes_that_are_gone_are_removed(files):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait(60)
+    old = files / "scratch" / "steep-dask-old"
+    old.mkdir(parents=True)
+    import socket
+
+    (old / "owner").write_text(f"{socket.gethostname()} {process.pid}")
+    weigh(files)
+    assert not old.exists()
+
+
+@pytest.mark.slow
+def test_weights_are_the_same_for_any_number_of_workers_and_when_one_is_killed(files):
+    expected = weigh(files).compute(scheduler="synchronous")
+    with processes(2) as cluster, distributed.Client(cluster) as client:
+        assert (weigh(files).compute() == expected).all()
+        weights = weigh(files)
+        future = client.compute(weights)
+        until(lambda: any(path.name.startswith("group-") for path in left(files)))
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        assert (future.result(timeout=240) == expected).all()
+        future.release()
+        until(lambda: not left(files), 60)
+
+
+@pytest.mark.slow
+def test_a_cancelled_run_leaves_no_files(files):
+    with processes(1) as cluster, distributed.Client(cluster) as client:
+        weights = weigh(files)
+        future = client.compute(weights)
+        until(lambda: left(files))
+        future.cancel()
+        # A task that is running cannot be stopped; once it has ended nothing is written any more.
+        until(lambda: not any(client.processing().values()) and not left(files), 120)
+        time.sleep(3)
+        assert not left(files)
+        del weights, future
+        gc.collect()
+        until(lambda: not list(files.glob("scratch/steep-dask-*")), 20)
+
+
+@pytest.mark.slow
+def test_a_result_may_be_dropped_while_it_is_computed(files):
+    expected = weigh(files).compute(scheduler="synchronous")
+    with processes(1) as cluster, distributed.Client(cluster) as client:
+        future = client.compute(weigh(files))
+        gc.collect()
+        assert (future.result(timeout=240) == expected).all()
+
+
+@pytest.mark.slow
+def test_a_killed_client_continues_from_its_checkpoint(files):
+    code = [sys.executable, str(Path(__file__).with_name("killed_client.py")), str(files), "1 MiB"]
+    checkpoint = files / "checkpoint"
+    run = subprocess.Popen(code, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: list(checkpoint.glob("group-1.npz")), 240)
+    finally:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait(60)
+    done = {path: path.stat().st_mtime_ns for path in checkpoint.glob("*.npz")}
+    assert done
+    assert not (files / "weights.npy").exists()
+    subprocess.run(code, timeout=280, check=True, stderr=subprocess.DEVNULL)
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
+    expected = weigh(files).compute(scheduler="synchronous")
+    assert (np.load(files / "weights.npy") == expected).all()
+
+
+@pytest.mark.slow
+def test_the_command_weighs_parquet_with_workers_of_its_own(files, capsys):
+    import pandas as pd
+
+    from steep.cli import main
+
+    X, y = blobs(3_000)
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(kind=y)
+    for part in range(3):
+        frame.iloc[part * 1_000 : (part + 1) * 1_000].to_parquet(files / f"part-{part}.parquet")
+    done: list[int] = []
+    arguments = ["weigh", str(files / "part-*.parquet"), "--target", "kind", "-m", "40", "--workers", "1"]
+    arguments += ["-o", str(files / "w.npy")]
+    thread = threading.Thread(target=lambda: done.append(main(arguments)))
+    thread.start()
+    thread.join(250)
+    assert done == [0]
+    assert "dashboard: http" in capsys.readouterr().err
+    expected = sample_weights(X, y, weight_ratio=40)
+    assert np.corrcoef(np.load(files / "w.npy"), expected)[0, 1] > 0.99

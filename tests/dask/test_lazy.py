@@ -1,0 +1,201 @@
+"""The same calls on Dask arrays, frames and files: the same answer, lazily, in the same order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from large_data import SMALL, blobs
+from steep import neighbor_graph, neighbor_variance, rescale, sample_weights
+from steep.dask.partition import spatial_order
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path):
+    with dask.config.set({"scheduler": "synchronous", "temporary-directory": str(tmp_path / "scratch")}):
+        yield
+
+
+def chunked(X, y, rows=2_000):
+    return da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows)
+
+
+def test_what_one_task_can_hold_is_weighed_as_in_memory():
+    X, y = blobs(3_000)
+    weights = sample_weights(*chunked(X, y, 700), n_neighbors=8)
+    assert isinstance(weights, da.Array)
+    assert weights.chunks == ((700, 700, 700, 700, 200),)
+    np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
+    variance = neighbor_variance(*chunked(X, y, 700), n_neighbors=8, include_self=False).compute()
+    assert (variance == neighbor_variance(X, y, n_neighbors=8, include_self=False)).all()
+
+
+def test_groups_find_the_variance_of_exact_search():
+    X, y = blobs()
+    with dask.config.set(SMALL):
+        found = neighbor_variance(*chunked(X, y), n_neighbors=8).compute()
+    exact = neighbor_variance(
+        X, y, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact")
+    )
+    assert np.corrcoef(found, exact)[0, 1] > 0.995
+    assert (found != exact).any()  # several groups, approximate search: not the in-memory engine in disguise
+
+
+def test_numbers_are_weighed_by_groups_as_well():
+    X, _ = blobs()
+    values = np.column_stack([X[:, 0] * X[:, 1], np.sin(3 * X[:, 2])]).astype(np.float64)
+    with dask.config.set(SMALL):
+        found = neighbor_variance(*chunked(X, values), n_neighbors=8).compute()
+    exact = neighbor_variance(
+        X, values, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact")
+    )
+    assert np.corrcoef(found, exact)[0, 1] > 0.995
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_the_graph_keeps_its_promise_and_measures_what_it_returns(include_self):
+    X, _ = blobs()
+    with dask.config.set(SMALL):
+        lazy = neighbor_graph(
+            da.from_array(X, chunks=(4_000, -1)), n_neighbors=8, include_self=include_self, recall=0.9,
+            return_info=True,
+        )  # fmt: skip
+    assert lazy[0].shape == lazy[1].shape == (9_000, 8)
+    distances, indices, info = dask.compute(*lazy)
+    _, truth = neighbor_graph(X, n_neighbors=8, include_self=include_self, algorithm="exact")
+    recall = np.mean([len(np.intersect1d(a, b)) for a, b in zip(indices, truth, strict=True)]) / 8
+    assert recall >= 0.89
+    assert abs(info.estimated_recall - recall) < 0.03
+    assert (np.diff(distances, axis=1) >= 0).all()
+    direct = np.linalg.norm(X[indices].astype(np.float64) - X[:, None].astype(np.float64), axis=2)
+    np.testing.assert_allclose(distances, direct, rtol=1e-4, atol=1e-5)
+    assert ((indices == np.arange(9_000)[:, None]).any(axis=1) == include_self).all()
+
+
+def test_cosine_distances_are_those_in_memory():
+    X, _ = blobs(2_000)
+    lazy = neighbor_graph(da.from_array(X, chunks=(900, -1)), n_neighbors=5, metric="cosine")
+    distances, _ = neighbor_graph(X, n_neighbors=5, metric="cosine")
+    np.testing.assert_allclose(lazy[0].compute(), distances, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "run"
+    with dask.config.set(SMALL, scheduler="synchronous"):
+        variation = neighbor_variance(*chunked(*blobs()), n_neighbors=8, checkpoint=folder)
+        return variation.compute(), folder
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {}, {"clip": 0.9}, {"weight_ratio": 0.1}, {"normalize": "sum"}, {"normalize": None, "method": "max"},
+        {"weight_ratio": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_weights_are_the_rescaled_variation(how, searched):
+    X, y = blobs()
+    variation, folder = searched  # the search is the checkpoint's, so that only what follows it runs again
+    with dask.config.set(SMALL):
+        weights = sample_weights(
+            *chunked(X, y), n_neighbors=8, embedding=None, checkpoint=folder, **how
+        ).compute()
+    np.testing.assert_allclose(weights, rescale(variation, **how), rtol=1e-12)
+
+
+def test_columns_are_standardised_as_in_memory():
+    X, y = blobs(4_000)
+    X = X * np.array([1, 1000, 1, 1e-3, 1, 1, 1, 0], np.float32)
+    with dask.config.set(SMALL):
+        found = sample_weights(*chunked(X, y, 1_500), n_neighbors=8).compute()
+    assert np.corrcoef(found, sample_weights(X, y, n_neighbors=8))[0, 1] > 0.99
+    assert np.corrcoef(found, sample_weights(X, y, n_neighbors=8, embedding=None))[0, 1] < 0.9
+
+
+def test_the_partition_is_not_the_schedulers_affair():
+    X, y = blobs()
+    with dask.config.set(SMALL):
+        weights = sample_weights(*chunked(X, y), n_neighbors=8)
+        alone = weights.compute(scheduler="synchronous")
+        assert (weights.compute(scheduler="threads", num_workers=3) == alone).all()
+        assert (sample_weights(*chunked(X, y), n_neighbors=8).compute() == alone).all()
+
+
+def test_a_frame_gives_a_series_of_the_same_index():
+    X, y = blobs(5_000)
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(8)], index=np.arange(5_000) * 3 + 7)
+    frame["kind"] = np.array(["red", "green", "blue"])[y]
+    table = dd.from_pandas(frame, npartitions=4)
+    weights = sample_weights(table.drop(columns="kind"), table["kind"], n_neighbors=8)
+    assert isinstance(weights, dd.Series)
+    assert weights.divisions == table.divisions
+    found = weights.compute()
+    assert (found.index == frame.index).all()
+    expected = sample_weights(X, y, n_neighbors=8)
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-5)
+    assert table.assign(weight=weights).compute()["weight"].equals(found.rename("weight"))
+
+
+def test_files_are_weighed_as_arrays_are(tmp_path):
+    X, y = blobs(5_000)
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    expected = sample_weights(X, y, n_neighbors=8)
+    paths = sample_weights(str(tmp_path / "x.npy"), tmp_path / "y.npy", n_neighbors=8)
+    mapped = (np.load(tmp_path / name, mmap_mode="r") for name in ("x.npy", "y.npy"))
+    for weights in (paths, sample_weights(*mapped, n_neighbors=8)):
+        assert isinstance(weights, da.Array)
+        np.testing.assert_allclose(weights.compute(), expected, rtol=1e-5)
+    part = np.load(tmp_path / "x.npy", mmap_mode="r")[:2_000]
+    assert isinstance(sample_weights(part, y[:2_000], n_neighbors=8), np.ndarray)
+
+
+def test_a_folder_of_parquet_is_weighed_as_a_frame(tmp_path):
+    X, y = blobs(5_000)
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(8)]).assign(kind=y)
+    dd.from_pandas(frame, npartitions=3).to_parquet(tmp_path / "table")
+    weights = sample_weights(tmp_path / "table", "kind", n_neighbors=8)
+    assert isinstance(weights, dd.Series)
+    np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
+
+
+def test_partitions_without_rows_are_passed_over():
+    X, y = blobs(4_000)
+    X_, y_ = (
+        da.concatenate([da.from_array(a[:0]), da.from_array(a, chunks=(2_000, *a.shape[1:]))]) for a in (X, y)
+    )
+    weights = sample_weights(X_, y_, n_neighbors=8)
+    np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
+
+
+def test_equal_rows_are_dealt_to_several_groups():
+    X, y = blobs()
+    X[1_000:8_000] = X[0]
+    with dask.config.set(SMALL):
+        found = neighbor_variance(*chunked(X, y, 500), n_neighbors=8).compute()
+    assert np.isfinite(found).all()
+
+
+def test_nothing_is_computed_before_it_is_asked_for(tmp_path):
+    def never(block):
+        raise AssertionError("computed")
+
+    X = da.zeros((5_000, 3), chunks=(1_000, 3)).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
+    weights = sample_weights(X, da.zeros(5_000, chunks=1_000))
+    with pytest.raises(AssertionError, match="computed"):
+        weights.compute()
+
+
+def test_cells_in_order_lie_side_by_side():
+    angle = np.random.default_rng(0).permutation(64) / 64 * np.pi
+    centers = np.column_stack([np.cos(angle), np.sin(angle)])
+    walked = centers[spatial_order(centers, np.ones(64, int))]
+    mixed = np.linalg.norm(np.diff(centers, axis=0), axis=1).mean()
+    assert np.linalg.norm(np.diff(walked, axis=0), axis=1).mean() < mixed / 3

@@ -1,12 +1,12 @@
 """Data that do not fit: the same weights on Dask as in memory, in how much time and memory, and after kills.
 
-python benchmarks/distributed.py same   --rows 1000000 --features 32    in memory, by one worker and by two
-python benchmarks/distributed.py time   --rows 5000000 --features 32    two workers beside the in-memory engine
-python benchmarks/distributed.py memory --rows 10000000 --features 64   all workers together within 1 GB
-python benchmarks/distributed.py kills  --rows 1000000 --features 32    20 workers and the client killed
-python benchmarks/distributed.py speedup --rows 1000000 --features 32   one worker, then two
+python benchmarks/weigh_on_dask.py same   --rows 1000000 --features 32    in memory, by one worker and by two
+python benchmarks/weigh_on_dask.py time   --rows 5000000 --features 32    two workers beside the in-memory engine
+python benchmarks/weigh_on_dask.py memory --rows 10000000 --features 64   all workers together within 1 GB
+python benchmarks/weigh_on_dask.py kills  --rows 1000000 --features 32    20 workers and the client killed
+python benchmarks/weigh_on_dask.py speedup --rows 1000000 --features 32   one worker, then two
 
-Each result is kept in results/distributed.json under its name and size, and is not measured again unless --again.
+Each result is kept in results/weigh_on_dask.json under its name and size, and is not measured again unless --again.
 Wall-clock times mean little on a machine that does other things: CPU seconds are given beside them.
 """
 
@@ -26,20 +26,16 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import dask.array
+import distributed
 import numpy as np
 
-# This file has the name of a library that it needs: its folder must not be where modules are looked for.
-sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
+from steep import sample_weights
+from steep.labels import Labels
+from steep.measures.variance import prefix_variances
+from steep.neighbors.query import nearest
 
-import dask.array  # noqa: E402
-
-import distributed  # noqa: E402
-from steep import sample_weights  # noqa: E402
-from steep.labels import Labels  # noqa: E402
-from steep.measures.variance import prefix_variances  # noqa: E402
-from steep.neighbors.query import nearest  # noqa: E402
-
-RESULTS = Path(__file__).parent / "results" / "distributed.json"
+RESULTS = Path(__file__).parent / "results" / "weigh_on_dask.json"
 PIECE = 250_000
 K = 20
 HOW = {"n_neighbors": K, "embedding": None}

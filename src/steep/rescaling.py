@@ -9,6 +9,7 @@ under a loss that is averaged this divides every step by N, so the default is me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -55,8 +56,21 @@ def rescale(
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
+    (weights,) = rescale_each(variation, [weight_ratio], method=method, normalize=normalize, clip=clip)
+    return weights
+
+
+def rescale_each(
+    variation: Any,
+    weight_ratios: Sequence[float],
+    *,
+    method: Method = "minmax",
+    normalize: Normalize = "mean",
+    clip: float | None = None,
+) -> list[FloatArray]:
+    """Turn variation into sample weights, for several ratios; what they share is computed once."""
     values = check_vector(variation, name="variation", minimum=0.0)
-    weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
+    ratios = [check_real(ratio, name="weight_ratio", above=0.0) for ratio in weight_ratios]
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
     if clip is not None:
@@ -65,6 +79,10 @@ def rescale(
         ceiling = np.quantile(values, clip) or values.max()
         values = np.minimum(values, ceiling)
     share = _unit_range(values, method)
+    return [_weights(share, ratio, normalize) for ratio in ratios]
+
+
+def _weights(share: FloatArray, weight_ratio: float, normalize: Normalize) -> FloatArray:
     weights: FloatArray = (
         1 + (weight_ratio - 1) * share
         if weight_ratio >= 1

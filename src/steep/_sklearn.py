@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from sklearn.metrics._scorer import _PassthroughScorer, _Scorer
-from sklearn.utils import _safe_indexing as take_rows
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples as count_samples
 
 __all__ = ["count_samples", "is_own_score", "is_scorer", "scored_predictions", "take_rows"]
+
+
+def take_rows(data: Any, rows: Any) -> Any:
+    """Some rows of anything that holds samples; arrays need not be asked what they are."""
+    return data[rows] if type(data) is np.ndarray else _safe_indexing(data, rows)
 
 
 def is_own_score(scorer: Any) -> bool:

@@ -67,8 +67,8 @@ def rescale_each(
     method: Method = "minmax",
     normalize: Normalize = "mean",
     clip: float | None = None,
-) -> list[FloatArray]:
-    """Turn variation into sample weights, for several ratios; what they share is computed once."""
+) -> FloatArray:
+    """Turn variation into sample weights for several ratios, ``(n_ratios, n_samples)``; see :func:`rescale`."""
     values = check_vector(variation, name="variation", minimum=0.0)
     ratios = [check_real(ratio, name="weight_ratio", above=0.0) for ratio in weight_ratios]
     check_choice(method, name="method", choices=("minmax", "max"))
@@ -79,23 +79,26 @@ def rescale_each(
         ceiling = np.quantile(values, clip) or values.max()
         values = np.minimum(values, ceiling)
     share = _unit_range(values, method)
-    return [_weights(share, ratio, normalize) for ratio in ratios]
+    weights = np.empty((len(ratios), len(share)))
+    for row, ratio in zip(weights, ratios, strict=True):
+        # Below 1 it is 1/(1 + (1/m − 1) v) without 1/m, which may overflow.
+        np.multiply(share, abs(ratio - 1), out=row)
+        row += min(ratio, 1.0)
+        if ratio < 1:
+            np.divide(ratio, row, out=row)
+    return weights if normalize is None else _normalized(weights, normalize)
 
 
-def _weights(share: FloatArray, weight_ratio: float, normalize: Normalize) -> FloatArray:
-    weights: FloatArray = (
-        1 + (weight_ratio - 1) * share
-        if weight_ratio >= 1
-        # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
-        else weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
-    )
-    if normalize is None:
-        return weights
-    if weights.min() == weights.max():  # equal weights are exactly equal, not equal up to rounding
-        return np.full(len(weights), 1.0 if normalize == "mean" else 1.0 / len(weights))
+def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
+    """Rows of mean one, or of sum one."""
+    largest = weights.max(axis=1, keepdims=True)
+    equal = weights.min(axis=1, keepdims=True) == largest
     # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
-    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-    scaled: FloatArray = weights / (weights.mean() if normalize == "mean" else weights.sum())
+    weights = np.ldexp(weights, -np.frexp(largest)[1])
+    totals = weights.mean(axis=1, keepdims=True) if normalize == "mean" else weights.sum(axis=1, keepdims=True)
+    # Equal weights are exactly equal, not equal up to rounding.
+    exact = 1.0 if normalize == "mean" else 1.0 / weights.shape[1]
+    scaled: FloatArray = np.where(equal, exact, weights / totals)
     return scaled
 
 

@@ -25,9 +25,6 @@ _FEW_ROWS = 10_000
 _KNOWN_PER_WANTED = 2
 _KNOWN_BESIDES = 6
 
-# Numbers worked on at once, to bound the (rows, known, columns) block in memory.
-_BLOCK = 4_000_000
-
 # Beyond these sizes squares overflow, or vanish; columns are brought to ordinary size first.
 _HUGE, _TINY = 1e100, 1e-100
 
@@ -153,13 +150,13 @@ class SharedGraph:
 
 def _distances(points: FloatArray, known: IntArray) -> FloatArray:
     """Distance of every row to those it knows."""
-    gaps = np.empty(known.shape)
-    rows = max(1, _BLOCK // (known.shape[1] * points.shape[1]))
-    for start in range(0, len(known), rows):
-        block = slice(start, start + rows)
-        apart = points[known[block]] - points[block, None, :]
-        gaps[block] = np.sqrt(np.einsum("ijk,ijk->ij", apart, apart))
-    return gaps
+    gaps = np.zeros(known.shape)
+    for column in np.ascontiguousarray(points.T, dtype=np.float64):
+        apart = column.take(known)
+        apart -= column[:, None]
+        apart *= apart
+        gaps += apart
+    return np.sqrt(gaps, out=gaps)
 
 
 def _search(points: FloatArray, rows: IntArray, n_neighbors: int) -> IntArray:

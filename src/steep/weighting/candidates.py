@@ -298,7 +298,7 @@ def weights_of(
     for key, places in ratios.items():
         variation = cast(Measured, measured).variation[key]
         found = rescale_each(variation, [candidates[i].weight_ratio for i in places], **rescaling)
-        weights[places] = own * np.stack(found)
+        weights[places] = own * found
     return weights
 
 

@@ -239,14 +239,12 @@ class VarianceWeightedCV(DelegatingEstimator):
         watch = Stopwatch()
         with few_threads(np.size(samples.X)):
             training = self._with_linear(training, samples, menu)
-        watch.lap("fits")
-        graph = shared_graph(samples, menu, self.n_jobs)
-        watch.lap("neighbors")
-        with few_threads(np.size(samples.X)):
+            watch.lap("fits")
+            graph = shared_graph(samples, menu, self.n_jobs)
+            watch.lap("neighbors")
             candidates, scores, folds = self._scores(samples, splits, training, menu, graph, generator, watch)
-        test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
-        outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
-        with few_threads(np.size(samples.X)):
+            test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
+            outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
             final = train(candidates[outcome.chosen], samples, training, graph)
 
         self.scorers_, self.n_splits_ = scorers, len(folds)
@@ -495,12 +493,14 @@ def measure_all_rows(
     measure, size = chosen.measure, chosen.n_neighbors
     if measure is None or size is None:
         return None
+    linear = training.linear_of({})
     return measure_samples(
         samples,
         {measure: [size]},
         estimator=training.estimator,
         params=training.params,
         neighbors=None if graph is None else lambda points: graph.whole(size),
+        predicted=None if linear is None else lambda: linear.cross_fitted(samples, np.arange(len(samples))),
     )
 
 

@@ -172,7 +172,7 @@ def student_t(differences: FloatArray) -> FloatArray:
 def _student(differences: FloatArray, n_scored: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mean, spread and t of every candidate over the units it was scored in."""
     mean, std = (np.nanmean, np.nanstd) if np.isnan(differences).any() else (np.mean, np.std)
-    gains = mean(differences, axis=1, dtype=np.float64)
+    gains: FloatArray = np.asarray(mean(differences, axis=1, dtype=np.float64))
     spread = std(differences, axis=1, ddof=1, dtype=np.float64)
     # Equal differences in all units have no spread but rounding: t says nothing, and ± 0 would say too much.
     size = np.sqrt(mean(differences**2, axis=1, dtype=np.float64))

@@ -56,7 +56,9 @@ def rescale(
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
-    (weights,) = rescale_each(variation, [weight_ratio], method=method, normalize=normalize, clip=clip)
+    weights: FloatArray = rescale_each(
+        variation, [weight_ratio], method=method, normalize=normalize, clip=clip
+    )[0]
     return weights
 
 
@@ -76,7 +78,7 @@ def rescale_each(
     if clip is not None:
         clip = check_real(clip, name="clip", above=0.0, maximum=1.0)
         # Where more than this share is flat the quantile is zero, and nothing would be left to see.
-        ceiling = np.quantile(values, clip) or values.max()
+        ceiling = _quantile(values, clip) or values.max()
         values = np.minimum(values, ceiling)
     share = _unit_range(values, method)
     weights = np.empty((len(ratios), len(share)))
@@ -95,11 +97,21 @@ def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
     equal = weights.min(axis=1, keepdims=True) == largest
     # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
     weights = np.ldexp(weights, -np.frexp(largest)[1])
-    totals = weights.mean(axis=1, keepdims=True) if normalize == "mean" else weights.sum(axis=1, keepdims=True)
+    totals = (
+        weights.mean(axis=1, keepdims=True) if normalize == "mean" else weights.sum(axis=1, keepdims=True)
+    )
     # Equal weights are exactly equal, not equal up to rounding.
     exact = 1.0 if normalize == "mean" else 1.0 / weights.shape[1]
     scaled: FloatArray = np.where(equal, exact, weights / totals)
     return scaled
+
+
+def _quantile(values: FloatArray, share: float) -> float:
+    """``np.quantile`` of finite values, which asks itself many questions first."""
+    place = share * (len(values) - 1)
+    below = int(place)
+    low, high = np.partition(values, (below, min(below + 1, len(values) - 1)))[below : below + 2][[0, -1]]
+    return float(low + (high - low) * (place - below))
 
 
 def _unit_range(values: FloatArray, method: Method) -> FloatArray:

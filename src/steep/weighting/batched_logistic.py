@@ -10,6 +10,7 @@ slope along it has not grown past the start's, and no loss need be computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +20,14 @@ from steep.weighting.batched_ridge import weighted_products
 
 # Pairs of steps and gradients remembered, steps at most, and trials of one step at most.
 _MEMORY, _N_STEPS, _N_TRIALS = 10, 200, 30
+# Steps after which the second derivative is computed anew: later where that costs more.
+_REFRESH, _REFRESH_PER_PARAMETER = 12, 1 / 8
 # A step is kept when the slope at its end is at most this share of that at its start, upwards.
 _CURVATURE = 0.9
-# Probabilities worked on at once: they stay in the processor's cache.
-_BLOCK = 2**17
+# Probabilities worked on at once, to bound the memory.
+_BLOCK = 2**19
 # Up to this many parameters every weighting has its own second derivative at the start.
-_FEW_PARAMETERS = 24
+_FEW_PARAMETERS = 40
 
 
 @dataclass(frozen=True)
@@ -63,42 +66,40 @@ class Logistic:
     @property
     def n_parameters(self) -> int:
         """Numbers in one θ."""
-        return self.n_outputs * self.X.shape[1]
+        return self.n_outputs * int(self.X.shape[1])
 
     def probabilities(self, theta: FloatArray) -> FloatArray:
         """Probability of class 1, or of every class, ``(n_problems, n_outputs, n_samples)``."""
         return to_probabilities(raw_scores(self.X, theta))
 
     def gradient(self, theta: FloatArray, weights: FloatArray) -> FloatArray:
-        """Derivative of f_b at θ_b, in the shape of θ, ``(n_problems, n_outputs, n_inputs)``."""
+        """Derivative of f_b at θ_b, ``(n_problems, n_outputs, n_inputs)``; ``weights`` are C w_b."""
         surplus = self.probabilities(theta)
         if self.n_outputs == 1:
             surplus[:, 0] -= self.codes
         else:
             surplus[:, self.codes, np.arange(len(self.codes))] -= 1
-        surplus *= self.C * weights[:, None, :]
+        surplus *= weights[:, None, :]
         flat = surplus.reshape(-1, len(self.codes)) @ self.X
         return flat.reshape(theta.shape) + self.penalised * theta
 
     def curvature(self, theta: FloatArray, weights: FloatArray) -> FloatArray:
-        """Second derivative of f_b at one θ, ``(n_problems, n_parameters, n_parameters)``."""
-        p = self.probabilities(theta[None])[0]
+        """Second derivative of f_b at one θ or at θ_b, ``(n_problems, n_parameters, n_parameters)``."""
+        p = self.probabilities(theta.reshape(-1, *theta.shape[-2:]))
         width, n_outputs = self.X.shape[1], self.n_outputs
-        whole = np.empty((len(weights), n_outputs, width, n_outputs, width))
+        blocks = np.empty((len(weights), n_outputs, width, n_outputs, width))
         for k in range(n_outputs):
             for m in range(k, n_outputs):
-                spread = p[k] * ((k == m) - p[m])
-                whole[:, k, :, m, :] = self.C * weighted_products(self.X, weights * spread)
-                whole[:, m, :, k, :] = whole[:, k, :, m, :]
-        whole = whole.reshape(len(weights), n_outputs * width, n_outputs * width)
+                spread = p[:, k] * ((k == m) - p[:, m])
+                blocks[:, k, :, m, :] = self.C * weighted_products(self.X, weights * spread)
+                blocks[:, m, :, k, :] = blocks[:, k, :, m, :]
+        whole: FloatArray = blocks.reshape(len(weights), n_outputs * width, n_outputs * width)
         diagonal = np.arange(n_outputs * width)
         whole[:, diagonal, diagonal] += np.tile(self.penalised, n_outputs)
         if n_outputs > 1 and self.penalised[-1] == 0:
             # Intercepts of all classes may rise together without any change; held where they are.
             shared = np.flatnonzero(diagonal % width == width - 1)
-            whole[:, shared[:, None], shared] += (
-                self.C * weights.sum(axis=1)[:, None, None] / n_outputs**2
-            )
+            whole[:, shared[:, None], shared] += self.C * weights.sum(axis=1)[:, None, None] / n_outputs**2
         return whole
 
 
@@ -111,8 +112,8 @@ def raw_scores(X: FloatArray, theta: FloatArray) -> FloatArray:
 def to_probabilities(raw: FloatArray) -> FloatArray:
     """Sigmoid of one output, softmax of several; in place."""
     if raw.shape[1] == 1:
-        np.clip(raw, -700, 700, out=raw)
-        np.exp(np.negative(raw, out=raw), out=raw)
+        with np.errstate(over="ignore"):  # exp(−z) of a class that is impossible: 1/∞
+            np.exp(np.negative(raw, out=raw), out=raw)
         raw += 1
         return np.reciprocal(raw, out=raw)
     raw -= raw.max(axis=1, keepdims=True)
@@ -149,8 +150,7 @@ def solve_logistic(
     ndarray of shape (n_problems, n_outputs, n_inputs) or None
         None if a class has no weight in some problem, or if no solution was found.
     """
-    present = np.stack([weights[:, problem.codes == k].sum(axis=1) for k in range(max(problem.n_outputs, 2))])
-    if not (present > 0).all():
+    if not (weights @ np.eye(max(problem.n_outputs, 2))[problem.codes] > 0).all():
         return None
     step = max(1, _BLOCK // (len(problem.codes) * problem.n_outputs))
     parts = []
@@ -185,9 +185,17 @@ def _minimise(
     def gradient(at: FloatArray, rows: FloatArray) -> FloatArray:
         return problem.gradient(at.reshape(-1, *shape), rows).reshape(len(at), -1)
 
+    weights = problem.C * weights
     slope = gradient(theta, weights)
     pairs: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-    for _ in range(_N_STEPS):
+    refresh = max(_REFRESH, round(_REFRESH_PER_PARAMETER * problem.n_parameters))
+    for number in range(1, _N_STEPS):
+        if number % refresh == 0:
+            # Far from the start its second derivative helps no more: each of the few left gets its own.
+            inverse, pairs = (
+                np.linalg.inv(problem.curvature(theta.reshape(-1, *shape), weights / problem.C)),
+                [],
+            )
         direction = -_two_loops(slope, pairs, inverse)
         small = np.abs(direction).max(axis=1) <= tol * np.maximum(np.abs(theta).max(axis=1), 1e-9)
         if small.any():
@@ -195,7 +203,7 @@ def _minimise(
             keep = ~small
             left, theta, slope, direction = left[keep], theta[keep], slope[keep], direction[keep]
             weights = weights[keep]
-            inverse = inverse[keep] if len(inverse) > 1 or len(keep) == 1 else inverse
+            inverse = inverse[keep] if len(inverse) == len(keep) else inverse
             pairs = [(s[keep], y[keep], r[keep]) for s, y, r in pairs]
             if not len(left):
                 return solved.reshape(n_problems, *shape)
@@ -204,7 +212,7 @@ def _minimise(
             return None
         step, after = moved
         change = after - slope
-        curved = (step * change).sum(axis=1)
+        curved = _dots(step, change)
         pairs = [*pairs[-(_MEMORY - 1) :], (step, change, 1 / np.maximum(curved, 1e-300))]
         theta, slope = theta + step, after
     return None
@@ -216,17 +224,23 @@ def _two_loops(
     """Inverse second derivative, as the last steps tell it, times the gradient."""
     rest, shares = slope.copy(), []
     for step, change, rate in reversed(pairs):
-        share = rate * (step * rest).sum(axis=1)
+        share = rate * _dots(step, rest)
         rest -= share[:, None] * change
         shares.append(share)
     result = _times(inverse, rest)
     if pairs:
         step, change, rate = pairs[-1]
-        scale = 1 / (rate * (change * _times(inverse, change)).sum(axis=1))
+        scale = 1 / (rate * _dots(change, _times(inverse, change)))
         result *= scale[:, None]
     for (step, change, rate), share in zip(pairs, reversed(shares), strict=True):
-        result += (share - rate * (change * result).sum(axis=1))[:, None] * step
+        result += (share - rate * _dots(change, result))[:, None] * step
     return result
+
+
+def _dots(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Inner products of rows."""
+    products: FloatArray = np.einsum("bd,bd->b", one, other)
+    return products
 
 
 def _times(inverse: FloatArray, vectors: FloatArray) -> FloatArray:
@@ -237,13 +251,17 @@ def _times(inverse: FloatArray, vectors: FloatArray) -> FloatArray:
 
 
 def _moved(
-    gradient, theta: FloatArray, weights: FloatArray, slope: FloatArray, direction: FloatArray
+    gradient: Callable[[FloatArray, FloatArray], FloatArray],
+    theta: FloatArray,
+    weights: FloatArray,
+    slope: FloatArray,
+    direction: FloatArray,
 ) -> tuple[FloatArray, FloatArray] | None:
     """Steps along the directions, shortened where they overshoot, and the gradients at their ends."""
-    step, falls = direction.copy(), (slope * direction).sum(axis=1)
+    step, falls = direction.copy(), _dots(slope, direction)
     after = gradient(theta + step, weights)
     for _ in range(_N_TRIALS):
-        ends = (after * direction).sum(axis=1)
+        ends = _dots(after, direction)
         long = np.flatnonzero(~(ends <= _CURVATURE * np.abs(falls)))
         if not len(long):
             return step, after

@@ -1,8 +1,8 @@
 """Linear models that a search solves for all its weightings at once, instead of fitting them one by one.
 
-Taken are scikit-learn's own ``Ridge`` (solved directly) and ``LogisticRegression`` (lbfgs, l2 penalty), alone or at the end
-of a pipeline, whose other steps never see the weights and so are fitted once a training set. The answer is that of the
-estimator fitted to convergence; lbfgs stops earlier at its default ``tol``, by up to some hundredths of
+Taken are scikit-learn's own ``Ridge`` (solved directly) and ``LogisticRegression`` (lbfgs, l2 penalty), alone or at
+the end of a pipeline, whose other steps never see the weights and so are fitted once a training set. The answer is that
+of the estimator fitted to convergence; lbfgs stops earlier at its default ``tol``, by up to some hundredths of
 the largest coefficient. So the estimator itself is fitted once on all rows: where that fit disagrees with ours, or ran
 out of iterations, as for any other estimator or setting, nothing is solved here and every candidate is fitted.
 """
@@ -39,8 +39,8 @@ from steep.weighting.wrapping import fit_weighted
 _MOST_FEATURES, _MOST_PARAMETERS = 300, 1000
 # How far the estimator's own fit may be from ours, relative to the largest coefficient: lbfgs stops early.
 _AGREES = {LogisticRegression: 0.05, Ridge: 1e-6}
-# Steps, relative to the largest coefficient, at which a search of weights stops; far finer than lbfgs by default.
-_TOL = 1e-6
+# Steps, relative to the largest coefficient, that end a solution, in units of the estimator's own ``tol``.
+_FINER, _FINEST = 0.01, 1e-9
 
 Rows = npt.NDArray[np.intp]
 
@@ -137,7 +137,9 @@ class Linear:
         problem = self._logistic(X, target)
         if self.start is None or problem.X.shape[1] != self.start.shape[1]:
             return None
-        theta = solve_logistic(problem, weights, self.start, self.inverse, tol=_TOL)
+        theta = solve_logistic(
+            problem, weights, self.start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
+        )
         if theta is None or self.last.fit_intercept:
             return theta
         return np.concatenate([theta, np.zeros((*theta.shape[:2], 1))], axis=2)
@@ -168,7 +170,9 @@ class Linear:
             for number in numbers:
                 kept = part != number
                 pair = self.inputs(samples, rows[kept], rows[~kept])
-                theta = None if pair is None else self.solve(pair[0], self.target[rows[kept]], own[None, kept])
+                theta = (
+                    None if pair is None else self.solve(pair[0], self.target[rows[kept]], own[None, kept])
+                )
                 if pair is None or theta is None:
                     return None
                 found.append((~kept, pair[1], theta[0]))
@@ -180,10 +184,12 @@ class Linear:
     def _answers(self, X: FloatArray, theta: FloatArray) -> FloatArray:
         """Predicted numbers, or a probability per class."""
         raw = raw_scores(_with_ones(X), theta[None])
-        if self.classes is None:
-            return raw[0].T
-        probabilities = to_probabilities(raw)[0].T
-        return probabilities if len(self.classes) > 2 else np.hstack([1 - probabilities, probabilities])
+        answers: FloatArray = (raw if self.classes is None else to_probabilities(raw))[0].T
+        return (
+            np.hstack([1 - answers, answers])
+            if self.classes is not None and len(self.classes) == 2
+            else answers
+        )
 
     def scores(
         self,
@@ -197,10 +203,9 @@ class Linear:
         target, own = self.target[rows], samples.sample_weight
         weight = None if own is None else own[rows]
         raw = raw_scores(_with_ones(X), theta)
-        if self.classes is None:
-            predicted = raw[:, 0]
-        else:
-            predicted = raw[:, 0] > 0 if raw.shape[1] == 1 else raw.argmax(axis=1)
+        predicted: Any = raw[:, 0]
+        if self.classes is not None:
+            predicted = predicted > 0 if raw.shape[1] == 1 else raw.argmax(axis=1)
         columns = []
         for name, scorer in scorers.items():
             quick = quick_scores(scorer, target, predicted, weight, is_classifier=self.classes is not None)

@@ -42,6 +42,7 @@ def quick_scores(
     -------
     ndarray of shape (n_models,) or None
     """
+    function: _Function
     if is_own_score(scorer):
         function, sign = (_accuracy if is_classifier else _r2), 1.0
     else:

@@ -4,14 +4,15 @@ After three tenths of the folds (three at least) a weighting with
 
     t_c = mean_j d_cj / (sd_j d_cj / √J) ≤ −½,      d_cj its score minus that of equal weights on fold j
 
-is dropped: it would have to gain more than chance allows on the folds left, and then still beat the best of all. Controls
-are never dropped. When no weighting is left and there is nothing else to decide, equal weights are certain and the search ends.
+is dropped: it would have to gain more than chance allows on the folds left, and then still beat the best of
+all. Controls are never dropped. When no weighting is left and there is nothing else to decide, equal weights are
+certain and the search ends.
 
-**Dropping does not loosen the rule of evidence.** The bound that a candidate must exceed is that of the largest t of *all*
-candidates, those dropped included, with the differences they had taken again for the folds they missed
-(:func:`steep.evidence.weigh_evidence`). So whatever is dropped, and why, what is chosen has beaten the bound that a search without
-racing sets: without a difference the control is given up no more often than 1 − ``confidence``. A bound of the
-survivors alone would be too low, since they were chosen for being ahead. Racing can only lose candidates.
+**Dropping does not loosen the rule of evidence.** The bound that a candidate must exceed is that of the largest t of
+*all* candidates, those dropped included, with the differences they had taken again for the folds they missed
+(:func:`steep.evidence.weigh_evidence`). So whatever is dropped, and why, what is chosen has beaten the bound that a
+search without racing would set: without a difference the control is given up no more often than
+1 − ``confidence``. A bound of the survivors alone would be too low, since they were picked for being ahead.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         with few_threads(np.size(samples.X)):
             training = self._with_linear(training, samples, menu)
             watch.lap("fits")
-            graph = shared_graph(samples, menu, self.n_jobs)
+            graph = shared_graph(samples, menu, splits, self.n_jobs)
             watch.lap("neighbors")
             candidates, scores, folds = self._scores(samples, splits, training, menu, graph, generator, watch)
             test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
@@ -392,7 +392,12 @@ class VarianceWeightedCV(DelegatingEstimator):
         asks_model = any(measure.needs == "model" for measure in menu.sizes)
         settings = [*menu.settings, *([{}] if asks_model and {} not in menu.settings else [])]
         found = (
-            (params, Linear.of(training.model(Candidate(params=params)), samples, training.params, training.scorers))
+            (
+                params,
+                Linear.of(
+                    training.model(Candidate(params=params)), samples, training.params, training.scorers
+                ),
+            )
             for params in settings
         )
         return replace(training, linear=tuple((p, linear) for p, linear in found if linear is not None))
@@ -464,12 +469,17 @@ def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
     return train, test
 
 
-def shared_graph(samples: Samples, menu: Menu, n_jobs: int | None) -> SharedGraph | None:
+def shared_graph(
+    samples: Samples, menu: Menu, splits: Sequence[tuple[Rows, Rows]], n_jobs: int | None
+) -> SharedGraph | None:
     """One neighbour graph for all folds and the last fit, where rows become points by themselves."""
     space = samples.space
     if space.numbers is None:
         return None
-    return SharedGraph.of(space.numbers, menu.largest_size, standardised=space.standardised, n_jobs=n_jobs)
+    kept = min(len(train) for train, _ in splits) / len(samples)
+    return SharedGraph.of(
+        space.numbers, menu.largest_size, standardised=space.standardised, kept=kept, n_jobs=n_jobs
+    )
 
 
 def train(
@@ -493,14 +503,12 @@ def measure_all_rows(
     measure, size = chosen.measure, chosen.n_neighbors
     if measure is None or size is None:
         return None
-    linear = training.linear_of({})
     return measure_samples(
         samples,
         {measure: [size]},
         estimator=training.estimator,
         params=training.params,
         neighbors=None if graph is None else lambda points: graph.whole(size),
-        predicted=None if linear is None else lambda: linear.cross_fitted(samples, np.arange(len(samples))),
     )
 
 

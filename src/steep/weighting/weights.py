@@ -169,7 +169,13 @@ def measure_samples(
         if answers is None:
             own, groups = samples.sample_weight, samples.groups
             answers = cross_fitted(
-                estimator, samples.X, samples.y, samples.labels, sample_weight=own, groups=groups, params=params
+                estimator,
+                samples.X,
+                samples.y,
+                samples.labels,
+                sample_weight=own,
+                groups=groups,
+                params=params,
             )
         around = replace(around, predicted=answers)
     watch.lap("cross_fitting")

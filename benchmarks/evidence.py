@@ -65,7 +65,7 @@ def run_split(table, seed, score, n_train):
         fit_plainly()
         found[shortcuts] = {
             "seconds": seconds,
-            "chosen": {name: value for name, value in fitted.best_params_.items()},
+            "chosen": dict(fitted.best_params_),
             "gain": float(scorer(fitted, X_test, y_test)) - equal,
         }
     return {"plain": float(np.median(plain)), "equal": equal, **found}
@@ -74,21 +74,24 @@ def run_split(table, seed, score, n_train):
 def run(options):
     records = Records(options.output)
     names = {"tuned": TUNED, "unseen": UNSEEN}[options.tables]
-    for task, scores in SCORES.items():
-        warm_up(clone(MODELS[task]))
-        for table in (t for t in load_tables(options.data, task) if t.name in names):
-            keys = [
-                (table.name, score or "own score", seed) for seed in range(options.seeds) for score in scores
-            ]
-            for key in records.missing(keys):
-                score = None if key[1] == "own score" else key[1]
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
-                    result = run_split(table, key[2], score, options.n_train)
-                settings = {"task": task, "tables": options.tables, "n_train": options.n_train}
-                records.add(*key, settings=settings, result=result)
-                ratios = {s: round(result[s]["seconds"] / result["plain"]) for s in SHORTCUTS}
-                print(*key, ratios, {s: result[s]["chosen"] for s in SHORTCUTS}, flush=True)
+    tables = {t.name: t for task in SCORES for t in load_tables(options.data, task) if t.name in names}
+    for model in MODELS.values():
+        warm_up(clone(model))
+    keys = [
+        (name, score or "own score", seed)
+        for seed in range(options.seeds)
+        for name, table in tables.items()
+        for score in SCORES[table.task]
+    ]
+    for key in records.missing(keys):
+        table, score = tables[key[0]], None if key[1] == "own score" else key[1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
+            result = run_split(table, key[2], score, options.n_train)
+        settings = {"task": table.task, "tables": options.tables, "n_train": options.n_train}
+        records.add(*key, settings=settings, result=result)
+        ratios = {s: round(result[s]["seconds"] / result["plain"]) for s in SHORTCUTS}
+        print(*key, ratios, {s: result[s]["chosen"] for s in SHORTCUTS}, flush=True)
 
 
 def frame_of(records):

@@ -145,7 +145,7 @@ def test_a_class_missing_from_a_fold_is_fitted_instead():
 
 def test_every_setting_is_solved_with_its_own_penalty():
     grid = {"param_grid": {"alpha": [0.01, 1.0, 100.0]}}
-    quick, search = scores(Ridge(), *DIABETES, "exact", **grid)
+    quick, _ = scores(Ridge(), *DIABETES, "exact", **grid)
     fitted, _ = scores(Ridge(), *DIABETES, "none", **grid)
     np.testing.assert_allclose(quick, fitted, rtol=1e-6)
     assert len(np.unique(quick.round(9), axis=0)) == len(quick)

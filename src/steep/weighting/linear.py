@@ -3,8 +3,9 @@
 Taken are scikit-learn's own ``Ridge`` (solved directly) and ``LogisticRegression`` (lbfgs, l2 penalty), alone or at
 the end of a pipeline, whose other steps never see the weights and so are fitted once a training set. The answer is that
 of the estimator fitted to convergence; lbfgs stops earlier at its default ``tol``, by up to some hundredths of
-the largest coefficient. So the estimator itself is fitted once on all rows: where that fit disagrees with ours, or ran
-out of iterations, as for any other estimator or setting, nothing is solved here and every candidate is fitted.
+the largest coefficient. So the estimator itself is fitted once on all rows: where that fit disagrees with ours by more
+than a hundredth of probability on average, or ran out of iterations, as for any other estimator or setting, nothing is
+solved here and every candidate is fitted.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from steep.weighting.wrapping import fit_weighted
 
 # Wider problems have second derivatives that cost more than they save.
 _MOST_FEATURES, _MOST_PARAMETERS = 300, 1000
-# How far the estimator's own fit may be from ours, relative to the largest coefficient: lbfgs stops early.
-_AGREES = {LogisticRegression: 0.05, Ridge: 1e-6}
+# How far the estimator's own fit may be from ours: coefficients of ridge regression, relative to the largest, and
+# probabilities on average, since lbfgs stops early where the loss is flat.
+_COEFFICIENTS_AGREE, _PROBABILITIES_AGREE = 1e-6, 0.01
 # Steps, relative to the largest coefficient, that end a solution, in units of the estimator's own ``tol``.
 _FINER, _FINEST = 0.01, 1e-9
 
@@ -102,21 +104,29 @@ class Linear:
         if X is None or X.shape[1] > _MOST_FEATURES or last.coef_.size > _MOST_PARAMETERS:
             return None
         theirs = np.column_stack([np.atleast_2d(last.coef_), np.atleast_1d(last.intercept_)])
-        linear = self
-        if self.classes is not None:
-            if np.max(last.n_iter_) >= last.max_iter:
-                return None
-            theirs = theirs if last.fit_intercept else theirs[:, :-1]
-            problem = self._logistic(X, self.target)
-            inverse = np.linalg.inv(problem.curvature(theirs, own[None]))[0]
-            linear = replace(self, start=theirs, inverse=inverse)
-        ours = linear.solve(X, linear.target, own[None])
+        if self.classes is None:
+            return self if self._agrees(X, theirs, self.solve(X, self.target, own[None])) else None
+        if np.max(last.n_iter_) >= last.max_iter:
+            return None
+        width = X.shape[1] + bool(last.fit_intercept)
+        problem = self._logistic(X, self.target)
+        inverse = np.linalg.inv(problem.curvature(theirs[:, :width], own[None]))[0]
+        started = replace(self, start=theirs[:, :width], inverse=inverse)
+        ours = started.solve(X, self.target, own[None])
+        if ours is None or not self._agrees(X, theirs, ours):
+            return None
+        return replace(started, start=ours[0, :, :width])
+
+    def _agrees(self, X: FloatArray, theirs: FloatArray, ours: FloatArray | None) -> bool:
+        """Whether the estimator's own fit on all rows is ours, as far as its solver goes."""
         if ours is None:
-            return None
-        far = np.abs(ours[0][:, : theirs.shape[1]] - theirs).max()
-        if not far <= _AGREES[type(last)] * np.abs(theirs).max():
-            return None
-        return linear if self.classes is None else replace(linear, start=ours[0][:, : theirs.shape[1]])
+            return False
+        if self.classes is None:
+            near = np.abs(ours[0] - theirs).max() <= _COEFFICIENTS_AGREE * np.abs(theirs).max()
+        else:
+            apart = np.abs(self._answers(X, ours[0]) - self._answers(X, theirs))
+            near = apart.mean() <= _PROBABILITIES_AGREE
+        return bool(near)
 
     def _logistic(self, X: FloatArray, target: npt.NDArray[Any]) -> Logistic:
         classes = np.asarray(self.classes)

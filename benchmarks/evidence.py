@@ -3,10 +3,13 @@
     python benchmarks/evidence.py run --data FOLDER --tables tuned     # resumable, one JSON line per split
     python benchmarks/evidence.py run --data FOLDER --tables unseen    # tables no shortcut was tuned on, run once
     python benchmarks/evidence.py summary
+    python benchmarks/evidence.py replay                               # racing alone, on recorded scores of candidates
 
 Logistic and ridge regression with their default settings; CPU seconds of one thread. On every outer split the same
 search is made without shortcuts ("none"), with linear models solved at once ("exact") and with racing too ("all", the
-default): what each chose, what that gained on the outer test part, and its time over that of one plain fit.
+default): what each chose, what that gained on the outer test part, and its time over that of one plain fit. ``replay``
+takes the fold scores of every candidate that ``weighting.py`` recorded on development splits, and chooses with and
+without racing: hundreds of splits for no fit at all.
 """
 
 from __future__ import annotations
@@ -28,10 +31,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from evidence_tables import TUNED, UNSEEN
 from steep import VarianceWeightedCV
+from steep.evidence import weigh_evidence
+from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
 from steep.records import Records, machine, write_json
+from steep.weighting.candidates import Candidate
+from steep.weighting.controls import EQUAL
+from steep.weighting.racing import fill_in, folds_before_racing, still_running
 from tables import load_tables
-from weighting import split_and_scale, warm_up
+from weighting import DEVELOPMENT, read, split_and_scale, warm_up
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = {"classification": LogisticRegression(), "regression": Ridge()}
@@ -141,12 +149,69 @@ def summary(options):
         print(pd.DataFrame(overall).round(3).to_string())
         print(per_table[["tables", "table", "score", "plain_ms", "ratio_none", "ratio_exact", "ratio_all", "same_all",
                          "gain_none", "gain_all"]].round(3).to_string(index=False))  # fmt: skip
-    record = {"command": "python benchmarks/evidence.py summary", "versions": machine(
-        ["steep", "numpy", "scipy", "scikit-learn"])["versions"]}  # fmt: skip
+    record = {"command": "python benchmarks/evidence.py summary", "versions": versions()}
     write_json(
         options.output.with_suffix(".json"),
         record | {"overall": overall, "tables": per_table.round(4).to_dict("records")},
     )
+
+
+def replay(options):
+    """Choices and gains with and without racing, on recorded scores of the default candidates."""
+    rows = []
+    for record in read(DEVELOPMENT):
+        frame = pd.DataFrame(
+            record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"]
+        )
+        for score, group in frame.groupby("score"):
+            menu = {"misfit", "border"} if score == "accuracy" else {"misfit", "variance"}
+            group = group[group["measure"].isin(menu)]
+            if len(group) < 14:  # trials of one measure alone
+                continue
+            whole = 1.0 if score == "accuracy" else abs(record["arms"][f"equal|{score}"][1])
+            rows.append({"tables": "unseen" if record["table"] in UNSEEN else "others", "score": score}
+                        | raced(group, whole, record["seed"]))  # fmt: skip
+    frame = pd.DataFrame(rows)
+    figures = (
+        frame.groupby(["tables", "score"]).mean().assign(splits=frame.groupby(["tables", "score"]).size())
+    )
+    totals = (
+        frame.drop(columns="score").groupby("tables").mean().assign(splits=frame.groupby("tables").size())
+    )
+    print(figures.round(3).to_string(), totals.round(3).to_string(), sep="\n")
+    record = {"command": "python benchmarks/evidence.py replay", "versions": versions()}
+    record |= {"scores": figures.reset_index().round(4).to_dict("records")}
+    write_json(
+        RESULTS / "evidence-replay.json", record | {"all": totals.reset_index().round(4).to_dict("records")}
+    )
+
+
+def raced(group, whole, seed):
+    """Whether racing leaves the choice as it is, gains with and without, and the share of fits left."""
+    differences, gains = np.array(group["folds"].tolist()), 100 * group["gain"].to_numpy() / whole
+    pairs = zip(group["measure"], group["k"], group["ratio"], strict=True)
+    candidates = [Candidate(control=EQUAL), *(Candidate(MEASURES[m], k, ratio) for m, k, ratio in pairs)]
+    scores = np.vstack([np.zeros(differences.shape[1]), differences])
+    first = folds_before_racing(scores.shape[1])
+    running = still_running(candidates, scores[:, :first])
+    seen = fill_in(scores[:, :first, None], running, scores[running, first:, None])[1:, :, 0]
+    chosen = [
+        weigh_evidence(given, 0.25, 0.5, np.random.default_rng(seed)).chosen for given in (differences, seen)
+    ]
+    plain, quick = (0.0 if place is None else gains[place] for place in chosen)
+    same_kind = (chosen[0] is None) == (chosen[1] is None)
+    left = 1 - np.isnan(seen).mean() if len(running) > 1 else first / scores.shape[1]
+    return {
+        "same": chosen[0] == chosen[1],
+        "same_kind": same_kind,
+        "gain": plain,
+        "gain_raced": quick,
+        "fits": left,
+    }
+
+
+def versions():
+    return machine(["steep", "numpy", "scipy", "scikit-learn"])["versions"]
 
 
 def main():
@@ -162,6 +227,8 @@ def main():
     runner.set_defaults(call=run)
     summer = commands.add_parser("summary")
     summer.set_defaults(call=summary)
+    replayer = commands.add_parser("replay")
+    replayer.set_defaults(call=replay)
     for command in (runner, summer):
         command.add_argument("--output", type=Path, default=RESULTS / "evidence.jsonl")
     options = parser.parse_args()

@@ -107,7 +107,7 @@ def search_all(model, menu, X, y, seed, model_name, task, repeats):
         search = VarianceWeightedCV(
             model, measure=[m for m in menu if sizes_of(m, task) == sizes], n_neighbors=sizes,
             weight_ratio=RATIOS[model_name], scoring=list(SCORES[task]), n_repeats=repeats, embedding=None,
-            random_state=seed,
+            shortcuts="exact", random_state=seed,  # racing would drop by the first score what the others need
         ).fit(X, y)  # fmt: skip
         frame = pd.DataFrame(search.cv_results_)
         tables.append(frame if not tables else frame[frame["measure"].notna()])

@@ -10,6 +10,10 @@ signs of whole units at random, which keeps the correlation between candidates: 
 sign is as likely as the other. A candidate counts when its t exceeds a quantile of that largest t
 (``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
 
+A candidate may have been dropped before the last unit: its d_cj are NaN from there on, and it is not chosen. It still
+counts among the candidates tried: for the bound its differences are taken again, in turn, in the units it missed.
+So the bound is that of all candidates, and dropping some of them makes no choice easier.
+
 Folds share most of their training data, so the interval reported uses Nadeau and Bengio's wider error
 and the 95 % quantile of the largest |t|, which holds for all candidates at once:
 
@@ -34,7 +38,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from steep._html import card
-from steep._validation import FloatArray
+from steep._validation import FloatArray, IntArray
 from steep.metrics import Interval
 
 if TYPE_CHECKING:
@@ -65,7 +69,9 @@ class Evidence:
     chosen : int or None
         The best of those; None when none does.
     nearest : int
-        ``chosen``, or else the candidate with the largest t.
+        ``chosen``, or else the candidate with the largest t, of those not dropped if there are any.
+    n_scored : ndarray of int of shape (n_candidates,), optional
+        Paired comparisons of every candidate, where some were dropped.
     """
 
     gains: FloatArray
@@ -75,11 +81,13 @@ class Evidence:
     counts: npt.NDArray[np.bool_]
     chosen: int | None
     nearest: int
+    n_scored: IntArray | None = None
 
     def interval(self, candidate: int) -> Interval:
         """Interval at 95 % that holds for all candidates at once, so also for a chosen one."""
         gain, half = self.gains[candidate], self.critical * self.standard_errors[candidate]
-        return Interval(float(gain), float(gain - half), float(gain + half), self.n_units)
+        n = self.n_units if self.n_scored is None else int(self.n_scored[candidate])
+        return Interval(float(gain), float(gain - half), float(gain + half), n)
 
     def _repr_html_(self) -> str:
         import pandas as pd
@@ -108,7 +116,8 @@ def weigh_evidence(
     Parameters
     ----------
     differences : ndarray of shape (n_candidates, n_units)
-        Score of each candidate minus that of the control, unit by unit; larger is better.
+        Score of each candidate minus that of the control, unit by unit; larger is better. NaN in the units that
+        a dropped candidate missed; each needs two.
     test_ratio : float
         n_test/n_train of the folds, for the interval; 0 where units are independent.
     confidence : float
@@ -126,29 +135,61 @@ def weigh_evidence(
     0
     """
     n_units = differences.shape[1]
-    gains = differences.mean(axis=1, dtype=np.float64)
-    spread = differences.std(axis=1, ddof=1, dtype=np.float64)
-    # Equal differences in all units have no spread but rounding: t says nothing, and ± 0 would say too much.
-    size = np.sqrt((differences**2).mean(axis=1, dtype=np.float64))
-    known = spread > _ROUNDING * size
-    t = np.divide(gains * np.sqrt(n_units), spread, out=np.zeros_like(gains), where=known)
-    spread = np.where(known, spread, size)
-    largest = _largest_flipped_t(differences, generator)
+    n_scored = n_units - np.isnan(differences).sum(axis=1)
+    running = n_scored == n_units
+    gains, spread, t = _student(differences, n_scored)
+    largest = _largest_flipped_t(_taken_again(differences), generator)
     # Few units give few values of t: one that equals the bound does not exceed it by its last digit.
     bound = max(float(np.quantile(largest[:, 0], confidence)), 0.0) * (1 + _ROUNDING)
-    counts = (t > bound) & (gains > 0)
+    counts = (t > bound) & (gains > 0) & running
     chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
+    nearest = int(np.argmax(np.where(running, t, -np.inf) if running.any() else t))
     # With few units the largest flipped |t| is the observed one: Student's own bound is the least to allow.
     least = float(stats.t.ppf(0.975, n_units - 1))
     return Evidence(
         gains=gains,
-        standard_errors=spread * np.sqrt(1 / n_units + test_ratio),
+        standard_errors=spread * np.sqrt(1 / n_scored + test_ratio),
         critical=max(float(np.quantile(largest[:, 1], 0.95)), least),
         n_units=n_units,
         counts=counts,
         chosen=chosen,
-        nearest=int(np.argmax(t)) if chosen is None else chosen,
+        nearest=nearest if chosen is None else chosen,
+        n_scored=None if running.all() else n_scored,
     )
+
+
+def student_t(differences: FloatArray) -> FloatArray:
+    """t of every candidate; 0 where all its differences are the same.
+
+    Examples
+    --------
+    >>> student_t(np.array([[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]])).round(3)
+    array([3.464, 0.   ])
+    """
+    return _student(differences, np.full(len(differences), differences.shape[1]))[2]
+
+
+def _student(differences: FloatArray, n_scored: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean, spread and t of every candidate over the units it was scored in."""
+    mean, std = (np.nanmean, np.nanstd) if np.isnan(differences).any() else (np.mean, np.std)
+    gains: FloatArray = np.asarray(mean(differences, axis=1, dtype=np.float64))
+    spread = std(differences, axis=1, ddof=1, dtype=np.float64)
+    # Equal differences in all units have no spread but rounding: t says nothing, and ± 0 would say too much.
+    size = np.sqrt(mean(differences**2, axis=1, dtype=np.float64))
+    known = spread > _ROUNDING * size
+    t = np.divide(gains * np.sqrt(n_scored), spread, out=np.zeros_like(gains), where=known)
+    return gains, np.where(known, spread, size), t
+
+
+def _taken_again(differences: FloatArray) -> FloatArray:
+    """Differences of dropped candidates repeated, in turn, in the units they missed."""
+    missed = np.isnan(differences)
+    if not missed.any():
+        return differences
+    filled = differences.copy()
+    for row, gaps in zip(filled, missed, strict=True):
+        row[gaps] = np.resize(row[~gaps], gaps.sum())
+    return filled
 
 
 def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator) -> FloatArray:

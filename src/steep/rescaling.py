@@ -9,6 +9,7 @@ under a loss that is averaged this divides every step by N, so the default is me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -55,23 +56,47 @@ def rescale(
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
+    weights: FloatArray = rescale_each(
+        variation, [weight_ratio], method=method, normalize=normalize, clip=clip
+    )[0]
+    return weights
+
+
+def rescale_each(
+    variation: Any,
+    weight_ratios: Sequence[float],
+    *,
+    method: Method = "minmax",
+    normalize: Normalize = "mean",
+    clip: float | None = None,
+) -> FloatArray:
+    """Turn variation into sample weights for several ratios, ``(n_ratios, n_samples)``; see :func:`rescale`."""
     values = check_vector(variation, name="variation", minimum=0.0)
-    weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
+    ratios = [check_real(ratio, name="weight_ratio", above=0.0) for ratio in weight_ratios]
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
     if clip is not None:
         clip = check_real(clip, name="clip", above=0.0, maximum=1.0)
         # Where more than this share is flat the quantile is zero, and nothing would be left to see.
-        ceiling = np.quantile(values, clip) or values.max()
+        ceiling = _quantile(values, clip) or values.max()
         values = np.minimum(values, ceiling)
-    weights = raw_weights(_unit_range(values, method), weight_ratio)
-    if normalize is None:
-        return weights
-    if weights.min() == weights.max():  # equal weights are exactly equal, not equal up to rounding
-        return np.full(len(weights), 1.0 if normalize == "mean" else 1.0 / len(weights))
+    share = _unit_range(values, method)
+    weights = np.stack([raw_weights(share, ratio) for ratio in ratios])
+    return weights if normalize is None else _normalized(weights, normalize)
+
+
+def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
+    """Rows of mean one, or of sum one."""
+    largest = weights.max(axis=1, keepdims=True)
+    equal = weights.min(axis=1, keepdims=True) == largest
     # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
-    weights = np.ldexp(weights, -int(np.frexp(weights.max())[1]))
-    scaled: FloatArray = weights / (weights.mean() if normalize == "mean" else weights.sum())
+    weights = np.ldexp(weights, -np.frexp(largest)[1])
+    totals = (
+        weights.mean(axis=1, keepdims=True) if normalize == "mean" else weights.sum(axis=1, keepdims=True)
+    )
+    # Equal weights are exactly equal, not equal up to rounding.
+    exact = 1.0 if normalize == "mean" else 1.0 / weights.shape[1]
+    scaled: FloatArray = np.where(equal, exact, weights / totals)
     return scaled
 
 
@@ -81,6 +106,14 @@ def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
         return 1 + (weight_ratio - 1) * share
     # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
     return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
+
+
+def _quantile(values: FloatArray, share: float) -> float:
+    """``np.quantile`` of finite values, which asks itself many questions first."""
+    place = share * (len(values) - 1)
+    below = int(place)
+    low, high = np.partition(values, (below, min(below + 1, len(values) - 1)))[below : below + 2][[0, -1]]
+    return float(low + (high - low) * (place - below))
 
 
 def _unit_range(values: FloatArray, method: Method) -> FloatArray:

@@ -11,6 +11,7 @@ which this fails are searched in full: the graph is exact, and no weight depends
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Self
 
 import numpy as np
@@ -21,12 +22,9 @@ from steep.neighbors.graph import neighbor_graph
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
 _FEW_ROWS = 10_000
 
-# Neighbours known per neighbour wanted: a fold of ten keeps nine in ten, one of two every second.
-_KNOWN_PER_WANTED = 2
+# Neighbours known beyond those that a fold keeps on average: rows that know too few are searched one by one.
+_KNOWN_PER_WANTED = 1.1
 _KNOWN_BESIDES = 6
-
-# Numbers worked on at once, to bound the (rows, known, columns) block in memory.
-_BLOCK = 4_000_000
 
 # Beyond these sizes squares overflow, or vanish; columns are brought to ordinary size first.
 _HUGE, _TINY = 1e100, 1e-100
@@ -93,7 +91,13 @@ class SharedGraph:
 
     @classmethod
     def of(
-        cls, numbers: FloatArray, n_neighbors: int, *, standardised: bool, n_jobs: int | None = None
+        cls,
+        numbers: FloatArray,
+        n_neighbors: int,
+        *,
+        standardised: bool,
+        kept: float = 0.5,
+        n_jobs: int | None = None,
     ) -> Self | None:
         """Search all rows once; None where a fold had better search its own.
 
@@ -105,10 +109,12 @@ class SharedGraph:
             Most neighbours that a fold will ask for.
         standardised : bool
             Whether every training set standardises its columns.
+        kept : float, default 0.5
+            Share of the rows that the smallest training set has.
         n_jobs : int, optional
             Threads of the search.
         """
-        known = _KNOWN_PER_WANTED * n_neighbors + _KNOWN_BESIDES
+        known = ceil(_KNOWN_PER_WANTED * n_neighbors / kept) + _KNOWN_BESIDES
         if n_neighbors == 1 or not known < len(numbers) <= _FEW_ROWS:
             return None
         points = standardise(numbers) if standardised else numbers
@@ -128,8 +134,8 @@ class SharedGraph:
         place[train] = np.arange(len(train))
         known = place[self.indices[train]]
         gaps = _distances(points, known)
-        gaps[known < 0] = np.inf
-        gaps[known == np.arange(len(train))[:, None]] = -1.0
+        np.putmask(gaps, known < 0, np.inf)
+        np.putmask(gaps, known == np.arange(len(train))[:, None], -1.0)
         order = np.argsort(gaps, axis=1, kind="stable")[:, :n_neighbors]
         nearest = np.take_along_axis(known, order, axis=1)
         farthest = np.take_along_axis(gaps, order, axis=1)[:, -1]
@@ -153,13 +159,13 @@ class SharedGraph:
 
 def _distances(points: FloatArray, known: IntArray) -> FloatArray:
     """Distance of every row to those it knows."""
-    gaps = np.empty(known.shape)
-    rows = max(1, _BLOCK // (known.shape[1] * points.shape[1]))
-    for start in range(0, len(known), rows):
-        block = slice(start, start + rows)
-        apart = points[known[block]] - points[block, None, :]
-        gaps[block] = np.sqrt(np.einsum("ijk,ijk->ij", apart, apart))
-    return gaps
+    gaps = np.zeros(known.shape)
+    for column in np.ascontiguousarray(points.T, dtype=np.float64):
+        apart = column.take(known)
+        apart -= column[:, None]
+        apart *= apart
+        gaps += apart
+    return np.sqrt(gaps, out=gaps)
 
 
 def _search(points: FloatArray, rows: IntArray, n_neighbors: int) -> IntArray:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from steep.exceptions import InputError, MissingExtraError
 from steep.measures import Measure
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph
-from steep.rescaling import rescale
+from steep.rescaling import rescale_each
 from steep.weighting.controls import (
     BALANCED,
     EQUAL,
@@ -28,6 +28,7 @@ from steep.weighting.controls import (
     tuned_threshold,
 )
 from steep.weighting.cross_fitting import cross_fitted
+from steep.weighting.linear import Linear
 from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
 from steep.weighting.wrapping import fit_weighted, params_of_rows
 
@@ -75,7 +76,12 @@ class Menu:
     @property
     def largest_size(self) -> int:
         """Most neighbours that any measure looks at."""
-        return max(k for sizes in self.sizes.values() for k in sizes)
+        return max((k for sizes in self.sizes.values() for k in sizes), default=1)
+
+    def of(self, candidates: Sequence[Candidate]) -> Menu:
+        """The same for some candidates: what none of them needs is not measured."""
+        wanted = {c.measure: self.sizes[c.measure] for c in candidates if c.measure is not None}
+        return replace(self, sizes=wanted)
 
     def controls_of(self, params: Mapping[str, Any]) -> list[Candidate]:
         """The controls of one setting; a tuned threshold follows the equal weights whose fit it uses."""
@@ -151,6 +157,11 @@ class Training:
     params: Mapping[str, Any]
     scorers: Mapping[str, Scorer]
     rescaling: Mapping[str, Any]
+    linear: tuple[tuple[Mapping[str, Any], Linear], ...] = ()
+
+    def linear_of(self, params: Mapping[str, Any]) -> Linear | None:
+        """How to solve a setting for all weights at once; None where every candidate is fitted."""
+        return next((linear for setting, linear in self.linear if dict(setting) == dict(params)), None)
 
     def model(self, candidate: Candidate) -> Any:
         """A fresh estimator with the candidate's parameters."""
@@ -180,12 +191,14 @@ def prepare_fold(
     def known(points: FloatArray) -> IntArray | None:
         return None if graph is None else graph.within(train, points, menu.largest_size)
 
+    linear = training.linear_of({})
     measured = measure_samples(
         samples.rows(train),
         menu.sizes,
         estimator=training.estimator,
         params=params_of_rows(training.params, train, len(samples)),
         neighbors=known,
+        predicted=None if linear is None else lambda: linear.cross_fitted(samples, train),
     )
     return Fold(train, test, measured)
 
@@ -193,7 +206,58 @@ def prepare_fold(
 def score_fold(
     fold: Fold, candidates: Sequence[Candidate], *, samples: Samples, training: Training
 ) -> FloatArray:
-    """Fit each candidate on the training rows and score it on the others, ``(n_candidates, n_scorers)``."""
+    """Train each candidate on the training rows and score it on the others, ``(n_candidates, n_scorers)``."""
+    scores = np.empty((len(candidates), len(training.scorers)))
+    for places in _settings_of(candidates):
+        some = [candidates[i] for i in places]
+        linear = training.linear_of(some[0].params)
+        solved = None if linear is None else _solved_scores(linear, fold, some, samples, training)
+        scores[places] = _fitted_scores(fold, some, samples, training) if solved is None else solved
+    return scores
+
+
+def _settings_of(candidates: Sequence[Candidate]) -> list[list[int]]:
+    """Places of the candidates that share their parameters."""
+    settings: list[tuple[dict[str, Any], list[int]]] = []
+    for place, candidate in enumerate(candidates):
+        params = dict(candidate.params)
+        known = next((places for setting, places in settings if setting == params), None)
+        if known is None:
+            settings.append((params, [place]))
+        else:
+            known.append(place)
+    return [places for _, places in settings]
+
+
+def _solved_scores(
+    linear: Linear, fold: Fold, candidates: Sequence[Candidate], samples: Samples, training: Training
+) -> FloatArray | None:
+    """Scores of candidates that are solved at once; None where they must be fitted."""
+    inputs = linear.inputs(samples, fold.train, fold.test)
+    if inputs is None:
+        return None
+    inside = samples.rows(fold.train)
+    weights = weights_of(candidates, inside, fold.measured, training.rescaling)
+    theta = linear.solve(inputs[0], linear.target[fold.train], weights)
+    if theta is None:
+        return None
+    scores = linear.scores(inputs[1], fold.test, theta, training.scorers, samples)
+    own, y_test = samples.sample_weight, take_rows(samples.y, fold.test)
+    weight = {} if own is None else {"sample_weight": own[fold.test]}
+    for place, candidate in enumerate(candidates):
+        if candidate.control == THRESHOLD:
+            threshold = threshold_of(candidate, inside, fold.measured, training, {})
+            asked = thresholded(linear.fitted(theta[place]), threshold)
+            scores[place] = [
+                finite_score(n, s, asked, inputs[1], y_test, weight) for n, s in training.scorers.items()
+            ]
+    return scores
+
+
+def _fitted_scores(
+    fold: Fold, candidates: Sequence[Candidate], samples: Samples, training: Training
+) -> FloatArray:
+    """Scores of candidates of one setting that are fitted one after the other."""
     inside = samples.rows(fold.train)
     X_test, y_test = take_rows(samples.X, fold.test), take_rows(samples.y, fold.test)
     own = samples.sample_weight
@@ -201,30 +265,41 @@ def score_fold(
     extra = params_of_rows(training.params, fold.train, len(samples))
     # An estimator set to warm_start resumes from its last solution; any other starts anew each time.
     reuse = bool(getattr(training.estimator, "warm_start", False))
+    weights = weights_of(candidates, inside, fold.measured, training.rescaling)
     scores = np.empty((len(candidates), len(training.scorers)))
-    model, last = None, None
-    for row, candidate in zip(scores, candidates, strict=True):
+    model = None
+    for row, candidate, given in zip(scores, candidates, weights, strict=True):
         if candidate.control != THRESHOLD:
-            if not reuse or last is None or dict(last.params) != dict(candidate.params):
-                model = training.model(candidate)
-            weights = candidate_weights(candidate, inside, fold.measured, training.rescaling)
-            fit_weighted(model, inside.X, inside.y, weights, extra)
-            asked, last = model, candidate
+            model = training.model(candidate) if model is None or not reuse else model
+            asked = fit_weighted(model, inside.X, inside.y, given, extra)
         else:
             asked = thresholded(model, threshold_of(candidate, inside, fold.measured, training, extra))
         row[:] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()]
     return scores
 
 
-def candidate_weights(
-    candidate: Candidate, samples: Samples, measured: Measured | None, rescaling: Mapping[str, Any]
+def weights_of(
+    candidates: Sequence[Candidate],
+    samples: Samples,
+    measured: Measured | None,
+    rescaling: Mapping[str, Any],
 ) -> FloatArray:
-    """Weights of a candidate, the caller's own multiplied in; exactly one each for equal weights."""
+    """Weights of the candidates, ``(n_candidates, n_samples)``, the caller's own multiplied in."""
     own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
-    if candidate.measure is not None and candidate.n_neighbors is not None and measured is not None:
-        variation = measured.variation[candidate.measure, candidate.n_neighbors]
-        return own * rescale(variation, weight_ratio=candidate.weight_ratio, **rescaling)
-    return own * balancing(samples.labels, own) if candidate.control == BALANCED else own
+    weights = np.empty((len(candidates), len(samples)))
+    ratios: dict[tuple[Measure, int], list[int]] = {}
+    for place, candidate in enumerate(candidates):
+        if candidate.measure is not None and candidate.n_neighbors is not None:
+            ratios.setdefault((candidate.measure, candidate.n_neighbors), []).append(place)
+        elif candidate.control == BALANCED:
+            weights[place] = own * balancing(samples.labels, own)
+        else:
+            weights[place] = own
+    for key, places in ratios.items():
+        variation = cast(Measured, measured).variation[key]
+        found = rescale_each(variation, [candidates[i].weight_ratio for i in places], **rescaling)
+        weights[places] = own * found
+    return weights
 
 
 def threshold_of(

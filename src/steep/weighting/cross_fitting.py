@@ -22,7 +22,7 @@ from steep.exceptions import InputError
 from steep.labels import Labels, one_hot
 from steep.weighting.wrapping import accepts_sample_weight, fit_weighted, params_of_rows
 
-_N_PARTS = 5
+N_PARTS = 5
 
 
 def cross_fitted(
@@ -66,7 +66,7 @@ def cross_fitted(
     own = sample_weight
     if own is None and accepts_sample_weight(estimator):
         own = np.ones(len(labels))
-    part = deal(labels, _N_PARTS, groups) if part is None else part
+    part = deal(labels, N_PARTS, groups) if part is None else part
     turns = [(np.flatnonzero(part != number), np.flatnonzero(part == number)) for number in np.unique(part)]
     answers = Parallel(n_jobs=n_jobs)(
         delayed(_answers)(estimator, X, y, labels, kept, asked, own, params or {}) for kept, asked in turns

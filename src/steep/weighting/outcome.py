@@ -82,9 +82,10 @@ def verdict(
     sentences = [_choice(outcome, candidates, means, score)]
     if outcome.evidence is not None and outcome.chosen == outcome.control:
         nearest = outcome.evidence.nearest
-        words = score.describe(outcome.evidence.interval(nearest), float(means[outcome.control]))
+        gain = outcome.evidence.interval(nearest)
+        words = score.describe(gain, float(means[outcome.control]))
         sentences.append(
-            f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {scores.shape[1]} paired fits."
+            f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits."
         )
     reached = _reached(candidates, means, score)
     return Verdict(
@@ -143,22 +144,24 @@ def _written(measure: Measure) -> Any:
 def results_table(
     candidates: Sequence[Candidate], scores: FloatArray, names: list[str], equal: int, test_ratio: float
 ) -> dict[str, Any]:
-    """One row per candidate, gains over equal weights."""
+    """One row per candidate, gains over equal weights; means are over the folds a candidate was fitted on."""
+    n_folds = (~np.isnan(scores[:, :, 0])).sum(axis=1)
     table: dict[str, Any] = {
         "control": np.array([c.control for c in candidates], dtype=object),
         "measure": np.array([c.measure and c.measure.name for c in candidates], dtype=object),
         "n_neighbors": np.array([c.n_neighbors for c in candidates], dtype=object),
         "weight_ratio": np.array([c.weight_ratio for c in candidates]),
         "params": [dict(c.params) for c in candidates],
+        "n_folds": n_folds,
     }
     for column, name in enumerate(names):
         gains = scores[:, :, column] - scores[equal, :, column]
-        table[f"mean_test_{name}"] = scores[:, :, column].mean(axis=1)
+        table[f"mean_test_{name}"] = np.nanmean(scores[:, :, column], axis=1)
         for fold in range(scores.shape[1]):
             table[f"split{fold}_test_{name}"] = scores[:, fold, column]
-        table[f"std_test_{name}"] = scores[:, :, column].std(axis=1)
-        table[f"mean_gain_{name}"] = gains.mean(axis=1)
-        table[f"se_gain_{name}"] = gains.std(axis=1, ddof=1) * np.sqrt(1 / gains.shape[1] + test_ratio)
+        table[f"std_test_{name}"] = np.nanstd(scores[:, :, column], axis=1)
+        table[f"mean_gain_{name}"] = np.nanmean(gains, axis=1)
+        table[f"se_gain_{name}"] = np.nanstd(gains, axis=1, ddof=1) * np.sqrt(1 / n_folds + test_ratio)
     return table
 
 

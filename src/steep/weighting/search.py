@@ -8,6 +8,7 @@ is chosen only when it beats the preferred control by more than the best of as m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -49,7 +50,6 @@ from steep.weighting.candidates import (
     Fold,
     Menu,
     Training,
-    candidate_weights,
     check_settings,
     default_measures,
     default_sizes,
@@ -59,9 +59,12 @@ from steep.weighting.candidates import (
     sizes_for,
     threshold_of,
     values_of,
+    weights_of,
 )
 from steep.weighting.controls import THRESHOLD, check_controls, thresholded
+from steep.weighting.linear import Linear
 from steep.weighting.outcome import best_of_measures, conclude, params_of, results_table, verdict
+from steep.weighting.racing import fill_in, folds_before_racing, is_settled, still_running
 from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
@@ -116,6 +119,11 @@ class VarianceWeightedCV(DelegatingEstimator):
         Candidates that Optuna proposes.
     method, clip, embedding
         See :func:`sample_weights`; ``clip`` is 0.98 here.
+    shortcuts : {"all", "exact", "none"}, default "all"
+        How to save fits. "exact" solves ridge and logistic regression for all weights of a fold at once, where that
+        gives the answer of the estimator fitted to convergence (see :mod:`steep.weighting.linear`). "all" also
+        drops, after three tenths of the folds, weightings that lag behind equal weights in the first score, and
+        ends when none is left (see :mod:`steep.weighting.racing`). "none" fits every candidate on every fold.
     n_jobs : int, optional
         Folds fitted in parallel.
     random_state : int, Generator or None
@@ -135,7 +143,8 @@ class VarianceWeightedCV(DelegatingEstimator):
         Gains of the weightings over the control they had to beat, row ``control_index_``; candidate i of it is row
         ``rivals_[i]``. None when no weighting was tried.
     cv_results_ : dict of arrays
-        One row per candidate, gains over equal weights; ``pandas.DataFrame(cv_results_)`` shows it.
+        One row per candidate, gains over equal weights; ``pandas.DataFrame(cv_results_)`` shows it. A candidate
+        that was dropped has NaN for the folds it was not fitted on, and means over its ``n_folds`` others.
     estimator_, sample_weight_
         The estimator fitted on all data, and the weights it was given. Where a threshold was tuned it is
         a ``FixedThresholdClassifier``, so that ``predict`` uses it.
@@ -172,6 +181,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         method: Method = "minmax",
         clip: float | None = 0.98,
         embedding: Any = "auto",
+        shortcuts: Literal["all", "exact", "none"] = "all",
         n_jobs: int | None = None,
         random_state: Seed = None,
     ) -> None:
@@ -190,6 +200,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.method = method
         self.clip = clip
         self.embedding = embedding
+        self.shortcuts = shortcuts
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -210,6 +221,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         """
         require_sample_weight(self.estimator)
         check_choice(self.search, name="search", choices=("grid", "optuna"))
+        check_choice(self.shortcuts, name="shortcuts", choices=("all", "exact", "none"))
         confidence = check_real(self.confidence, name="confidence", above=0.0, maximum=0.9999)
         check_jobs(self.n_jobs)
         generator = check_generator(self.random_state)
@@ -225,19 +237,14 @@ class VarianceWeightedCV(DelegatingEstimator):
         splits = self._splits(samples, generator)
 
         watch = Stopwatch()
-        graph = shared_graph(samples, menu, self.n_jobs)
-        watch.lap("neighbors")
-        shared = {"training": training, "menu": menu, "graph": graph}
         with few_threads(np.size(samples.X)):
-            folds: list[Fold] = Parallel(self.n_jobs)(
-                delayed(prepare_fold)(samples, train, test, **shared) for train, test in splits
-            )
-            watch.lap("preparing")
-            candidates, scores = self._scores(folds, samples, training, menu, generator)
-        watch.lap("fits")
-        test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
-        outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
-        with few_threads(np.size(samples.X)):
+            training = self._with_linear(training, samples, menu)
+            watch.lap("fits")
+            graph = shared_graph(samples, menu, splits, self.n_jobs)
+            watch.lap("neighbors")
+            candidates, scores, folds = self._scores(samples, splits, training, menu, graph, generator, watch)
+            test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
+            outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
             final = train(candidates[outcome.chosen], samples, training, graph)
 
         self.scorers_, self.n_splits_ = scorers, len(folds)
@@ -378,27 +385,65 @@ class VarianceWeightedCV(DelegatingEstimator):
         seeds = generator.integers(2**31 - 1, size=n_repeats).tolist()
         return [grouped(n_splits=n_splits, shuffle=True, random_state=seed) for seed in seeds]
 
+    def _with_linear(self, training: Training, samples: Samples, menu: Menu) -> Training:
+        """The same with the settings that can be solved for all weights at once."""
+        if self.shortcuts == "none":
+            return training
+        asks_model = any(measure.needs == "model" for measure in menu.sizes)
+        settings = [*menu.settings, *([{}] if asks_model and {} not in menu.settings else [])]
+        found = (
+            (
+                params,
+                Linear.of(
+                    training.model(Candidate(params=params)), samples, training.params, training.scorers
+                ),
+            )
+            for params in settings
+        )
+        return replace(training, linear=tuple((p, linear) for p, linear in found if linear is not None))
+
     def _scores(
         self,
-        folds: list[Fold],
         samples: Samples,
+        splits: Sequence[tuple[Rows, Rows]],
         training: Training,
         menu: Menu,
+        graph: SharedGraph | None,
         generator: np.random.Generator,
-    ) -> tuple[list[Candidate], FloatArray]:
-        """Candidates and their scores, ``(n_candidates, n_folds, n_scorers)``."""
+        watch: Stopwatch,
+    ) -> tuple[list[Candidate], FloatArray, list[Fold]]:
+        """Candidates, their scores, ``(n_candidates, n_folds, n_scorers)``, and the folds these come from."""
 
-        def score(candidates: Sequence[Candidate], label: str) -> FloatArray:
+        def prepare(splits: Sequence[tuple[Rows, Rows]], menu: Menu) -> list[Fold]:
+            shared = {"training": training, "menu": menu, "graph": graph}
+            jobs = (delayed(prepare_fold)(samples, train, test, **shared) for train, test in splits)
+            folds: list[Fold] = Parallel(self.n_jobs)(jobs)
+            watch.lap("preparing")
+            return folds
+
+        def score(folds: Sequence[Fold], candidates: Sequence[Candidate], label: str) -> FloatArray:
             jobs = (
                 delayed(score_fold)(fold, candidates, samples=samples, training=training) for fold in folds
             )
             parallel = Parallel(self.n_jobs, return_as="generator")
-            return np.stack(list(progress(parallel(jobs), total=len(folds), label=label)), axis=1)
+            found = np.stack(list(progress(parallel(jobs), total=len(folds), label=label)), axis=1)
+            watch.lap("fits")
+            return found
 
         if self.search == "optuna":
-            return propose(score, menu, self.n_trials, generator)
+            folds = prepare(splits, menu)
+            proposed = propose(lambda c, label: score(folds, c, label), menu, self.n_trials, generator)
+            return *proposed, folds
         candidates = menu.grid()
-        return candidates, score(candidates, "folds")
+        first = folds_before_racing(len(splits)) if self.shortcuts == "all" else len(splits)
+        folds = prepare(splits[:first], menu)
+        scores = score(folds, candidates, "folds")
+        running = still_running(candidates, scores[:, :, 0]) if first < len(splits) else []
+        if first == len(splits) or is_settled(candidates, running):
+            return candidates, scores, folds
+        left = [candidates[i] for i in running]
+        later = prepare(splits[first:], menu.of(left))
+        return candidates, fill_in(scores, running, score(later, left, "folds left")), folds + later
 
     def _score_name(self) -> str:
         """The deciding score; an estimator's own is accuracy or R²."""
@@ -424,12 +469,17 @@ def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
     return train, test
 
 
-def shared_graph(samples: Samples, menu: Menu, n_jobs: int | None) -> SharedGraph | None:
+def shared_graph(
+    samples: Samples, menu: Menu, splits: Sequence[tuple[Rows, Rows]], n_jobs: int | None
+) -> SharedGraph | None:
     """One neighbour graph for all folds and the last fit, where rows become points by themselves."""
     space = samples.space
     if space.numbers is None:
         return None
-    return SharedGraph.of(space.numbers, menu.largest_size, standardised=space.standardised, n_jobs=n_jobs)
+    kept = min(len(train) for train, _ in splits) / len(samples)
+    return SharedGraph.of(
+        space.numbers, menu.largest_size, standardised=space.standardised, kept=kept, n_jobs=n_jobs
+    )
 
 
 def train(
@@ -437,7 +487,7 @@ def train(
 ) -> tuple[Any, FloatArray, dict[str, Any]]:
     """Fit the choice on all rows; the estimator, its weights and how they are written."""
     measured = measure_all_rows(chosen, samples, training, graph)
-    weights = candidate_weights(chosen, samples, measured, training.rescaling)
+    (weights,) = weights_of([chosen], samples, measured, training.rescaling)
     model = fit_weighted(training.model(chosen), samples.X, samples.y, weights, training.params)
     if chosen.control != THRESHOLD:
         return model, weights, params_of(chosen)

@@ -132,6 +132,7 @@ def measure_samples(
     params: Mapping[str, Any] | None = None,
     include_self: bool = True,
     neighbors: Callable[[FloatArray], IntArray | None] | None = None,
+    predicted: Callable[[], FloatArray | None] | None = None,
     n_jobs: int | None = None,
 ) -> Measured:
     """Measure a training set: one embedding, one graph for the largest k, one cross-fitting for all measures.
@@ -148,6 +149,8 @@ def measure_samples(
         Whether a sample counts among its own neighbours.
     neighbors : callable, optional
         ``neighbors(points)`` returns the indices of a graph that is known already, or None.
+    predicted : callable, optional
+        Returns cross-fitted predictions found in a quicker way than by fits of the estimator, or None.
     n_jobs : int, optional
         Threads of the search.
     """
@@ -164,11 +167,19 @@ def measure_samples(
     )
     watch.lap("neighbors")
     if any(measure.needs == "model" for measure in wanted):
-        own, groups = samples.sample_weight, samples.groups
-        predicted = cross_fitted(
-            estimator, samples.X, samples.y, samples.labels, sample_weight=own, groups=groups, params=params
-        )
-        around = replace(around, predicted=predicted)
+        answers = None if predicted is None else predicted()
+        if answers is None:
+            own, groups = samples.sample_weight, samples.groups
+            answers = cross_fitted(
+                estimator,
+                samples.X,
+                samples.y,
+                samples.labels,
+                sample_weight=own,
+                groups=groups,
+                params=params,
+            )
+        around = replace(around, predicted=answers)
     watch.lap("cross_fitting")
     variation = {
         (measure, k): values

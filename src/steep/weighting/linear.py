@@ -1,0 +1,282 @@
+"""Linear models that a search solves for all its weightings at once, instead of fitting them one by one.
+
+Taken are scikit-learn's own ``Ridge`` (solved directly) and ``LogisticRegression`` (lbfgs, l2 penalty), alone or at
+the end of a pipeline, whose other steps never see the weights and so are fitted once a training set. The answer is that
+of the estimator fitted to convergence; lbfgs stops earlier at its default ``tol``, by up to some hundredths of
+the largest coefficient. So the estimator itself is fitted once on all rows: where that fit disagrees with ours by more
+than a hundredth of probability on average, or ran out of iterations, as for any other estimator or setting, nothing is
+solved here and every candidate is fitted.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import Pipeline
+
+from steep._sklearn import is_own_score, is_scorer, take_rows
+from steep._validation import FloatArray
+from steep.metrics import Scorer
+from steep.weighting.batched_logistic import Logistic, raw_scores, solve_logistic, to_probabilities
+from steep.weighting.batched_ridge import solve_ridge
+from steep.weighting.controls import finite_score
+from steep.weighting.cross_fitting import N_PARTS, deal
+from steep.weighting.quick_scores import quick_scores
+from steep.weighting.weights import Samples
+from steep.weighting.wrapping import fit_weighted
+
+# Wider problems have second derivatives that cost more than they save.
+_MOST_FEATURES, _MOST_PARAMETERS = 300, 1000
+# How far the estimator's own fit may be from ours: coefficients of ridge regression, relative to the largest, and
+# probabilities on average, since lbfgs stops early where the loss is flat.
+_COEFFICIENTS_AGREE, _PROBABILITIES_AGREE = 1e-6, 0.01
+# Steps, relative to the largest coefficient, that end a solution, in units of the estimator's own ``tol``.
+_FINER, _FINEST = 0.01, 1e-9
+
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear model of a training set, and a solution to begin with.
+
+    Attributes
+    ----------
+    model : estimator
+        The estimator, not fitted; ``last`` is its last step or itself.
+    target : ndarray of shape (n_samples,)
+        Codes of classes, or numbers, of all rows.
+    classes : ndarray, optional
+        What the codes stand for; None for numbers.
+    numbers : ndarray of shape (n_samples, n_features), optional
+        All rows, where nothing is done to them before the last step.
+    start, inverse : ndarray, optional
+        Solution for equal weights on all rows, and the inverse of the second derivative there.
+    """
+
+    model: Any
+    last: Any
+    target: npt.NDArray[Any]
+    classes: npt.NDArray[Any] | None
+    numbers: FloatArray | None
+    start: FloatArray | None = None
+    inverse: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls, model: Any, samples: Samples, params: Mapping[str, Any], scorers: Mapping[str, Scorer]
+    ) -> Self | None:
+        """The model in this form; None where it must be fitted itself."""
+        last = model.steps[-1][1] if type(model) is Pipeline and model.memory is None else model
+        known = _is_ridge(last) or _is_logistic(last)
+        asks_predictions = all(is_scorer(scorer) or is_own_score(scorer) for scorer in scorers.values())
+        if params or not known or not asks_predictions or get_config()["enable_metadata_routing"]:
+            return None
+        labels = samples.labels
+        if (labels.codes is None) != _is_ridge(last) or (labels.codes is None and labels.n_columns > 1):
+            return None
+        target = labels.array[:, 0] if labels.codes is None else labels.codes
+        numbers = _numbers(samples.X) if last is model else None
+        if last is model and numbers is None:
+            return None
+        return cls(model, last, target, labels.classes, numbers)._started(samples)
+
+    def _started(self, samples: Samples) -> Self | None:
+        """The same with a start, if the estimator's own fit agrees with it."""
+        own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
+        fitted = clone(self.model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # then every candidate is fitted, and says so
+            fit_weighted(fitted, samples.X, samples.y, own, {})
+        last = fitted if self.last is self.model else fitted.steps[-1][1]
+        X = self.numbers if self.numbers is not None else _numbers(fitted[:-1].transform(samples.X))
+        if X is None or X.shape[1] > _MOST_FEATURES or last.coef_.size > _MOST_PARAMETERS:
+            return None
+        theirs = np.column_stack([np.atleast_2d(last.coef_), np.atleast_1d(last.intercept_)])
+        if self.classes is None:
+            return self if self._agrees(X, theirs, self.solve(X, self.target, own[None])) else None
+        if np.max(last.n_iter_) >= last.max_iter:
+            return None
+        width = X.shape[1] + bool(last.fit_intercept)
+        problem = self._logistic(X, self.target)
+        inverse = np.linalg.inv(problem.curvature(theirs[:, :width], own[None]))[0]
+        started = replace(self, start=theirs[:, :width], inverse=inverse)
+        ours = started.solve(X, self.target, own[None])
+        if ours is None or not self._agrees(X, theirs, ours):
+            return None
+        return replace(started, start=ours[0, :, :width])
+
+    def _agrees(self, X: FloatArray, theirs: FloatArray, ours: FloatArray | None) -> bool:
+        """Whether the estimator's own fit on all rows is ours, as far as its solver goes."""
+        if ours is None:
+            return False
+        if self.classes is None:
+            near = np.abs(ours[0] - theirs).max() <= _COEFFICIENTS_AGREE * np.abs(theirs).max()
+        else:
+            apart = np.abs(self._answers(X, ours[0]) - self._answers(X, theirs))
+            near = apart.mean() <= _PROBABILITIES_AGREE
+        return bool(near)
+
+    def _logistic(self, X: FloatArray, target: npt.NDArray[Any]) -> Logistic:
+        classes = np.asarray(self.classes)
+        return Logistic.of(
+            X, target, len(classes), float(self.last.C), fit_intercept=bool(self.last.fit_intercept)
+        )
+
+    def solve(self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray) -> FloatArray | None:
+        """Coefficients, intercept last, of every row of ``weights``, ``(n_problems, n_outputs, n_features + 1)``.
+
+        None where there is no solution to be had: a class without weight, or columns other than the start's.
+        """
+        if self.classes is None:
+            coefficients, intercepts = solve_ridge(
+                X, target, weights, alpha=float(self.last.alpha), fit_intercept=bool(self.last.fit_intercept)
+            )
+            return np.column_stack([coefficients, intercepts])[:, None, :]
+        problem = self._logistic(X, target)
+        if self.start is None or problem.X.shape[1] != self.start.shape[1]:
+            return None
+        theta = solve_logistic(
+            problem, weights, self.start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
+        )
+        if theta is None or self.last.fit_intercept:
+            return theta
+        return np.concatenate([theta, np.zeros((*theta.shape[:2], 1))], axis=2)
+
+    def inputs(self, samples: Samples, train: Rows, test: Rows) -> tuple[FloatArray, FloatArray] | None:
+        """Inputs of the last step for training and other rows; the steps before it are fitted to the first."""
+        if self.numbers is not None:
+            return self.numbers[train], self.numbers[test]
+        before = clone(self.model[:-1])
+        X = _numbers(before.fit_transform(take_rows(samples.X, train), take_rows(samples.y, train)))
+        others = _numbers(before.transform(take_rows(samples.X, test)))
+        return None if X is None or others is None else (X, others)
+
+    def cross_fitted(self, samples: Samples, rows: Rows) -> FloatArray | None:
+        """Predictions of some rows by fits to the others of them; see :func:`cross_fitting.cross_fitted`."""
+        inside = samples.rows(rows)
+        own = np.ones(len(rows)) if inside.sample_weight is None else inside.sample_weight
+        part = deal(inside.labels, N_PARTS, inside.groups)
+        numbers = np.unique(part)
+        if self.numbers is not None:
+            X = self.numbers[rows]
+            theta = self.solve(X, self.target[rows], own * (part != numbers[:, None]))
+            if theta is None:
+                return None
+            found = [(part == number, X[part == number], t) for number, t in zip(numbers, theta, strict=True)]
+        else:
+            found = []
+            for number in numbers:
+                kept = part != number
+                pair = self.inputs(samples, rows[kept], rows[~kept])
+                theta = (
+                    None if pair is None else self.solve(pair[0], self.target[rows[kept]], own[None, kept])
+                )
+                if pair is None or theta is None:
+                    return None
+                found.append((~kept, pair[1], theta[0]))
+        predicted = np.empty((len(rows), 1 if self.classes is None else len(self.classes)))
+        for asked, X, theta in found:
+            predicted[asked] = self._answers(X, theta)
+        return predicted
+
+    def _answers(self, X: FloatArray, theta: FloatArray) -> FloatArray:
+        """Predicted numbers, or a probability per class."""
+        raw = raw_scores(_with_ones(X), theta[None])
+        answers: FloatArray = (raw if self.classes is None else to_probabilities(raw))[0].T
+        return (
+            np.hstack([1 - answers, answers])
+            if self.classes is not None and len(self.classes) == 2
+            else answers
+        )
+
+    def scores(
+        self,
+        X: FloatArray,
+        rows: Rows,
+        theta: FloatArray,
+        scorers: Mapping[str, Scorer],
+        samples: Samples,
+    ) -> FloatArray:
+        """Scores of every solution on some rows, whose inputs are ``X``; ``(n_problems, n_scorers)``."""
+        target, own = self.target[rows], samples.sample_weight
+        weight = None if own is None else own[rows]
+        raw = raw_scores(_with_ones(X), theta)
+        predicted: Any = raw[:, 0]
+        if self.classes is not None:
+            predicted = predicted > 0 if raw.shape[1] == 1 else raw.argmax(axis=1)
+        columns = []
+        for name, scorer in scorers.items():
+            quick = quick_scores(scorer, target, predicted, weight, is_classifier=self.classes is not None)
+            if quick is None or not np.isfinite(quick).all():
+                kept = {} if weight is None else {"sample_weight": weight}
+                y = take_rows(samples.y, rows)
+                quick = np.array([finite_score(name, scorer, self.fitted(t), X, y, kept) for t in theta])
+            columns.append(quick)
+        return np.column_stack(columns)
+
+    def fitted(self, theta: FloatArray) -> Any:
+        """The last step with a solution in it, for scorers and thresholds."""
+        model, coefficients, intercepts = clone(self.last), theta[:, :-1], theta[:, -1]
+        model.n_features_in_ = coefficients.shape[1]
+        if self.classes is None:
+            model.coef_, model.intercept_ = coefficients[0], float(intercepts[0])
+        else:
+            model.coef_, model.intercept_, model.classes_ = coefficients, intercepts, self.classes
+        return model
+
+
+def _is_ridge(last: Any) -> bool:
+    """Whether a step is a ridge regression whose solver finds the exact answer."""
+    return (
+        type(last) is Ridge
+        and last.solver in ("auto", "cholesky", "svd")
+        and not last.positive
+        and _is_positive(last.alpha)
+    )
+
+
+def _is_logistic(last: Any) -> bool:
+    """Whether a step is a logistic regression by lbfgs with an l2 penalty and no weights of its own."""
+    if type(last) is not LogisticRegression:
+        return False
+    params = last.get_params()
+    return (
+        params["solver"] == "lbfgs"
+        and params.get("penalty", "l2") in ("l2", "deprecated")
+        and params.get("l1_ratio") in (None, 0)
+        and params.get("multi_class", "auto") in ("auto", "deprecated")
+        and params["class_weight"] is None
+        and not params["dual"]
+        and not params["verbose"]
+        and _is_positive(params["C"])
+    )
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < np.inf
+
+
+def _numbers(X: Any) -> FloatArray | None:
+    """Dense numbers in double precision, as the estimator would use them; None for anything else."""
+    if issparse(X):
+        return None
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "fiub" or array.dtype in (np.float16, np.float32):
+        return None
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _with_ones(X: FloatArray) -> FloatArray:
+    return np.column_stack([X, np.ones(len(X))])

@@ -6,7 +6,7 @@ import torch
 
 from steep.exceptions import InputError
 from steep.nn import improve
-from steep.nn.blends import blend
+from steep.nn.blends import blend, can_blend
 from steep.nn.candidates import Candidate
 from steep.nn.crossed_choice import choose_crossed
 from steep.nn.head_search import Search
@@ -83,8 +83,11 @@ def test_a_head_that_is_better_is_chosen_among_many():
 def test_weights_must_beat_equal_weights():
     rng = np.random.default_rng(0)
     cells, answers = np.repeat([0, 1], 200), rng.random((3, 400)) < 0.6
-    answers[1] = rng.random(400) < 0.9
-    answers[2] = answers[1] ^ (rng.random(400) < 0.01)
+    answers[1] = np.arange(400) % 10 > 0
+    answers[2] = answers[1]
+    for cell in (0, 200):  # ten samples gained and nine lost in each cell: better, and no evidence of it
+        answers[2, cell + np.flatnonzero(~answers[1, :200])[:10]] = True
+        answers[2, cell + np.flatnonzero(answers[1, :200])[:9]] = False
     assert chosen_of(answers, cells).chosen == 1
 
 
@@ -126,6 +129,8 @@ def test_blends_are_for_groups_and_classes(parts):
 
 
 def test_a_frozen_bias_is_not_blended(parts):
+    assert not can_blend(SOFTMAX, Head(np.eye(3), np.zeros(3), is_bias_fixed=True))
+    assert can_blend(SOFTMAX, Head(np.eye(3), np.zeros(3)))
     train, held_out = parts
     network = fooled()
     network[1].bias.requires_grad_(False)

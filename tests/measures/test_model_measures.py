@@ -40,6 +40,15 @@ def test_several_sizes_equal_each(name):
         np.testing.assert_allclose(MEASURES[name].variation(around(CLASSES, PROBABILITIES, k=k)), values)
 
 
+def test_doubt_is_one_minus_the_probability_of_the_own_class():
+    hood, doubt = around(CLASSES, PROBABILITIES), MEASURES["doubt"]
+    expected = [1 - PROBABILITIES[i][CLASSES[i]] for i in range(120)]
+    np.testing.assert_allclose(doubt.variation(hood), expected)
+    np.testing.assert_array_equal(*doubt.variations(hood, [1, 6]))  # neighbours have no say
+    with pytest.raises(InputError, match=r"measure='doubt' got numbers as labels"):
+        doubt.variation(around(VALUES, VALUES))
+
+
 def test_misfit_is_the_squared_error_summed_over_columns():
     values = MEASURES["misfit"].variations(around(VALUES, VALUES + np.array([3.0, 4.0])), [1])[0]
     np.testing.assert_allclose(values, 25.0)

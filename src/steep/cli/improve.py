@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -170,7 +171,7 @@ def _figures(result: Improvement, network: str, output: Path, report: Path | Non
     return {
         "network": network, "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
         "gain_interval": [gain.low, gain.high], "rescored": result.rescored,
-        "advice": result.advice, "chosen": vars(result.chosen),
+        "advice": result.advice, "chosen": asdict(result.chosen),
         "table": result.table.reset_index(names="head").to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
 

@@ -7,11 +7,14 @@ x_i, itself among them, y one-hot for classes and f̂ their probabilities:
 
     misfit    1/k Σ_{j∈S} ‖y_j − f̂(x_j)‖²
     border    1/k Σ_{j∈S} (1 − |m_j|)²,     m_j = f̂_y(x_j) − max_{c≠y} f̂_c(x_j), the margin of the own class
+    doubt     1 − f̂_y(x_i), of the sample alone: what AFR (Qiu et al. 2023) and JTT (Liu et al. 2021) follow
 
-k = 1 is the sample alone and needs no neighbours. Light weights on a large misfit lean a least-squares
-fit towards the median (weights 1/|error| give least absolute errors); heavy ones lean it towards the
-smallest worst error. Heavy weights on the border make a classifier care about the side of the border a
-sample is on, which is what accuracy counts, more than about the probability far from it.
+Where a network is trained already, doubt is that of its own head: a group it fails is among what it doubts.
+
+k = 1 is the sample alone and needs no neighbours. Light weights on a large misfit lean a least-squares fit
+towards the median (weights 1/|error| give least absolute errors); heavy ones lean it towards the smallest worst
+error. Heavy weights on the border make a classifier care about the side of the border a sample is on, which is
+what accuracy counts, more than about the probability far from it.
 """
 
 from __future__ import annotations
@@ -46,6 +49,17 @@ def border(around: Neighborhood) -> FloatArray:
 def borders(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
     """``border`` for every k in ``sizes``, ``(len(sizes), n_samples)``."""
     return _means(nearness(around), around, sizes)
+
+
+def doubt(around: Neighborhood) -> FloatArray:
+    """1 − f̂_y(x_i): how far the model is from the sample's own class; neighbours have no say."""
+    codes, predicted = around.labels.codes, predictions(around, "doubt")
+    if codes is None:
+        raise InputError(
+            "measure='doubt' got numbers as labels; need one class per sample; use measure='misfit'"
+        )
+    doubts: FloatArray = np.maximum(1.0 - predicted[np.arange(len(codes)), codes], 0.0)
+    return doubts
 
 
 def squared_errors(around: Neighborhood) -> FloatArray:

@@ -31,7 +31,7 @@ from steep.measures.label_measures import (
     slope,
     smoothed,
 )
-from steep.measures.model_measures import border, borders, misfit, misfits
+from steep.measures.model_measures import border, borders, doubt, misfit, misfits
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.perturbation import perturbation
 from steep.measures.surprise import default_size as surprise_size
@@ -65,6 +65,8 @@ class Measure:
         Whether the sample itself must be the first of its neighbours.
     prefixes : callable, optional
         ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` in one pass, where that is quicker.
+    asks_trained : bool
+        Whether a model that is trained already is asked, where there is one, in place of cross-fitted ones.
     size : callable
         ``size(n_samples, n_coordinates)``: k for a caller who named none.
     """
@@ -75,6 +77,7 @@ class Measure:
     smallest_k: int = 3
     needs_self: bool = True
     prefixes: Callable[[Neighborhood, Sequence[int]], FloatArray] | None = None
+    asks_trained: bool = False
     size: Callable[[int, int], int] = _usual_size
 
     def variation(self, around: Any) -> FloatArray:
@@ -104,6 +107,7 @@ MEASURES: dict[str, Measure] = {
         Measure("surprise", surprise, size=surprise_size),
         Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits),
         Measure("border", border, needs="model", smallest_k=1, prefixes=borders),
+        Measure("doubt", doubt, needs="model", smallest_k=1, asks_trained=True),
     )
 }
 

@@ -1,7 +1,8 @@
 """The heads to try, and the samples they are fitted to.
 
 Candidates are the original head; for every λ one with equal weights; and for every λ, measure, k and weight ratio m a
-weighted one (Algorithm 3, lines 4 to 6), or one whose classes or pseudo-groups have equal mass. Where altered copies
+weighted one (Algorithm 3, lines 4 to 6), or one whose classes or pseudo-groups have equal mass; and the same held near
+the original head instead of near zero. Where altered copies
 are tried the weighted heads are fitted with them, and the equal-weight ones both without and with them. All share the
 same λ. The default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: else
 weights would be credited with what a stronger or a weaker penalty does as well.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,20 +26,23 @@ from steep.nn.feature_space import (
     measure_variations,
     n_known,
     neighbors_within,
+    own_doubt,
     search_neighbors,
 )
 from steep.nn.heads import Head, HeadGrid, HeadTask, Samples
-from steep.nn.weightings import BALANCED, Weighting, check_ratio, is_grouped
+from steep.nn.weightings import BALANCED, Weighting, check_ratio, is_doubted, is_grouped
 
+Anchor = Literal["none", "doubted", "all"]
 # Powers of ten of the default λ, and how far they may be extended.
-_FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
+FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
 
 
 @dataclass(frozen=True)
 class Candidate:
     """How a head was fitted; the original head has no ``l2``.
 
-    ``augmented`` is to altered copies too, ``reweighted`` to the data of ``reweighting=`` alone.
+    ``augmented`` is to altered copies too, ``reweighted`` to the data of ``reweighting=`` alone, ``anchored`` held near
+    the original head. ``blend`` are the two heads that a "blended" one is the mean of.
     """
 
     kind: str
@@ -48,26 +52,53 @@ class Candidate:
     measure: str | None = None
     augmented: bool = False
     reweighted: bool = False
+    anchored: bool = False
+    blend: tuple[Candidate, Candidate] | None = None
+
+    def __str__(self) -> str:
+        if self.blend is not None:
+            return " + ".join(str(part) for part in self.blend)
+        told = (
+            [self.kind] if self.kind != "weighted" else [f"{self.measure or 'classes'} {self.weight_ratio}"]
+        )
+        told += [] if self.n_neighbors is None else [f"k {self.n_neighbors}"]
+        told += [] if self.l2 is None else [f"l2 {self.l2:g}"]
+        told += [name for name in ("augmented", "reweighted", "anchored") if getattr(self, name)]
+        return ", ".join(told)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The values to try, checked."""
+    """The values to try, checked.
+
+    ``anchor`` says which heads are held near the original one besides: none, those weighted by its doubt, or all.
+    """
 
     l2: tuple[float, ...]
     weight_ratio: tuple[float | str, ...]
     n_neighbors: tuple[int, ...]
     measures: tuple[Measure, ...]
     is_extended: bool = False
+    anchor: Anchor = "none"
 
     @classmethod
-    def of(cls, l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, *, use: str) -> Grid:
-        """Check what the caller gave; no ``l2`` is the default range, which may be extended."""
+    def of(
+        cls,
+        l2: Any,
+        weight_ratio: Any,
+        n_neighbors: Any,
+        measure: Any,
+        *,
+        use: str,
+        anchor: Anchor = "none",
+        powers: Sequence[int] = FIRST_POWERS,
+    ) -> Grid:
+        """Check what the caller gave; no ``l2`` are these powers of ten, which may be extended."""
         names = measure if isinstance(measure, list | tuple) else (measure,)
         measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
         smallest = max((smallest_size(measure) for measure in measures), default=1)
         grid = cls(
-            l2=tuple(10.0**power for power in _FIRST_POWERS)
+            l2=tuple(10.0**power for power in powers)
             if l2 is None
             else check_each(l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
             weight_ratio=check_each(weight_ratio, check_ratio, name="weight_ratio"),
@@ -78,6 +109,7 @@ class Grid:
             ),
             measures=measures,
             is_extended=l2 is None,
+            anchor=anchor,
         )
         if not grid.l2:
             raise InputError("l2 is empty; need at least one strength; pass l2=(1e-3,), or leave it out")
@@ -92,6 +124,16 @@ class Grid:
     def grouped(self) -> tuple[str, ...]:
         """The ways to weigh pseudo-groups."""
         return tuple(ratio for ratio in self.weight_ratio if isinstance(ratio, str) and is_grouped(ratio))
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The ways to weigh by the doubt of the original head."""
+        return tuple(ratio for ratio in self.weight_ratio if isinstance(ratio, str) and is_doubted(ratio))
+
+    def without_original(self) -> Grid:
+        """What can be tried where the original head holds NaN: nothing that asks it, or is held near it."""
+        kept = tuple(ratio for ratio in self.weight_ratio if not is_doubted(ratio))
+        return replace(self, weight_ratio=kept, anchor="none")
 
     def within(self, n_samples: int) -> Grid:
         """Without k of more than a fifth of the samples; the smallest is kept."""
@@ -152,10 +194,13 @@ class Group:
     weightings: list[Weighting]
     augmented: bool
     reweighted: bool = False
+    anchored: bool = False
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[Candidate, Head]]:
         """Fit the heads of every λ, equal weights first."""
-        how: dict[str, Any] = {"augmented": self.augmented, "reweighted": self.reweighted}
+        how: dict[str, Any] = {
+            "augmented": self.augmented, "reweighted": self.reweighted, "anchored": self.anchored
+        }  # fmt: skip
         for l2, (equal, *weighted) in self.grid.heads(l2s):
             yield Candidate("equal", l2, **how), equal
             for w, head in zip(self.weightings, weighted, strict=True):
@@ -239,19 +284,29 @@ class Training:
         owners = np.concatenate(
             [np.tile(np.arange(len(kept)), 1 + self.n_copies), len(kept) + np.arange(len(extra))]
         )
-        weightings = self._weightings(rows, owners)
-        return [*groups, self._group(rows, weightings, augmented=bool(self.n_copies))]
+        weightings, augmented = self._weightings(rows, owners), bool(self.n_copies)
+        groups.append(self._group(rows, weightings, augmented=augmented))
+        if self.grid.anchor != "none":
+            held = [w for w in weightings if self.grid.anchor == "all" or is_doubted(w.weight_ratio)]
+            groups.append(self._group(rows, held, augmented=augmented, anchored=True))
+        return groups
 
-    def _group(self, rows: npt.NDArray[np.intp], weightings: list[Weighting], *, augmented: bool) -> Group:
+    def _group(
+        self, rows: npt.NDArray[np.intp], weightings: list[Weighting], *, augmented: bool, anchored: bool = False
+    ) -> Group:  # fmt: skip
         weights = [weighting.weight for weighting in weightings]
         heads = HeadGrid(
-            self.pool, rows, self.task, weights, original=self.original, reachable=self.grid.reachable
-        )
-        return Group(heads, weightings, augmented, self.is_reweighting)
+            self.pool, rows, self.task, weights, original=self.original, anchored=anchored,
+            reachable=self.grid.reachable,
+        )  # fmt: skip
+        return Group(heads, weightings, augmented, self.is_reweighting, anchored)
 
     def _weightings(self, rows: npt.NDArray[np.intp], owners: npt.NDArray[np.intp]) -> list[Weighting]:
         classes = self.task.as_labels(self.pool.targets[rows]).codes
         found = [Weighting(None, None, BALANCED, None, classes)] if BALANCED in self.grid.weight_ratio else []
+        if self.grid.doubted:
+            doubt = own_doubt(self.pool.rows(rows), self.task, self.original)
+            found += [Weighting("doubt", None, ratio, doubt, classes) for ratio in self.grid.doubted]
         if self.neighbors is None:
             return found
         k = max(self.grid.sizes)

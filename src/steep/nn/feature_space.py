@@ -59,19 +59,30 @@ def measure_variations(
     """Variation around every sample by each measure and k, keyed by the measure's name and k.
 
     A measure that asks a model is given predictions of equal-weight heads with penalty ``l2`` that have not seen the
-    sample, nor any other of the same owner: ``owners`` numbers the samples that rows are copies of, from 0.
+    sample, nor any other of the same owner: ``owners`` numbers the samples that rows are copies of, from 0. One that
+    asks a trained model is given those of the original head.
     """
     labels = task.as_labels(samples.targets)
     around = Neighborhood(samples.features, labels, neighbors, given=(samples.features, samples.targets))
-    if any(measure.needs == "model" for measure in measures):
+    trained = around
+    if any(measure.asks_trained for measure in measures):
+        trained = replace(around, predicted=task.predictions(original.outputs(samples.features), labels))
+    if any(measure.needs == "model" and not measure.asks_trained for measure in measures):
         known = np.arange(len(samples)) if owners is None else owners
         outputs = cross_fitted_outputs(samples, task, original, l2, known)
         around = replace(around, predicted=task.predictions(outputs, labels))
-    return {
-        (measure.name, k): values
-        for measure in measures
-        for k, values in zip(sizes, _variations(measure, around, sizes), strict=True)
-    }
+    found: Variations = {}
+    for measure in measures:
+        values = _variations(measure, trained if measure.asks_trained else around, sizes)
+        found |= {(measure.name, k): row for k, row in zip(sizes, values, strict=True)}
+    return found
+
+
+def own_doubt(samples: Samples, task: HeadTask, original: Head) -> FloatArray:
+    """The measure "doubt" by the original head: no neighbours are needed."""
+    labels, alone = task.as_labels(samples.targets), np.arange(len(samples))[:, None]
+    predicted = task.predictions(original.outputs(samples.features), labels)
+    return MEASURES["doubt"].variation(Neighborhood(samples.features, labels, alone, predicted=predicted))
 
 
 def _variations(measure: Measure, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:

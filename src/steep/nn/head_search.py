@@ -2,7 +2,8 @@
 
 The first score asked for decides; the others are told beside it. The choice has two steps, both by
 :mod:`steep.evidence`: a weighted head is eligible if it beats the best equal-weight
-head; of the eligible heads that beat the original one the best is chosen.
+head; of the eligible heads that beat the original one the best is chosen. Scores of cells are chosen by in
+:mod:`steep.nn.crossed_choice`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import pandas as pd
 
 from steep._validation import FloatArray
 from steep.evidence import Evidence, weigh_evidence, weigh_resamples
+from steep.metrics import Interval
+from steep.nn.blends import blend
 from steep.nn.candidates import Candidate, Group, Training, Trial
 from steep.nn.heads import Head, fit_head
 from steep.nn.scoring import Array, CellScore, MeanScore, WholeScore
 from steep.nn.weightings import Weighting
 
-Kind = tuple[str, bool, bool]
+Kind = tuple[str, bool, bool, bool]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,12 @@ class Search:
             score.unit: [score.shown(value) for value in row]
             for score, row in zip(self.scores, self.values.tolist(), strict=True)
         }
-        return pd.DataFrame(self.candidates).assign(**columns)
+        how = [
+            {name: value for name, value in vars(candidate).items() if name != "blend"}
+            | {"blend": None if candidate.blend is None else str(candidate)}
+            for candidate in self.candidates
+        ]
+        return pd.DataFrame(how).assign(**columns)
 
 
 class _Kept:
@@ -89,10 +97,12 @@ def search_heads(trials: Sequence[Trial], training: Training, scores: Sequence[M
         values |= dict(zip(fresh, scores[0].values(kept.stacked(fresh)).tolist(), strict=True))
         tried += wanted
         best = best_of_kinds(list(values), np.array(list(values.values())))
-        wanted = grid.beyond(tried, [list(values)[i].l2 or 0.0 for i in best.values()])
+        # What holds a head near the original one more and more ends there: no reason to go on.
+        ends = [list(values)[i].l2 or 0.0 for (*_, anchored), i in best.items() if not anchored]
+        wanted = grid.beyond(tried, ends)
     # The strongest penalty first: of equal scores it is taken.
     candidates = sorted(
-        values, key=lambda c: (c.kind != "original", c.augmented, c.reweighted, -(c.l2 or 0.0))
+        values, key=lambda c: (c.kind != "original", c.augmented, c.reweighted, c.anchored, -(c.l2 or 0.0))
     )
     others = [score.values(kept.stacked(candidates, i)) for i, score in enumerate(scores) if i]
     table = np.stack([np.array([values[candidate] for candidate in candidates]), *others])
@@ -104,7 +114,8 @@ def best_of_kinds(candidates: Sequence[Candidate], values: FloatArray) -> dict[K
     best: dict[Kind, int] = {}
     for number in sorted(range(len(candidates)), key=lambda i: (-values[i], -(candidates[i].l2 or 0.0))):
         candidate = candidates[number]
-        best.setdefault((candidate.kind, candidate.augmented, candidate.reweighted), number)
+        kind = candidate.kind, candidate.augmented, candidate.reweighted, candidate.anchored
+        best.setdefault(kind, number)
     return best
 
 
@@ -113,12 +124,14 @@ class Choice:
     """The candidate chosen, the best of each kind, and the evidence against the original head.
 
     ``evidence`` has a row for each candidate but the first, the original; it is None where that head's scores are not
-    finite, and nothing can be compared with them.
+    finite, and nothing can be compared with them. ``gain`` is that of the chosen head where the choice was scored on
+    samples it was not made by; else it is the evidence's.
     """
 
     chosen: int
     best: dict[Kind, int]
     evidence: Evidence | None
+    gain: Interval | None = None
 
 
 def choose(search: Search, *, confidence: float, test_ratio: float = 0.0, random_state: int = 0) -> Choice:
@@ -151,6 +164,16 @@ def choose(search: Search, *, confidence: float, test_ratio: float = 0.0, random
         eligible = [i for i in eligible if evidence.counts[i - 1]]
     best = best_of_kinds(candidates, values)
     return Choice(max(eligible, key=lambda i: values[i], default=0), best, evidence)
+
+
+def evidence_against_original(
+    search: Search, confidence: float, test_ratio: float, generator: np.random.Generator
+) -> Evidence | None:
+    """Evidence for every candidate but the first, against it; None where that head gives no numbers."""
+    if not np.isfinite(search.values[0][0]):
+        return None
+    compare = _Comparison(search, confidence, test_ratio, generator)
+    return compare(list(range(1, len(search.candidates))), 0)
 
 
 class _Comparison:
@@ -209,29 +232,37 @@ def final_head(
         groups = [group for group in trials[0].groups if group.reweighted == chosen.reweighted]
     else:
         groups = training.groups(np.arange(training.n_plain), with_extra=refit)
-    group = groups[0] if not chosen.augmented else groups[-1]
-    weighting = _weighting_of(chosen, groups)
+    known = search.heads if is_scored else {}
+    fitted = [_fitted(part, training, groups, known) for part in chosen.blend or (chosen,)]
+    head = fitted[0][0] if chosen.blend is None else blend(fitted[0][0], fitted[1][0], training.task)
+    weights = [weight[: training.n_plain] for _, weight, _ in fitted]
+    measured = [w for _, _, w in fitted if w is not None and w.variation is not None]
+    behind = measured[0] if measured else _best_measured(search, groups)
+    variation = None if behind is None else behind.variation
+    return Final(head, np.mean(weights, axis=0), None if variation is None else variation[: training.n_plain])
+
+
+def _fitted(
+    candidate: Candidate, training: Training, groups: list[Group], known: dict[Candidate, Head]
+) -> tuple[Head, FloatArray, Weighting | None]:
+    """A candidate's head, as it was scored or fitted anew, the weights it was fitted with and where they are from."""
+    alike = [g for g in groups if (g.augmented, g.anchored) == (candidate.augmented, candidate.anchored)]
+    group = alike[0] if alike else groups[0]
+    weighting = _weighting_of(candidate, group)
     weight = np.ones(len(group.grid.rows)) if weighting is None else weighting.weight
-    head = search.heads.get(chosen) if is_scored else None
-    if chosen.kind == "original":
-        head = training.original
+    head = training.original if candidate.kind == "original" else known.get(candidate)
     if head is None:
         head = fit_head(
-            group.grid.samples, training.task, weight, chosen.l2 or 0.0, original=training.original
-        )
-    measured = weighting if weighting and weighting.variation is not None else _best_measured(search, groups)
-    variation = None if measured is None else measured.variation
-    return Final(
-        head, weight[: training.n_plain], None if variation is None else variation[: training.n_plain]
-    )
+            group.grid.samples, training.task, weight, candidate.l2 or 0.0, original=training.original,
+            anchored=candidate.anchored,
+        )  # fmt: skip
+    return head, weight, weighting
 
 
-def _weighting_of(candidate: Candidate, groups: list[Group]) -> Weighting | None:
-    """The weights a candidate was fitted with, in these groups."""
-    if candidate.kind != "weighted":
-        return None
+def _weighting_of(candidate: Candidate, group: Group) -> Weighting | None:
+    """The weights a candidate was fitted with, in this group."""
     wanted = (candidate.measure, candidate.n_neighbors, candidate.weight_ratio)
-    return next(w for w in groups[-1].weightings if w.key == wanted)
+    return next((w for w in group.weightings if w.key == wanted), None)
 
 
 def _best_measured(search: Search, groups: list[Group]) -> Weighting | None:
@@ -239,5 +270,6 @@ def _best_measured(search: Search, groups: list[Group]) -> Weighting | None:
     ranked = sorted(range(len(search.candidates)), key=lambda i: -search.values[0][i])
     for candidate in (search.candidates[i] for i in ranked):
         if candidate.measure is not None and candidate.reweighted == groups[0].reweighted:
-            return _weighting_of(candidate, groups)
+            found = (_weighting_of(candidate, group) for group in groups)
+            return next((weighting for weighting in found if weighting is not None), None)
     return None

@@ -22,23 +22,30 @@ from steep.evidence import NO_GAIN, Evidence, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval
 from steep.nn.candidates import Candidate, Training
-from steep.nn.head_search import Choice, Final, Search
+from steep.nn.head_search import Choice, Final, Kind, Search
 from steep.nn.heads import Head
 from steep.nn.known import Known
 from steep.nn.scoring import MeanScore
-from steep.nn.weightings import BALANCED, share_of
+from steep.nn.weightings import BALANCED, is_doubted, number_of
 from steep.weighting.suspect_labels import Suspects
 
 _ACCURACY = Score.named("accuracy")
-# Rows of the table: the kind of a head, whether altered copies and whether reweighting data were used.
-_STAGES = (
-    ("original", "original", False, False),
-    ("equal weights", "equal", False, False),
-    ("weighted", "weighted", False, False),
-    ("equal weights, augmented", "equal", True, False),
-    ("weighted, augmented", "weighted", True, False),
-    ("equal weights, reweighting data", "equal", False, True),
-    ("weighted, reweighting data", "weighted", False, True),
+# Rows of the table: the kind of a head, whether altered copies and whether reweighting data were used, and whether it
+# was held near the original one.
+_STAGES: tuple[tuple[str, Kind], ...] = (
+    ("original", ("original", False, False, False)),
+    ("equal weights", ("equal", False, False, False)),
+    ("weighted", ("weighted", False, False, False)),
+    ("equal weights, anchored", ("equal", False, False, True)),
+    ("weighted, anchored", ("weighted", False, False, True)),
+    ("equal weights, augmented", ("equal", True, False, False)),
+    ("weighted, augmented", ("weighted", True, False, False)),
+    ("equal weights, augmented, anchored", ("equal", True, False, True)),
+    ("weighted, augmented, anchored", ("weighted", True, False, True)),
+    ("equal weights, reweighting data", ("equal", False, True, False)),
+    ("weighted, reweighting data", ("weighted", False, True, False)),
+    ("equal weights, reweighting data, anchored", ("equal", False, True, True)),
+    ("weighted, reweighting data, anchored", ("weighted", False, True, True)),
 )
 
 
@@ -52,7 +59,8 @@ class Improvement:
         The chosen network: a copy with a new head, or with the original one where no other was better.
     verdict : Verdict
         What was gained on held-out data, and by what: ``print(verdict)`` shows one sentence, ``verdict.interval``
-        is the gain with its 95 % interval, which holds for all heads tried at once.
+        is the gain with its 95 % interval, which holds for all heads tried at once. For scores of groups and classes
+        it is the gain on samples that the choice was not made by.
     table : DataFrame
         Best head of each kind and the chosen one: held-out score, gain over the original with that interval, and
         settings.
@@ -66,8 +74,8 @@ class Improvement:
         checked. NaN where features were given in place of those data: without inputs no network can be run.
     weights : ndarray of shape (n_samples,)
         The weights the chosen head was trained with, one for each training sample: all 1 for equal weights and for
-        the original head. With altered copies they average one over samples and copies together, and those of the
-        samples are given.
+        the original head, the mean of both for the mean of two heads. With altered copies they average one over
+        samples and copies together, and those of the samples are given.
     variation : ndarray of shape (n_samples,) or None
         How much the labels vary around each training sample among the features, by the measure and k of the chosen
         head, or of the best weighted head where none was chosen; None where no weights were tried.
@@ -236,21 +244,21 @@ def report(
 
 def evidence_table(search: Search, choice: Choice) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
-    return pd.DataFrame.from_dict(
-        {name: _row(search, i, choice.evidence) for name, i in table_rows(choice).items()}, orient="index"
-    )
+    rows = {
+        name: _row(search, i, chosen_gain(choice) if name == "chosen" else gain_of(i, choice.evidence))
+        for name, i in table_rows(choice).items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def table_rows(choice: Choice) -> dict[str, int]:
     """Number of the candidate in each row of the table."""
-    picked = {
-        name: choice.best.get((kind, augmented, reweighted)) for name, kind, augmented, reweighted in _STAGES
-    }
+    picked = {name: choice.best.get(kind) for name, kind in _STAGES}
     return {name: number for name, number in picked.items() if number is not None} | {"chosen": choice.chosen}
 
 
-def _row(search: Search, number: int, evidence: Evidence | None) -> dict[str, Any]:
-    candidate, gain = search.candidates[number], gain_of(number, evidence)
+def _row(search: Search, number: int, gain: Interval) -> dict[str, Any]:
+    candidate = search.candidates[number]
     deciding, *others = (
         (score.unit, score.shown(float(row[number])))
         for score, row in zip(search.scores, search.values, strict=True)
@@ -271,6 +279,11 @@ def gain_of(number: int, evidence: Evidence | None) -> Interval:
     return evidence.interval(number - 1)
 
 
+def chosen_gain(choice: Choice) -> Interval:
+    """Gain of the chosen head: by samples the choice was not made by, where it was made so."""
+    return gain_of(choice.chosen, choice.evidence) if choice.gain is None else choice.gain
+
+
 def write_verdict(
     table: pd.DataFrame,
     candidates: Sequence[Candidate],
@@ -281,13 +294,14 @@ def write_verdict(
     is_broken: bool,
 ) -> Verdict:
     """Say in one sentence what was gained and by what; ``is_broken`` tells of NaN in the original head."""
-    chosen, gain = candidates[choice.chosen], gain_of(choice.chosen, choice.evidence)
+    chosen, gain = candidates[choice.chosen], chosen_gain(choice)
     if chosen.kind == "original":
         sentence = _kept(table, choice, score, where)
     elif choice.evidence is None:
         sentence = f"The new head has a {score.unit} of {_cell(table, 'chosen', score.unit):.4g} on {where}."
     else:
-        start, end = (_cell(table, row, score.unit) for row in ("original", "chosen"))
+        start = _cell(table, "original", score.unit)
+        end = start - gain.mean if score.words.is_error else start + gain.mean
         told = score.words.describe(gain, start, where=where)
         course = f"from {_value(start, score)} to {_value(end, score)}"
         sentence = f"The new head {told}, {course}: {_parts(table, chosen, score)}."
@@ -324,6 +338,8 @@ def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
         return {"retraining": 0.0, "augmentation": 0.0, "weighting": 0.0}
     gains: dict[str, float] = table["gain"].to_dict()  # type: ignore[assignment]
     equal = gains["equal weights, reweighting data" if chosen.reweighted else "equal weights"]
+    if chosen.anchored and chosen.kind == "equal" and not chosen.augmented:
+        equal = gains["chosen"]
     before_weights = gains["equal weights, augmented"] if chosen.augmented else equal
     return {
         "retraining": equal,
@@ -337,14 +353,25 @@ def _parts(table: pd.DataFrame, chosen: Candidate, score: MeanScore) -> str:
     said = [f"{factor * parts['retraining']:.3g} from re-training with equal weights"]
     if chosen.augmented:
         said.append(f"{factor * parts['augmentation']:.3g} from augmented copies")
-    if chosen.kind == "weighted":
+    if chosen.kind in ("weighted", "blended"):
         said.append(f"{factor * parts['weighting']:.3g} from the weights ({_weights(chosen)})")
     return ", ".join(said)
 
 
 def _weights(chosen: Candidate) -> str:
+    if chosen.blend is not None:
+        return f"the mean of two heads: {'; '.join(_weights(part) for part in chosen.blend)}"
+    near = ", held near the original head" if chosen.anchored else ""
+    return _weighting(chosen) + near
+
+
+def _weighting(chosen: Candidate) -> str:
+    if chosen.kind != "weighted":
+        return "the original head" if chosen.kind == "original" else "equal weights"
     if not isinstance(chosen.weight_ratio, str):
         return f"ratio {chosen.weight_ratio:g}"
     if chosen.weight_ratio == BALANCED:
         return "classes of equal mass"
-    return f"contradicted samples with {share_of(chosen.weight_ratio):.0%} of the mass of their class"
+    if is_doubted(chosen.weight_ratio):
+        return f"samples by the original head's doubt, γ = {number_of(chosen.weight_ratio):g}"
+    return f"contradicted samples with {number_of(chosen.weight_ratio):.0%} of the mass of their class"

@@ -29,7 +29,11 @@ class Known:
     @classmethod
     def of(cls, training: Training, search: Search, choice: Choice) -> Known:
         """With the λ of the best equal-weight head."""
-        numbers = [number for (kind, *_), number in choice.best.items() if kind == "equal"]
+        numbers = [
+            number
+            for (kind, *_, anchored), number in choice.best.items()
+            if (kind, anchored) == ("equal", False)
+        ]
         best = max(numbers, key=lambda i: search.values[0][i])
         plain = training.pool.rows(np.arange(training.n_plain))
         return cls(plain, training.task, training.original, search.candidates[best].l2 or 0.0)

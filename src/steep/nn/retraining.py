@@ -24,7 +24,8 @@ from torch import nn
 from steep._validation import Seed, check_choice, check_count, check_flag, check_jobs, check_real
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
-from steep.nn.candidates import Grid, Training, Trial
+from steep.nn.candidates import FIRST_POWERS, Anchor, Grid, Training, Trial
+from steep.nn.crossed_choice import choose_crossed
 from steep.nn.head_data import (
     HeadData,
     collapse_advice,
@@ -40,6 +41,7 @@ from steep.nn.network import Forward, Split
 from steep.nn.projection import Augment, Projection, cut
 from steep.nn.rescoring import rescore
 from steep.nn.score_names import UNEVEN, Wanted, check_scoring, make_scores
+from steep.nn.scoring import CellScore
 
 Solver = Literal["convex", "adam"]
 Measures = str | Callable[..., Any] | Sequence[Any]
@@ -50,9 +52,13 @@ _USUAL: dict[str, Any] = {
     "measure": "variance", "weight_ratio": (0.2, 0.5, 2.0, 5.0, 15.0, 40.0), "n_neighbors": (10, 20, 35)
 }  # fmt: skip
 _UNEVEN: dict[str, Any] = {
-    "measure": "disagreement", "weight_ratio": (1000.0, "balanced", "pseudo_groups", "pseudo_groups:0.9"),
-    "n_neighbors": (5, 20, 100, 200),
+    "measure": "disagreement", "n_neighbors": (5, 20, 100, 200),
+    "weight_ratio": (
+        1000.0, "balanced", "pseudo_groups", "pseudo_groups:0.9", "doubted:4", "doubted:8", "doubted:13"
+    ),
 }  # fmt: skip
+# Powers of ten of their first λ: stronger ones, as few samples count for much.
+_UNEVEN_POWERS = range(-5, 2)
 # Numbers in the features up to which one thread is quicker than many.
 _SMALL = 2**21
 
@@ -66,6 +72,7 @@ def retrain_head(
     n_neighbors: int = 20,
     weight_ratio: float | str = 40.0,
     l2: float = 1e-3,
+    anchor: bool = False,
     solver: Solver = "convex",
     task: TaskName = "auto",
     head: str | None = None,
@@ -89,17 +96,21 @@ def retrain_head(
         Labels, where ``X`` does not hold them.
     measure : str or callable, default "variance"
         What the weights follow: "variance" (Eq. Dhat2), any measure of :mod:`steep.measures` that compares labels,
-        "misfit" or "border", which ask equal-weight heads that have not seen the sample, or ``measure(features,
-        labels)`` → values ≥ 0.
+        "misfit" or "border", which ask equal-weight heads that have not seen the sample, "doubt", which asks the
+        network's own head, or ``measure(features, labels)`` → values ≥ 0.
     n_neighbors : int, default 20
         k, neighbours in feature space whose labels are compared.
     weight_ratio : float, "balanced" or "pseudo_groups", default 40
         m, the largest weight over the smallest; 1 is equal weights. "balanced" gives every class the same sum of
         weights; "pseudo_groups" gives half of that to the samples of the class that most of their neighbours
-        contradict, "pseudo_groups:0.9" nine tenths, whatever the measure.
+        contradict, "pseudo_groups:0.9" nine tenths, whatever the measure; "doubted:8" weighs by exp(8 (1 − p_y)) / n_y,
+        p_y by the network's own head, n_y samples of the class.
     l2 : float, default 1e-3
         λ of the penalty ½ λ s² ‖W‖², s² the mean variance of the features, beside a mean loss. With 0 there is no
         penalty: where the classes can be separated the weights then grow until the loss falls by no more than 1e-8.
+    anchor : bool, default False
+        Whether the head is held near the original one: ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²) in place of the penalty, c the
+        outputs at the mean of the features.
     solver : {"convex", "adam"}, default "convex"
         To the minimum of the convex problem, or the paper's Adam from a random start.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
@@ -135,6 +146,9 @@ def retrain_head(
     check_choice(solver, name="solver", choices=("convex", "adam"))
     strength = check_real(l2, name="l2", minimum=0.0)
     grid = Grid.of((strength,), (weight_ratio,), (n_neighbors,), (measure,), use="retrain_head")
+    check_flag(anchor, name="anchor")
+    if anchor and solver == "adam":
+        raise InputError("anchor=True needs solver='convex', got 'adam'; leave one of them out")
     check_jobs(n_jobs)
     adam = _adam_settings(learning_rate, batch_size, epochs, random_state)
     check_flag(progress, name="progress", optional=True)
@@ -144,12 +158,16 @@ def retrain_head(
     kind.refuse_one_label(samples.targets)
     grid.refuse_masses(kind)
     original = _original(parts)
+    if (anchor or grid.doubted) and not original.is_finite:
+        asked = "anchor=True" if anchor else f"weight_ratio={weight_ratio!r}"
+        raise InputError(f"{asked} needs the original head, which holds NaN or infinity; leave it out")
     training = Training.of(samples, [], None, kind, grid, original, n_folds=None, n_jobs=n_jobs)  # line 4
     weightings = training.groups(np.arange(len(samples)))[-1].weightings
     weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
     retrained = fit_head(
-        samples, kind, weight, strength, original=original, adam=adam if solver == "adam" else None
-    )
+        samples, kind, weight, strength, original=original, anchored=anchor,
+        adam=adam if solver == "adam" else None,
+    )  # fmt: skip
     return parts.join(retrained)  # line 6
 
 
@@ -175,6 +193,8 @@ def improve(
     l2: Sequence[float] | None = None,
     weight_ratio: Sequence[float | str] | None = None,
     n_neighbors: Sequence[int] | None = None,
+    anchor: bool | None = None,
+    blend: bool | None = None,
     confidence: float = 0.84,
     augment: Augment | None = None,
     n_copies: int = 2,
@@ -219,14 +239,22 @@ def improve(
         "disagreement" for scores of groups and rare classes.
     l2 : sequence of float, optional
         Strengths of the penalty, relative to the features' mean variance; see :func:`retrain_head`. Default 1e-2,
-        …, 1e-6, and further by factors of ten, within 1e-8 and 1e3, until the best equal-weight head and the best
-        weighted head both lie inside. Values given are tried as they are.
+        …, 1e-6 (10, …, 1e-5 for scores of groups and rare classes), and further by factors of ten, within 1e-8 and
+        1e3, until the best equal-weight head and the best weighted head both lie inside. Values given are tried
+        as they are.
     weight_ratio : sequence of float, "balanced" and "pseudo_groups", optional
-        Values of m, and equal masses; equal weights are always tried besides. Default 0.2 to 40; for scores of groups
-        and rare classes 1,000, "balanced", "pseudo_groups" and "pseudo_groups:0.9".
+        Values of m, and masses; equal weights are always tried besides. Default 0.2 to 40; for scores of groups
+        and rare classes 1,000, "balanced", "pseudo_groups", "pseudo_groups:0.9" and "doubted:4", ":8" and ":13". What
+        asks the original head is left out where that head holds NaN.
     n_neighbors : sequence of int, optional
         Values of k; default 10, 20, 35; for scores of groups and rare classes 5, 20, 100, 200,
         up to a fifth of the samples.
+    anchor : bool, optional
+        Whether every head is tried a second time, held near the original one; see :func:`retrain_head`. Default False;
+        for scores of groups and rare classes the heads weighted by "doubted" alone.
+    blend : bool, optional
+        Whether means of two heads are tried. Default True for accuracies of groups and classes, to which they are
+        confined: there the choice is scored on samples it was not made by. Needs ``validation``.
     confidence : float, default 0.84
         Probability that no head is chosen when none is better: the default is one standard error, corrected for the
         number of heads. See :mod:`steep.evidence`.
@@ -255,6 +283,8 @@ def improve(
     -----
     A weighted head must beat the best equal-weight head, and any head the original one, by the evidence of paired
     differences on held-out samples; where the score is no mean over samples, of the same draws with replacement.
+    Accuracies of groups and classes are chosen by in :mod:`steep.nn.crossed_choice`: the choice is made on four fifths
+    of the samples and scored on the last fifth, five times over.
     Under cross-validation the samples are the units as well: a variance of five folds is hardly known. The interval
     is then widened as Nadeau and Bengio do for folds, by √(1 + n_folds/(n_folds − 1)).
 
@@ -270,7 +300,8 @@ def improve(
     True
     """
     wanted = check_scoring(scoring)
-    grid = _grid(l2, weight_ratio, n_neighbors, measure, wanted)
+    grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, wanted)
+    check_flag(blend, name="blend", optional=True)
     seed = check_seed(random_state)
     check_jobs(n_jobs)
     check_real(confidence, name="confidence", above=0.0, maximum=1.0)
@@ -288,14 +319,29 @@ def improve(
     if n_neighbors is None and grid.grouped:
         grid = grid.within(min(len(part) for part in (data.plain, data.reweighting) if part is not None))
     with _few_threads(data.plain):
+        original = _original(parts)
         training, other = _trainings(
-            data, grid, _original(parts), n_folds=n_folds, refit=refit, n_jobs=n_jobs
+            data,
+            grid if original.is_finite else grid.without_original(),
+            original,
+            n_folds=n_folds,
+            refit=refit,
+            n_jobs=n_jobs,
         )
         scored = data.plain if data.held_out is None else data.held_out
         scores = make_scores(wanted, data.task, scored.targets, groups, lambda: contradicted(data, n_jobs))
         trials, test_ratio, where = _trials(training, other, data, n_folds, seed)
         search = search_heads(trials, training, scores)
-        choice = choose(search, confidence=confidence, test_ratio=test_ratio, random_state=seed)
+        rule: dict[str, Any] = {"confidence": confidence, "test_ratio": test_ratio, "random_state": seed}
+        if isinstance(scores[0], CellScore):
+            search, choice = choose_crossed(search, trials, training, blends=blend is not False, **rule)
+        elif blend:
+            raise InputError(
+                f"blend=True needs the accuracy of groups or classes as the first score, got {scores[0].name!r}; "
+                "leave it out"
+            )
+        else:
+            choice = choose(search, **rule)
         used = other if other is not None and search.candidates[choice.chosen].reweighted else training
         final = final_head(used, search, choice, trials, refit=refit)
     joined = parts.join(final.head)
@@ -308,13 +354,19 @@ def improve(
     )
 
 
-def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, wanted: Wanted) -> Grid:
+def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: Any, wanted: Wanted) -> Grid:
     """What the caller gave, and for the rest what suits the deciding score."""
-    usual = _UNEVEN if next(iter(wanted), None) in UNEVEN else _USUAL
+    is_uneven = next(iter(wanted), None) in UNEVEN
+    check_flag(anchor, name="anchor", optional=True)
     given = {"measure": measure, "weight_ratio": weight_ratio, "n_neighbors": n_neighbors}
-    return Grid.of(
-        l2, **(usual | {name: value for name, value in given.items() if value is not None}), use="improve"
+    values = (_UNEVEN if is_uneven else _USUAL) | {
+        name: value for name, value in given.items() if value is not None
+    }
+    held: Anchor = "all" if anchor else "doubted" if anchor is None and is_uneven else "none"
+    grid = Grid.of(
+        l2, **values, use="improve", anchor=held, powers=_UNEVEN_POWERS if is_uneven else FIRST_POWERS
     )
+    return replace(grid, anchor="none") if held == "doubted" and not grid.doubted else grid
 
 
 @contextmanager

@@ -4,6 +4,8 @@
     "balanced"        every class has the same sum of weights: inverse frequency
     "pseudo_groups"   and, within each class, the samples that most of their neighbours in feature space contradict
                       have half of it; "pseudo_groups:0.9" gives them nine tenths
+    "doubted:8"       w ∝ exp(γ (1 − p_y)) / n_y with γ = 8, p_y the probability that the original head gives to the
+                      sample's own class and n_y the size of that class: the weights of AFR (Qiu et al. 2023)
 
 A network that fails a group puts its samples among those of another class: the pseudo-groups are an image of groups
 nobody named. On the data a network was trained on only some of the group are still contradicted, and these stand for
@@ -23,11 +25,13 @@ from steep._validation import FloatArray, IntArray, check_choice, check_real, sh
 from steep.exceptions import InputError
 from steep.rescaling import rescale
 
-BALANCED, PSEUDO_GROUPS = "balanced", "pseudo_groups"
-MASSES = (BALANCED, PSEUDO_GROUPS)
+BALANCED, PSEUDO_GROUPS, DOUBTED = "balanced", "pseudo_groups", "doubted"
+MASSES = (BALANCED, PSEUDO_GROUPS, DOUBTED)
 # Contradicted by most: the measure "disagreement" is the share of neighbours with another label.
 MOST = 0.5
 FEWEST = 5
+# Beyond it a sample or two have all the weight, and the others none that a float can hold.
+_LARGEST_GAMMA = 100.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,9 @@ class Weighting:
         if not isinstance(self.weight_ratio, str):
             return rescale(self.variation, weight_ratio=self.weight_ratio)
         assert self.classes is not None
-        return group_mass(pseudo_groups(self.classes, self.variation), share_of(self.weight_ratio))
+        if is_doubted(self.weight_ratio):
+            return doubted_mass(self.classes, self.variation, number_of(self.weight_ratio))
+        return group_mass(pseudo_groups(self.classes, self.variation), number_of(self.weight_ratio))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -99,13 +105,30 @@ def group_mass(groups: IntArray, share: float) -> FloatArray:
     return np.asarray(weights / mass * (len(groups) / len(np.unique(classes))))
 
 
+def doubted_mass(classes: IntArray, doubt: FloatArray, gamma: float) -> FloatArray:
+    """Weights of mean one: inverse frequency of the class times exp(γ doubt).
+
+    Examples
+    --------
+    >>> doubted_mass(np.array([0, 0, 1]), np.array([0.0, 1.0, 0.0]), np.log(3)).round(3).tolist()
+    [0.5, 1.5, 1.0]
+    """
+    tilted = np.exp(gamma * (doubt - doubt.max())) / np.bincount(classes)[classes]
+    return np.asarray(tilted / tilted.mean())
+
+
 def is_grouped(ratio: float | str) -> bool:
     """Whether a way to weigh is one of the pseudo-groups."""
     return isinstance(ratio, str) and ratio.partition(":")[0] == PSEUDO_GROUPS
 
 
-def share_of(name: str) -> float:
-    """Share of a class's mass that its contradicted samples have."""
+def is_doubted(ratio: float | str) -> bool:
+    """Whether a way to weigh follows the doubt of the original head."""
+    return isinstance(ratio, str) and ratio.partition(":")[0] == DOUBTED
+
+
+def number_of(name: str) -> float:
+    """The number behind the colon: of pseudo-groups the share of the contradicted (half by default), of doubt γ."""
     return float(name.partition(":")[2] or 0.5)
 
 
@@ -114,14 +137,24 @@ def check_ratio(value: Any) -> float | str:
     if isinstance(value, str):
         name, colon, share = value.partition(":")
         check_choice(name, name="weight_ratio", choices=MASSES)
-        if colon:
-            try:
-                is_share = name == PSEUDO_GROUPS and 0 < float(share) < 1
-            except ValueError:
-                is_share = False
-            if not is_share:
-                raise InputError(
-                    f"weight_ratio={shown(value)} is unknown; need a share between 0 and 1; pass 'pseudo_groups:0.9'"
-                )
+        if colon or name == DOUBTED:
+            _check_number(value, name, share)
         return value
     return check_real(value, name="weight_ratio", above=0.0)
+
+
+def _check_number(value: str, name: str, text: str) -> None:
+    """What is behind the colon: a share for pseudo-groups, γ > 0 for doubt, nothing for classes alike."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = np.nan
+    if name == DOUBTED and not 0 < number <= _LARGEST_GAMMA:
+        raise InputError(
+            f"weight_ratio={shown(value)} is unknown; need a number above 0 and up to {_LARGEST_GAMMA:g}; pass "
+            "'doubted:8'"
+        )
+    if name != DOUBTED and not (name == PSEUDO_GROUPS and 0 < number < 1):
+        raise InputError(
+            f"weight_ratio={shown(value)} is unknown; need a share between 0 and 1; pass 'pseudo_groups:0.9'"
+        )

@@ -61,14 +61,20 @@ def fit_head(
     l2: float,
     *,
     original: Head,
+    anchored: bool = False,
     tolerance: float = TOLERANCE,
     adam: dict[str, Any] | None = None,
 ) -> Head:
-    """Line 6 of Algorithm 3: one head to convergence, or by Adam with the settings given."""
+    """Line 6 of Algorithm 3: one head to convergence, or by Adam with the settings given.
+
+    ``anchored`` holds it near the original one, to convergence only.
+    """
     form = _form(original)
     if adam is not None:
         settings: dict[str, Any] = {"n_outputs": task.n_outputs, "loss": task.loss, "l2": l2, **form, **adam}
         return fit_adam(samples.features, samples.targets, weight, **settings)
+    if anchored:
+        form["anchor"] = original
     if task.loss == "squared":
         return ridge_path(samples.features, samples.targets, weight, [l2], **form)[0]
     return fit_logistic(
@@ -89,6 +95,8 @@ class HeadGrid:
         Weights of mean one.
     original : Head
         Where the first search starts, and whether there is a bias and whether it is fixed.
+    anchored : bool, default False
+        Whether heads are held near the original one, instead of near zero.
     reachable : sequence of float
         λ that may be asked for besides: ridge heads are cheap once the features are decomposed.
     """
@@ -101,10 +109,13 @@ class HeadGrid:
         weights: Sequence[FloatArray],
         *,
         original: Head,
+        anchored: bool = False,
         reachable: Sequence[float] = (),
     ) -> None:
         self.pool, self.rows, self.task, self.weights = pool, rows, task, weights
         self.form, self.reachable = _form(original), reachable
+        if anchored:
+            self.form["anchor"] = original
         self.solved: dict[float, Head] = {}
         self.start = _start(original)
         self.ridge: dict[float, list[Head]] = {}

@@ -6,6 +6,13 @@ z_i = M*(x_i) are the features, ℓ the cross-entropy of a softmax ("softmax") o
 cross-entropies of the outputs ("sigmoid"). λ is ``l2``; s² is the mean variance of the features, so that the
 same λ means the same strength whatever the scale of the features. The bias is not penalised.
 
+A head may be held near another one, W₀ and b₀, instead of near zero (the regulariser of AFR, Qiu et al. 2023):
+
+    J₀(W, b) = 1/N Σ_i w_i ℓ(W z_i + b, y_i) + ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²),      c = b + W z̄
+
+z̄ is the mean of the features, c the outputs there. With λ → ∞ it is W₀ and b₀, with λ → 0 the head that is held by
+nothing.
+
 Features are columns [(z − mean)/s; 1] and heads rows of one matrix: all logits of a block of samples are one product.
 Products are in the precision of the features (float32 as a rule), sums over blocks in float64. Features in a file are
 read block by block, once an evaluation, and never held.
@@ -83,6 +90,8 @@ class HeadProblem:
         Whether a bias is fitted; without one the features are not centred.
     offset : ndarray of shape (n_outputs,), optional
         A bias that is not fitted but given; needs ``bias=False``.
+    anchor : Head, optional
+        W₀ and b₀ of J₀; default none, which is J.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class HeadProblem:
         link: Link,
         bias: bool = True,
         offset: FloatArray | None = None,
+        anchor: Head | None = None,
     ) -> None:
         self.link, self.bias, self.n_outputs, self.offset = link, bias, n_outputs, offset
         self.n_samples, self.n_features = features.shape
@@ -104,6 +114,8 @@ class HeadProblem:
         self.targets = (
             as_rows[None, :] if link == "softmax" else as_rows.reshape(self.n_samples, -1).T.contiguous()
         )
+        self.center = self.parameters(anchor)
+        self.is_bias_free = bias and anchor is None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -143,8 +155,8 @@ class HeadProblem:
             values += (losses * weight).sum(dim=1, dtype=torch.float64)
             residuals.mul_(weight[:, None])
             gradient += residuals.view(len(rows), -1) @ columns.T
-        penalised = x.reshape(n_heads, *self.shape).copy()
-        if self.bias:
+        penalised = (x - self.center).reshape(n_heads, *self.shape)
+        if self.is_bias_free:
             penalised[:, :, -1] = 0.0
         smooth = gradient.view(penalised.shape).numpy() / self.n_samples
         total = values.numpy() / self.n_samples + l2 / 2 * (penalised**2).sum(axis=(1, 2))
@@ -165,7 +177,7 @@ class HeadProblem:
         """
         columns, p, importance = self._curved_samples(x, weight)
         penalty = np.full(self.shape[1], l2 + 1e-9)
-        if self.bias:
+        if self.is_bias_free:
             penalty[-1] = 1e-6  # the bias is not penalised; this keeps M invertible
         if rough or self.n_outputs * self.shape[1] > _FULL_HESSIAN:
             return _shared_solver(columns, p, importance, penalty)

@@ -4,6 +4,9 @@
 
 With z and y centred on their weighted means and G = 1/N Σ w z zᵀ = V diag(e) Vᵀ, the minimum is
 Wᵀ = V diag(1/(e + λ s²)) Vᵀ · 1/N Σ w z yᵀ: one decomposition for the whole path.
+
+A head held near another one (J₀ of :mod:`steep.nn.heads.problem`) is that one plus the head of what it leaves,
+y − W₀ z − b₀, held near zero: there the bias is a weight like the others, that of a column of ones.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ def ridge_path(
     *,
     bias: bool = True,
     offset: FloatArray | None = None,
+    anchor: Head | None = None,
 ) -> list[Head]:
     """Solve one head for each λ.
 
@@ -43,6 +47,8 @@ def ridge_path(
         Whether a bias is fitted.
     offset : ndarray of shape (n_outputs,), optional
         A bias that is not fitted but given; needs ``bias=False``.
+    anchor : Head, optional
+        W₀ and b₀, which the head is held near; default none.
 
     Returns
     -------
@@ -54,6 +60,8 @@ def ridge_path(
     >>> ridge_path(z, 3 * z + 1, np.ones(3), [0.0])[0].weight.round(6)
     array([[3.]])
     """
+    if anchor is not None:
+        return _anchored_path(features, targets, weight, l2s, bias, anchor)
     n_samples = len(features)
     targets = targets if offset is None else targets - offset
     share = weight / n_samples
@@ -62,12 +70,8 @@ def ridge_path(
     z_mean = _weighted_sum(features, share) / share.sum() if bias else np.zeros(features.shape[1])
     y_mean = share @ targets / share.sum() if bias else np.zeros(targets.shape[1])
     gram, moment = _moments(features, targets, share, z_mean, y_mean)
-    values, vectors = np.linalg.eigh(gram)
-    rotated, heads = vectors.T @ moment, []
-    for l2 in l2s:
-        # Directions in which the features do not vary carry no information: leave them out.
-        shrunk = np.where(values + l2 * variance > 1e-12 * values[-1], values + l2 * variance, np.inf)
-        solution = (vectors @ (rotated / shrunk[:, None])).T
+    heads = []
+    for solution in _solutions(gram, moment, [l2 * variance for l2 in l2s]):
         fitted = y_mean - solution @ z_mean if bias else offset
         heads.append(Head(solution, fitted, is_bias_fixed=offset is not None))
     return heads
@@ -79,6 +83,44 @@ def _weighted_sum(features: FloatArray, share: FloatArray) -> FloatArray:
     for start in range(0, len(features), _BLOCK):
         total += share[start : start + _BLOCK] @ features[start : start + _BLOCK]
     return total
+
+
+def _anchored_path(
+    features: FloatArray,
+    targets: FloatArray,
+    weight: FloatArray,
+    l2s: Sequence[float],
+    bias: bool,
+    anchor: Head,
+) -> list[Head]:
+    mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
+    scale = feature_scale(features, mean)
+    columns = (features - mean) / scale
+    if bias:
+        columns = np.hstack([columns, np.ones((len(features), 1))])
+    left = targets - anchor.outputs(features)
+    zeros = np.zeros(columns.shape[1]), np.zeros(targets.shape[1])
+    heads = []
+    for solution in _solutions(*_moments(columns, left, weight / len(features), *zeros), l2s):
+        moved = solution[:, : features.shape[1]] / scale
+        fitted = anchor.bias
+        if bias:
+            assert anchor.bias is not None
+            fitted = anchor.bias + solution[:, -1] - moved @ mean
+        heads.append(Head(anchor.weight + moved, fitted, is_bias_fixed=anchor.is_bias_fixed))
+    return heads
+
+
+def _solutions(gram: FloatArray, moment: FloatArray, penalties: Sequence[float]) -> list[FloatArray]:
+    """W for every penalty λ s²."""
+    values, vectors = np.linalg.eigh(gram)
+    rotated = vectors.T @ moment
+    found: list[FloatArray] = []
+    for penalty in penalties:
+        # Directions in which the features do not vary carry no information: leave them out.
+        shrunk = np.where(values + penalty > 1e-12 * values[-1], values + penalty, np.inf)
+        found.append((vectors @ (rotated / shrunk[:, None])).T)
+    return found
 
 
 def _moments(

@@ -1,0 +1,163 @@
+"""Heads held near the original one: J₀ of steep.nn.heads.problem."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from steep.exceptions import InputError
+from steep.nn import improve, retrain_head
+from steep.nn.heads import Head, HeadGrid, HeadProblem, HeadTask, Samples, fit_head, fit_logistic
+
+RNG = np.random.default_rng(0)
+N, D = 300, 4
+Z = RNG.normal(size=(N, D)) * [0.5, 1.0, 2.0, 1.0] + [3.0, 0.0, 1.0, -2.0]
+WEIGHT = RNG.uniform(0.2, 4.0, N)
+WEIGHT /= WEIGHT.mean()
+CLASSES = (Z[:, 0] + RNG.normal(size=N) > 3).astype(int) + (Z[:, 2] + RNG.normal(size=N) > 1)
+LABELS = np.stack([CLASSES > 0, CLASSES > 1], axis=1).astype(float)
+NUMBERS = Z @ RNG.normal(size=(D, 2)) + RNG.normal(size=(N, 2))
+TASKS = {
+    "multiclass": (HeadTask("multiclass", 3), CLASSES),
+    "multilabel": (HeadTask("multilabel", 2), LABELS),
+    "regression": (HeadTask("regression", 2), NUMBERS),
+}
+
+
+def first_head(n_outputs, *, fixed=False):
+    rng = np.random.default_rng(1)
+    return Head(rng.normal(size=(n_outputs, D)), rng.normal(size=n_outputs), is_bias_fixed=fixed)
+
+
+def fitted(name, l2, **settings):
+    task, targets = TASKS[name]
+    first = settings.pop("original", first_head(task.n_outputs))
+    return fit_head(Samples(Z, targets), task, WEIGHT, l2, original=first, tolerance=1e-12, **settings)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("name", TASKS)
+def test_a_head_held_by_ever_more_is_the_original_one(name, fixed):
+    first = first_head(TASKS[name][0].n_outputs, fixed=fixed)
+    held = fitted(name, 1e7, anchored=True, original=first)
+    np.testing.assert_allclose(held.weight, first.weight, atol=1e-4)
+    np.testing.assert_allclose(held.bias, first.bias, atol=1e-4)
+    assert np.abs(fitted(name, 1e7, original=first).weight).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_head_held_by_nothing_is_the_free_one(name):
+    held, free = fitted(name, 1e-9, anchored=True), fitted(name, 1e-9)
+    outputs = [head.outputs(Z) for head in (held, free)]
+    if name == "multiclass":  # a constant added to all outputs of a sample says nothing
+        outputs = [o - o.mean(axis=1, keepdims=True) for o in outputs]
+    np.testing.assert_allclose(*outputs, atol=2e-3)
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid"])
+def test_the_gradient_is_that_of_finite_differences(link):
+    n_outputs, targets = (3, CLASSES) if link == "softmax" else (2, LABELS)
+    problem = HeadProblem(Z, targets, n_outputs=n_outputs, link=link, anchor=first_head(n_outputs))
+    x, weights = np.random.default_rng(2).normal(size=(1, n_outputs * (D + 1))), torch.as_tensor(WEIGHT)[None]
+    _, gradient = problem.evaluate(x, weights, 0.7)
+    for i in range(x.size):
+        step = np.zeros_like(x)
+        step[0, i] = 1e-5
+        (up,), (down,) = (problem.evaluate(x + sign * step, weights, 0.7)[0] for sign in (1, -1))
+        assert (up - down) / 2e-5 == pytest.approx(gradient[0, i], rel=1e-5, abs=1e-7)
+
+
+def test_the_penalty_is_that_of_the_equation():
+    first, other, mean = first_head(3), Head(RNG.normal(size=(3, D)), RNG.normal(size=3)), Z.mean(axis=0)
+    problem = HeadProblem(Z, CLASSES, n_outputs=3, link="softmax", anchor=first)
+    weights, x = torch.ones(1, N, dtype=torch.float64), problem.parameters(other)[None]
+    penalty = problem.evaluate(x, weights, 1.0)[0][0] - problem.evaluate(x, weights, 0.0)[0][0]
+    moved, scale2 = other.weight - first.weight, Z.var(axis=0).mean()
+    at_mean = other.bias - first.bias + moved @ mean
+    assert penalty == pytest.approx((scale2 * (moved**2).sum() + (at_mean**2).sum()) / 2)
+
+
+def test_an_anchored_ridge_head_is_the_minimum():
+    task, targets = TASKS["regression"]
+    first, mean, scale2, l2 = first_head(2), Z.mean(axis=0), Z.var(axis=0).mean(), 0.3
+
+    def objective(weight, bias):
+        losses = (WEIGHT[:, None] * (Z @ weight.T + bias - targets) ** 2).sum() / (2 * N)
+        moved, at_mean = weight - first.weight, bias - first.bias + (weight - first.weight) @ mean
+        return losses + l2 / 2 * (scale2 * (moved**2).sum() + (at_mean**2).sum())
+
+    head = fit_head(Samples(Z, targets), task, WEIGHT, l2, original=first, anchored=True)
+    best, rng = objective(head.weight, head.bias), np.random.default_rng(3)
+    for _ in range(50):
+        nearby = objective(
+            head.weight + 1e-3 * rng.normal(size=(2, D)), head.bias + 1e-3 * rng.normal(size=2)
+        )
+        assert nearby > best
+
+
+def test_heads_fitted_together_are_those_fitted_alone():
+    task, first = TASKS["multiclass"][0], first_head(3)
+    samples, weights = Samples(Z, CLASSES), [WEIGHT, 2 - WEIGHT / WEIGHT.max()]
+    weights = [w / w.mean() for w in weights]
+    grid = HeadGrid(samples, np.arange(N), task, weights, original=first, anchored=True)
+    for l2, heads in grid.heads([1.0, 1e-2]):
+        problem = HeadProblem(Z, CLASSES, n_outputs=3, link="softmax", anchor=first)
+        for weight, head in zip([np.ones(N), *weights], heads, strict=True):
+            alone = fit_logistic(problem, weight, l2, start=first)
+            np.testing.assert_allclose(head.weight, alone.weight, atol=2e-2 * np.abs(alone.weight).max())
+
+
+# ------------------------------------------------------------------------------- retrain_head and improve
+
+
+def network(value=None):
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Identity(), nn.Linear(D, 3))
+    if value is not None:
+        layers[1].weight.data.fill_(value)
+    return layers
+
+
+X, Y = torch.as_tensor(Z, dtype=torch.float32), torch.as_tensor(CLASSES)
+
+
+def test_retrain_head_with_an_anchor_of_great_weight_keeps_the_head():
+    kept = retrain_head(network(), X, Y, l2=1e6, anchor=True)
+    assert torch.allclose(kept[1].weight, network()[1].weight, atol=1e-3)
+    assert retrain_head(network(), X, Y, l2=1e6)[1].weight.abs().max() < 1e-3
+
+
+def test_anchors_that_cannot_be_are_refused():
+    with pytest.raises(InputError, match=r"anchor=True needs solver='convex'"):
+        retrain_head(network(), X, Y, anchor=True, solver="adam")
+    with pytest.raises(InputError, match=r"anchor=True needs the original head, which holds NaN"):
+        retrain_head(network(float("nan")), X, Y, anchor=True)
+    with pytest.raises(InputError, match=r"weight_ratio='doubted:8' needs the original head"):
+        retrain_head(network(float("nan")), X, Y, weight_ratio="doubted:8")
+
+
+def test_accuracy_tries_no_anchor_unless_asked():
+    grid = {"l2": (1.0, 1e-2), "weight_ratio": (5.0,), "n_neighbors": (10,), "progress": False}
+    usual, asked = (
+        improve(network(), (X[:200], Y[:200]), (X[200:], Y[200:]), anchor=a, **grid) for a in (None, True)
+    )
+    assert not usual.candidates["anchored"].any()
+    assert asked.candidates["anchored"].sum() == 4
+    assert len(asked.candidates) == len(usual.candidates) + 4
+
+
+def test_scores_of_classes_try_anchors_by_doubt_alone():
+    result = improve(
+        network(), (X[:200], Y[:200]), (X[200:], Y[200:]), scoring="balanced_accuracy", l2=(1e-2,), progress=False
+    )  # fmt: skip
+    held = result.candidates[result.candidates["anchored"]]
+    assert held["weight_ratio"].tolist() == [1.0, "doubted:4", "doubted:8", "doubted:13"]
+
+
+def test_a_broken_head_is_neither_asked_nor_an_anchor():
+    data = (X[:200], Y[:200]), (X[200:], Y[200:])
+    result = improve(
+        network(float("nan")), *data, scoring="balanced_accuracy", l2=(1e-2,), progress=False, blend=False
+    )
+    assert not result.candidates["anchored"].any()
+    assert not (result.candidates["measure"] == "doubt").any()

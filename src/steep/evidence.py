@@ -12,7 +12,7 @@ sign is as likely as the other. A candidate counts when its t exceeds a quantile
 
 A candidate may have been dropped before the last unit: its d_cj are NaN from there on, and it is not chosen. It still
 counts among the candidates tried: for the bound its differences are taken again, in turn, in the units it missed.
-So the bound is that of all candidates, and dropping some of them makes no choice easier.
+So the bound remains one for all candidates, not for those alone that were ahead when others were dropped.
 
 Folds share most of their training data, so the interval reported uses Nadeau and Bengio's wider error
 and the 95 % quantile of the largest |t|, which holds for all candidates at once:

@@ -1,4 +1,4 @@
-"""Racing drops candidates and loosens nothing."""
+"""Racing drops candidates and keeps the correction for all of them."""
 
 import numpy as np
 import pandas as pd

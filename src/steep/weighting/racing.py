@@ -8,11 +8,12 @@ is dropped: it would have to gain more than chance allows on the folds left, and
 all. Controls are never dropped. When no weighting is left and there is nothing else to decide, equal weights are
 certain and the search ends.
 
-**Dropping does not loosen the rule of evidence.** The bound that a candidate must exceed is that of the largest t of
-*all* candidates, those dropped included, with the differences they had taken again for the folds they missed
-(:func:`steep.evidence.weigh_evidence`). So whatever is dropped, and why, what is chosen has beaten the bound that a
-search without racing would set: without a difference the control is given up no more often than
-1 − ``confidence``. A bound of the survivors alone would be too low, since they were picked for being ahead.
+**The correction for many candidates stays.** The bound that a candidate must exceed is that of the largest t of *all*
+candidates, those dropped included, with the differences they had taken again for the folds they missed
+(:func:`steep.evidence.weigh_evidence`). That bound is an estimate of the one without racing, not the same number: in
+1,200 simulated searches without a difference the control was given up in 17.5 % of cases, 17.3 % without racing, at a
+nominal 16 %, and in 48.4 % (48.3 %) at a nominal 50 %; standard errors 1.1 and 1.4 %. A bound of the survivors alone,
+who were picked for being ahead, gave it up in 25 and 64 %.
 """
 
 from __future__ import annotations

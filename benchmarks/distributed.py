@@ -30,6 +30,8 @@ import numpy as np
 
 # This file has the name of a library that it needs: its folder must not be where modules are looked for.
 sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
+if __name__ == "distributed":  # another benchmark has asked for the library
+    del sys.modules[__name__]
 
 import dask.array  # noqa: E402
 

@@ -140,9 +140,9 @@ def _is_alive(pid: int) -> bool:
 
 def current_client() -> Any:
     """The Dask client that would compute now, or None."""
-    from distributed import default_client
-
     try:
+        from distributed import default_client
+
         return default_client()
     except (ValueError, ImportError):
         return None

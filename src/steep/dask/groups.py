@@ -134,7 +134,7 @@ def _nearest_here(
             found = first + np.flatnonzero(near[q])
             found = found[rows[found] != partition["judged_rows"][q]]
             lengths = row_lengths(points[found].astype(np.float64) - asked[q])
-            _keep_nearest(q, lengths, found, distances, places)
+            _keep_nearest(int(q), lengths, found, distances, places)
         limit = np.minimum(limit, distances[:, -1])
     return distances, places
 

@@ -90,10 +90,10 @@ class Store:
         """Say that a task is done, and what the next stages need to know of it."""
         if not Path(self.folder).is_dir():
             raise unseen(self.folder)
-        summary = {key: np.asarray(value) for key, value in figures.items()}
+        summary: Any = {key: np.asarray(value) for key, value in figures.items()}
         path = Path(self.folder) / f"{name}.npz"
         self._write(path, lambda path: np.savez(path, **summary))
-        return summary
+        return dict(summary)
 
     def _write(self, path: Path, write: Callable[[Path], object]) -> None:
         if self.durable:

@@ -65,7 +65,9 @@ class Store:
         import pandas as pd
 
         path = Path(self.folder) / f"{name}.parquet"
-        self._write(path, lambda path: pd.DataFrame(index=index).to_parquet(path))
+        # Without a column a range would lose its length.
+        frame = pd.DataFrame({"row": np.zeros(len(index), np.int8)}, index=index)
+        self._write(path, lambda path: frame.to_parquet(path))
 
     def read_index(self, name: str) -> Any:
         """Read the index of a frame."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def expanded(tables: Sequence[Path]) -> list[Path]:
 def cluster_of(scheduler: str | None, workers: int | None) -> Iterator[Any]:
     """A client of a scheduler that is running, or of workers on this machine."""
     try:
-        import distributed
+        distributed: Any = import_module("distributed")
     except ImportError as error:
         raise MissingExtraError(
             "--workers and --scheduler need Dask; pip install 'steep[distributed]'"

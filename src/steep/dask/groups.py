@@ -118,23 +118,23 @@ def _nearest_here(
     """
     asked, limit = partition["judged"], partition["farthest"].copy()
     frame = frame_of(partition)
-    wide = frame.place_float32(asked)
-    half = half_norms(wide)
+    placed = frame.place_float32(asked)
+    # A score half_q + half_x − q·x is too large by no more than a share of both halves.
+    rest = np.float32(1 - 4 * (plan.n_features + 8) * 2.0**-23)
+    half = rest * half_norms(placed)
+    wide = np.column_stack([placed, np.ones(len(placed), np.float32)])
     distances = np.full((len(asked), plan.n_others), np.inf)
     places = np.full(distances.shape, -1, np.int64)
-    slack = 4 * (plan.n_features + 8) * 2.0**-23
     for first in range(0, len(points), _ROWS):
         some = frame.place_float32(points, slice(first, first + _ROWS))
-        some_half = half_norms(some)
-        score = half[:, None] + some_half - wide @ some.T
-        most = 0.5 * np.square(limit * frame.unit) * (1 + 1e-6)
-        near = score <= most[:, None] + slack * (half[:, None] + some_half)
-        near &= partition["judged_rows"][:, None] != rows[first : first + _ROWS]
+        some = np.column_stack([some, -rest * half_norms(some)])
+        least = half - (0.5 * np.square(limit * frame.unit) * (1 + 1e-6)).astype(np.float32)
+        near = wide @ some.T >= least[:, None]
         for q in np.flatnonzero(near.any(axis=1)):
             found = first + np.flatnonzero(near[q])
-            _keep_nearest(
-                q, row_lengths(points[found].astype(np.float64) - asked[q]), found, distances, places
-            )
+            found = found[rows[found] != partition["judged_rows"][q]]
+            lengths = row_lengths(points[found].astype(np.float64) - asked[q])
+            _keep_nearest(int(q), lengths, found, distances, places)
         limit = np.minimum(limit, distances[:, -1])
     return distances, places
 

@@ -38,7 +38,8 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
             f"X reaches {largest.max():.2g}; need numbers up to {_LARGEST:g} in Dask arrays, or squares overflow; "
             "scale the columns"
         )
-    shift, scale = np.zeros(plan.n_features), np.ones(plan.n_features)
+    shift: FloatArray = np.zeros(plan.n_features)
+    scale: FloatArray = np.ones(plan.n_features)
     if plan.standardised:
         shift, spread = _moments(taken)
         scale = np.where(spread > _ROUNDING * largest, spread, np.inf)
@@ -53,7 +54,9 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
 
 def _moments(taken: Sequence[Summary]) -> tuple[FloatArray, FloatArray]:
     """Mean and deviation of every column, joined chunk by chunk."""
-    n, mean, squares = 0, 0.0, 0.0
+    n = 0
+    mean: Any = 0.0
+    squares: Any = 0.0
     for part in taken:
         more = int(part["n_rows"])
         if not more:

@@ -97,7 +97,7 @@ def as_weights(variation: FloatArray, scale: dict[str, Any]) -> FloatArray:
         return np.full(len(variation), scale["equal"])
     low, high = scale["low"], scale["high"]
     share = (np.minimum(variation, high) - low) / (high - low) if high > low else np.zeros(len(variation))
-    return raw_weights(share, scale["ratio"]) / scale["divisor"]
+    return np.asarray(raw_weights(share, scale["ratio"]) / scale["divisor"])
 
 
 def quantile(plan: Plan, share: float, joined: Sequence[Summary]) -> float:

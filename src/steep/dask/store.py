@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,12 @@ class Store:
 
     def read(self, name: str, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
         """Read some rows of an array into memory of our own: mapped pages would count as the worker's."""
-        with open(self.path(name), "rb") as file:
-            shape, dtype = _header(file)
-            last = shape[0] if last is None else last
-            width = int(np.prod(shape[1:], dtype=np.int64))
-            file.seek(first * width * dtype.itemsize, 1)
+        path = self.path(name)
+        shape, dtype, begin = _header(path, path.stat().st_mtime_ns)
+        last = shape[0] if last is None else last
+        width = int(np.prod(shape[1:], dtype=np.int64))
+        with open(path, "rb") as file:
+            file.seek(begin + first * width * dtype.itemsize)
             flat = np.fromfile(file, dtype, (last - first) * width)
         return flat.reshape(last - first, *shape[1:])
 
@@ -63,7 +65,9 @@ class Store:
         import pandas as pd
 
         path = Path(self.folder) / f"{name}.parquet"
-        self._write(path, lambda path: pd.DataFrame(index=index).to_parquet(path))
+        # Without a column a range would lose its length.
+        frame = pd.DataFrame({"row": np.zeros(len(index), np.int8)}, index=index)
+        self._write(path, lambda path: frame.to_parquet(path))
 
     def read_index(self, name: str) -> Any:
         """Read the index of a frame."""
@@ -88,10 +92,10 @@ class Store:
         """Say that a task is done, and what the next stages need to know of it."""
         if not Path(self.folder).is_dir():
             raise unseen(self.folder)
-        summary = {key: np.asarray(value) for key, value in figures.items()}
+        summary: Any = {key: np.asarray(value) for key, value in figures.items()}
         path = Path(self.folder) / f"{name}.npz"
         self._write(path, lambda path: np.savez(path, **summary))
-        return summary
+        return dict(summary)
 
     def _write(self, path: Path, write: Callable[[Path], object]) -> None:
         if self.durable:
@@ -120,11 +124,15 @@ def unseen(folder: str | Path) -> StorageError:
     )
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
-    return shape, dtype
+@lru_cache(maxsize=4_096)
+def _header(path: Path, stamp: int) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape and dtype of an array, and where it begins in its file, whose time stamp is given."""
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        is_first = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        return shape, dtype, file.tell()
 
 
 # ------------------------------------------------------------------------------------- checkpoints

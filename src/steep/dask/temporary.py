@@ -16,6 +16,7 @@ import socket
 import tempfile
 import threading
 import weakref
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +141,9 @@ def _is_alive(pid: int) -> bool:
 
 def current_client() -> Any:
     """The Dask client that would compute now, or None."""
-    from distributed import default_client
-
     try:
-        return default_client()
+        library: Any = import_module("distributed")
+        return library.default_client()
     except (ValueError, ImportError):
         return None
 

@@ -2,10 +2,10 @@
 
 import sys
 
-import numpy as np
-
 import dask
 import distributed
+import numpy as np
+
 from steep import sample_weights
 
 if __name__ == "__main__":

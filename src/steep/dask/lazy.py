@@ -31,9 +31,8 @@ from steep.dask.whole import join_whole
 from steep.exceptions import InputError
 
 try:
-    from dask.delayed import Delayed
-
     from dask import delayed
+    from dask.delayed import Delayed
 except ImportError as error:  # pragma: no cover
     from steep.exceptions import MissingExtraError
 

@@ -139,9 +139,8 @@ def _digest(bounds: tuple[int, ...]) -> str:
 
 def task_memory() -> int:
     """Bytes that a task may use, by the setting ``steep.task-memory`` of Dask's configuration."""
-    from dask.utils import parse_bytes
-
     from dask import config
+    from dask.utils import parse_bytes
 
     told = config.get("steep.task-memory", TASK_MEMORY)
     try:

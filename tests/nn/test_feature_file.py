@@ -95,7 +95,7 @@ def interrupted(path, source, settings, n_samples=110):
         project(Counting(n_samples), source(), memmap=path, **settings)
 
 
-@pytest.mark.parametrize("name", set(SOURCES) - {"noisy loader"})
+@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"noisy loader"}))
 def test_features_in_a_file_are_those_in_memory_and_labels_lie_beside(path, name):
     source, settings = SOURCES[name]
     found = project(Counting(), source(), memmap=path, **settings)

@@ -108,7 +108,10 @@ def gate():
     GATE.set()
 
 
-def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate):
+# A campaign that looks late finds the answer that the worker has left meanwhile: nobody wants it.
+@pytest.mark.parametrize("look", [0.01, 1.0])
+def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeypatch, look):
+    monkeypatch.setattr("steep.campaign.dask_cluster._LOOK", look)
     with (
         threads() as cluster,
         distributed.Client(cluster) as client,

@@ -146,6 +146,8 @@ class Cluster(Clocked):
         answer = self._answer(future)
         if _is_lost(answer):
             self._fetch_copies()
+        if future.cancelled():  # by somebody who wants no answer, though the worker may have left one
+            self._kept.pop(serial, None)
         return self._land(serial, answer)
 
     def _land(self, serial: int, answer: Answer) -> Landing:

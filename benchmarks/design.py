@@ -214,6 +214,8 @@ def summary(half, n_seeds):
     ranks = mean_ranks(table, names)
     for d in DESIGNS:
         known = [n for n in names if table[n][d]["network"]["rmse"] is not None]
+        if not known:
+            continue
         means = {
             s: {k: geometric([table[n][d][s][k]["ratio"] for n in known]) for k in ("rmse", "linf")}
             for s in SURROGATES

@@ -42,7 +42,7 @@ interval lies below zero. *Not run*: no lines yet. What it all amounts to: [find
 """
 
 _TRIALS = """The full counts of the paper were not run. Each kind of job was started once with its real settings for
-some seconds (`steep reproduce all --scale paper --trial 60`), and what it would take on one core was read off its
+some seconds (`steep reproduce all --scale paper --trial SECONDS`), and what it would take on one core was read off its
 progress: the stage it reached and those before it; stages that would follow are not counted."""
 
 

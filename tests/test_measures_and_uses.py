@@ -60,16 +60,16 @@ def _network():
 
 
 def use_retrain_head(measure):
+    network, inputs, classes = _network()  # skips where torch is missing, so before steep.nn
     from steep import nn
 
-    network, inputs, classes = _network()
     return nn.retrain_head(network, inputs, classes, measure=measure, n_neighbors=8)(inputs).detach().numpy()
 
 
 def use_improve(measure):
+    network, inputs, classes = _network()  # skips where torch is missing, so before steep.nn
     from steep import nn
 
-    network, inputs, classes = _network()
     result = nn.improve(
         network, (inputs[:40], classes[:40]), (inputs[40:], classes[40:]), measure=measure, n_neighbors=(8,),
         weight_ratio=(5.0,), l2=(1e-3,), progress=False,

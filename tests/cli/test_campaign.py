@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -77,7 +78,9 @@ def test_runs_are_exported(store, capsys, suffix):
     if suffix == ".csv":
         runs = pd.read_csv("runs.csv")
         assert len(runs) == figures["runs"]
-        assert (runs["u"] == runs["u0"] / 2).all()
+        np.testing.assert_allclose(
+            runs["u"], runs["u0"] / 2, rtol=1e-14
+        )  # pandas 2 may err in the last digit
 
 
 def test_a_picture_is_drawn(store, capsys):

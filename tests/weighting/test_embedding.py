@@ -265,7 +265,7 @@ def test_sparse_data_work_with_an_embedding_or_a_preprocessing_that_makes_them_d
         (pd.DataFrame({"a": [1.0, np.inf] * 60}), "column 'a' of X contains infinity|X contains infinity"),
         (pd.DataFrame({"a": [{"b": 1}] * N}), "column 'a' of X is not numeric.*embedding="),
         (pd.DataFrame({"a": [[1, 2]] * N}), "column 'a' of X is not numeric.*embedding="),
-        (pd.DataFrame({"a": [10**400] * N}), "X is not numeric.*embedding="),
+        (pd.DataFrame({"a": [10**400] * N}, dtype=object), "X is not numeric.*embedding="),
         (np.array([[10**400, 1]] * N, dtype=object), "X is not numeric.*embedding="),
         (np.ma.masked_array(NUMBERS, NUMBERS > 1), "X is masked at"),
         (pd.DataFrame({"a": [1 + 2j] * N}), "complex"),

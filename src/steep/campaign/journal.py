@@ -19,8 +19,9 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,18 @@ _PATIENCE = 60.0
 _SHORT = 0.2
 
 
+def _close_when_gone(journal: Journal, db: sqlite3.Connection) -> None:
+    """Close the file of a journal that nobody holds any more, as where a notebook opens a campaign once again."""
+    weakref.finalize(journal, _let_go, db, os.getpid()).atexit = False
+
+
+def _let_go(db: sqlite3.Connection, pid: int) -> None:
+    """Close a connection, but in no fork of its process nor in another thread, where SQLite does not allow it."""
+    if os.getpid() == pid:
+        with suppress(sqlite3.Error):
+            db.close()
+
+
 class Journal:
     """An open journal file. Writes are made inside :meth:`transaction`."""
 
@@ -94,6 +107,7 @@ class Journal:
         if read_only:
             with self._explained():
                 self._db = open_to_read(self.path, _PATIENCE)
+            _close_when_gone(self, self._db)
             return
         with self._explained():
             self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
@@ -106,6 +120,7 @@ class Journal:
         except BaseException:
             self._db.close()
             raise
+        _close_when_gone(self, self._db)
 
     def close(self) -> None:
         """Close the file; it can be opened again at any time."""

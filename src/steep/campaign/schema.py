@@ -74,11 +74,11 @@ def open_to_read(path: str, patience: float) -> sqlite3.Connection:
     try:
         database.execute("SELECT COUNT(*) FROM meta").fetchone()
         return database
-    except sqlite3.OperationalError:
+    except sqlite3.Error as error:
         database.close()
         # A write-ahead log needs a file beside the journal, which a read-only folder has no room for. Where no log is
         # left, nobody writes, and the file can be taken as it is.
-        if os.path.exists(f"{path}-wal"):
+        if not isinstance(error, sqlite3.OperationalError) or os.path.exists(f"{path}-wal"):
             raise
         return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
 

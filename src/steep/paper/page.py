@@ -9,18 +9,19 @@ import base64
 import io
 from collections import Counter
 from pathlib import Path
-from typing import Any
-
-from markdown_it import MarkdownIt
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from steep._validation import check_choice
+from steep.exceptions import MissingExtraError
 from steep.paper.jobs import SCALES
 from steep.paper.registry import module
 from steep.paper.report import best_scale, collect, hours
 from steep.paper.summary import CONDITIONS, FAILS, HOLDS, NOT_RUN, Claim, Figure, Lines, Section
 from steep.plotting.style import FILES
 from steep.report.page import check_text, write_page
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 # A picture of more bytes than this is drawn in dots.
 _MOST_VECTORS = 400_000
@@ -116,6 +117,13 @@ def _section(name: str, section: Section, lines: Lines) -> dict[str, Any]:
 
 def _table(text: str) -> Markup:
     """Markdown as HTML; markup in it is shown, not obeyed."""
+    try:
+        from markdown_it import MarkdownIt
+        from markupsafe import Markup
+    except ImportError as error:
+        raise MissingExtraError(
+            f"pages of the reproduction need {error.name}; pip install 'steep[paper]'"
+        ) from error
     rendered = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     opened = '<div class="scroll" tabindex="0" role="region" aria-label="table"><table>'
     return Markup(

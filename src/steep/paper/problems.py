@@ -172,7 +172,7 @@ _SMALL, _N_TERMS = 1.0, 24
 def _phi(a: FloatArray, derivative: int) -> FloatArray:
     """φ(a) = (1 − e^{−a})/a, or its first or second derivative."""
     series = sum(
-        (-1) ** k * math.perm(k, derivative) * a ** (k - derivative) / math.factorial(k + 1)
+        (-1) ** k * math.perm(k, derivative) / math.factorial(k + 1) * a ** (k - derivative)
         for k in range(derivative, _N_TERMS)
     )
     large = np.where(np.abs(a) < _SMALL, _SMALL, a)

@@ -153,7 +153,7 @@ class _Columns:
 
     def cells(self, rows: IntArray) -> list[list[dict[str, Any]]]:
         """Text of each cell, and the number to sort it by where it is one."""
-        if self._frame is None:
+        if self._frame is None or not self.kinds:  # a frame without columns has no rows to pandas 2
             return [[] for _ in rows]
         part = take_rows(self._frame, rows)
         return [[_cell(value) for value in values] for values in part.itertuples(index=False, name=None)]

@@ -12,6 +12,12 @@ from steep.cli.tables import open_table
 from steep.cli.tables.writing import write_column, write_frame, write_with_column
 from steep.exceptions import SteepError
 
+
+def up_to_the_last_digit(numbers):
+    """CSV is read by pandas, which before version 3 may err there."""
+    return pytest.approx(numbers, rel=1e-15)
+
+
 ARFF = """@relation t
 @attribute x numeric
 @attribute colour {red, green}
@@ -46,7 +52,8 @@ def test_every_format_gives_the_same_columns(tmp_path, frame, name):
     assert (table.names, table.n_rows) == (tuple(frame.columns), 60)
     pd.testing.assert_frame_equal(table.frame(table.names), frame, check_dtype=False)
     for column, values in table.columns(["kind", "x"]):
-        assert values.tolist() == frame[column].tolist()
+        expected = frame[column].tolist()
+        assert values.tolist() == (expected if column == "kind" else up_to_the_last_digit(expected))
 
 
 def test_an_index_that_pandas_noted_is_a_column_like_others(tmp_path, frame):
@@ -112,7 +119,7 @@ def test_a_column_that_is_there_is_replaced_in_its_place(tmp_path, frame, suffix
     write_with_column(tmp_path / f"w{suffix}", table, "count", np.arange(60) / 7)
     written = open_table([tmp_path / f"w{suffix}"])
     assert written.names == tuple(frame.columns)
-    assert written.frame(["count"])["count"].tolist() == (np.arange(60) / 7).tolist()
+    assert written.frame(["count"])["count"].tolist() == up_to_the_last_digit((np.arange(60) / 7).tolist())
 
 
 def test_several_files_are_written_as_one(tmp_path, frame):

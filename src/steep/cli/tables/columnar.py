@@ -114,12 +114,18 @@ class ArrowTable(Part):
     def frame(self, columns: Sequence[int]) -> pd.DataFrame:
         """Some columns, by their places."""
         with _explained(self.path, "Arrow"):
-            return _to_pandas(self._table.select(list(columns)))
+            return _to_pandas(_intact(self._table.select(list(columns))))
 
     def batches(self) -> Iterator[Any]:
         """The whole content, a few rows at a time."""
         with _explained(self.path, "Arrow"):
-            yield from self._table.to_batches(max_chunksize=BATCH)
+            yield from _intact(self._table).to_batches(max_chunksize=BATCH)
+
+
+def _intact(table: Any) -> Any:
+    """The same table, once its offsets are known to stay within it: a spoilt file ends the process otherwise."""
+    table.validate(full=True)
+    return table
 
 
 def _to_pandas(table: Any) -> pd.DataFrame:

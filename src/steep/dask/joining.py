@@ -28,6 +28,7 @@ from steep.measures.variance import prefix_variances
 from steep.neighbors.cells import Cells, Near, listed_near, sweep
 from steep.neighbors.distances import as_float32
 from steep.neighbors.frame import Float32Array, half_norms
+from steep.neighbors.kernels.names import let_go, take_up
 from steep.neighbors.kernels.probe import probe
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.partitioned import DEEP, carriers
@@ -151,9 +152,11 @@ class Meeting:
         """Let the points whose labels vary most probe whole cells, as far as their own last distance asks for."""
         chosen = np.zeros(len(self.points), np.bool_)
         chosen[: self.n_own] = carriers(self.variation())
+        mine = np.flatnonzero(chosen)
         n_own_cells = int(self.last - self.first)
         for block in self.blocks:
             cells, near = self._own_and(block), block.near
+            self._take_up(block, mine)
             home = cells.home
 
             def work(
@@ -168,17 +171,21 @@ class Meeting:
             self.team.each(work, batches(n_own_cells, 250))
             self._let_go(block)
 
+    def _names(self, block: Block) -> IntArray:
+        """How the points of a block are called once it is let go, ascending."""
+        sizes = self._sizes(block.cells)
+        first = self.atlas.start[block.cells] - np.append(0, np.cumsum(sizes[:-1]))
+        return np.asarray(np.repeat(first, sizes) + np.arange(sizes.sum()) + self.away)
+
+    def _take_up(self, block: Block, chosen: IntArray) -> None:
+        """Call the points of a block that ``chosen`` ones know by their place in it: none may be found twice."""
+        if len(block.cells):
+            take_up(self.lists.index, chosen, self.n_own, self._names(block))
+
     def _let_go(self, block: Block) -> None:
-        """Name the points of a block that made it into a list by their position among all."""
-        if not len(block.cells):
-            return
-        index, sizes = self.lists.index, self._sizes(block.cells)
-        place = np.repeat(self.atlas.start[block.cells] - np.append(0, np.cumsum(sizes[:-1])), sizes)
-        place += np.arange(len(place)) + self.away
-        for first in range(0, self.n_own, 65_536):
-            part = index[first : first + 65_536]
-            new = (part >= self.n_own) & (part < self.away)
-            part[new] = place[part[new] - self.n_own]
+        """Call the points of a block that made it into a list by their position among all."""
+        if len(block.cells):
+            let_go(self.lists.index, self.n_own, self._names(block))
 
     # -------------------------------------------------------------------------------- what was found
 

@@ -22,6 +22,7 @@ from steep.dask.atlas import Atlas
 from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
+from steep.dask.votes import table_of, write_around
 from steep.exceptions import SteepError
 from steep.labels import Labels
 from steep.measures.variance import prefix_variances
@@ -56,10 +57,13 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
     order = np.argsort(rows)
     plan.store.write(f"out-rows-{group}", rows[order])
     unit = frame_of(partition).unit
+    low = high = 0.0
     if plan.wanted == "variation":
         low, high = _write_variation(plan, meeting, order)
     else:
-        low, high = _write_graph(plan, meeting, order, unit)
+        _write_graph(plan, meeting, order, unit)
+    if plan.wanted == "suspects":
+        write_around(plan, group, meeting.positions(), order)
     shares = _shares_found(meeting, found, unit)
     splits[:] = np.searchsorted(rows[order], plan.bounds)
     return plan.store.finish(name, splits=splits, found=shares, low=low, high=high)
@@ -203,12 +207,7 @@ class Meeting:
         """What is known of all points in the lists, ``kind-{group}``, the own ones first; and where each one is."""
         index = self.lists.index
         away = np.unique(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
-        table = [self.plan.store.read(f"{kind}-{self.group}")]
-        groups = self.atlas.group_of(away)
-        for group in np.unique(groups):
-            theirs = self.plan.store.read(f"{kind}-{group}")
-            table.append(theirs[away[groups == group] - self.atlas.first_point[group]])
-        return np.concatenate(table), away
+        return table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
     def places(self, away: IntArray, part: slice = slice(None)) -> IntArray:
         """Where the neighbours of some points are in such a table; a place nobody took is the point's own."""
@@ -264,7 +263,7 @@ def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[flo
     return float(variation.min()), float(variation.max())
 
 
-def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> tuple[float, float]:
+def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> None:
     """Distances and rows of the neighbours, sorted; the point itself first where it is wanted."""
     distances = meeting.distances()
     meeting.positions(slice(0, meeting.n_own))
@@ -280,7 +279,6 @@ def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> 
         distances, indices = np.hstack([np.zeros(own.shape), distances]), np.hstack([own, indices])
     plan.store.write(f"out-distances-{meeting.group}", as_float32(distances))
     plan.store.write(f"out-indices-{meeting.group}", indices.astype(np.int32))
-    return 0.0, 0.0
 
 
 def _shares_found(meeting: Meeting, found: Summary, unit: float) -> FloatArray:

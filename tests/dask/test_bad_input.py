@@ -112,7 +112,7 @@ def test_what_needs_all_points_at_once_is_refused():
 def test_no_dask_array_is_loaded_silently():
     from sklearn.linear_model import LogisticRegression
 
-    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X, Y), InputTypeError)
+    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X_, Y), InputTypeError)
     refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
     refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
 

@@ -18,10 +18,8 @@ from steep.dask.lazy import Joined, join_all, lazy_rows
 from steep.dask.plan import pool_size
 from steep.exceptions import InputError
 from steep.weighting.suspect_labels import Suspects
+from steep.weighting.suspects import recall_of
 from steep.weighting.suspicion import ROUNDS, first_confusion
-
-# As in memory, where the data are large: votes ask for no more.
-_RECALL = 0.9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +56,8 @@ class LazySuspects:
 
     def compute(self, **how: Any) -> Suspects:
         """Everything in memory at once, if it fits; ``how`` goes to ``dask.compute``."""
-        kinds = ("score", "label", "suggested", "n_wrong", "distances", "indices", "predicted")
+        # The one that is no array comes last: dask.compute brings back arrays first, whatever the order.
+        kinds = ("score", "label", "suggested", "distances", "indices", "predicted", "n_wrong")
         found = compute(*(getattr(self, kind) for kind in kinds), **how)
         return Suspects(**dict(zip(kinds, found, strict=True)))
 
@@ -88,7 +87,7 @@ def find_suspects(
         raise InputError(f"{said.name} is given, and y is read as {read}; pass {called}=")
     joined = join_all(
         points, labels, checkpoint=checkpoint, predicted=None if said is None else said.rows, n_others=n_neighbors,
-        include_self=False, recall=_RECALL, metric="euclidean", standardised=standardised, wanted="suspects", task=task,
+        include_self=False, recall=recall_of(points.bounds[-1]), metric="euclidean", standardised=standardised, wanted="suspects", task=task,
         seed=seed, algorithm="auto", n_jobs=n_jobs, predicts="forest" if said is None else "given",
         n_predicted=0 if said is None else said.rows.n_columns,
         n_pool=pool_size(points.bounds[-1], points.n_columns) if said is None else 0,

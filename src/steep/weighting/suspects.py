@@ -138,7 +138,7 @@ def suspects(
         None,
         n_neighbors=size,
         include_self=False,
-        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
+        recall=recall_of(len(points)),
         n_jobs=jobs,
         random_state=0,
     )
@@ -160,6 +160,11 @@ def suspects(
         predicted=predicted,
         seconds=watch.seconds,
     )
+
+
+def recall_of(n_samples: int) -> float:
+    """The share of the true neighbours that the search promises."""
+    return _RECALL if n_samples <= _MANY else _RECALL_OF_MANY
 
 
 def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:

@@ -22,7 +22,7 @@ from steep.dask.atlas import Atlas
 from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
-from steep.dask.votes import table_of, write_around
+from steep.dask.votes import distinct, table_of, write_around
 from steep.exceptions import SteepError
 from steep.labels import Labels
 from steep.measures.variance import prefix_variances
@@ -206,7 +206,7 @@ class Meeting:
     def looked_up(self, kind: str) -> tuple[npt.NDArray[Any], IntArray]:
         """What is known of all points in the lists, ``kind-{group}``, the own ones first; and where each one is."""
         index = self.lists.index
-        away = np.unique(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
+        away = distinct(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
         return table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
     def places(self, away: IntArray, part: slice = slice(None)) -> IntArray:

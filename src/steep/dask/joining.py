@@ -95,6 +95,7 @@ class Meeting:
         self.points = np.empty((self.n_own + self.room, plan.n_features), np.float32)
         self.points[: self.n_own] = plan.store.read(f"cells-{group}")
         self.lists = self._lists()
+        self.variation: FloatArray = np.empty(0)  # until labels are looked at
         self.away = self.n_own + self.room
 
     def _lists(self) -> Lists:
@@ -154,8 +155,9 @@ class Meeting:
 
     def search_on(self) -> None:
         """Let the points whose labels vary most probe whole cells, as far as their own last distance asks for."""
+        self.variation = self.variation_of(np.arange(self.n_own))
         chosen = np.zeros(len(self.points), np.bool_)
-        chosen[: self.n_own] = carriers(self.variation())
+        chosen[: self.n_own] = carriers(self.variation)
         mine = np.flatnonzero(chosen)
         n_own_cells = int(self.last - self.first)
         for block in self.blocks:
@@ -174,6 +176,7 @@ class Meeting:
 
             self.team.each(work, batches(n_own_cells, 250))
             self._let_go(block)
+        self.variation[mine] = self.variation_of(mine)
 
     def _names(self, block: Block) -> IntArray:
         """How the points of a block are called once it is let go, ascending."""
@@ -203,30 +206,30 @@ class Meeting:
             )
         return np.where(index < self.n_own, index + np.int64(self.shift), index.astype(np.int64) - self.away)
 
-    def looked_up(self, kind: str) -> tuple[npt.NDArray[Any], IntArray]:
-        """What is known of all points in the lists, ``kind-{group}``, the own ones first; and where each one is."""
-        index = self.lists.index
+    def looked_up(self, kind: str, rows: Any = slice(None)) -> tuple[npt.NDArray[Any], IntArray]:
+        """What is known of the neighbours of some points, ``kind-{group}``, all own points first; and who follows."""
+        index = self.lists.index[rows]
         away = distinct(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
         return table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
-    def places(self, away: IntArray, part: slice = slice(None)) -> IntArray:
+    def places(self, away: IntArray, rows: Any = slice(None)) -> IntArray:
         """Where the neighbours of some points are in such a table; a place nobody took is the point's own."""
-        index = self.lists.index[part].astype(np.int64)
-        own = np.arange(self.n_own)[part][:, None]
+        index = self.lists.index[rows].astype(np.int64)
+        own = np.arange(self.n_own)[rows][:, None]
         far = self.n_own + np.searchsorted(away, index - self.away)
         return np.where(index == NOBODY, own, np.where(index < self.n_own, index, far))
 
-    def variation(self) -> FloatArray:
-        """Eq. Dhat2 of each point, over the neighbours so far."""
-        table, away = self.looked_up("cell-labels")
+    def variation_of(self, rows: IntArray) -> FloatArray:
+        """Eq. Dhat2 of some points, over the neighbours so far."""
+        table, away = self.looked_up("cell-labels", rows)
         labels = Labels(codes=table) if table.ndim == 1 else Labels(values=table)
-        out = np.empty(self.n_own)
-        for first in range(0, self.n_own, 8_192):
-            part = slice(first, min(first + 8_192, self.n_own))
-            around = self.places(away, part)
+        out = np.empty(len(rows))
+        for first in range(0, len(rows), 8_192):
+            some = rows[first : first + 8_192]
+            around = self.places(away, some)
             if self.plan.include_self:
-                around = np.hstack([np.arange(part.start, part.stop)[:, None], around])
-            out[part] = prefix_variances(labels, around, [around.shape[1]])[0]
+                around = np.hstack([some[:, None], around])
+            out[first : first + 8_192] = prefix_variances(labels, around, [around.shape[1]])[0]
         return out
 
     def distances(self) -> FloatArray:
@@ -258,7 +261,7 @@ class Meeting:
 
 
 def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float]:
-    variation = meeting.variation()
+    variation = meeting.variation
     plan.store.write(f"out-variation-{meeting.group}", variation[order])
     return float(variation.min()), float(variation.max())
 

@@ -46,6 +46,40 @@ def test_groups_find_the_variance_of_exact_search():
     assert (found != exact).any()  # several groups, approximate search: not the in-memory engine in disguise
 
 
+def test_no_neighbor_is_counted_twice(monkeypatch):
+    from steep.dask import joining
+
+    lists = []
+    search_on = joining.Meeting.search_on
+
+    def watched(meeting):
+        search_on(meeting)
+        lists.append(np.sort(meeting.lists.index, axis=1).copy())
+
+    monkeypatch.setattr(joining.Meeting, "search_on", watched)
+    with dask.config.set(SMALL):
+        neighbor_variance(*chunked(*blobs(5_000)), n_neighbors=8).compute()
+    assert len(lists) > 1
+    for index in lists:
+        assert (np.diff(index, axis=1) > 0).all()
+
+
+def test_near_cells_are_near_both_ways():
+    from steep.dask.atlas import nearest_cells
+
+    centers = np.random.default_rng(0).normal(size=(60, 3))
+    near = nearest_cells(centers, 5)
+    listed = [set(near.cell[near.start[c] : near.start[c + 1]].tolist()) for c in range(60)]
+    lengths = np.linalg.norm(centers[:, None] - centers, axis=2)
+    for cell in range(60):
+        assert set(np.argsort(lengths[cell])[1:6].tolist()) <= listed[cell]
+        assert all(cell in listed[other] for other in listed[cell])
+        assert cell not in listed[cell]
+    some = np.array([7, 3, 20])
+    pairs = {(a, b) for a in range(3) for b in range(3) if some[b] in listed[some[a]]}
+    assert {divmod(int(key), 3) for key in near.among(some) if key >= 0} == pairs
+
+
 def test_numbers_are_weighed_by_groups_as_well():
     X, _ = blobs()
     values = np.column_stack([X[:, 0] * X[:, 1], np.sin(3 * X[:, 2])]).astype(np.float64)

@@ -144,7 +144,9 @@ def test_what_cannot_be_judged_is_refused_in_one_line():
     X_, y_, said_ = chunked(X, y, said)
     refused("estimator= needs all samples in memory", lambda: suspects(X_, y_, estimator=object()))
     refused("groups= needs all samples in memory", lambda: suspects(X_, y_, groups=y))
-    refused("predictions is given, and y is read as classes", lambda: suspects(X_, y_, predictions=said_[:, 0]))
+    refused(
+        "predictions is given, and y is read as classes", lambda: suspects(X_, y_, predictions=said_[:, 0])
+    )
     refused("pred_probs has 1,000 rows, X 2,000", lambda: suspects(X_, y_, pred_probs=said_[:1_000]))
     refused("of other lengths from partition 0", lambda: suspects(X_, y_, pred_probs=said_.rechunk((500, 3))))
     refused("pred_probs has 2 columns; need 3", lambda: suspects(X_, y_, pred_probs=_two(said_)).compute())

@@ -1,8 +1,9 @@
 """The same calls on data that do not fit in memory: Dask arrays and frames, ``.npy`` files, Parquet folders.
 
 Nobody imports this: :func:`steep.sample_weights`, :func:`steep.neighbor_variance`, :func:`steep.neighbor_graph` and
-:func:`steep.suspects` come here by themselves when they are given such data, and return lazily. How it is cut is told in
-``docs/decisions/0011``; the setting ``steep.task-memory`` of Dask's configuration says how much memory a task may use.
+:func:`steep.suspects` come here by themselves when they are given such data, and return lazily. How it is cut is told
+in ``docs/decisions/0011``; the setting ``steep.task-memory`` of Dask's configuration says how much memory a task may
+use.
 """
 
 from __future__ import annotations
@@ -127,7 +128,11 @@ def lazy_suspects(
                 "out-of-sample pred_probs= or predictions= cut like X"
             )
     _check_embedding(embedding)
-    given = [(name, data) for name, data in (("pred_probs", pred_probs), ("predictions", predictions)) if data is not None]
+    given = [
+        (name, data)
+        for name, data in (("pred_probs", pred_probs), ("predictions", predictions))
+        if data is not None
+    ]
     if len(given) > 1:
         raise InputError("pred_probs and predictions are given; need one of them; leave out the other")
     return find_suspects(

@@ -217,7 +217,7 @@ class Meeting:
         index = self.lists.index[rows].astype(np.int64)
         own = np.arange(self.n_own)[rows][:, None]
         far = self.n_own + np.searchsorted(away, index - self.away)
-        return np.where(index == NOBODY, own, np.where(index < self.n_own, index, far))
+        return np.asarray(np.where(index == NOBODY, own, np.where(index < self.n_own, index, far)))
 
     def variation_of(self, rows: IntArray) -> FloatArray:
         """Eq. Dhat2 of some points, over the neighbours so far."""

@@ -83,7 +83,7 @@ def poll(plan: Plan, group: int, joined: Parts, atlas: Summary | None, shares: A
     around, own = Around(plan, group, atlas), Group(plan, group)
     table = around.table("cell-labels")
     if shares is None:
-        votes = np.empty(len(own.labels))
+        votes: FloatArray = np.empty(len(own.labels))
         for part, places in around.places():
             votes[part] = np.median(table[places, 0], axis=1)
     else:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, check_numbers, check_vector
+from steep._validation import FloatArray, IntArray, check_numbers, check_vector
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
 from steep.exceptions import InputError, SteepError
@@ -67,7 +67,7 @@ def write_pool(plan: Plan, chunk: int, points: FloatArray, labels: npt.NDArray[A
     plan.store.write(f"pool-labels-{chunk}", labels[mine])
 
 
-def _pool_of(plan: Plan, chunk: int) -> tuple[slice, npt.NDArray[np.int64]]:
+def _pool_of(plan: Plan, chunk: int) -> tuple[slice, IntArray]:
     """Which of the pool are in a chunk, and their places there."""
     pool = plan.pool_rows()
     part = slice(*np.searchsorted(pool, plan.bounds[chunk : chunk + 2]).tolist())

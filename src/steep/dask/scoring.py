@@ -86,7 +86,9 @@ def _wrong_numbers(plan: Plan, n_groups: int) -> Interval:
         smaller = margin[margin < largest]
         below, total = below + len(smaller), total + float(smaller.sum())
     usual = (total + (n_usual - below) * largest) / n_usual
-    above = [sum((margin > c * usual).sum() for margin in _each(plan, n_groups, "out-margin")) for c in STANDS_OUT]
+    above = [
+        sum((margin > c * usual).sum() for margin in _each(plan, n_groups, "out-margin")) for c in STANDS_OUT
+    ]
     return outstanding_numbers(n, [float(count) / n for count in above])
 
 
@@ -100,8 +102,10 @@ def _levels(
     for margin in _each(plan, n_groups, "out-margin"):
         evidence = evidence_of(margin)
         step = (high - low) / _LEVELS
-        level = np.minimum((evidence - low) / step, _LEVELS - 1).astype(np.int64) if step > 0 else np.zeros(
-            len(evidence), np.int64
+        level = (
+            np.minimum((evidence - low) / step, _LEVELS - 1).astype(np.int64)
+            if step > 0
+            else np.zeros(len(evidence), np.int64)
         )
         counts += np.bincount(level, minlength=_LEVELS)
         sums += np.bincount(level, evidence, minlength=_LEVELS)
@@ -147,7 +151,9 @@ def table_chunk(plan: Plan, chunk: int, joined: Parts, found: Found) -> pd.DataF
     )  # fmt: skip
 
 
-def top_of_chunk(plan: Plan, chunk: int, joined: Parts, found: Found, n: int) -> tuple[pd.DataFrame, IntArray]:
+def top_of_chunk(
+    plan: Plan, chunk: int, joined: Parts, found: Found, n: int
+) -> tuple[pd.DataFrame, IntArray]:
     """The labels of a chunk that are most probably wrong, and their neighbours."""
     table = table_chunk(plan, chunk, joined, found)
     worst = np.argsort(-table["score"].to_numpy(), kind="stable")[:n]
@@ -157,14 +163,16 @@ def top_of_chunk(plan: Plan, chunk: int, joined: Parts, found: Found, n: int) ->
 def top_of_all(plan: Plan, parts: Sequence[Any], joined: Parts, found: Found, n: int) -> pd.DataFrame:
     """The labels that are most probably wrong, with their ranks and the neighbours that say so."""
     has = [part for part in parts if len(part[0])]
-    table, around = pd.concat([part[0] for part in has]), np.concatenate([part[1] for part in has])
+    table: pd.DataFrame = pd.concat([part[0] for part in has])
+    around = np.concatenate([part[1] for part in has])
     worst = np.lexsort([table.index, -table["score"].to_numpy()])[:n]
-    table, around = table.iloc[worst], around[worst]
+    table, around = table.iloc[worst].copy(), around[worst]
     labels = labels_at(plan, joined, np.unique(around), found)
     own, other = table["label"].to_numpy(), table["suggested"].to_numpy()
     table.insert(2, "rank", np.arange(1, len(table) + 1))
     says = labels[np.searchsorted(np.unique(around), around)]
-    return table.assign(neighbors=witnesses(around, says, own, other))
+    table["neighbors"] = witnesses(around, says, own, other)
+    return table
 
 
 def labels_at(plan: Plan, joined: Parts, rows: IntArray, found: Found) -> npt.NDArray[Any]:

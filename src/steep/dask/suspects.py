@@ -87,8 +87,9 @@ def find_suspects(
         raise InputError(f"{said.name} is given, and y is read as {read}; pass {called}=")
     joined = join_all(
         points, labels, checkpoint=checkpoint, predicted=None if said is None else said.rows, n_others=n_neighbors,
-        include_self=False, recall=recall_of(points.bounds[-1]), metric="euclidean", standardised=standardised, wanted="suspects", task=task,
-        seed=seed, algorithm="auto", n_jobs=n_jobs, predicts="forest" if said is None else "given",
+        include_self=False, recall=recall_of(points.bounds[-1]), metric="euclidean", standardised=standardised,
+        wanted="suspects", task=task, seed=seed, algorithm="auto", n_jobs=n_jobs,
+        predicts="forest" if said is None else "given",
         n_predicted=0 if said is None else said.rows.n_columns,
         n_pool=pool_size(points.bounds[-1], points.n_columns) if said is None else 0,
     )  # fmt: skip
@@ -157,9 +158,7 @@ def _result(joined: Joined, found: Delayed, dtype: Any) -> LazySuspects:
 
     def rows(function: Callable[..., Any], key: str, kind: Any) -> Any:
         chunks = [
-            da.from_delayed(
-                task(function, f"gather-{key}", i), (length,), kind, name=name(f"rows-{key}", i)
-            )
+            da.from_delayed(task(function, f"gather-{key}", i), (length,), kind, name=name(f"rows-{key}", i))
             for i, length in enumerate(lengths)
         ]
         return da.concatenate(chunks)

@@ -20,14 +20,12 @@ _ROWS = 8_192  # points whose neighbours are asked at a time
 
 
 def distinct(values: IntArray) -> IntArray:
-    """The different ones of ``values``, ascending, which are sorted in place: a hash table would take ten times as much."""
+    """The different ones of ``values``, ascending; they are sorted in place: a hash table takes ten times as much."""
     values.sort()
     return np.asarray(values[np.append(True, values[1:] != values[:-1])] if len(values) else values)
 
 
-def table_of(
-    store: Store, kind: str, group: int, first_point: IntArray, away: IntArray
-) -> npt.NDArray[Any]:
+def table_of(store: Store, kind: str, group: int, first_point: IntArray, away: IntArray) -> npt.NDArray[Any]:
     """``kind-{group}``, and after it what is known of the positions ``away``, ascending, of other groups."""
     table = [store.read(f"{kind}-{group}")]
     groups = np.searchsorted(first_point, away, side="right") - 1

@@ -100,7 +100,8 @@ def suspects(
     Of data that are not in memory the rule is the same, computed in passes over groups of neighbouring rows.
     ``pred_probs`` and ``predictions`` are then cut like ``X``. Without them the forest is grown on all rows or, of
     more than 100,000 or than a task can hold, on rows drawn at random, as many as that: a row that was drawn
-    is judged by the trees that have not seen it, any other row by all of them. ``estimator`` and ``groups`` are refused.
+    is judged by the trees that have not seen it, any other row by all of them. ``estimator`` and ``groups`` are
+    refused.
 
     Examples
     --------

@@ -111,7 +111,7 @@ def scores_above(evidence: FloatArray, least: float) -> FloatArray:
 
 
 def threshold(evidence: FloatArray, n_wrong: float, counts: FloatArray | None = None) -> float:
-    """t: the probabilities sum to ``n_wrong``, which half a label at least must be; with ``counts`` of each evidence."""
+    """t: probabilities sum to ``n_wrong``, which half a label at least must be; each evidence may stand for several."""
     weight = np.ones(len(evidence)) if counts is None else counts
     n = float(weight.sum())
     target = float(np.clip(n_wrong, min(0.5, n / 4), n - min(0.5, n / 4)))

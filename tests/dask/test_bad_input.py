@@ -130,6 +130,7 @@ def test_a_folder_that_a_worker_does_not_see_is_one_line(tmp_path):
     refused("run", weights.compute)
 
 
+@pytest.mark.slow
 def test_the_command_refuses_what_dask_cannot_do_and_waits_for_no_scheduler(tmp_path, capsys, monkeypatch):
     pytest.importorskip("distributed")
     from steep.cli import main, on_dask

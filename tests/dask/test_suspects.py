@@ -64,7 +64,7 @@ def test_in_one_task_the_rule_is_that_in_memory(kind):
         np.testing.assert_allclose(found.suggested, memory.suggested, atol=1e-2)
 
 
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@pytest.mark.parametrize("kind", ["classes", pytest.param("numbers", marks=pytest.mark.slow)])
 def test_groups_find_the_wrong_labels_as_one_task_does(kind):
     X, y, wrong, said = mislabelled(9_000, 450, kind)
     with dask.config.set(SMALL):
@@ -79,6 +79,7 @@ def test_groups_find_the_wrong_labels_as_one_task_does(kind):
     assert found.score.sum() == pytest.approx(found.n_wrong.mean, rel=0.01)
 
 
+@pytest.mark.slow
 def test_the_default_forest_judges_rows_that_its_trees_have_not_seen():
     X, y, wrong, _ = mislabelled(3_000, 150)
     lazy = suspects(*chunked(X, y), n_neighbors=10, random_state=0)
@@ -91,11 +92,11 @@ def test_the_default_forest_judges_rows_that_its_trees_have_not_seen():
 def test_a_pool_smaller_than_the_data_is_asked_of_trees_that_have_not_drawn_it(monkeypatch):
     from steep.dask import plan
 
-    monkeypatch.setattr(plan, "POOL", 1_500)
-    X, y, wrong, _ = mislabelled(3_000, 150)
+    monkeypatch.setattr(plan, "POOL", 600)
+    X, y, wrong, _ = mislabelled(1_200, 60)
     found = suspects(*chunked(X, y), n_neighbors=10, random_state=0).compute()
     assert (found.predicted.argmax(axis=1)[wrong] == y[wrong]).mean() < 0.3
-    assert np.isin(found.top(100).index, wrong).mean() > 0.9
+    assert np.isin(found.top(30).index, wrong).mean() > 0.8
 
 
 def test_the_table_is_a_frame_in_the_order_of_the_rows():
@@ -110,9 +111,9 @@ def test_the_table_is_a_frame_in_the_order_of_the_rows():
     assert (table["suggested"].to_numpy() == found.suggested).all()
     expected = found.table[["is_suspect", "score", "label", "suggested"]]
     assert (table == expected).all(axis=None)
-    top = lazy.top(5).compute()
-    assert top["neighbors"].tolist() == found.top(5)["neighbors"].tolist()
-    assert top.columns.tolist() == found.top(5).columns.tolist()
+    top = lazy.top(60).compute()
+    assert top["neighbors"].tolist() == found.top(60)["neighbors"].tolist()
+    assert top.columns.tolist() == found.top(60).columns.tolist()
 
 
 def test_files_are_judged_and_a_checkpoint_is_continued(tmp_path):

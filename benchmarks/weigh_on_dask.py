@@ -175,11 +175,15 @@ def timing(folder, options):
 
 
 def limited(folder, options):
+    """All workers within a limit; the stages that a run before this one has finished are counted."""
+    checkpoint = folder / f"checkpoint-{options.task_memory.replace(' ', '')}"
+    n_done = len(list(checkpoint.glob("*.npz")))
     with workers(options.workers, memory_limit=f"{options.limit_mb // options.workers} MB") as client:
-        weights, found = on_dask(folder, client)
+        weights, found = on_dask(folder, client, checkpoint=checkpoint)
+    np.save(folder / "limited.npy", weights)
     rows = np.sort(np.random.default_rng(0).choice(len(weights), min(2_000, len(weights)), replace=False))
     return {
-        **found, "limit_mb": options.limit_mb, "workers": options.workers,
+        **found, "limit_mb": options.limit_mb, "workers": options.workers, "stages_done_before": n_done,
         "correlation_with_exact": correlation(weights[rows], exact_variance(folder, rows)),
     }  # fmt: skip
 

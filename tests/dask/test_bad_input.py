@@ -112,7 +112,7 @@ def test_what_needs_all_points_at_once_is_refused():
 def test_no_dask_array_is_loaded_silently():
     from sklearn.linear_model import LogisticRegression
 
-    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X, Y), InputTypeError)
+    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X_, Y), InputTypeError)
     refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
     refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
 
@@ -130,6 +130,7 @@ def test_a_folder_that_a_worker_does_not_see_is_one_line(tmp_path):
     refused("run", weights.compute)
 
 
+@pytest.mark.slow
 def test_the_command_refuses_what_dask_cannot_do_and_waits_for_no_scheduler(tmp_path, capsys, monkeypatch):
     pytest.importorskip("distributed")
     from steep.cli import main, on_dask

@@ -35,8 +35,8 @@ def until(is_so, seconds=120):
 
 
 @pytest.fixture
-def files(tmp_path):
-    X, y = blobs(12_000)
+def files(tmp_path, request):
+    X, y = blobs(12_000 if request.node.get_closest_marker("slow") else 6_000)
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", y)
     with dask.config.set({**SMALL, "temporary-directory": str(tmp_path / "scratch")}):

@@ -46,6 +46,41 @@ def test_groups_find_the_variance_of_exact_search():
     assert (found != exact).any()  # several groups, approximate search: not the in-memory engine in disguise
 
 
+def test_no_neighbor_is_counted_twice(monkeypatch):
+    from steep.dask import joining
+
+    lists = []
+    search_on = joining.Meeting.search_on
+
+    def watched(meeting):
+        search_on(meeting)
+        lists.append(np.sort(meeting.lists.index, axis=1).copy())
+
+    monkeypatch.setattr(joining.Meeting, "search_on", watched)
+    with dask.config.set(SMALL):
+        neighbor_variance(*chunked(*blobs(5_000)), n_neighbors=8).compute()
+    assert len(lists) > 1
+    for index in lists:
+        assert (np.diff(index, axis=1) > 0).all()
+
+
+def test_near_cells_are_near_both_ways():
+    from steep.dask.atlas import nearest_cells
+
+    centers = np.random.default_rng(0).normal(size=(60, 3))
+    near = nearest_cells(centers, 5)
+    listed = [set(near.cell[near.start[c] : near.start[c + 1]].tolist()) for c in range(60)]
+    lengths = np.linalg.norm(centers[:, None] - centers, axis=2)
+    for cell in range(60):
+        assert set(np.argsort(lengths[cell])[1:6].tolist()) <= listed[cell]
+        assert all(cell in listed[other] for other in listed[cell])
+        assert cell not in listed[cell]
+    some = np.array([7, 3, 20])
+    pairs = {(a, b) for a in range(3) for b in range(3) if some[b] in listed[some[a]]}
+    assert {divmod(int(key), 3) for key in near.among(some) if key >= 0} == pairs
+
+
+@pytest.mark.slow
 def test_numbers_are_weighed_by_groups_as_well():
     X, _ = blobs()
     values = np.column_stack([X[:, 0] * X[:, 1], np.sin(3 * X[:, 2])]).astype(np.float64)
@@ -57,7 +92,7 @@ def test_numbers_are_weighed_by_groups_as_well():
     assert np.corrcoef(found, exact)[0, 1] > 0.995
 
 
-@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("include_self", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_graph_keeps_its_promise_and_measures_what_it_returns(include_self):
     X, _ = blobs()
     with dask.config.set(SMALL):
@@ -95,8 +130,8 @@ def searched(tmp_path_factory):
 @pytest.mark.parametrize(
     "how",
     [
-        {}, {"clip": 0.9}, {"weight_ratio": 0.1}, {"normalize": "sum"}, {"normalize": None, "method": "max"},
-        {"weight_ratio": 1},
+        {"clip": 0.9}, {"normalize": None, "method": "max"}, {"weight_ratio": 1},
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ({}, {"weight_ratio": 0.1}, {"normalize": "sum"})),
     ],
     ids=str,
 )  # fmt: skip
@@ -120,7 +155,7 @@ def test_columns_are_standardised_as_in_memory():
 
 
 def test_the_partition_is_not_the_schedulers_affair():
-    X, y = blobs()
+    X, y = blobs(5_000)
     with dask.config.set(SMALL):
         weights = sample_weights(*chunked(X, y), n_neighbors=8)
         alone = weights.compute(scheduler="synchronous")
@@ -175,6 +210,7 @@ def test_partitions_without_rows_are_passed_over():
     np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_equal_rows_are_dealt_to_several_groups():
     X, y = blobs()
     X[1_000:8_000] = X[0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from steep.cli import table_options as told
+from steep.cli import weigh_options as asked
 from steep.cli.destinations import check_destination
 from steep.cli.options import Debug, Force, Jobs, Json, Report
 from steep.cli.pages import check_page, writer_of
@@ -20,44 +20,20 @@ if TYPE_CHECKING:
 
 EXAMPLE = "steep weigh iris.csv --target kind -m 40 -o weighted.parquet"
 _WEIGHTS = "sample_weight"
+_K = 20  # neighbours compared where the caller does not say
 
 
 def weigh_command(
     tables: told.Tables,
     target: told.Target,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o",
-            help="File for the table with its weights: .csv, .parquet, .feather, .arrow, .npz; or for the weights "
-            "alone: .npy, .txt. Default TABLE-weighted and the table's own suffix.",
-        ),
-    ] = None,
-    auto: Annotated[
-        bool, typer.Option("--auto", help="Let held-out folds choose, equal weights included (default without -m).")
-    ] = False,
-    weight_ratio: Annotated[
-        float | None,
-        typer.Option("--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."),
-    ] = None,
-    n_neighbors: Annotated[
-        int | None,
-        typer.Option("--n-neighbors", "-k", help="k, neighbours compared; default 20 with -m, else several are tried."),
-    ] = None,
-    measure: Annotated[
-        str | None, typer.Option("--measure", help="What the weights follow; default variance with -m, else several.")
-    ] = None,
-    scoring: Annotated[
-        str | None,
-        typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error."),
-    ] = None,
-    recall: Annotated[
-        float | None,
-        typer.Option("--recall", help="With -m, share of the true neighbours to find; default 0.99, of many 0.95."),
-    ] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", min=100, help="Rows that decide: of a larger table, so many drawn at random.")
-    ] = 20_000,
+    output: asked.Output = None,
+    auto: asked.Auto = False,
+    weight_ratio: asked.WeightRatio = None,
+    n_neighbors: asked.Neighbors = None,
+    measure: asked.Measure = None,
+    scoring: asked.Scoring = None,
+    recall: asked.Recall = None,
+    rows: asked.Rows = 20_000,
     drop: told.Drop = None,
     keep: told.Keep = None,
     groups: told.Groups = None,
@@ -66,27 +42,17 @@ def weigh_command(
     encoding: told.Encoding = None,
     separator: told.Separator = None,
     decimal: told.Decimal = None,
-    weight_column: Annotated[str, typer.Option("--weight-column", help="Name of the column of weights.")] = _WEIGHTS,
-    only: Annotated[bool, typer.Option("--only", help="Write the column of weights alone.")] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=1, help="With -m, Parquet of any size: weigh it with so many Dask workers here."),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option("--scheduler", metavar="ADDRESS", help="The same on the cluster of a Dask scheduler, tcp://…"),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", metavar="FOLDER", help="With Dask, keep finished stages, so that a killed run "
-                     "continues."),
-    ] = None,
+    weight_column: asked.WeightColumn = _WEIGHTS,
+    only: asked.Only = False,
+    workers: asked.Workers = None,
+    scheduler: asked.Scheduler = None,
+    checkpoint: asked.Checkpoint = None,
     report: Report = None,
     jobs: Jobs = -1,
     force: Force = False,
     as_json: Json = False,
     debug: Debug = False,
-) -> None:  # fmt: skip
+) -> None:
     """Weigh the samples of a table.
 
     Weights are chosen on held-out folds of a linear model, and equal weights are written when nothing beats
@@ -94,21 +60,18 @@ def weigh_command(
     holds classes or numbers are told from the table, and stated.
     """
     from steep.cli.reading import read_samples
-    from steep.cli.weighing import weigh_by_evidence, weigh_by_ratio
 
     if weight_ratio is not None and (auto or scoring is not None):
         raise InputError("got --weight-ratio with --auto or --scoring; need one or the other; leave one out")
+    how: dict[str, Any] = {"n_neighbors": n_neighbors, "weight_ratio": weight_ratio}
+    how |= {"measure": measure, "recall": recall}
     if workers is not None or scheduler is not None:
-        _weigh_large(
-            tables, target, output, scheduler=scheduler, workers=workers, checkpoint=checkpoint, drop=drop or [],
-            weight_ratio=weight_ratio, n_neighbors=n_neighbors, task=task, force=force, as_json=as_json,
-            refused=[
-                name for name, value in (
-                    ("--measure", measure), ("--recall", recall), ("--groups", groups), ("--impute", impute),
-                    ("--report", report), ("--keep", keep),
-                ) if value is not None
-            ],
-        )  # fmt: skip
+        others = {"--groups": groups, "--impute": impute, "--report": report, "--keep": keep}
+        refused = [f"--{name}" for name in ("measure", "recall") if how[name] is not None]
+        refused += [name for name, value in others.items() if value is not None]
+        cluster = {"scheduler": scheduler, "workers": workers}
+        table = {"drop": drop or [], "task": task, "checkpoint": checkpoint}
+        _weigh_large(tables, target, output, cluster, table, how, refused, force=force, as_json=as_json)
         return
     if checkpoint is not None:
         raise InputError("got --checkpoint without --workers or --scheduler; need one of them; leave it out")
@@ -116,63 +79,116 @@ def weigh_command(
         tables, target, drop=drop, keep=keep, groups=groups, impute=impute, task=task,
         weights={_WEIGHTS, weight_column}, encoding=encoding, separator=separator, decimal=decimal,
     )  # fmt: skip
-    table = samples.table
-    output = _destination(table, output, force=force)
-    only = only or output.suffix.lower() in (".npy", ".txt")
-    _check_weight_column(table, weight_column, target, force=force or only)
-    check_page(report, force=force)
+    place = _place(samples.table, output, weight_column, target, only=only, report=report, force=force)
     features, labels = samples.read()
+    how |= {"scoring": scoring, "impute": impute, "most_rows": rows, "jobs": jobs}
+    weighing = _weigh(samples, features, labels, **how)
+    _write(samples.table, place, weighing)
+    _write_page(place.report, samples.table, features, labels, target, weighing)
+    figures = samples.figures(features, labels) | _figures(weighing)
+    figures |= {"output": place.output, "report": report}
+    lines = [*samples.lines(features, labels), *_lines(weighing, place.output, report)]
+    finish(figures, lines, as_json=as_json)
+
+
+# ------------------------------------------------------------------------------------- computing
+
+
+def _weigh(
+    samples: Any,
+    features: Any,
+    labels: Any,
+    *,
+    n_neighbors: int | None,
+    weight_ratio: float | None,
+    measure: str | None,
+    recall: float | None,
+    scoring: str | None,
+    impute: str | None,
+    most_rows: int,
+    jobs: int,
+) -> Weighing:
+    """Weights by the ratio that was asked for, or by evidence."""
+    from steep.cli.weighing import weigh_by_evidence, weigh_by_ratio
+
     if weight_ratio is None:
-        weighing = weigh_by_evidence(
-            table, features, labels, groups=samples.groups(), scoring=scoring, n_neighbors=n_neighbors, measure=measure,
-            impute=impute, most_rows=rows, jobs=jobs,
+        return weigh_by_evidence(
+            samples.table, features, labels, groups=samples.groups(), scoring=scoring, n_neighbors=n_neighbors,
+            measure=measure, impute=impute, most_rows=most_rows, jobs=jobs,
         )  # fmt: skip
-    else:
-        weighing = weigh_by_ratio(
-            features, labels, n_neighbors=20 if n_neighbors is None else n_neighbors, weight_ratio=weight_ratio,
-            measure=measure or "variance", recall=recall, jobs=jobs,
-        )  # fmt: skip
-    _write(table, output, weight_column, weighing, only=only)
-    if report is not None:
-        writer_of("weighting_page")(
-            report, X=features.points, y=labels.values, weights=weighing.weights, variation=weighing.variation,
-            neighbors=weighing.neighbors, table=table.frame(features.names), target=target, verdict=weighing.verdict,
-            title=f"Weights of {table.title}",
-        )  # fmt: skip
-    figures = samples.figures(features, labels) | _figures(weighing) | {"output": output, "report": report}
-    finish(figures, [*samples.lines(features, labels), *_lines(weighing, output, report)], as_json=as_json)
+    return weigh_by_ratio(
+        features, labels, n_neighbors=_K if n_neighbors is None else n_neighbors, weight_ratio=weight_ratio,
+        measure=measure or "variance", recall=recall, jobs=jobs,
+    )  # fmt: skip
 
 
 def _weigh_large(
     tables: list[Path],
     target: str,
     output: Path | None,
+    cluster: dict[str, Any],
+    table: dict[str, Any],
+    how: dict[str, Any],
+    refused: list[str],
     *,
-    scheduler: str | None,
-    workers: int | None,
-    checkpoint: Path | None,
-    drop: list[str],
-    weight_ratio: float | None,
-    n_neighbors: int | None,
-    task: Any,
     force: bool,
     as_json: bool,
-    refused: list[str],
 ) -> None:
     """Weigh Parquet on a Dask cluster; the weights alone are written."""
     from steep.cli.on_dask import check_request, cluster_of, weigh_on_dask, write_weights
     from steep.cli.weighing import Weighing
 
-    output = check_request(tables, output, weight_ratio=weight_ratio, refused=refused, force=force)
-    with cluster_of(scheduler, workers) as client:
-        weights = weigh_on_dask(
-            client, tables, target, drop=drop, checkpoint=checkpoint, weight_ratio=weight_ratio,
-            n_neighbors=20 if n_neighbors is None else n_neighbors, task=task,
-        )  # fmt: skip
+    ratio = how["weight_ratio"]
+    size = _K if how["n_neighbors"] is None else how["n_neighbors"]
+    output = check_request(tables, output, weight_ratio=ratio, refused=refused, force=force)
+    with cluster_of(**cluster) as client:
+        weights = weigh_on_dask(client, tables, target, weight_ratio=ratio, n_neighbors=size, **table)
     write_weights(output, weights)
-    weighing = Weighing(weights, {"n_neighbors": n_neighbors or 20, "weight_ratio": weight_ratio})
+    weighing = Weighing(weights, {"n_neighbors": size, "weight_ratio": ratio})
     figures = {"samples": len(weights)} | _figures(weighing) | {"output": output}
     finish(figures, _lines(weighing, output, None), as_json=as_json)
+
+
+# --------------------------------------------------------------------------------- where it goes
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the result goes, checked before anything is computed.
+
+    Attributes
+    ----------
+    output : Path
+        File for the table or the weights.
+    column : str
+        Name of the column of weights.
+    only : bool
+        Whether the weights are written alone.
+    report : Path or None
+        File for the page.
+    """
+
+    output: Path
+    column: str
+    only: bool
+    report: Path | None
+
+
+def _place(
+    table: Table,
+    output: Path | None,
+    column: str,
+    target: str,
+    *,
+    only: bool,
+    report: Path | None,
+    force: bool,
+) -> Place:
+    output = _destination(table, output, force=force)
+    only = only or output.suffix.lower() in (".npy", ".txt")
+    _check_weight_column(table, column, target, force=force or only)
+    check_page(report, force=force)
+    return Place(output, column, only, report)
 
 
 def _destination(table: Table, output: Path | None, *, force: bool) -> Path:
@@ -208,13 +224,28 @@ def _check_weight_column(table: Table, name: str, target: str, *, force: bool) -
         )
 
 
-def _write(table: Table, output: Path, name: str, weighing: Weighing, *, only: bool) -> None:
+# -------------------------------------------------------------------------------------- writing
+
+
+def _write(table: Table, place: Place, weighing: Weighing) -> None:
     from steep.cli.tables.writing import write_column, write_with_column
 
-    if only:
-        write_column(output, name, weighing.weights)
+    if place.only:
+        write_column(place.output, place.column, weighing.weights)
     else:
-        write_with_column(output, table, name, weighing.weights)
+        write_with_column(place.output, table, place.column, weighing.weights)
+
+
+def _write_page(
+    report: Path | None, table: Table, features: Any, labels: Any, target: str, weighing: Weighing
+) -> None:
+    if report is None:
+        return
+    writer_of("weighting_page")(
+        report, X=features.points, y=labels.values, weights=weighing.weights, variation=weighing.variation,
+        neighbors=weighing.neighbors, table=table.frame(features.names), target=target, verdict=weighing.verdict,
+        title=f"Weights of {table.title}",
+    )  # fmt: skip
 
 
 def _figures(weighing: Weighing) -> dict[str, Any]:

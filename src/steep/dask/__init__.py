@@ -1,8 +1,9 @@
 """The same calls on data that do not fit in memory: Dask arrays and frames, ``.npy`` files, Parquet folders.
 
-Nobody imports this: :func:`steep.sample_weights`, :func:`steep.neighbor_variance` and :func:`steep.neighbor_graph`
-come here by themselves when they are given such data, and return lazily. How it is cut is told in
-``docs/decisions/0011``; the setting ``steep.task-memory`` of Dask's configuration says how much memory a task may use.
+Nobody imports this: :func:`steep.sample_weights`, :func:`steep.neighbor_variance`, :func:`steep.neighbor_graph` and
+:func:`steep.suspects` come here by themselves when they are given such data, and return lazily. How it is cut is told
+in ``docs/decisions/0011``; the setting ``steep.task-memory`` of Dask's configuration says how much memory a task may
+use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from steep._validation import Seed, check_choice, check_count, check_generator, check_jobs, check_real, shown
 from steep.exceptions import InputError
+from steep.labels import TASKS
 from steep.measures.neighborhood import RECALL
 
 
@@ -88,11 +90,7 @@ def lazy_weights(
         raise InputError(
             f"measure={shown(measure)} needs all points in memory; need 'variance' for Dask arrays and files"
         )
-    if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
-        raise InputError(
-            f"embedding={shown(embedding)} needs all points in memory; need 'auto', 'standard' or None for Dask arrays "
-            "and files; transform X first, by map_blocks"
-        )
+    _check_embedding(embedding)
     scaling = Scaling(
         check_real(weight_ratio, name="weight_ratio", above=0.0),
         check_choice(method, name="method", choices=("minmax", "max")),
@@ -103,6 +101,53 @@ def lazy_weights(
         X, y, n_neighbors, include_self, task, n_jobs, checkpoint, standardised=embedding is not None
     )
     return lazy_rows(joined, "variation", scale_tasks(joined, scaling), dtype="float64")
+
+
+def lazy_suspects(
+    X: Any,
+    y: Any,
+    *,
+    estimator: Any,
+    n_neighbors: int,
+    pred_probs: Any,
+    predictions: Any,
+    groups: Any,
+    embedding: Any,
+    task: str,
+    random_state: Seed,
+    n_jobs: int | None,
+    checkpoint: Any,
+) -> Any:
+    """:func:`steep.suspects` of large data: a :class:`~steep.dask.suspects.LazySuspects`."""
+    from steep.dask.suspects import find_suspects
+
+    for name, value in (("estimator", estimator), ("groups", groups)):
+        if value is not None:
+            raise InputError(
+                f"{name}= needs all samples in memory; need none for Dask arrays and files; leave it out, or pass "
+                "out-of-sample pred_probs= or predictions= cut like X"
+            )
+    _check_embedding(embedding)
+    given = [
+        (name, data)
+        for name, data in (("pred_probs", pred_probs), ("predictions", predictions))
+        if data is not None
+    ]
+    if len(given) > 1:
+        raise InputError("pred_probs and predictions are given; need one of them; leave out the other")
+    return find_suspects(
+        X, y, given[0] if given else None, n_neighbors=check_count(n_neighbors, name="n_neighbors"),
+        standardised=embedding is not None, task=check_choice(task, name="task", choices=TASKS),
+        seed=_seed(random_state), n_jobs=check_jobs(n_jobs), checkpoint=checkpoint,
+    )  # fmt: skip
+
+
+def _check_embedding(embedding: Any) -> None:
+    if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
+        raise InputError(
+            f"embedding={shown(embedding)} needs all points in memory; need 'auto', 'standard' or None for Dask arrays "
+            "and files; transform X first, by map_blocks"
+        )
 
 
 def _variation(
@@ -121,7 +166,7 @@ def _variation(
 
     size = check_count(n_neighbors, name="n_neighbors", minimum=2)
     check_choice(include_self, name="include_self", choices=(True, False))
-    check_choice(task, name="task", choices=("auto", "classification", "regression"))
+    check_choice(task, name="task", choices=TASKS)
     if y is None:
         raise InputError("y is None; need labels; pass y cut like X")
     points, labels = read_inputs(X, y)

@@ -11,17 +11,20 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
 from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Store, Summary
-from steep.neighbors.cells import Cells, all_keys, nearest_keys
+from steep.neighbors.cells import Cells
 from steep.neighbors.frame import half_norms
 from steep.neighbors.lists import Lists
 from steep.neighbors.partitioned import NEAR, NEAR_MOST
 from steep.neighbors.recall import Truth, choose_reach, needed_reach
-from steep.neighbors.threads import threads
+
+_PAIRS = 2**21  # pairs of cells compared at a time
 
 
 @dataclass(frozen=True)
@@ -98,19 +101,19 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> Sum
     truth = merge_truth(plan, partition, groups, atlas)
     n_near = NEAR
     while True:
-        keys = _near_keys(plan, atlas, n_near)
-        needed = np.vstack([_needed(plan, atlas, keys, truth, q) for q in range(len(truth.rows))])
+        near = nearest_cells(atlas.centers, n_near)
+        needed = np.vstack([_needed(plan, atlas, near, truth, q) for q in range(len(truth.rows))])
         reach, estimate = choose_reach(needed, plan.recall)
         if estimate.kept or n_near >= min(NEAR_MOST, len(atlas) - 1):
             break
-        n_near *= 4
-    plan.store.write("near", (keys % len(atlas)).astype(np.int32))
-    plan.store.drop(
-        *(f"{kind}-{chunk}" for kind in ("points", "rows", "labels") for chunk in range(plan.n_chunks))
-    )
+        n_near *= 2
+        del near
+    plan.store.write("near", near.cell)
+    kinds = ("points", "rows", "labels", "predicted")
+    plan.store.drop(*(f"{kind}-{chunk}" for kind in kinds for chunk in range(plan.n_chunks)))
     return plan.store.finish(
         "atlas",
-        near_start=np.searchsorted(keys, np.arange(len(atlas) + 1) * len(atlas)),
+        near_start=near.start,
         reach=reach,
         estimate=[estimate.recall, estimate.kept],
         judged=truth.rows,
@@ -119,11 +122,48 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> Sum
     )
 
 
-def _near_keys(plan: Plan, atlas: Atlas, n_near: int) -> IntArray:
-    if n_near >= len(atlas) - 1:
-        return all_keys(len(atlas))
-    with threads(plan.n_jobs) as team:
-        return nearest_keys(atlas.centers, n_near, team)
+@dataclass(frozen=True)
+class NearCells:
+    """The cells near each cell, ascending: those of cell c are ``cell[start[c]:start[c + 1]]``."""
+
+    start: IntArray
+    cell: npt.NDArray[np.int32]
+
+    def among(self, cells: IntArray) -> IntArray:
+        """Which pairs of some cells are near, by their place in the table of all pairs of them; −1 where none is."""
+        rows = [np.isin(cells, self.cell[self.start[c] : self.start[c + 1]]) for c in cells]
+        near = np.flatnonzero(rows)
+        return near if len(near) else np.array([-1])
+
+
+def nearest_cells(centers: FloatArray, n_near: int) -> NearCells:
+    """The ``n_near`` nearest cells of each, by their centres, and those it is near to."""
+    n_cells = len(centers)
+    nearest = _nearest(centers, min(n_near, n_cells - 1))
+    ends = np.arange(0, nearest.size + 1, nearest.shape[1], dtype=np.int32)
+    one_way = csr_array((np.ones(nearest.size, np.bool_), nearest.ravel(), ends), (n_cells, n_cells))
+    back = one_way.T.tocsr()
+    del one_way
+    start, cells = np.zeros(n_cells + 1, np.int64), np.empty(2 * nearest.size, np.int32)
+    for cell in range(n_cells):
+        both = np.union1d(nearest[cell], back.indices[back.indptr[cell] : back.indptr[cell + 1]])
+        start[cell + 1] = start[cell] + len(both)
+        cells[start[cell] : start[cell + 1]] = both
+    return NearCells(start, cells[: start[-1]])
+
+
+def _nearest(centers: FloatArray, n_near: int) -> npt.NDArray[np.int32]:
+    """The nearest centres of each, in no order; some at a time, for there may be many."""
+    points = (centers - centers.mean(axis=0)).astype(np.float32)
+    half = half_norms(points)
+    nearest = np.empty((len(points), n_near), np.int32)
+    step = max(1, _PAIRS // len(points))
+    for first in range(0, len(points), step):
+        scores = half - points[first : first + step] @ points.T
+        mine = np.arange(len(scores))
+        scores[mine, first + mine] = np.inf
+        nearest[first : first + step] = np.argpartition(scores, n_near - 1, axis=1)[:, :n_near]
+    return nearest
 
 
 @dataclass(frozen=True)
@@ -162,7 +202,7 @@ def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas
     return Judged(place[at], nearest, lengths, top[at], frame_of(partition).unit)
 
 
-def _needed(plan: Plan, atlas: Atlas, keys: IntArray, truth: Judged, q: int) -> FloatArray:
+def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) -> FloatArray:
     """The reach from which each true neighbour of one point is found, as its group would sweep.
 
     Only the cells of the point and of its neighbours are read. Those of its own group meet in their order; of the
@@ -193,9 +233,4 @@ def _needed(plan: Plan, atlas: Atlas, keys: IntArray, truth: Judged, q: int) -> 
     lists = Lists(np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), top)
     scores = 0.5 * np.square(truth.distances[q : q + 1] * truth.unit)
     one = Truth(rows, place(others)[None], truth.distances[q : q + 1])
-    pairs = np.repeat(order, len(order)) * len(atlas) + np.tile(order, len(order))
-    at = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
-    listed = np.flatnonzero(keys[at] == pairs) if len(keys) else np.empty(0, np.int64)
-    if not len(listed):
-        listed = np.array([-1])
-    return needed_reach(local, lists, atlas.radius[order], listed, one, scores)
+    return needed_reach(local, lists, atlas.radius[order], near.among(order), one, scores)

@@ -30,7 +30,7 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Su
     done = plan.store.summary(name)
     if done is not None:
         return done
-    points, rows, labels = _gather(plan, group, groups)
+    points, rows = (gathered(plan, group, groups, kind) for kind in ("points", "rows"))
     if not len(points):
         return plan.store.finish(name, **_nothing(plan))
     frame = frame_of(partition)
@@ -45,7 +45,8 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Su
     rows = rows[cells.order]
     plan.store.write(f"cells-{group}", cells.points)
     plan.store.write(f"cell-rows-{group}", rows)
-    plan.store.write(f"cell-labels-{group}", labels[cells.order])
+    for kind in ("labels", "predicted") if plan.predicts else ("labels",):
+        plan.store.write(f"cell-{kind}-{group}", gathered(plan, group, groups, kind)[cells.order])
     plan.store.write(f"scores-{group}", lists.score)
     plan.store.write(f"lists-{group}", lists.index)
     judged = np.flatnonzero(np.isin(rows, partition["judged_rows"]))
@@ -63,30 +64,29 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Su
     )
 
 
-def read_group(plan: Plan, group: int, groups: Summary) -> tuple[FloatArray, IntArray, npt.NDArray[Any]]:
-    """Points, rows and labels of a group, in the order of the rows."""
-    points, rows, labels = _gather(plan, group, groups)
-    order = np.argsort(rows)
-    return points[order], rows[order], labels[order]
+def read_group(plan: Plan, group: int, groups: Summary) -> dict[str, npt.NDArray[Any]]:
+    """Points, rows, labels and predictions of a group, in the order of the rows."""
+    found = {kind: gathered(plan, group, groups, kind) for kind in ("points", "rows", "labels")}
+    if plan.predicts:
+        found["predicted"] = gathered(plan, group, groups, "predicted")
+    order = np.argsort(found["rows"])
+    return {kind: array[order] for kind, array in found.items()}
 
 
-def _gather(plan: Plan, group: int, groups: Summary) -> tuple[FloatArray, IntArray, npt.NDArray[Any]]:
-    """Read the stretches of all sorted chunks that belong to a group."""
+def gathered(plan: Plan, group: int, groups: Summary, kind: str) -> npt.NDArray[Any]:
+    """Read the stretches of all sorted chunks that belong to a group, of one kind of array."""
     counts, mine = groups["counts"], groups["group"] == group
-    n_points = int(counts[mine].sum())
-    points = np.empty((n_points, plan.n_features), plan.dtype)
-    rows = np.empty(n_points, np.int64)
-    labels: list[npt.NDArray[Any]] = []
+    out: npt.NDArray[Any] = np.empty((0, plan.n_features if kind == "points" else 0))
     at = 0
     for chunk in range(plan.n_chunks):
         ends = np.append(0, np.cumsum(counts[chunk]))
         for first, last in _stretches(mine[chunk], ends):
-            here = slice(at, at + last - first)
-            points[here] = plan.store.read(f"points-{chunk}", first, last)
-            rows[here] = plan.store.read(f"rows-{chunk}", first, last)
-            labels.append(plan.store.read(f"labels-{chunk}", first, last))
-            at = here.stop
-    return points, rows, np.concatenate(labels) if labels else np.empty(0)
+            part = plan.store.read(f"{kind}-{chunk}", first, last)
+            if not at:
+                out = np.empty((int(counts[mine].sum()), *part.shape[1:]), part.dtype)
+            out[at : at + last - first] = part
+            at += last - first
+    return out
 
 
 def _stretches(mine: npt.NDArray[np.bool_], ends: IntArray) -> list[tuple[int, int]]:

@@ -22,12 +22,14 @@ from steep.dask.atlas import Atlas
 from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
+from steep.dask.votes import distinct, table_of, write_around
 from steep.exceptions import SteepError
 from steep.labels import Labels
 from steep.measures.variance import prefix_variances
 from steep.neighbors.cells import Cells, Near, listed_near, sweep
 from steep.neighbors.distances import as_float32
 from steep.neighbors.frame import Float32Array, half_norms
+from steep.neighbors.kernels.names import let_go, take_up
 from steep.neighbors.kernels.probe import probe
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.partitioned import DEEP, carriers
@@ -55,10 +57,13 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
     order = np.argsort(rows)
     plan.store.write(f"out-rows-{group}", rows[order])
     unit = frame_of(partition).unit
+    low = high = 0.0
     if plan.wanted == "variation":
         low, high = _write_variation(plan, meeting, order)
     else:
-        low, high = _write_graph(plan, meeting, order, unit)
+        _write_graph(plan, meeting, order, unit)
+    if plan.wanted == "suspects":
+        write_around(plan, group, meeting.positions(), order)
     shares = _shares_found(meeting, found, unit)
     splits[:] = np.searchsorted(rows[order], plan.bounds)
     return plan.store.finish(name, splits=splits, found=shares, low=low, high=high)
@@ -90,6 +95,7 @@ class Meeting:
         self.points = np.empty((self.n_own + self.room, plan.n_features), np.float32)
         self.points[: self.n_own] = plan.store.read(f"cells-{group}")
         self.lists = self._lists()
+        self.variation: FloatArray = np.empty(0)  # until labels are looked at
         self.away = self.n_own + self.room
 
     def _lists(self) -> Lists:
@@ -149,11 +155,14 @@ class Meeting:
 
     def search_on(self) -> None:
         """Let the points whose labels vary most probe whole cells, as far as their own last distance asks for."""
+        self.variation = self.variation_of(np.arange(self.n_own))
         chosen = np.zeros(len(self.points), np.bool_)
-        chosen[: self.n_own] = carriers(self.variation())
+        chosen[: self.n_own] = carriers(self.variation)
+        mine = np.flatnonzero(chosen)
         n_own_cells = int(self.last - self.first)
         for block in self.blocks:
             cells, near = self._own_and(block), block.near
+            self._take_up(block, mine)
             home = cells.home
 
             def work(
@@ -167,18 +176,23 @@ class Meeting:
 
             self.team.each(work, batches(n_own_cells, 250))
             self._let_go(block)
+        self.variation[mine] = self.variation_of(mine)
+
+    def _names(self, block: Block) -> IntArray:
+        """How the points of a block are called once it is let go, ascending."""
+        sizes = self._sizes(block.cells)
+        first = self.atlas.start[block.cells] - np.append(0, np.cumsum(sizes[:-1]))
+        return np.asarray(np.repeat(first, sizes) + np.arange(sizes.sum()) + self.away)
+
+    def _take_up(self, block: Block, chosen: IntArray) -> None:
+        """Call the points of a block that ``chosen`` ones know by their place in it: none may be found twice."""
+        if len(block.cells):
+            take_up(self.lists.index, chosen, self.n_own, self._names(block))
 
     def _let_go(self, block: Block) -> None:
-        """Name the points of a block that made it into a list by their position among all."""
-        if not len(block.cells):
-            return
-        index, sizes = self.lists.index, self._sizes(block.cells)
-        place = np.repeat(self.atlas.start[block.cells] - np.append(0, np.cumsum(sizes[:-1])), sizes)
-        place += np.arange(len(place)) + self.away
-        for first in range(0, self.n_own, 65_536):
-            part = index[first : first + 65_536]
-            new = (part >= self.n_own) & (part < self.away)
-            part[new] = place[part[new] - self.n_own]
+        """Call the points of a block that made it into a list by their position among all."""
+        if len(block.cells):
+            let_go(self.lists.index, self.n_own, self._names(block))
 
     # -------------------------------------------------------------------------------- what was found
 
@@ -192,35 +206,30 @@ class Meeting:
             )
         return np.where(index < self.n_own, index + np.int64(self.shift), index.astype(np.int64) - self.away)
 
-    def looked_up(self, kind: str) -> tuple[npt.NDArray[Any], IntArray]:
-        """What is known of all points in the lists, ``kind-{group}``, the own ones first; and where each one is."""
-        index = self.lists.index
-        away = np.unique(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
-        table = [self.plan.store.read(f"{kind}-{self.group}")]
-        groups = self.atlas.group_of(away)
-        for group in np.unique(groups):
-            theirs = self.plan.store.read(f"{kind}-{group}")
-            table.append(theirs[away[groups == group] - self.atlas.first_point[group]])
-        return np.concatenate(table), away
+    def looked_up(self, kind: str, rows: Any = slice(None)) -> tuple[npt.NDArray[Any], IntArray]:
+        """What is known of the neighbours of some points, ``kind-{group}``, all own points first; and who follows."""
+        index = self.lists.index[rows]
+        away = distinct(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
+        return table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
-    def places(self, away: IntArray, part: slice = slice(None)) -> IntArray:
+    def places(self, away: IntArray, rows: Any = slice(None)) -> IntArray:
         """Where the neighbours of some points are in such a table; a place nobody took is the point's own."""
-        index = self.lists.index[part].astype(np.int64)
-        own = np.arange(self.n_own)[part][:, None]
+        index = self.lists.index[rows].astype(np.int64)
+        own = np.arange(self.n_own)[rows][:, None]
         far = self.n_own + np.searchsorted(away, index - self.away)
-        return np.where(index == NOBODY, own, np.where(index < self.n_own, index, far))
+        return np.asarray(np.where(index == NOBODY, own, np.where(index < self.n_own, index, far)))
 
-    def variation(self) -> FloatArray:
-        """Eq. Dhat2 of each point, over the neighbours so far."""
-        table, away = self.looked_up("cell-labels")
+    def variation_of(self, rows: IntArray) -> FloatArray:
+        """Eq. Dhat2 of some points, over the neighbours so far."""
+        table, away = self.looked_up("cell-labels", rows)
         labels = Labels(codes=table) if table.ndim == 1 else Labels(values=table)
-        out = np.empty(self.n_own)
-        for first in range(0, self.n_own, 8_192):
-            part = slice(first, min(first + 8_192, self.n_own))
-            around = self.places(away, part)
+        out = np.empty(len(rows))
+        for first in range(0, len(rows), 8_192):
+            some = rows[first : first + 8_192]
+            around = self.places(away, some)
             if self.plan.include_self:
-                around = np.hstack([np.arange(part.start, part.stop)[:, None], around])
-            out[part] = prefix_variances(labels, around, [around.shape[1]])[0]
+                around = np.hstack([some[:, None], around])
+            out[first : first + 8_192] = prefix_variances(labels, around, [around.shape[1]])[0]
         return out
 
     def distances(self) -> FloatArray:
@@ -252,12 +261,12 @@ class Meeting:
 
 
 def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float]:
-    variation = meeting.variation()
+    variation = meeting.variation
     plan.store.write(f"out-variation-{meeting.group}", variation[order])
     return float(variation.min()), float(variation.max())
 
 
-def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> tuple[float, float]:
+def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> None:
     """Distances and rows of the neighbours, sorted; the point itself first where it is wanted."""
     distances = meeting.distances()
     meeting.positions(slice(0, meeting.n_own))
@@ -273,7 +282,6 @@ def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> 
         distances, indices = np.hstack([np.zeros(own.shape), distances]), np.hstack([own, indices])
     plan.store.write(f"out-distances-{meeting.group}", as_float32(distances))
     plan.store.write(f"out-indices-{meeting.group}", indices.astype(np.int32))
-    return 0.0, 0.0
 
 
 def _shares_found(meeting: Meeting, found: Summary, unit: float) -> FloatArray:

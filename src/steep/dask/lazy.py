@@ -10,7 +10,7 @@ through the store. A task that is done says so there, so that it may be run agai
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from steep.dask.inputs import Rows
 from steep.dask.joining import join_group
 from steep.dask.partition import deal_groups, sort_chunk, train_partition
 from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
+from steep.dask.predicting import grow_forest
 from steep.dask.results import Scaling, describe, gather_chunk, range_of, scale_of, weights_of_group
 from steep.dask.store import Store, checkpoint_store
 from steep.dask.taking import take_chunk
@@ -47,6 +48,7 @@ class Joined:
 
     plan: Plan
     shared: Delayed  # the plan, as a node of the graph
+    partition: Delayed
     groups: Delayed
     atlas: Delayed | None
     name: Callable[..., str]
@@ -54,7 +56,9 @@ class Joined:
     points: Rows
 
 
-def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) -> Joined:
+def join_all(
+    points: Rows, labels: Rows | None, *, checkpoint: Any, predicted: Rows | None = None, **how: Any
+) -> Joined:
     """Plan a run and lay out its tasks up to the neighbours of every group; nothing is computed."""
     dtype = "float32" if points.dtype == np.float32 else "float64"
     n_rows = points.bounds[-1]
@@ -72,6 +76,8 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
     )  # fmt: skip
     token = secrets.token_hex(8)
     sources = [points.source, "" if labels is None else labels.source]
+    if predicted is not None:
+        sources.append(predicted.source)
     holder = None
     if checkpoint is None:
         store, holder = temporary_store(token)
@@ -84,31 +90,32 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
     def name(stage: str, *place: int) -> str:
         return "-".join(["steep", stage, token, *map(str, place)])
 
-    return _layout(plan, points, labels, name, holder, known)
+    return _layout(plan, [points, labels, predicted], name, holder, known)
 
 
 def _layout(
-    plan: Plan, points: Rows, labels: Rows | None, name: Callable[..., str], holder: Any, known: bool
+    plan: Plan, given: Sequence[Rows | None], name: Callable[..., str], holder: Any, known: bool
 ) -> Joined:
+    points: Any = given[0]
     shared = delayed(plan, traverse=False, name=name("plan"))
 
     def task(function: Callable[..., Any], key: str, *arguments: Any) -> Delayed:
         return delayed(function, pure=False)(shared, *arguments, dask_key_name=key)
 
     taken = [
-        task(_take, name("take", chunk), chunk, *_blocks(plan, points, labels, chunk, known))
+        task(_take, name("take", chunk), chunk, *_blocks(plan, given, chunk, known))
         for chunk in range(plan.n_chunks)
     ]
     partition = task(train_partition, name("train"), taken)
+    forest = task(grow_forest, name("grow"), taken, partition) if plan.predicts == "forest" else None
     rows = [
-        task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition)
+        task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition, forest)
         for chunk in range(plan.n_chunks)
     ]
     if plan.n_groups == 1:
         joined = [task(join_whole, name("join", 0), partition, rows)]
-        return Joined(
-            plan, shared, delayed(list)(joined, dask_key_name=name("joined")), None, name, holder, points
-        )
+        together = delayed(list)(joined, dask_key_name=name("joined"))
+        return Joined(plan, shared, partition, together, None, name, holder, points)
     groups = task(deal_groups, name("deal"), partition, rows)
     cut = [task(cut_group, name("cut", group), group, partition, groups) for group in range(plan.n_groups)]
     atlas = task(draw_atlas, name("atlas"), partition, cut)
@@ -118,19 +125,19 @@ def _layout(
     together = delayed(list)(
         joined, dask_key_name=name("joined")
     )  # one edge to each chunk, not one from each group
-    return Joined(plan, shared, together, atlas, name, holder, points)
+    return Joined(plan, shared, partition, together, atlas, name, holder, points)
 
 
-def _take(plan: Plan, chunk: int, X: Any, y: Any) -> Any:
+def _take(plan: Plan, chunk: int, *blocks: Any) -> Any:
     """Read what is to be read here, on the worker, and take it in."""
-    return take_chunk(plan, chunk, X() if callable(X) else X, y() if callable(y) else y)
+    return take_chunk(plan, chunk, *(block() if callable(block) else block for block in blocks))
 
 
-def _blocks(plan: Plan, points: Rows, labels: Rows | None, chunk: int, known: bool) -> tuple[Any, Any]:
+def _blocks(plan: Plan, given: Sequence[Rows | None], chunk: int, known: bool) -> list[Any]:
     """The blocks of a chunk; none where a checkpoint of the same source has them already."""
     if known and plan.store.summary(f"taken-{chunk}") is not None:
-        return None, None
-    return points.blocks[chunk], None if labels is None else labels.blocks[chunk]
+        return [None for _ in given]
+    return [None if rows is None else rows.blocks[chunk] for rows in given]
 
 
 def _same_source(store: Store, sources: list[str]) -> bool:
@@ -202,7 +209,7 @@ def lazy_rows(
         da.from_delayed(chunk, (length, *shape), dtype, name=joined.name(f"rows-{kind}", i))
         for i, (chunk, length) in enumerate(zip(chunks, lengths, strict=True))
     ]
-    return da.concatenate(arrays, axis=0)
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
 
 
 def _gather(plan: Plan, chunk: int, kind: str, joined: Any, scale: Any, holder: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
 from steep.dask.plan import Plan
+from steep.dask.predicting import ask_forest, check_classes
 from steep.dask.store import Summary
 from steep.exceptions import InputError
 from steep.neighbors.cells import kmeans, nearest_center
@@ -49,6 +50,8 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
     frame = _frame(sample, ends)
     figures |= {"center": frame.center, "frame": [frame.exponent, frame.typical, frame.extent, frame.largest]}
     figures |= _coarse(plan, frame, sample) | _classes(taken)
+    if plan.wanted == "suspects":
+        check_classes(plan, taken, figures["classes"])
     return plan.store.finish("partition", **figures)
 
 
@@ -114,8 +117,8 @@ def _classes(taken: Sequence[Summary]) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------- sorting rows
 
 
-def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Summary:
-    """Write the rows of a chunk in the order of their coarse cells, placed and with their labels read."""
+def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary, model: Any = None) -> Summary:
+    """Write the rows of a chunk in the order of their coarse cells, placed, with their labels and predictions."""
     name = f"sorted-{chunk}"
     done = plan.store.summary(name)
     if done is not None:
@@ -123,7 +126,7 @@ def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Su
     if not int(taken["n_rows"]):
         return plan.store.finish(name, counts=np.zeros(plan.n_coarse, np.int64))
     raw = plan.store.read(f"x-{chunk}")
-    labels = _global_codes(plan.store.read(f"y-{chunk}"), taken["classes"], partition["classes"])
+    labels = global_codes(plan.store.read(f"y-{chunk}"), taken["classes"], partition["classes"])
     points = np.empty(raw.shape, plan.dtype)
     cell = np.zeros(len(raw), np.int64)
     frame = frame_of(partition)
@@ -138,12 +141,16 @@ def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Su
     plan.store.write(f"points-{chunk}", points[order])
     plan.store.write(f"rows-{chunk}", (order + plan.bounds[chunk]).astype(np.int64))
     plan.store.write(f"labels-{chunk}", labels[order])
+    if plan.predicts:
+        given = plan.predicts == "given"
+        said = plan.store.read(f"p-{chunk}") if given else ask_forest(plan, chunk, points, model, partition)
+        plan.store.write(f"predicted-{chunk}", said[order])
     summary = plan.store.finish(name, counts=np.bincount(cell, minlength=plan.n_coarse))
-    plan.store.drop(f"x-{chunk}", f"y-{chunk}")
+    plan.store.drop(f"x-{chunk}", f"y-{chunk}", f"p-{chunk}")
     return summary
 
 
-def _global_codes(
+def global_codes(
     labels: npt.NDArray[Any], mine: npt.NDArray[Any], classes: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
     """Codes of a chunk as codes among all classes; numbers as they are."""

@@ -104,20 +104,20 @@ def quantile(plan: Plan, share: float, joined: Sequence[Summary]) -> float:
     """The quantile of the variation of all groups, as ``np.quantile`` has it, without sorting them together."""
     place = share * (plan.n_rows - 1)
     below = int(np.floor(place))
-    low = _ranked(plan, below, len(joined))
-    high = _ranked(plan, min(below + 1, plan.n_rows - 1), len(joined))
+    low = ranked(plan, below, len(joined))
+    high = ranked(plan, min(below + 1, plan.n_rows - 1), len(joined))
     return low + (high - low) * (place - below)
 
 
-def _ranked(plan: Plan, rank: int, n_groups: int) -> float:
-    """The value of one rank: positive floats are in the order of their bits, which are counted 16 at a time."""
+def ranked(plan: Plan, rank: int, n_groups: int, kind: str = "out-variation") -> float:
+    """The size of one rank: positive floats are in the order of their bits, which are counted 16 at a time."""
     prefix = np.uint64(0)
     for shift in range(64 - _BITS, -1, -_BITS):
         counts = np.zeros(2**_BITS, np.int64)
         for group in range(n_groups):
-            if not plan.store.path(f"out-variation-{group}").exists():
+            if not plan.store.path(f"{kind}-{group}").exists():
                 continue
-            bits = np.abs(plan.store.read(f"out-variation-{group}")).view(np.uint64)
+            bits = np.abs(plan.store.read(f"{kind}-{group}")).view(np.uint64)
             if shift + _BITS < 64:
                 bits = bits[bits >> np.uint64(shift + _BITS) == prefix]
             digits = (bits >> np.uint64(shift)) & np.uint64(2**_BITS - 1)

@@ -41,12 +41,17 @@ def own_predictions(labels: Labels, pred_probs: Any, predictions: Any) -> FloatA
     if predictions is None:
         return None
     numbers = check_vector(predictions, name="predictions", n_samples=len(labels))
-    if (numbers == labels.array[:, 0]).all():
+    refuse_equal(len(labels), bool((numbers == labels.array[:, 0]).all()))
+    return numbers
+
+
+def refuse_equal(n_samples: int, equal: bool) -> None:
+    """Refuse predictions that are the labels themselves."""
+    if equal:
         raise InputError(
-            f"predictions are the labels of all {len(labels)} samples: they look in-sample; need predictions of "
+            f"predictions are the labels of all {n_samples} samples: they look in-sample; need predictions of "
             f"models that have not seen the sample; {_HELP_NUMBERS}"
         )
-    return numbers
 
 
 def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
@@ -58,6 +63,11 @@ def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
             f"pred_probs has shape {given.shape}; need {shape}, one row a sample and one column for each of the "
             f"{shape[1]} classes of y in sorted order"
         )
+    return normalised(given)
+
+
+def normalised(given: FloatArray) -> FloatArray:
+    """Rows of probabilities that sum to 1, after those that do not nearly so were refused."""
     sums, smallest = given.sum(axis=1), given.min(axis=1)
     off = np.where(smallest < 0, np.inf, np.abs(sums - 1))
     if off.max() > _ROUNDING:
@@ -76,10 +86,16 @@ def refuse_in_sample(codes: IntArray, probabilities: FloatArray, asked: csr_matr
     if agreed < _TOO_GOOD:
         return
     votes = count_votes(asked, np.eye(probabilities.shape[1])[codes])
-    by_neighbors = float(np.mean(votes.argmax(axis=1) == codes))
+    refuse_too_good(len(codes), agreed, float(np.mean(votes.argmax(axis=1) == codes)))
+
+
+def refuse_too_good(n_samples: int, agreed: float, by_neighbors: float) -> None:
+    """Refuse, or warn of, a model that agrees with this share of the labels, and the neighbours with that."""
+    if agreed < _TOO_GOOD:
+        return
     if agreed == 1 and by_neighbors < _CLEAN:
         raise InputError(
-            f"pred_probs agrees with all {len(codes)} labels and the neighbours with {by_neighbors:.0%}: it looks "
+            f"pred_probs agrees with all {n_samples} labels and the neighbours with {by_neighbors:.0%}: it looks "
             f"in-sample; need probabilities of models that have not seen the sample; {_HELP_CLASSES}"
         )
     if by_neighbors < _FAR_FROM_CLEAN:

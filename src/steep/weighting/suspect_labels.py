@@ -22,7 +22,7 @@ _NAMED = 5
 # Samples whose neighbours are compared in one go, to bound the block in memory.
 _BLOCK = 100_000
 # A label is a suspect when it is more likely wrong than right.
-_SUSPECT = 0.5
+SUSPECT = 0.5
 # Where so many labels may be wrong, the model and the neighbours are.
 _HOPELESS = 0.5
 
@@ -85,7 +85,7 @@ class Suspects:
     def verdict(self) -> Verdict:
         """How many labels look wrong, in one sentence, with its interval."""
         n, found = len(self), self.n_wrong
-        flagged = int((self.score > _SUSPECT).sum())
+        flagged = int((self.score > SUSPECT).sum())
         sentence = (
             f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; between {found.low:,.0f} and "
             f"{found.high:,.0f}); {flagged:,} {'is' if flagged == 1 else 'are'} more likely wrong than right. "
@@ -118,7 +118,7 @@ class Suspects:
 
     def _rows(self, rows: IntArray) -> pd.DataFrame:
         frame = {
-            "is_suspect": self.score[rows] > _SUSPECT,
+            "is_suspect": self.score[rows] > SUSPECT,
             "score": self.score[rows],
             "rank": self.rank[rows],
             "label": self.label[rows],
@@ -134,14 +134,7 @@ class Suspects:
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             around, own, other = labels[self.indices[block]], labels[block, None], suggested[block, None]
-            says_so = (
-                np.abs(around - other) < np.abs(around - own) if labels.dtype.kind == "f" else around == other
-            )
-            says_so &= own != other
-            first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
-            numbers = np.take_along_axis(self.indices[block], first, axis=1).tolist()
-            counts = np.minimum(says_so.sum(axis=1), _NAMED).tolist()
-            named += [tuple(row[:count]) for row, count in zip(numbers, counts, strict=True)]
+            named += witnesses(self.indices[block], around, own[:, 0], other[:, 0])
         return named
 
     @cached_property
@@ -151,6 +144,19 @@ class Suspects:
             return self.label, self.suggested
         classes, codes = np.unique(self.label, return_inverse=True)
         return codes, np.searchsorted(classes, self.suggested)
+
+
+def witnesses(
+    indices: IntArray, around: npt.NDArray[Any], own: npt.NDArray[Any], other: npt.NDArray[Any]
+) -> list[tuple[int, ...]]:
+    """Of each row's neighbours the nearest whose label is the ``other``, or nearer to it than to the ``own``."""
+    own, other = own[:, None], other[:, None]
+    says_so = np.abs(around - other) < np.abs(around - own) if around.dtype.kind == "f" else around == other
+    says_so &= own != other
+    first = np.argsort(~says_so, axis=1, kind="stable")[:, :_NAMED]
+    numbers = np.take_along_axis(indices, first, axis=1).tolist()
+    counts = np.minimum(says_so.sum(axis=1), _NAMED).tolist()
+    return [tuple(row[:count]) for row, count in zip(numbers, counts, strict=True)]
 
 
 def _shown(label: Any) -> str:

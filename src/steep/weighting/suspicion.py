@@ -41,7 +41,7 @@ _FLOOR = 1e-3
 
 # The first guess of P(ỹ | c), and rounds after which it no longer moves.
 _FIRST_RIGHT = 0.8
-_ROUNDS = 10
+ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def suspect_classes(codes: IntArray, predicted: FloatArray, asked: csr_matrix) -
     """r, z and a for classes."""
     labels = np.eye(predicted.shape[1])[codes]
     votes = count_votes(asked, labels)
-    share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(codes, predicted, votes)
+    share = neighbor_share(_mixture_weight(codes, predicted, votes))
     likely = true_classes(codes, (1 - share) * predicted + share * votes)
     together = (1 - share) * predicted + share * count_votes(asked, likely)
     return Suspicion(root_margin(codes, together), together, share)
@@ -99,8 +99,7 @@ def root_margin(codes: IntArray, probabilities: FloatArray) -> FloatArray:
 
 def _mixture_weight(codes: IntArray, predicted: FloatArray, votes: FloatArray) -> float:
     """w: the likelihood of a mixture is concave in its weight."""
-    own = np.arange(len(codes)), codes
-    by_model, by_neighbors = predicted[own] + _FLOOR, votes[own] + _FLOOR
+    by_model, by_neighbors = own_probability(codes, predicted), own_probability(codes, votes)
 
     def loss(weight: float) -> float:
         return -float(np.log((1 - weight) * by_model + weight * by_neighbors).mean())
@@ -108,26 +107,52 @@ def _mixture_weight(codes: IntArray, predicted: FloatArray, votes: FloatArray) -
     return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)
 
 
+def own_probability(codes: IntArray, probabilities: FloatArray) -> FloatArray:
+    """The probability of the label as given, with something to take the logarithm of."""
+    return np.asarray(probabilities[np.arange(len(codes)), codes] + _FLOOR)
+
+
+def neighbor_share(weight: float) -> float:
+    """a, of w."""
+    return _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * weight
+
+
 def true_classes(codes: IntArray, probabilities: FloatArray) -> FloatArray:
     """t: probability of each class to be the true one, given what was said of the sample and its label.
 
     P(ỹ | c), the chance that class c is labelled ỹ, and t follow from each other; both are found in turns.
     """
-    n_classes = probabilities.shape[1]
-    order = np.argsort(codes, kind="stable")
-    met, starts = np.unique(codes[order], return_index=True)
+    labelled, true = first_confusion(probabilities.shape[1]), probabilities
+    for _ in range(ROUNDS):
+        true = believed(codes, probabilities, labelled)
+        labelled = confusion(sums_by_label(codes, true))
+    return true
+
+
+def first_confusion(n_classes: int) -> FloatArray:
+    """The first guess of P(ỹ | c); row: the label, column: the class."""
     wrong = (1 - _FIRST_RIGHT) / max(n_classes - 1, 1)
-    labelled = np.where(
-        np.eye(n_classes, dtype=bool), _FIRST_RIGHT, wrong
-    )  # row: the label, column: the class
-    true = probabilities
-    for _ in range(_ROUNDS):
-        true = probabilities * labelled[codes]
-        true /= true.sum(axis=1, keepdims=True) + 1e-12
-        labelled = np.full((n_classes, n_classes), 0.1) + np.eye(n_classes)
-        labelled[met] += np.add.reduceat(true[order], starts, axis=0)
-        labelled /= labelled.sum(axis=0)
+    return np.where(np.eye(n_classes, dtype=bool), _FIRST_RIGHT, wrong)
+
+
+def believed(codes: IntArray, probabilities: FloatArray, labelled: FloatArray) -> FloatArray:
+    """t, where P(ỹ | c) is known."""
+    true = probabilities * labelled[codes]
+    true /= true.sum(axis=1, keepdims=True) + 1e-12
     return np.asarray(true)
+
+
+def sums_by_label(codes: IntArray, true: FloatArray) -> FloatArray:
+    """Σ t over the samples of each label, a row each."""
+    n_classes = true.shape[1]
+    member = csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(n_classes, len(codes)))
+    return np.asarray(member @ true)
+
+
+def confusion(sums: FloatArray) -> FloatArray:
+    """P(ỹ | c) from Σ t; a tenth of a sample is added everywhere, and one where the label is right."""
+    labelled = 0.1 + np.eye(len(sums)) + sums
+    return np.asarray(labelled / labelled.sum(axis=0))
 
 
 def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> Suspicion:
@@ -137,9 +162,14 @@ def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix
     expected = (1 - share) * predicted + share * around
     error = np.minimum(np.abs(values - predicted), np.abs(values - expected))
     local = count_votes(asked, error[:, None])[:, 0]
-    usual = _LOCAL_SHARE * local + (1 - _LOCAL_SHARE) * float(np.median(local))
-    smallest = np.finfo(np.float64).tiny + 1e-9 * float(np.abs(values).max())
-    return Suspicion(error / (usual + smallest), expected, share)
+    margin = number_margin(error, local, float(np.median(local)), float(np.abs(values).max()))
+    return Suspicion(margin, expected, share)
+
+
+def number_margin(error: FloatArray, local: FloatArray, median: float, largest: float) -> FloatArray:
+    """r for numbers, from e, its mean over the neighbours, the median of that and the largest label."""
+    usual = _LOCAL_SHARE * local + (1 - _LOCAL_SHARE) * median
+    return np.asarray(error / (usual + np.finfo(np.float64).tiny + 1e-9 * largest))
 
 
 def _medians(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> FloatArray:

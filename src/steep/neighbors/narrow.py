@@ -168,7 +168,8 @@ def _ranks(
     counts = np.zeros((len(ladder), len(betas), *wanted.shape), np.int64)
     order = np.empty(counts.shape, np.int64)
     limits = np.empty(counts.shape, np.float32)
-    narrow = np.stack([half_norms(points[:, :p]) for p in ladder])
+    pieces = zip([0, *ladder[:-1]], ladder, strict=True)
+    narrow = np.cumsum([half_norms(points[:, before:p]) for before, p in pieces], axis=0)
     for i, p in enumerate(ladder):
         products = np.einsum("ij,ikj->ik", mine[:, :p], points[wanted, :p])
         for j, beta in enumerate(betas):

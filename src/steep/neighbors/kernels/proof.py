@@ -90,7 +90,9 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
 
 
 @compiled()
-def compare(X, rows, mine, mine_half, first, block, half, error, least, slack, unit, limit, score, index, stop):
+def compare(
+    X, rows, mine, mine_half, first, block, half, error, least, slack, unit, limit, score, index, stop
+):
     """Offer the rows of ``X`` from ``first`` on, also given as float32 ``block``, to some other ``rows``.
 
     A float32 score may be too large by ``error`` of both half norms and by ``least``, a distance by ``slack``. What

@@ -14,11 +14,12 @@ neighbours of sampled points, found by plain NumPy, tell the recall. Each peer h
 (neighbor_peers.py), steep the recalls it is asked for. At recall .80, .95 and .99 the quickest setting that
 reaches it counts, in CPU seconds.
 
-A peer is stopped at 1.1 times the least CPU time in which any peer has reached recall .99 and correlation .998: it cannot
-be the best at any level any more. Nor can a setting that does at least as much in every respect (trees, candidates,
-probes, ...) as one that was stopped or that reached all levels: it is not run. Above 400,000 points every setting of a peer is run on 50,000 rows
-of the same data first; its quickest at each level are run in full, and the next quicker ones that found more
-where those fall short of the level there. Flat search of all of them is told from a part of the questions.
+A peer is stopped at 1.1 times the least CPU time in which any peer has reached recall .99 and correlation .998: it
+cannot be the best at any level any more. Nor can a setting that does at least as much in every respect (trees,
+candidates, probes, ...) as one that was stopped or that reached all levels: it is not run. Above 400,000 points every
+setting of a peer is run on 50,000 rows of the same data first; its quickest at each level are run in full, and the
+next quickest that found more where those fall short of the level there. Flat search of all of them is told from a
+part of the questions.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ neighbours of sampled points, found by plain NumPy, tell the recall. Each peer h
 reaches it counts, in CPU seconds.
 
 A peer is stopped at 1.1 times the least CPU time in which any peer has reached recall .99 and correlation .998: it
-cannot be the best at any level any more. Nor can a setting that does at least as much in every respect (trees,
-candidates, probes, ...) as one that was stopped or that reached all levels: it is not run. Above 400,000 points every
+cannot be the best at any level any more. Nor can a setting that does at least as much in every respect
+(candidates, probes, ...) as one that was stopped or that reached all levels: it is not run. Above 400,000 points every
 setting of a peer is run on 50,000 rows of the same data first; its quickest at each level are run in full, and the
 next quickest that found more where those fall short of the level there. Flat search of all of them is told from a
 part of the questions.
@@ -233,9 +233,13 @@ def measure(part, method, jobs):
 
 
 def is_dearer(values, other):
-    """Whether a setting does at least as much as another in every respect; numbers of cells do not compare."""
-    same = values.keys() == other.keys() and values.get("cells") == other.get("cells")
-    return same and all(values[name] >= other[name] for name in values)
+    """Whether a setting does at least as much as another in every respect.
+
+    Numbers of cells and trees do not compare: more of them may save more than they cost.
+    """
+    if values.keys() != other.keys() or any(values.get(n) != other.get(n) for n in ("cells", "n_trees")):
+        return False
+    return all(values[name] >= other[name] for name in values)
 
 
 def is_enough(result):
@@ -284,7 +288,8 @@ def timed(method, values, X, y, rows, truth):
         times.append((time.process_time() - cpu, time.perf_counter() - wall))
         signal.setitimer(signal.ITIMER_PROF, 0)  # done once: it counts
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = np.asarray(indices) if share > 1 else np.asarray(indices)[rows]
+    found = np.asarray(indices).astype(np.int64)  # some peers count in unsigned numbers
+    found = found if share > 1 else found[rows]
     clean = np.where((found >= 0) & (found < len(X)), found, rows[:, None])
     others = np.array([[m for m in line if m != q][:K] + [q] * max(0, K - (line != q).sum()) for q, line in zip(rows, clean, strict=True)])  # fmt: skip  # noqa: E501
     exact, mine = local_variance(y, rows, truth), local_variance(y, rows, others)

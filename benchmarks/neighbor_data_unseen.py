@@ -98,7 +98,7 @@ def sentence_vectors():
     """[CLS] vectors of a small BERT for the sentences of RTE, MRPC and STS-B."""
     from steep.paper.data import Data
 
-    parts = [Data().glue(task).x_train for task in ("rte", "mrpc", "stsb")]
+    parts = [Data().glue(task).x_train for task in ("RTE", "MRPC", "STS-B")]
     X = np.concatenate(parts).astype(np.float32)
     return X, np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 

@@ -13,8 +13,10 @@ from steep.neighbors.narrow import (
     _tall,
     bounding_view,
     leading_directions,
+    leading_view,
     narrow_view,
 )
+from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
 from steep.neighbors.recall import Truth, exact_sample
 from steep.neighbors.threads import threads
 
@@ -75,7 +77,7 @@ def test_where_all_directions_hold_as_much_all_are_kept():
     frame = Frame.of(X)
     with threads(1) as team:
         truth = exact_sample(X, frame, 10, rng, team)
-        assert narrow_view(X, frame, truth, 0.95, rng, team) is None
+        assert narrow_view(leading_view(X, frame, 64, rng, team), truth, 0.95) is None
 
 
 def test_ranks_are_places_among_all_points():
@@ -158,3 +160,24 @@ def test_no_two_points_are_farther_apart_in_the_bounding_coordinates():
     assert (seen <= true + view.slack).all()
     assert view.slack < 0.1 * np.median(true)
     assert np.median(seen) > 0.9 * np.median(true)
+
+
+@pytest.mark.parametrize("data", ["pictures", "float64", "equal points", "whole numbers", "flat"])
+def test_bounds_change_nothing_about_the_rows_found(data):
+    X = pictures(3_000, 160)
+    if data == "float64":
+        X = X.astype(np.float64)
+    elif data == "equal points":
+        X[::3] = X[0]
+    elif data == "whole numbers":
+        X = np.round(X / 4)
+    elif data == "flat":
+        X = np.random.default_rng(2).normal(size=X.shape)
+    frame, rows = Frame.of(X), np.arange(0, 3_000, 20)
+    with threads(2) as team:
+        leading = leading_view(X, frame, 64, np.random.default_rng(0), team)
+        bounds = leading.bounds(frame) or Bounds(leading.points, 1.0)  # flat data: little is ruled out
+        found = bounded_rows(X, frame, rows, 10, team, bounds)
+        true = exact_rows(X, frame, rows, 10, team)
+    np.testing.assert_array_equal(found[0], true[0])
+    np.testing.assert_array_equal(found[1], true[1])

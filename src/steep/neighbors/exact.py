@@ -25,8 +25,8 @@ from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.complete import complete, count_left, measure_lists
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
-from steep.neighbors.narrow import Bounding, bounding_view
-from steep.neighbors.proof import proven
+from steep.neighbors.narrow import bounding_view
+from steep.neighbors.proof import Bounds, proven
 from steep.neighbors.threads import Team
 from steep.neighbors.tiles import join_tiles
 
@@ -105,7 +105,7 @@ def _complete(
     near: Near,
     swept: Float32Array,
     lists: Lists,
-    view: Bounding | None,
+    view: Bounds | None,
     team: Team,
 ) -> None:
     """Find all that the lists still miss."""

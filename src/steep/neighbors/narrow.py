@@ -21,6 +21,7 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
 from steep.neighbors.kernels.narrow import count_nearer
+from steep.neighbors.proof import Bounds
 from steep.neighbors.recall import Truth
 from steep.neighbors.threads import Team
 
@@ -28,9 +29,10 @@ WIDE = 96  # features above which fewer coordinates may pay
 LADDER = (16, 32, 48, 64, 96, 128)  # how many
 BETAS = (0.0, 0.5, 1.0)
 SAMPLE = 3_000  # rows from which the directions are taken
+MOST_AXES = LADDER[-1]
 SPARE = 8  # directions found beyond those wanted, which sharpens them
 LOST = 0.25  # of the misses allowed: by the ranking; the others by the reach
-RANKED = 3  # every third of the sampled points chooses, all of them say what the choice is worth
+RANKED = 110  # of the sampled points choose, all of them say what the choice is worth
 BOUNDING = 96  # coordinates of an exact search, at most
 LEAST_REST = 0.1  # √τ, in typical lengths
 HELD_ELSEWHERE = 0.3  # share of the variance beyond them at which bounds rule too little out
@@ -61,24 +63,50 @@ class Narrow:
 
 
 @dataclass(frozen=True)
-class Bounding:
-    """Coordinates in which no two points are farther apart than in all, but for ``slack`` by rounding."""
+class Leading:
+    """The leading coordinates of wide data, as many as any search may want, and |x − c|²/2."""
 
     points: Float32Array
-    slack: float
+    half: Float32Array
+    n_features: int
+
+    def bounds(self, frame: Frame) -> Bounds | None:
+        """Return them with the length of the rest: no two points are farther apart there than in all.
+
+        None where the scale of the data is not an ordinary one, or the other coordinates hold too much.
+
+        In float32 products of d numbers are off by δ = (d + 8)·2⁻²³ of the lengths at most, so a coordinate z by
+        δ|x| and r² by δ|x|². The root of r² + τ instead of r keeps the latter from growing where r is small, and is no
+        steeper.
+        """
+        rest = self.half - half_norms(self.points)
+        held = HELD_ELSEWHERE * self.half.sum(dtype=np.float64)
+        if not frame.is_plain or rest.sum(dtype=np.float64) > held:
+            return None
+        longest, least = np.sqrt(2.0 * float(self.half.max())), LEAST_REST * frame.typical
+        off = (self.n_features + 8) * 2.0**-23
+        length = np.sqrt(2 * np.maximum(rest, 0) + np.float32(least**2))
+        points = np.column_stack([self.points, length - length.mean()])
+        return Bounds(points, 2 * off * (longest + longest**2 / (2 * least)))
 
 
-def narrow_view(
-    X: FloatArray, frame: Frame, truth: Truth, recall: float, rng: np.random.Generator, team: Team
-) -> Narrow | None:
-    """Return the points in the coordinates that make a search for ``recall`` quickest; None for all of them."""
+def leading_view(
+    X: FloatArray, frame: Frame, n_axes: int, rng: np.random.Generator, team: Team
+) -> Leading | None:
+    """Return the leading coordinates of wide data; None where they are not wide."""
     n_features = X.shape[1]
-    ladder = [p for p in LADDER if 2 * p <= n_features]
-    if n_features <= WIDE or not ladder:
+    if n_features <= WIDE:
         return None
-    axes = leading_directions(X, frame, ladder[-1], rng)
-    points, half = _rotated(X, frame, axes, team)
-    some = Truth(truth.rows[::RANKED], truth.indices[::RANKED], truth.distances[::RANKED])
+    points, half = _rotated(X, frame, leading_directions(X, frame, n_axes, rng), team)
+    return Leading(points, half, n_features)
+
+
+def narrow_view(leading: Leading, truth: Truth, recall: float) -> Narrow | None:
+    """Return the points in the coordinates that make a search for ``recall`` quickest; None for all of them."""
+    points, half, n_features = leading.points, leading.half, leading.n_features
+    ladder = [p for p in LADDER if p <= points.shape[1]]
+    step = max(1, len(truth.rows) // RANKED)
+    some = Truth(truth.rows[::step], truth.indices[::step], truth.distances[::step])
     ranks = _ranks(points, half, some, ladder, BETAS)
     n_others = truth.indices.shape[1]
     lost = LOST * (1 - recall)
@@ -97,26 +125,10 @@ def narrow_view(
     return Narrow(narrow, np.float32(beta) * np.maximum(half - half_norms(narrow), 0), width, rank)
 
 
-def bounding_view(X: FloatArray, frame: Frame, rng: np.random.Generator, team: Team) -> Bounding | None:
-    """Return leading coordinates and the length of the rest: no two points are farther apart there than in all.
-
-    None where data are not wide, where their scale is not an ordinary one, or where the leading coordinates hold
-    little of the variance.
-
-    In float32 products of d numbers are off by δ = (d + 8)·2⁻²³ of the lengths at most, so a coordinate z by δ|x| and
-    r² by δ|x|². The root of r² + τ instead of r keeps the latter from growing where r is small, and is no steeper.
-    """
-    if X.shape[1] <= WIDE or not frame.is_plain:
-        return None
-    axes = leading_directions(X, frame, min(BOUNDING, X.shape[1] // 3), rng)
-    points, half = _rotated(X, frame, axes, team)
-    rest = half - half_norms(points)
-    if rest.sum(dtype=np.float64) > HELD_ELSEWHERE * half.sum(dtype=np.float64):
-        return None
-    longest, least = np.sqrt(2.0 * float(half.max())), LEAST_REST * frame.typical
-    off = (X.shape[1] + 8) * 2.0**-23
-    length = np.sqrt(2 * np.maximum(rest, 0) + np.float32(least**2))
-    return Bounding(np.column_stack([points, length]), 2 * off * (longest + longest**2 / (2 * least)))
+def bounding_view(X: FloatArray, frame: Frame, rng: np.random.Generator, team: Team) -> Bounds | None:
+    """Return the coordinates an exact search walks through; None where few coordinates do not bound distances."""
+    leading = leading_view(X, frame, min(BOUNDING, X.shape[1] // 3), rng, team) if frame.is_plain else None
+    return None if leading is None else leading.bounds(frame)
 
 
 def leading_directions(X: FloatArray, frame: Frame, n_axes: int, rng: np.random.Generator) -> Float32Array:
@@ -156,7 +168,8 @@ def _ranks(
     counts = np.zeros((len(ladder), len(betas), *wanted.shape), np.int64)
     order = np.empty(counts.shape, np.int64)
     limits = np.empty(counts.shape, np.float32)
-    narrow = np.stack([half_norms(points[:, :p]) for p in ladder])
+    pieces = zip([0, *ladder[:-1]], ladder, strict=True)
+    narrow = np.cumsum([half_norms(points[:, before:p]) for before, p in pieces], axis=0)
     for i, p in enumerate(ladder):
         products = np.einsum("ij,ikj->ik", mine[:, :p], points[wanted, :p])
         for j, beta in enumerate(betas):
@@ -172,8 +185,9 @@ def _ranks(
             products += mine[:, before:p] @ points[part, before:p].T
             before = p
             for j, beta in enumerate(betas):
-                tall = _tall(narrow[i], half, beta)
-                count_nearer(products, tall[rows], tall[part], limits[i, j], counts[i, j])
+                mine_tall = _tall(narrow[i, rows], half[rows], beta)
+                tall = _tall(narrow[i, part], half[part], beta)
+                count_nearer(products, mine_tall, tall, limits[i, j], counts[i, j])
     ranks = np.empty_like(counts)
     np.put_along_axis(ranks, order, np.cumsum(counts, axis=-1), axis=-1)
     return ranks

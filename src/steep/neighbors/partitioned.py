@@ -32,9 +32,17 @@ from steep.neighbors.kernels.labels import class_spread, value_spread
 from steep.neighbors.kernels.probe import probe
 from steep.neighbors.kernels.proof import finish
 from steep.neighbors.lists import Lists, batches, empty_lists
-from steep.neighbors.narrow import Narrow, narrow_view
+from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
 from steep.neighbors.proof import settle
-from steep.neighbors.recall import Estimate, Truth, check_promise, choose_reach, exact_sample, needed_reach
+from steep.neighbors.recall import (
+    Estimate,
+    Truth,
+    check_promise,
+    choose_reach,
+    exact_sample,
+    needed_reach,
+    sample_size,
+)
 from steep.neighbors.threads import Team
 
 CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
@@ -62,9 +70,14 @@ def join_partitioned(
     """Return distances and indices of ``n_others`` neighbours, and what was done."""
     watch = Stopwatch()
     X = np.ascontiguousarray(X)
-    truth = exact_sample(X, frame, n_others, rng, team)
+    leading = leading_view(X, frame, min(MOST_AXES, X.shape[1] // 2), rng, team)
+    watch.lap("leading")
+    bounds = None if leading is None else leading.bounds(frame)
+    truth = exact_sample(X, frame, n_others, rng, team, size=sample_size(recall), bounds=bounds)
+    del bounds
     watch.lap("sample")
-    view = narrow_view(X, frame, truth, recall, rng, team)
+    view = None if leading is None else narrow_view(leading, truth, recall)
+    del leading
     watch.lap("narrow")
     begun = _begin(X, frame, view, truth, recall, rng, team, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold

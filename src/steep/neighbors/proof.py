@@ -7,17 +7,29 @@ with all others, measuring only those that float32 cannot rule out.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
-from steep.neighbors.frame import CHUNK, Frame, half_norms
-from steep.neighbors.kernels.lists import sort_pairs
-from steep.neighbors.kernels.proof import compare, prove
+from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
+from steep.neighbors.kernels.lists import scan_rows, sort_pairs
+from steep.neighbors.kernels.proof import compare, nearest_scores, prove
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.threads import Team
 
 ROWS = 1_024  # compared with all at a time: so many make placing the others in the frame cheap
+PILOT = 8  # rows on which is counted what bounds leave to be measured
+LEFT = 0.02  # share of all points at which bounds spare nothing
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Coordinates in which no two points are farther apart than in all, but for ``slack`` by rounding."""
+
+    points: Float32Array
+    slack: float
 
 
 def proven(
@@ -74,20 +86,73 @@ def exact_rows(
     return scores, indices
 
 
-def _compare(
-    X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team
+def bounded_rows(
+    X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team, bounds: Bounds
 ) -> tuple[FloatArray, IntArray]:
-    """Compare some rows with all, a block of them at a time."""
+    """:func:`exact_rows` of wide data: what is too far in a few coordinates is not measured in all."""
+    half = half_norms(bounds.points)
+    limit = np.empty(len(rows))
+
+    def foresee(part: IntArray) -> None:
+        limit[part] = _limits(X, rows[part], width, bounds, half, frame)
+
+    parts = np.array_split(np.arange(len(rows)), max(1, -(-len(rows) // 128)))
+    team.each(foresee, parts)
+    few = slice(0, PILOT)
+    near = bounds.points[rows[few]]
+    scores = half_norms(near)[:, None] + half - near @ bounds.points.T
+    if (scores <= _widened(limit[few], bounds.slack)[:, None]).mean() > LEFT:
+        return exact_rows(X, frame, rows, width, team)
+    found = np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32)
+
+    def look(part: IntArray) -> None:
+        found[0][part], found[1][part] = _compare(X, frame, rows[part], width, team, bounds, limit[part])
+
+    team.each(look, parts)
+    return found
+
+
+def _widened(limit: FloatArray, slack: float) -> FloatArray:
+    """Return the scores of distances that are longer by ``slack``."""
+    return np.asarray(0.5 * np.square(np.sqrt(2 * limit) + slack))
+
+
+def _limits(
+    X: FloatArray, rows: IntArray, width: int, bounds: Bounds, half: Float32Array, frame: Frame
+) -> FloatArray:
+    """Return a score that the ``width``-th neighbour of each row does not exceed: that of the nearest by bounds."""
+    lists, mine = empty_lists(len(rows), 2 * width), bounds.points[rows]
+    slots = np.arange(len(rows))
+    for first in range(0, len(X), CHUNK // 2):
+        others = np.arange(first, min(first + CHUNK // 2, len(X)))
+        products = mine @ bounds.points[others[0] : others[-1] + 1].T
+        scan_rows(
+            products, rows, slots, half[rows], others, half[first:], lists.score, lists.index, lists.top
+        )
+    return np.asarray(nearest_scores(X, rows, lists.index, width, frame.unit))
+
+
+def _compare(
+    X: FloatArray,
+    frame: Frame,
+    rows: IntArray,
+    width: int,
+    team: Team,
+    bounds: Bounds | None = None,
+    limit: FloatArray | None = None,
+) -> tuple[FloatArray, IntArray]:
+    """Compare some rows with all, a block of them at a time; in few coordinates where ``bounds`` are given."""
     scores = np.full((len(rows), width), np.inf)
     indices = np.full((len(rows), width), NOBODY, np.int32)
-    n_features, limit = X.shape[1], np.full(len(rows), np.inf)
-    error = 4 * (n_features + 8) * 2.0**-24
-    mine = frame.place_float32(X, rows)
-    half = half_norms(mine)
+    limit = np.full(len(rows), np.inf) if limit is None else limit
+    mine = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
+    slack, n_features = 0.0 if bounds is None else bounds.slack, mine.shape[1]
+    half, error = half_norms(mine), 4 * (n_features + 8) * 2.0**-24
     for first in range(0, len(X), CHUNK // 2):
-        block = frame.place_float32(X, slice(first, first + CHUNK // 2))
+        part = slice(first, first + CHUNK // 2)
+        block = frame.place_float32(X, part) if bounds is None else bounds.points[part]
         compare(
-            X, rows, mine, half, first, block, half_norms(block), error, vanished(n_features), frame.unit,
+            X, rows, mine, half, first, block, half_norms(block), error, vanished(n_features), slack, frame.unit,
             limit, scores, indices, team.stop,
         )  # fmt: skip
     for i in range(len(rows)):

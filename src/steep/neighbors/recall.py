@@ -18,12 +18,12 @@ from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.sweep import meeting_gaps
 from steep.neighbors.lists import Lists
-from steep.neighbors.proof import exact_rows
+from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
 from steep.neighbors.threads import Team
 
-SAMPLE = 320  # points searched exactly
+LEAST_SAMPLE, SAMPLE = 400, 900  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
-FORESIGHT = 2.5  # the same when the reach is chosen: the least of many that pass is lucky
+FORESIGHT = 2.3  # the same when the reach is chosen: the least of many that pass is lucky
 LEAST = 1e-6
 REACHES = np.concatenate([np.linspace(0.0, 1.0, 101), [1.25, 1.5, 2.0, 4.0, 8.0, np.inf]])
 
@@ -45,11 +45,28 @@ class Estimate:
     kept: bool
 
 
-def exact_sample(X: FloatArray, frame: Frame, width: int, rng: np.random.Generator, team: Team) -> Truth:
+def exact_sample(
+    X: FloatArray,
+    frame: Frame,
+    width: int,
+    rng: np.random.Generator,
+    team: Team,
+    *,
+    size: int = LEAST_SAMPLE,
+    bounds: Bounds | None = None,
+) -> Truth:
     """Search a sample of points exactly."""
-    rows = np.sort(rng.choice(len(X), min(SAMPLE, len(X)), replace=False))
-    distances, indices = exact_rows(X, frame, rows, width, team)
+    rows = np.sort(rng.choice(len(X), min(size, len(X)), replace=False))
+    if bounds is None:
+        distances, indices = exact_rows(X, frame, rows, width, team)
+    else:
+        distances, indices = bounded_rows(X, frame, rows, width, team, bounds)
     return Truth(rows, indices, distances)
+
+
+def sample_size(recall: float) -> int:
+    """Return how many points tell a recall well enough: its error grows with recall × (1 − recall)."""
+    return int(np.clip(18_000 * recall * (1 - recall), LEAST_SAMPLE, SAMPLE))
 
 
 def needed_reach(
@@ -66,6 +83,10 @@ def needed_reach(
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
     i, j = np.nonzero((a != b) & ((scores < lists.top[rows][:, None]) | (scores == np.inf)))
+    together = np.argsort(
+        np.minimum(a[i, j], b[i, j]).astype(np.int64) * len(cells) + np.maximum(a[i, j], b[i, j])
+    )
+    i, j = i[together], j[together]
     a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
     gap = np.empty(len(a), np.float64)
     meeting_gaps(cells.points, cells.start, cells.centers, a, b, rows[i], index[i, j], gap)
@@ -95,6 +116,12 @@ def check_promise(X: FloatArray, truth: Truth, indices: IntArray, recall: float)
 
 
 def _is_kept(found: FloatArray, recall: float, caution: float) -> FloatArray:
-    """Return for each column whether the shares found, by sampled point, keep ``recall`` with due caution."""
-    error = found.std(axis=0) / np.sqrt(len(found))
-    return np.asarray(found.mean(axis=0) - caution * error >= recall - 1e-9)  # sums of rounded shares
+    """Return for each column whether the shares found, by sampled point, keep ``recall`` with due caution.
+
+    Misses are rare and gather on few points: a sample that by luck has seen too few of them also thinks its error
+    small. So the error is the one the sample would have if the promise were just kept, as in a score test.
+    """
+    mean = found.mean(axis=0)
+    inflated = recall * (1 - recall) / np.maximum(mean * (1 - mean), 1e-12)
+    error = found.std(axis=0) * np.sqrt(np.maximum(inflated, 1) / len(found))
+    return np.asarray(mean - caution * error >= recall - 1e-9)  # sums of rounded shares

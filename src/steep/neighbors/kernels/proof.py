@@ -90,11 +90,13 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
 
 
 @compiled()
-def compare(X, rows, mine, mine_half, first, block, half, error, least, unit, limit, score, index, stop):
+def compare(
+    X, rows, mine, mine_half, first, block, half, error, least, slack, unit, limit, score, index, stop
+):
     """Offer the rows of ``X`` from ``first`` on, also given as float32 ``block``, to some other ``rows``.
 
-    A float32 score may be too large by ``error`` of both half norms and by ``least``. What could still be
-    within ``limit`` is measured in float64.
+    A float32 score may be too large by ``error`` of both half norms and by ``least``, a distance by ``slack``. What
+    could still be within ``limit`` is measured in float64.
     """
     room = np.empty(ROWS * block.shape[0], np.float32)
     rest = np.float32(1.0 - error)
@@ -109,17 +111,18 @@ def compare(X, rows, mine, mine_half, first, block, half, error, least, unit, li
         for i in range(begin, end):
             if limit[i] >= 0:
                 compare_row(
-                    X, rows[i], i, products[i - begin], mine_half[i], first, half, rest, least, unit,
+                    X, rows[i], i, products[i - begin], mine_half[i], first, half, rest, least, slack, unit,
                     limit, score, index,
                 )  # fmt: skip
 
 
 @compiled()
-def compare_row(X, q, i, line, my_half, first, half, rest, least, unit, limit, score, index):
+def compare_row(X, q, i, line, my_half, first, half, rest, least, slack, unit, limit, score, index):
     """Offer one strip of rows to row ``q``, whose list is the ``i``-th."""
     for begin in range(0, line.shape[0], BLOCK):
         end = min(begin + BLOCK, line.shape[0])
-        bound = np.float32(limit[i] * (1 + 1e-6) + least)
+        reach = np.sqrt(2 * limit[i]) + slack
+        bound = np.float32(0.5 * reach * reach * (1 + 1e-6) + least)
         hits = 0
         for j in range(begin, end):
             hits += (my_half + half[j]) * rest - line[j] <= bound
@@ -137,6 +140,19 @@ def compare_row(X, q, i, line, my_half, first, half, rest, least, unit, limit, s
                 if worst == 0:  # nothing is nearer, and all rows to come have a higher index
                     limit[i] = -1
                     return
+
+
+@compiled()
+def nearest_scores(X, rows, index, width, unit):
+    """Return the ``width``-th lowest score of each of some rows with those it has listed."""
+    found, scores = np.empty(rows.shape[0], np.float64), np.empty(index.shape[1], np.float64)
+    for i in range(rows.shape[0]):
+        for j in range(index.shape[1]):
+            known = index[i, j] < X.shape[0]
+            scores[j] = unit * distance(X, rows[i], index[i, j]) if known else np.inf
+        last = np.sort(scores)[width - 1]
+        found[i] = 0.5 * last * last
+    return found
 
 
 @compiled()

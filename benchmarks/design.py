@@ -21,6 +21,7 @@ import numpy as np
 from scipy.stats import qmc, rankdata
 
 from design_functions_unseen import UNSEEN
+from design_integrated_variance import least_variance
 from design_rivals import sequential
 from problems import PROBLEMS
 from steep import design
@@ -112,6 +113,11 @@ def rival(score):
     return made
 
 
+def qnipv_design(problem, seed):
+    start = sobol(problem.n_features, n_start(problem), np.random.default_rng(seed))
+    return least_variance(problem.function, start, problem.n_runs, seed)
+
+
 DESIGNS = {
     "sobol": sobol_design,
     "steep": steep_design,
@@ -122,19 +128,20 @@ DESIGNS = {
     "eigf": rival("eigf"),
     "lola": lola_design,
     "adaptive": adaptive_design,
+    "qnipv": qnipv_design,
 }
 # Not run above these dimensions: python-adaptive takes minutes, and LOLA-Voronoi's neighbourhoods grow with 2^d.
 MOST_FEATURES = {"adaptive": 3, "lola": 4}
 
 
-def figures(problem, designs):
-    """RMSE and largest error of every surrogate for some designs of one function, one mapping a design."""
+def figures(problem, designs, seeds):
+    """RMSE and largest error of every surrogate for some designs of one function, one mapping a design and its seed."""
     from surrogates import predictions, process_prediction
 
     X_test = sobol(problem.n_features, N_TEST, np.random.default_rng(10**6))
     truth = problem.function(X_test).reshape(N_TEST, -1)
     labels = [problem.function(X).reshape(len(X), -1) for X in designs]
-    predicted = {"network": predictions(np.stack(designs), np.stack(labels), X_test)}
+    predicted = {"network": predictions(np.stack(designs), np.stack(labels), X_test, numbers=seeds)}
     for kind in ("matern", "rbf"):
         predicted[kind] = [
             process_prediction(X, y, X_test, kind=kind) for X, y in zip(designs, labels, strict=True)
@@ -163,7 +170,8 @@ def run(half, names, designs, n_seeds):
             began = time.process_time()
             made = [DESIGNS[design_name](problem, seed) for _, _, seed in missing]
             seconds = (time.process_time() - began) / len(made)
-            for key, line in zip(missing, figures(problem, made), strict=True):
+            found = figures(problem, made, [seed for *_, seed in missing])
+            for key, line in zip(missing, found, strict=True):
                 records.add(*key, settings={"n": problem.n_runs}, result=line | {"seconds": seconds})
             print(f"{name} {design_name} {time.process_time() - began:.0f} s", flush=True)
 

@@ -1,8 +1,8 @@
 """qNIPV of BoTorch as a design: runs that leave the least variance of a Gaussian process over the domain.
 
 The process is BoTorch's default (one length scale an input) and the acquisition function its
-``qNegIntegratedPosteriorVariance`` over 128 Sobol points. A round is one joint optimisation of all its runs; six rounds,
-and ten steps of L-BFGS each, so that a design of 300 runs takes a quarter of a minute of one core. Of several outputs
+``qNegIntegratedPosteriorVariance`` over 128 Sobol points. A round is one joint optimisation of all its runs; six rounds
+of ten steps of L-BFGS, so that a design of 300 runs takes a quarter of a minute of one core. Of several outputs
 the first is modelled: the variance left does not depend on the labels but through the length scales.
 """
 

@@ -1,8 +1,8 @@
 """The surrogates that score a design: small networks, trained as one batched computation, and Gaussian processes.
 
-Network r starts from its own number, by default r, whatever the design, so designs are compared pairwise. A process has one
-length scale an input, by greatest likelihood from two starts; labels are taken as exact but for 1e-6 of their variance,
-unless they are noisy.
+Network r starts from its own number, by default r, whatever the design, so designs are compared pairwise. A process
+has one length scale an input, by greatest likelihood from two starts; labels are taken as exact but for 1e-6 of their
+variance, unless they are noisy.
 """
 
 from __future__ import annotations

@@ -194,73 +194,106 @@ def cell(values):
     return {"ratio": ratio, "factor": float(np.exp(1.96 * error))}
 
 
+def seeds_of(there, names, design_name, n_seeds):
+    """Seeds with which a design was run on every function it is meant for."""
+    return [
+        s for s in range(n_seeds) if all((n, d, s) in there for n in names for d in (design_name, "sobol"))
+    ]
+
+
+def cells(there, name, design_name, seeds):
+    """Every figure of a design on a function, over that of Sobol points."""
+    return {
+        s: {key: cell(ratios(there, name, design_name, seeds, s, key)) for key in ("rmse", "linf")}
+        for s in SURROGATES
+    }
+
+
 def summary(half, n_seeds):
     there = {key: line["result"] for key, line in Records(FOLDER / f"design-{half}.jsonl").by_key().items()}
-    names = [
-        n for n in HALVES[half] if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
-    ]
-    table = {
-        name: {d: {s: {key: cell(ratios(there, name, d, range(n_seeds), s, key)) for key in ("rmse", "linf")}
-                   for s in SURROGATES} for d in DESIGNS}
-        for name in names
-    }  # fmt: skip
     problems = HALVES[half]
+    names = [
+        n for n in problems if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
+    ]
+    table = {name: cells(there, name, "steep", range(n_seeds)) for name in names}
     print(
         f"{half}: {len(names)} functions, {n_seeds} seeds; RMSE / largest error, over that of Sobol points\n"
     )
     print("| function | d | runs | " + " | ".join(f"steep, {s}" for s in SURROGATES) + " |")
     print("|---|---|---|" + "---|" * len(SURROGATES))
     for name in names:
-        cells = [
-            " / ".join(f"{table[name]['steep'][s][k]['ratio']:.2f}" for k in ("rmse", "linf"))
-            for s in SURROGATES
+        shown = [
+            " / ".join(f"{table[name][s][k]['ratio']:.2f}" for k in ("rmse", "linf")) for s in SURROGATES
         ]
-        print(f"| {name} | {problems[name].n_features} | {problems[name].n_runs} | {' | '.join(cells)} |")
-    written = {"half": half, "n_seeds": n_seeds, "functions": table, "means": {}, "ranks": {}, "goals": {}}
-    print("\n| design | functions | " + " | ".join(SURROGATES) + " | mean rank, RMSE | mean rank, L∞ |")
-    print("|---|---|" + "---|" * (len(SURROGATES) + 2))
-    ranks = mean_ranks(table, names)
-    for d in DESIGNS:
-        known = [n for n in names if table[n][d]["network"]["rmse"] is not None]
-        if not known:
-            continue
-        means = {
-            s: {k: geometric([table[n][d][s][k]["ratio"] for n in known]) for k in ("rmse", "linf")}
-            for s in SURROGATES
-        }
-        written["means"][d], written["ranks"][d] = means, ranks.get(d)
-        shown = " | ".join(f"{means[s]['rmse']:.2f} / {means[s]['linf']:.2f}" for s in SURROGATES)
-        rank = " | ".join(f"{ranks[d][k]:.1f}" for k in ("rmse", "linf")) if d in ranks else "– | –"
-        print(f"| {d} | {len(known)} | {shown} | {rank} |")
+        print(f"| {name} | {problems[name].n_features} | {problems[name].n_runs} | {' | '.join(shown)} |")
+    written = {"half": half, "n_seeds": n_seeds, "functions": table} | league(there, names, problems, n_seeds)
     written["goals"] = goals(table, names, problems)
     for goal, value in written["goals"].items():
         print(f"{goal}: {value}")
     write_json(FOLDER / f"design-{half}.json", written)
 
 
-def mean_ranks(table, names):
-    """Mean rank over functions and surrogates, among the designs that were run on all functions."""
-    everywhere = [
-        d for d in DESIGNS if names and all(table[n][d]["network"]["rmse"] is not None for n in names)
-    ]
-    found = {d: {} for d in everywhere}
+def league(there, names, problems, n_seeds):
+    """One line a design: means over its functions and seeds, and its mean rank among those run everywhere."""
+    found = {"means": {}, "ranks": {}, "rank_seeds": 0}
+    for d in DESIGNS:
+        meant = [n for n in names if problems[n].n_features <= MOST_FEATURES.get(d, 99)]
+        seeds = seeds_of(there, meant, d, n_seeds)
+        if not (meant and seeds):
+            continue
+        every = {n: cells(there, n, d, seeds) for n in meant}
+        means = {
+            s: {k: geometric([every[n][s][k]["ratio"] for n in meant]) for k in ("rmse", "linf")}
+            for s in SURROGATES
+        }
+        above = sum(every[n][s]["rmse"]["ratio"] > 1.03 for n in meant for s in SURROGATES)
+        found["means"][d] = {"functions": len(meant), "seeds": len(seeds), "above": above, **means}
+    everywhere = [d for d, line in found["means"].items() if line["functions"] == len(names)]
+    if everywhere:
+        n_common = min(found["means"][d]["seeds"] for d in everywhere)
+        found["ranks"], found["rank_seeds"] = mean_ranks(there, names, everywhere, range(n_common)), n_common
+    print(
+        "\n| design | functions | seeds | "
+        + " | ".join(SURROGATES)
+        + " | RMSE above 1.03 | rank, RMSE | rank, L∞ |"
+    )
+    print("|---|---|---|" + "---|" * (len(SURROGATES) + 3))
+    for d, line in found["means"].items():
+        shown = " | ".join(f"{line[s]['rmse']:.2f} / {line[s]['linf']:.2f}" for s in SURROGATES)
+        rank = (
+            " | ".join(f"{found['ranks'][d][k]:.1f}" for k in ("rmse", "linf"))
+            if d in found["ranks"]
+            else "– | –"
+        )
+        of = line["functions"] * len(SURROGATES)
+        print(f"| {d} | {line['functions']} | {line['seeds']} | {shown} | {line['above']} of {of} | {rank} |")
+    print(f"ranks with {found['rank_seeds']} seeds\n")
+    return found
+
+
+def mean_ranks(there, names, designs, seeds):
+    """Mean rank over functions and surrogates, the same seeds for all."""
+    table = {n: {d: cells(there, n, d, seeds) for d in designs} for n in names}
+    found = {d: {} for d in designs}
     for key in ("rmse", "linf"):
-        rows = [
-            rankdata([table[n][d][s][key]["ratio"] for d in everywhere]) for n in names for s in SURROGATES
-        ]
-        for d, rank in zip(everywhere, np.mean(rows, axis=0) if rows else [], strict=True):
+        rows = [rankdata([table[n][d][s][key]["ratio"] for d in designs]) for n in names for s in SURROGATES]
+        for d, rank in zip(designs, np.mean(rows, axis=0), strict=True):
             found[d][key] = float(rank)
+        for s in SURROGATES:
+            by = np.mean([rankdata([table[n][d][s][key]["ratio"] for d in designs]) for n in names], axis=0)
+            for d, rank in zip(designs, by, strict=True):
+                found[d][f"{key}, {s}"] = float(rank)
     return found
 
 
 def goals(table, names, problems):
     def of(key, chosen):
-        return [table[n]["steep"][s][key]["ratio"] for n in chosen for s in SURROGATES]
+        return [table[n][s][key]["ratio"] for n in chosen for s in SURROGATES]
 
     low = [n for n in names if problems[n].n_features <= 4]
     high = [n for n in names if problems[n].n_features > 4]
-    above = [f"{n} {s} {table[n]['steep'][s]['rmse']['ratio']:.2f}" for n in names for s in SURROGATES
-             if table[n]["steep"][s]["rmse"]["ratio"] > 1.03]  # fmt: skip
+    above = [f"{n} {s} {table[n][s]['rmse']['ratio']:.2f}" for n in names for s in SURROGATES
+             if table[n][s]["rmse"]["ratio"] > 1.03]  # fmt: skip
     return {
         "RMSE of Sobol, mean (goal 0.75)": geometric(of("rmse", names)),
         "RMSE above 1.03 of Sobol (goal: none)": above,

@@ -31,7 +31,7 @@ NAMES = {
 }  # fmt: skip
 FUNCTIONS = {"development": PROBLEMS, "unseen": UNSEEN}
 # A tenth apart, so that stopping late shows.
-SIZES = tuple(round(50 * 1.1**i) for i in range(22)) + (400,)
+SIZES = (*(round(50 * 1.1**i) for i in range(22)), 400)
 
 
 def follow(problem, n_runs, seed):

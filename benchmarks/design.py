@@ -4,6 +4,7 @@
     python benchmarks/design.py --half unseen               the functions no choice was made on: once, at the end
     python benchmarks/design.py --half unseen --summary     print the tables, write the JSON
     python benchmarks/design.py --only franke --designs steep sobol --seeds 2
+    python benchmarks/design.py --only runge tanh --designs sobol steep fill --seeds 5
     python benchmarks/design.py --ask                       time to ask 100 points with 2,000 there, d = 10
 
 Every line of results/design-<half>.jsonl is one (function, design, seed): root mean square error and largest error on
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,10 +56,10 @@ def lhs_design(problem, seed):
     return qmc.LatinHypercube(problem.n_features, rng=np.random.default_rng(seed)).random(problem.n_runs)
 
 
-def steep_design(problem, seed):
+def steep_design(problem, seed, **options):
     plan = design(
         problem.function, [(0, 1)] * problem.n_features, n_initial=n_start(problem),
-        n_samples=problem.n_runs - n_start(problem), random_state=seed,
+        n_samples=problem.n_runs - n_start(problem), random_state=seed, **options,
     )  # fmt: skip
     assert plan.n_evaluations == problem.n_runs
     return plan.X
@@ -130,6 +132,8 @@ DESIGNS = {
     "adaptive": adaptive_design,
     "qnipv": qnipv_design,
 }
+# Steep with a draw that is not its default everywhere; run when named.
+VARIANTS = {name: partial(steep_design, draw=name) for name in ("fill", "doubt")}
 # Not run above these dimensions: python-adaptive takes minutes, and LOLA-Voronoi's neighbourhoods grow with 2^d.
 MOST_FEATURES = {"adaptive": 3, "lola": 4}
 
@@ -168,7 +172,7 @@ def run(half, names, designs, n_seeds):
             if not missing:
                 continue
             began = time.process_time()
-            made = [DESIGNS[design_name](problem, seed) for _, _, seed in missing]
+            made = [(DESIGNS | VARIANTS)[design_name](problem, seed) for _, _, seed in missing]
             seconds = (time.process_time() - began) / len(made)
             found = figures(problem, made, [seed for *_, seed in missing])
             for key, line in zip(missing, found, strict=True):
@@ -209,11 +213,13 @@ def cells(there, name, design_name, seeds):
     }
 
 
-def summary(half, n_seeds):
+def summary(half, n_seeds, only=None):
     there = {key: line["result"] for key, line in Records(FOLDER / f"design-{half}.jsonl").by_key().items()}
     problems = HALVES[half]
     names = [
-        n for n in problems if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
+        n
+        for n in only or problems
+        if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
     ]
     table = {name: cells(there, name, "steep", range(n_seeds)) for name in names}
     print(
@@ -230,13 +236,14 @@ def summary(half, n_seeds):
     written["goals"] = goals(table, names, problems)
     for goal, value in written["goals"].items():
         print(f"{goal}: {value}")
-    write_json(FOLDER / f"design-{half}.json", written)
+    if not only:
+        write_json(FOLDER / f"design-{half}.json", written)
 
 
 def league(there, names, problems, n_seeds):
     """One line a design: means over its functions and seeds, and its mean rank among those run everywhere."""
     found = {"means": {}, "ranks": {}, "rank_seeds": 0}
-    for d in DESIGNS:
+    for d in DESIGNS | VARIANTS:
         meant = [n for n in names if problems[n].n_features <= MOST_FEATURES.get(d, 99)]
         seeds = seeds_of(there, meant, d, n_seeds)
         if not (meant and seeds):
@@ -336,7 +343,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
+    parser.add_argument("--designs", nargs="*", choices=[*DESIGNS, *VARIANTS], default=list(DESIGNS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--ask", action="store_true")
@@ -346,4 +353,4 @@ if __name__ == "__main__":
     else:
         if not options.summary:
             run(options.half, options.only or list(HALVES[options.half]), options.designs, options.seeds)
-        summary(options.half, options.seeds)
+        summary(options.half, options.seeds, options.only)

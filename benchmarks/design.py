@@ -4,6 +4,7 @@
     python benchmarks/design.py --half unseen               the functions no choice was made on: once, at the end
     python benchmarks/design.py --half unseen --summary     print the tables, write the JSON
     python benchmarks/design.py --only franke --designs steep sobol --seeds 2
+    python benchmarks/design.py --only runge tanh --designs sobol steep fill --seeds 5
     python benchmarks/design.py --ask                       time to ask 100 points with 2,000 there, d = 10
 
 Every line of results/design-<half>.jsonl is one (function, design, seed): root mean square error and largest error on
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import qmc, rankdata
 
 from design_functions_unseen import UNSEEN
+from design_integrated_variance import least_variance
 from design_rivals import sequential
 from problems import PROBLEMS
 from steep import design
@@ -53,10 +56,10 @@ def lhs_design(problem, seed):
     return qmc.LatinHypercube(problem.n_features, rng=np.random.default_rng(seed)).random(problem.n_runs)
 
 
-def steep_design(problem, seed):
+def steep_design(problem, seed, **options):
     plan = design(
         problem.function, [(0, 1)] * problem.n_features, n_initial=n_start(problem),
-        n_samples=problem.n_runs - n_start(problem), random_state=seed,
+        n_samples=problem.n_runs - n_start(problem), random_state=seed, **options,
     )  # fmt: skip
     assert plan.n_evaluations == problem.n_runs
     return plan.X
@@ -112,6 +115,11 @@ def rival(score):
     return made
 
 
+def qnipv_design(problem, seed):
+    start = sobol(problem.n_features, n_start(problem), np.random.default_rng(seed))
+    return least_variance(problem.function, start, problem.n_runs, seed)
+
+
 DESIGNS = {
     "sobol": sobol_design,
     "steep": steep_design,
@@ -122,19 +130,22 @@ DESIGNS = {
     "eigf": rival("eigf"),
     "lola": lola_design,
     "adaptive": adaptive_design,
+    "qnipv": qnipv_design,
 }
+# Steep with a draw that is not its default everywhere; run when named.
+VARIANTS = {name: partial(steep_design, draw=name) for name in ("fill", "doubt")}
 # Not run above these dimensions: python-adaptive takes minutes, and LOLA-Voronoi's neighbourhoods grow with 2^d.
 MOST_FEATURES = {"adaptive": 3, "lola": 4}
 
 
-def figures(problem, designs):
-    """RMSE and largest error of every surrogate for some designs of one function, one mapping a design."""
+def figures(problem, designs, seeds):
+    """RMSE and largest error of every surrogate for some designs of one function, one mapping a design and its seed."""
     from surrogates import predictions, process_prediction
 
     X_test = sobol(problem.n_features, N_TEST, np.random.default_rng(10**6))
     truth = problem.function(X_test).reshape(N_TEST, -1)
     labels = [problem.function(X).reshape(len(X), -1) for X in designs]
-    predicted = {"network": predictions(np.stack(designs), np.stack(labels), X_test)}
+    predicted = {"network": predictions(np.stack(designs), np.stack(labels), X_test, numbers=seeds)}
     for kind in ("matern", "rbf"):
         predicted[kind] = [
             process_prediction(X, y, X_test, kind=kind) for X, y in zip(designs, labels, strict=True)
@@ -161,9 +172,10 @@ def run(half, names, designs, n_seeds):
             if not missing:
                 continue
             began = time.process_time()
-            made = [DESIGNS[design_name](problem, seed) for _, _, seed in missing]
+            made = [(DESIGNS | VARIANTS)[design_name](problem, seed) for _, _, seed in missing]
             seconds = (time.process_time() - began) / len(made)
-            for key, line in zip(missing, figures(problem, made), strict=True):
+            found = figures(problem, made, [seed for *_, seed in missing])
+            for key, line in zip(missing, found, strict=True):
                 records.add(*key, settings={"n": problem.n_runs}, result=line | {"seconds": seconds})
             print(f"{name} {design_name} {time.process_time() - began:.0f} s", flush=True)
 
@@ -186,73 +198,109 @@ def cell(values):
     return {"ratio": ratio, "factor": float(np.exp(1.96 * error))}
 
 
-def summary(half, n_seeds):
-    there = {key: line["result"] for key, line in Records(FOLDER / f"design-{half}.jsonl").by_key().items()}
-    names = [
-        n for n in HALVES[half] if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
+def seeds_of(there, names, design_name, n_seeds):
+    """Seeds with which a design was run on every function it is meant for."""
+    return [
+        s for s in range(n_seeds) if all((n, d, s) in there for n in names for d in (design_name, "sobol"))
     ]
-    table = {
-        name: {d: {s: {key: cell(ratios(there, name, d, range(n_seeds), s, key)) for key in ("rmse", "linf")}
-                   for s in SURROGATES} for d in DESIGNS}
-        for name in names
-    }  # fmt: skip
+
+
+def cells(there, name, design_name, seeds):
+    """Every figure of a design on a function, over that of Sobol points."""
+    return {
+        s: {key: cell(ratios(there, name, design_name, seeds, s, key)) for key in ("rmse", "linf")}
+        for s in SURROGATES
+    }
+
+
+def summary(half, n_seeds, only=None):
+    there = {key: line["result"] for key, line in Records(FOLDER / f"design-{half}.jsonl").by_key().items()}
     problems = HALVES[half]
+    names = [
+        n
+        for n in only or problems
+        if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
+    ]
+    table = {name: cells(there, name, "steep", range(n_seeds)) for name in names}
     print(
         f"{half}: {len(names)} functions, {n_seeds} seeds; RMSE / largest error, over that of Sobol points\n"
     )
     print("| function | d | runs | " + " | ".join(f"steep, {s}" for s in SURROGATES) + " |")
     print("|---|---|---|" + "---|" * len(SURROGATES))
     for name in names:
-        cells = [
-            " / ".join(f"{table[name]['steep'][s][k]['ratio']:.2f}" for k in ("rmse", "linf"))
-            for s in SURROGATES
+        shown = [
+            " / ".join(f"{table[name][s][k]['ratio']:.2f}" for k in ("rmse", "linf")) for s in SURROGATES
         ]
-        print(f"| {name} | {problems[name].n_features} | {problems[name].n_runs} | {' | '.join(cells)} |")
-    written = {"half": half, "n_seeds": n_seeds, "functions": table, "means": {}, "ranks": {}, "goals": {}}
-    print("\n| design | functions | " + " | ".join(SURROGATES) + " | mean rank, RMSE | mean rank, L∞ |")
-    print("|---|---|" + "---|" * (len(SURROGATES) + 2))
-    ranks = mean_ranks(table, names)
-    for d in DESIGNS:
-        known = [n for n in names if table[n][d]["network"]["rmse"] is not None]
-        if not known:
-            continue
-        means = {
-            s: {k: geometric([table[n][d][s][k]["ratio"] for n in known]) for k in ("rmse", "linf")}
-            for s in SURROGATES
-        }
-        written["means"][d], written["ranks"][d] = means, ranks.get(d)
-        shown = " | ".join(f"{means[s]['rmse']:.2f} / {means[s]['linf']:.2f}" for s in SURROGATES)
-        rank = " | ".join(f"{ranks[d][k]:.1f}" for k in ("rmse", "linf")) if d in ranks else "– | –"
-        print(f"| {d} | {len(known)} | {shown} | {rank} |")
+        print(f"| {name} | {problems[name].n_features} | {problems[name].n_runs} | {' | '.join(shown)} |")
+    written = {"half": half, "n_seeds": n_seeds, "functions": table} | league(there, names, problems, n_seeds)
     written["goals"] = goals(table, names, problems)
     for goal, value in written["goals"].items():
         print(f"{goal}: {value}")
-    write_json(FOLDER / f"design-{half}.json", written)
+    if not only:
+        write_json(FOLDER / f"design-{half}.json", written)
 
 
-def mean_ranks(table, names):
-    """Mean rank over functions and surrogates, among the designs that were run on all functions."""
-    everywhere = [
-        d for d in DESIGNS if names and all(table[n][d]["network"]["rmse"] is not None for n in names)
-    ]
-    found = {d: {} for d in everywhere}
+def league(there, names, problems, n_seeds):
+    """One line a design: means over its functions and seeds, and its mean rank among those run everywhere."""
+    found = {"means": {}, "ranks": {}, "rank_seeds": 0}
+    for d in DESIGNS | VARIANTS:
+        meant = [n for n in names if problems[n].n_features <= MOST_FEATURES.get(d, 99)]
+        seeds = seeds_of(there, meant, d, n_seeds)
+        if not (meant and seeds):
+            continue
+        every = {n: cells(there, n, d, seeds) for n in meant}
+        means = {
+            s: {k: geometric([every[n][s][k]["ratio"] for n in meant]) for k in ("rmse", "linf")}
+            for s in SURROGATES
+        }
+        above = sum(every[n][s]["rmse"]["ratio"] > 1.03 for n in meant for s in SURROGATES)
+        found["means"][d] = {"functions": len(meant), "seeds": len(seeds), "above": above, **means}
+    everywhere = [d for d, line in found["means"].items() if line["functions"] == len(names)]
+    if everywhere:
+        n_common = min(found["means"][d]["seeds"] for d in everywhere)
+        found["ranks"], found["rank_seeds"] = mean_ranks(there, names, everywhere, range(n_common)), n_common
+    print(
+        "\n| design | functions | seeds | "
+        + " | ".join(SURROGATES)
+        + " | RMSE above 1.03 | rank, RMSE | rank, L∞ |"
+    )
+    print("|---|---|---|" + "---|" * (len(SURROGATES) + 3))
+    for d, line in found["means"].items():
+        shown = " | ".join(f"{line[s]['rmse']:.2f} / {line[s]['linf']:.2f}" for s in SURROGATES)
+        rank = (
+            " | ".join(f"{found['ranks'][d][k]:.1f}" for k in ("rmse", "linf"))
+            if d in found["ranks"]
+            else "– | –"
+        )
+        of = line["functions"] * len(SURROGATES)
+        print(f"| {d} | {line['functions']} | {line['seeds']} | {shown} | {line['above']} of {of} | {rank} |")
+    print(f"ranks with {found['rank_seeds']} seeds\n")
+    return found
+
+
+def mean_ranks(there, names, designs, seeds):
+    """Mean rank over functions and surrogates, the same seeds for all."""
+    table = {n: {d: cells(there, n, d, seeds) for d in designs} for n in names}
+    found = {d: {} for d in designs}
     for key in ("rmse", "linf"):
-        rows = [
-            rankdata([table[n][d][s][key]["ratio"] for d in everywhere]) for n in names for s in SURROGATES
-        ]
-        for d, rank in zip(everywhere, np.mean(rows, axis=0) if rows else [], strict=True):
+        rows = [rankdata([table[n][d][s][key]["ratio"] for d in designs]) for n in names for s in SURROGATES]
+        for d, rank in zip(designs, np.mean(rows, axis=0), strict=True):
             found[d][key] = float(rank)
+        for s in SURROGATES:
+            by = np.mean([rankdata([table[n][d][s][key]["ratio"] for d in designs]) for n in names], axis=0)
+            for d, rank in zip(designs, by, strict=True):
+                found[d][f"{key}, {s}"] = float(rank)
     return found
 
 
 def goals(table, names, problems):
     def of(key, chosen):
-        return [table[n]["steep"][s][key]["ratio"] for n in chosen for s in SURROGATES]
+        return [table[n][s][key]["ratio"] for n in chosen for s in SURROGATES]
 
     low = [n for n in names if problems[n].n_features <= 4]
     high = [n for n in names if problems[n].n_features > 4]
-    above = [f"{n} {s} {table[n]['steep'][s]['rmse']['ratio']:.2f}" for n in names for s in SURROGATES
-             if table[n]["steep"][s]["rmse"]["ratio"] > 1.03]  # fmt: skip
+    above = [f"{n} {s} {table[n][s]['rmse']['ratio']:.2f}" for n in names for s in SURROGATES
+             if table[n][s]["rmse"]["ratio"] > 1.03]  # fmt: skip
     return {
         "RMSE of Sobol, mean (goal 0.75)": geometric(of("rmse", names)),
         "RMSE above 1.03 of Sobol (goal: none)": above,
@@ -295,7 +343,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--designs", nargs="*", default=list(DESIGNS))
+    parser.add_argument("--designs", nargs="*", choices=[*DESIGNS, *VARIANTS], default=list(DESIGNS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--ask", action="store_true")
@@ -305,4 +353,4 @@ if __name__ == "__main__":
     else:
         if not options.summary:
             run(options.half, options.only or list(HALVES[options.half]), options.designs, options.seeds)
-        summary(options.half, options.seeds)
+        summary(options.half, options.seeds, options.only)

@@ -30,7 +30,8 @@ NAMES = {
                "hartmann_6"),
 }  # fmt: skip
 FUNCTIONS = {"development": PROBLEMS, "unseen": UNSEEN}
-SIZES = (50, 71, 100, 141, 200, 283, 400)
+# A tenth apart, so that stopping late shows.
+SIZES = (*(round(50 * 1.1**i) for i in range(22)), 400)
 
 
 def follow(problem, n_runs, seed):

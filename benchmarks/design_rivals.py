@@ -21,7 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 
-N_CANDIDATES = 1024
+# As many as steep's own pool holds.
+N_CANDIDATES = 4096
 _JITTER = 1e-8
 
 

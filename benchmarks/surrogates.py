@@ -1,8 +1,8 @@
 """The surrogates that score a design: small networks, trained as one batched computation, and Gaussian processes.
 
-Network r of the batch starts from the seed r whatever the design, so designs are compared pairwise. A process has one
-length scale an input, by greatest likelihood from two starts; labels are taken as exact but for 1e-6 of their variance,
-unless they are noisy.
+Network r starts from its own number, by default r, whatever the design, so designs are compared pairwise. A process
+has one length scale an input, by greatest likelihood from two starts; labels are taken as exact but for 1e-6 of their
+variance, unless they are noisy.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 _WIDTH = 32
 
 
-def _parameters(n_networks, sizes, seed):
-    """Uniform starts of fan-in scale, one seed per network."""
-    layers = []
+def _parameters(numbers, sizes, seed):
+    """Uniform starts of fan-in scale, one number per network."""
+    layers, n_networks = [], len(numbers)
     for fan_in, fan_out in pairwise(sizes):
         weight, bias = np.empty((n_networks, fan_in, fan_out)), np.empty((n_networks, 1, fan_out))
-        for r in range(n_networks):
-            rng = np.random.default_rng([seed, r, len(layers)])
+        for r, number in enumerate(numbers):
+            rng = np.random.default_rng([seed, number, len(layers)])
             limit = np.sqrt(6 / (fan_in + fan_out))
             weight[r] = rng.uniform(-limit, limit, (fan_in, fan_out))
             bias[r] = rng.uniform(-limit, limit, (1, fan_out))
@@ -39,16 +39,18 @@ def _forward(parameters, x):
     return torch.baddbmm(parameters[-1], x, parameters[-2])
 
 
-def predictions(X, y, X_test, *, n_steps=600, lr=2e-2, seed=0):
+def predictions(X, y, X_test, *, n_steps=600, lr=2e-2, seed=0, numbers=None):
     """Train one network per design ``X[r], y[r]`` and predict ``X_test`` with each.
 
     ``X`` is (R, n, d) in the unit cube, ``y`` (R, n, outputs), ``X_test`` (m, d); the answer is
-    (R, m, outputs). Labels are standardised inside with each design's own mean and deviation.
+    (R, m, outputs). Labels are standardised inside with each design's own mean and deviation. Networks of the same
+    number start alike.
     """
     mean, deviation = y.mean(axis=1, keepdims=True), y.std(axis=1, keepdims=True) + 1e-12
     inputs = torch.tensor(4 * X - 2, dtype=torch.float32)
     targets = torch.tensor((y - mean) / deviation, dtype=torch.float32)
-    parameters = _parameters(len(X), [X.shape[2], _WIDTH, _WIDTH, y.shape[2]], seed)
+    numbers = range(len(X)) if numbers is None else numbers
+    parameters = _parameters(numbers, [X.shape[2], _WIDTH, _WIDTH, y.shape[2]], seed)
     optimizer = torch.optim.Adam(parameters, lr=lr, fused=True)
     for step in range(n_steps):
         # Up in a tenth of the steps, then down to nothing along half a cosine.

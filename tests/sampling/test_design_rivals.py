@@ -7,12 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from scipy.stats import qmc
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "design_rivals.py"
-spec = importlib.util.spec_from_file_location("design_rivals", FILE)
-rivals = importlib.util.module_from_spec(spec)
-sys.modules["design_rivals"] = rivals
-spec.loader.exec_module(rivals)
+
+def benchmark(name):
+    spec = importlib.util.spec_from_file_location(
+        name, Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
+    )
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rivals = benchmark("design_rivals")
 
 RNG = np.random.default_rng(0)
 X, C, SCALES = RNG.random((20, 2)), RNG.random((50, 2)), np.array([0.5, 0.7])
@@ -60,3 +67,70 @@ def test_a_rival_goes_where_a_front_is(score):
     assert found.shape == (24, 2)
     assert len(np.unique(found, axis=0)) == 24
     assert np.mean(np.abs(found[12:, 0] - 0.6) < 0.2) > 0.5  # 0.4 by chance
+
+
+def waves_then_a_slope(U):
+    """Gramacy and Lee's function, the example that GUESS comes with: 10 runs to begin, 35 in all."""
+    x = 0.5 + 2 * U[:, 0]
+    return np.sin(10 * np.pi * x) / (2 * x) + (x - 1) ** 4
+
+
+def error_on_the_line(X):
+    line, y = np.linspace(0, 1, 501)[:, None], waves_then_a_slope(X)[:, None]
+    scales = rivals.fitted_scales(X, (y - y.mean()) / y.std(), np.full(1, 0.1))
+    predicted = rivals.Process(X, y - y.mean(), line, scales).mean[:, 0] + y.mean()
+    return np.sqrt(((predicted - waves_then_a_slope(line)) ** 2).mean())
+
+
+def latin(n, seed):
+    return qmc.LatinHypercube(1, rng=np.random.default_rng(seed)).random(n)
+
+
+def test_guess_leads_on_the_example_of_its_authors_as_they_say():
+    """Ahead of Latin hypercubes, TEAD and EIGF; fitting after every run would change nothing."""
+    median = {
+        score: np.median(
+            [
+                error_on_the_line(rivals.sequential(score, waves_then_a_slope, latin(10, s), 35, s))
+                for s in range(5)
+            ]
+        )
+        for score in ("guess", "tead", "eigf")
+    }
+    assert median["guess"] < 0.7 * np.median([error_on_the_line(latin(35, s)) for s in range(5)])
+    assert median["guess"] < 0.7 * min(median["tead"], median["eigf"])
+    often = rivals.sequential("guess", waves_then_a_slope, latin(10, 0), 35, 0, n_fits=25)
+    seldom = rivals.sequential("guess", waves_then_a_slope, latin(10, 0), 35, 0)
+    assert error_on_the_line(often) == pytest.approx(error_on_the_line(seldom), rel=0.1)
+
+
+class TestIntegratedVariance:
+    """qNIPV: what is minimised is the variance that is left, and runs chosen so leave less than Sobol points."""
+
+    @pytest.fixture(scope="class")
+    def nipv(self):
+        pytest.importorskip("botorch")
+        return benchmark("design_integrated_variance")
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_the_score_is_minus_the_mean_variance_left(self, nipv):
+        torch = pytest.importorskip("torch")
+        model, fresh = nipv.fitted(X, Y[:, 0]), RNG.random((3, 2))
+        found = float(nipv.left_variance(model, C)(torch.tensor(fresh)[None]).detach())
+        kernel = lambda A, B: model.covar_module(torch.tensor(A), torch.tensor(B)).to_dense().detach().numpy()  # noqa: E731
+        known = np.vstack([X, fresh])
+        K, k = kernel(known, known) + 1e-6 * np.eye(len(known)), kernel(known, C)
+        left = np.diag(kernel(C, C)) - (k * np.linalg.solve(K, k)).sum(axis=0)
+        np.testing.assert_allclose(found, -left.mean(), rtol=1e-2)
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_runs_chosen_leave_less_variance_than_sobol_points(self, nipv):
+        torch = pytest.importorskip("torch")
+        model = nipv.fitted(X[:8], Y[:8, 0])
+        score = nipv.left_variance(model, C)
+        chosen = nipv.next_runs(model, C, 6, seed=0)
+        others = [qmc.Sobol(2, rng=np.random.default_rng(s)).random(6) for s in range(5)]
+        best = max(float(score(torch.tensor(points)[None]).detach()) for points in others)
+        assert float(score(torch.tensor(chosen)[None]).detach()) > best
+        design = nipv.least_variance(lambda U: np.sin(4 * U[:, 0]), X[:8], 15, seed=0)
+        assert design.shape == (15, 2)

@@ -7,9 +7,11 @@ from steep import Box, VariationSampler, design
 from steep.domain.axes import Category, Integer, Log
 from steep.exceptions import AcceptanceError, InputError
 from steep.neighbors.query import nearest
-from steep.sampling.draws import greedy_fill, hilbert_index, random_draw, systematic_draw
+from steep.sampling.draws import fill_doubt, greedy_fill, hilbert_index, random_draw, systematic_draw
 from steep.sampling.pool import candidate_pool, wanted_density
+from steep.sampling.quick import length_scale, matern
 from steep.sampling.relevance import axis_relevance
+from steep.sampling.sampler import DRAWS
 
 
 def ridge(X):
@@ -35,12 +37,66 @@ def test_greedy_fill_is_its_definition(d):
     assert taken.tolist() == slow_fill(pool, weights, there, 10)
 
 
+def slow_doubt(known, pool, weights, length, n_samples):
+    """The definition, literally: the variance anew for every candidate after every point."""
+    taken, known = [], list(known)
+    for _ in range(n_samples):
+        K = matern(np.array(known), np.array(known), length) + 1e-6 * np.eye(len(known))
+        k = matern(np.array(known), pool, length)
+        variance = 1 - (k * np.linalg.solve(K, k)).sum(axis=0)
+        variance[taken] = 0
+        taken.append(int(np.argmax(weights**2 * variance)))
+        known.append(pool[taken[-1]])
+    return taken
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_doubt_is_its_definition(d):
+    rng = np.random.default_rng(d)
+    pool, weights, known = rng.random((60, d)), rng.random(60) + 0.1, rng.random((4, d))
+    assert fill_doubt(known, pool, weights, 0.4, 10).tolist() == slow_doubt(known, pool, weights, 0.4, 10)
+
+
+def test_doubt_never_takes_a_candidate_twice_even_without_weight():
+    assert sorted(fill_doubt(np.zeros((1, 2)), np.zeros((9, 2)), np.zeros(9), 1.0, 9).tolist()) == list(
+        range(9)
+    )
+
+
+def test_the_length_scale_is_the_likeliest_of_those_tried():
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 2))
+    y = np.linalg.cholesky(matern(X, X, 0.5) + 1e-8 * np.eye(60)) @ rng.standard_normal((60, 1))
+    assert 0.2 < length_scale(X, y) < 1.1
+
+
+def test_on_a_line_a_design_beats_even_points_with_a_smooth_process():
+    """Runs gathered at a front left gaps elsewhere, where a process of one length scale then swings."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF
+
+    f, x = lambda X: 1 / (1 + 25 * (2 * X[:, 0] - 1) ** 2), np.linspace(0, 1, 501)[:, None]
+
+    def error(X):
+        process = GaussianProcessRegressor(RBF(0.2, (0.02, 20)), alpha=1e-6, normalize_y=True).fit(X, f(X))
+        return np.log(np.sqrt(((process.predict(x) - f(x)) ** 2).mean()))
+
+    pairs = [
+        (
+            error(design(f, [(0, 1)], n_initial=6, n_samples=18, random_state=seed).X),
+            error(Box([(0, 1)]).sobol(24, random_state=seed)),
+        )
+        for seed in range(5)
+    ]
+    assert np.mean([steep - even for steep, even in pairs]) < 0
+
+
 def test_a_fill_never_takes_a_candidate_twice_even_without_weight():
     taken = greedy_fill(np.zeros((9, 2)), np.zeros(9), np.zeros(9), 9)
     assert sorted(taken.tolist()) == list(range(9))
 
 
-@pytest.mark.parametrize("draw", ["random", "systematic", "fill"])
+@pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("kind", ["mixture", "pool"])
 def test_every_density_goes_with_every_draw(kind, draw):
     X = Box([(0, 1)] * 2).sobol(128, random_state=0)
@@ -240,7 +296,7 @@ def test_a_pool_does_not_grow_with_the_dimension(d):
     assert sampler.sample(100).shape == (100, d)
 
 
-@pytest.mark.parametrize("draw", ["random", "systematic", "fill"])
+@pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("kind", ["mixture", "pool"])
 @pytest.mark.parametrize("bounds", [[(0, 1)], [Integer(1, 40)], [Integer(1, 5), ["a", "b", "c"]]])
 def test_no_point_is_drawn_twice_or_where_one_is(bounds, kind, draw):
@@ -254,7 +310,7 @@ def test_no_point_is_drawn_twice_or_where_one_is(bounds, kind, draw):
     assert len(np.unique(drawn, axis=0)) == len(drawn)
 
 
-@pytest.mark.parametrize("draw", ["random", "systematic", "fill"])
+@pytest.mark.parametrize("draw", DRAWS)
 def test_a_discrete_domain_can_be_drawn_to_its_last_point(draw):
     box = Box({"n": Integer(1, 60), "m": Integer(1, 90)}, constraint=lambda X: X[:, 0] <= 58)
     whole = box.every_point()

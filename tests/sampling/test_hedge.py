@@ -87,6 +87,13 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_run(kind):
     np.testing.assert_allclose(y[7] - predicted, found.errors[7], rtol=1e-5, atol=1e-7)
 
 
+def test_labels_that_no_run_resolves_are_not_taken_for_noise():
+    rng = np.random.default_rng(0)
+    X = rng.random((100, 2))
+    waves = np.sin(300 * X[:, :1]) * np.sin(500 * X[:, 1:])
+    assert noise_share(X, waves / waves.std(), rng) == 0
+
+
 def test_noise_is_found_where_there_is_some_and_not_where_there_is_none():
     rng = np.random.default_rng(0)
     X = rng.random((100, 2))

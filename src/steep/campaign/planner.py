@@ -18,13 +18,16 @@ from steep.campaign.results import Results
 from steep.campaign.settings import DEFAULT
 from steep.domain import Box
 from steep.measures import MEASURES, Measure
+from steep.measures.surprise import standardised
 from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.even import EvenSequence
 from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
+from steep.sampling.quick import length_scale
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.safety import safety
+from steep.sampling.sampler import usual_draw
 
 # A run to make: its number in the journal, and its point.
 Job = tuple[int, FloatArray]
@@ -149,9 +152,9 @@ def next_points(
         The Sobol sequence of the start.
     """
     generator = np.random.default_rng(seed)
+    draw = usual_draw(box) if measure.name == DEFAULT else Recipe.draw
     sampler = VariationSampler(
-        box, density=Recipe.density, draw=Recipe.draw, temper=Recipe.temper, floor=Recipe.floor,
-        random_state=generator,
+        box, density=Recipe.density, draw=draw, temper=Recipe.temper, floor=Recipe.floor, random_state=generator,
     )  # fmt: skip
     is_mapped = _mapped(X, box, generator)
     seen = _evaluated(box, X[is_mapped], labels[is_mapped])
@@ -159,7 +162,7 @@ def next_points(
     scale: FloatArray | None = None
     if len(seen.X):
         variation, scale = label_variation(measure, seen), axis_relevance(seen.coordinates, seen.labels)
-    even = X[:0]
+    even, length = X[:0], None
     if measure.name == DEFAULT and scale is not None:
         is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
         hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
@@ -167,6 +170,8 @@ def next_points(
         sampler.floor = Recipe.floor if parts.floor is None else parts.floor
         even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
         variation = label_variation(MEASURES[NOISY], seen) if hedge.noise > 0 else variation
+        if sampler.draw == "doubt":
+            length = length_scale(seen.coordinates * scale, standardised(seen.labels), hedge.noise)
     if len(even) == n:
         return even
     if not variation.any():  # nothing to follow yet: an even spread
@@ -178,7 +183,7 @@ def next_points(
     sampler.fit_unit(
         seen.unit, seen.coordinates, variation, scale=scale,
         occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed, even])),
-        trust=_trust(box, X, failed, generator) if len(failed) else None,
+        trust=_trust(box, X, failed, generator) if len(failed) else None, length=length,
     )  # fmt: skip
     unit = sampler.sample_unit(n - len(even), fewer=True)
     return np.vstack([even, box.from_unit(unit)]) if len(unit) else even

@@ -40,13 +40,15 @@ from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
 from steep.measures import MEASURES, Measure, resolve
 from steep.measures.derivatives import Derivatives
+from steep.measures.surprise import standardised
 from steep.sampling.evaluated import Evaluated, Measuring, label_variation, squeezed
 from steep.sampling.even import EvenSequence, among
 from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
+from steep.sampling.quick import length_scale
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.result import Design
 from steep.sampling.safety import safety
-from steep.sampling.sampler import DENSITIES, DRAWS, Density, Draw, VariationSampler
+from steep.sampling.sampler import DENSITIES, DRAWS, Density, Draw, VariationSampler, usual_draw
 from steep.sampling.simulator import PassAs, Simulator
 
 STARTS = ("uniform", "grid", "sobol")
@@ -148,7 +150,8 @@ def design(
     initial : {"uniform", "grid", "sobol"}, optional
         How the start is laid; default "sobol".
     density, draw : str, optional
-        See :class:`VariationSampler`; default "pool" and "fill".
+        See :class:`VariationSampler`; default "pool" and "fill", with one input and where the evidence decides (see
+        ``temper``) "doubt".
     rounds : int, optional
         How often the variation is measured; default 12, or 1 where measuring costs evaluations.
     n_components : int, default 3
@@ -208,7 +211,8 @@ def design(
         "density": density, "draw": draw, "temper": temper, "floor": floor, "rounds": rounds, "initial": initial
     }  # fmt: skip
     given = _recipe(variant, chosen, rounds=1 if measuring.costs else Recipe.rounds)
-    recipe = replace(given, hedges=_hedges(given, variant, measure, temper, floor))
+    hedges = _hedges(given, variant, measure, temper, floor)
+    recipe = replace(given, hedges=hedges, draw=draw or usual_draw(box) if hedges else given.draw)
     sampler = VariationSampler(
         box, density=recipe.density, draw=recipe.draw, n_components=n_components, temper=recipe.temper,
         floor=recipe.floor, random_state=generator,
@@ -236,6 +240,10 @@ def design(
         drawn = spread
         if len(spread) < size:
             around = _around(box, seen, spread, simulator.failed)
+            if recipe.draw == "doubt" and scale is not None:
+                around["length"] = length_scale(
+                    seen.coordinates * scale, standardised(seen.labels), hedge.noise if hedge else 0.0
+                )
             sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around)
             drawn = np.vstack([spread, box.from_unit(sampler.sample_unit(size - len(spread)))])
         X, labels = simulator(drawn)

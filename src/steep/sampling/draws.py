@@ -7,6 +7,13 @@ Greedy fill takes, one by one, the candidate where the density is least covered:
 With q = d, w δ^d is the mass of the ball around c that holds no point yet: taking the largest first
 fills the density evenly instead of drawing from it.
 
+Filling doubt does the same with the deviation of a Gaussian process (Matérn 5/2) in the place of the distance:
+
+    score(c) = w(c) · σ(c)          σ² = k(c, c) − k(c, X) K⁻¹ k(X, c), X with what was taken before
+
+Half-way between two runs σ is small where the function is smooth along the line between them, and it is largest at
+faces and corners, beyond the last run: that is where surrogates err most.
+
 Systematic draw takes equal steps of probability along a curve that visits near points one after another.
 The curve is Hilbert's, by the bit transform of Skilling (AIP Conf. Proc. 707, 2004). One uniform number
 shifts the whole comb, so every candidate is drawn with exactly its probability, as long as that is at most one
@@ -19,11 +26,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve_triangular
 
 from steep._validation import FloatArray, IntArray
+from steep.sampling.quick import matern
 
 # In many dimensions distances are nearly equal and δ^d would drown the density: q stops here.
 _MOST_POWER = 3
+# What is added to the variance of a run, so that runs close to each other do no harm.
+_JITTER = 1e-6
 
 
 def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_samples: int) -> IntArray:
@@ -61,6 +72,44 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
             taken[i] = np.argmax(np.where(scores < 0, -1.0, squares))
         gaps = pool - pool[taken[i]]
         np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)
+    return taken
+
+
+def fill_doubt(
+    known: FloatArray, pool: FloatArray, weights: FloatArray, length: float, n_samples: int
+) -> IntArray:
+    """Choose ``n_samples`` candidates, one by one where a process knows least.
+
+    Parameters
+    ----------
+    known : ndarray of shape (n_known, n_coordinates)
+        Points that are there.
+    pool, weights, n_samples
+        As in :func:`greedy_fill`.
+    length : float
+        Length scale of the process, in the same coordinates.
+
+    Examples
+    --------
+    >>> pool = np.linspace(0, 1, 11)[:, None]
+    >>> pool[fill_doubt(pool[[0]], pool, np.ones(11), 0.3, 2), 0].tolist()
+    [1.0, 0.5]
+    """
+    n_known = len(known)
+    rows = np.zeros((n_known + n_samples, len(pool)))
+    if n_known:
+        lower = np.linalg.cholesky(matern(known, known, length) + _JITTER * np.eye(n_known))
+        rows[:n_known] = solve_triangular(lower, matern(known, pool, length), lower=True, check_finite=False)
+    variance = 1.0 - np.einsum("ij,ij->j", rows[:n_known], rows[:n_known])
+    squares, taken = np.maximum(weights, 0.0) ** 2, np.empty(n_samples, dtype=np.int64)
+    for i in range(n_samples):
+        scores = squares * np.maximum(variance, _JITTER)
+        scores[taken[:i]] = -1.0
+        best = taken[i] = np.argmax(scores)
+        done = rows[: n_known + i]
+        gaps = matern(pool[[best]], pool, length)[0] - done[:, best] @ done
+        rows[n_known + i] = gaps / np.sqrt(max(variance[best], 0.0) + _JITTER)
+        variance -= rows[n_known + i] ** 2
     return taken
 
 

@@ -52,6 +52,8 @@ _DOMAIN = 1024
 # A kind of surrogate that loses this share of its error vetoes concentration.
 _VETO = 0.03
 _CONFIDENCE = 0.8
+# A share of the variance above which what is left is no noise, but a function that the runs do not resolve yet.
+_MOST_NOISE = 0.5
 # The measure that is followed where labels are noisy: surprise would take noise for steepness.
 NOISY = "slope"
 
@@ -270,4 +272,5 @@ def noise_share(points: FloatArray, values: FloatArray, generator: np.random.Gen
     if not gain.any() or weigh_evidence(gain[None], 0.0, 0.95, generator).chosen is None:
         return 0.0
     # What is left out is predicted up to the noise, and a little worse.
-    return float(min(1.0, (found.errors**2).mean()))
+    share = float((found.errors**2).mean())
+    return share if share <= _MOST_NOISE else 0.0

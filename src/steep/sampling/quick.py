@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from steep._validation import FloatArray
 
@@ -45,6 +46,46 @@ KERNELS: dict[str, tuple[Kernel, tuple[float, ...]]] = {
     "rough": (_rough, (0.3, 1.0, 4.0)),
     "smooth": (_smooth, (0.15, 0.4, 1.0, 2.5)),
 }
+
+
+# Length scales of a process that are tried, in units of the median distance between points.
+_LENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Runs that its length scale is found by, at most.
+_MOST = 256
+
+
+def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
+    """Matérn's kernel of order 5/2."""
+    gaps = np.sqrt(5) * _gaps(A, B) / length
+    return np.asarray((1 + gaps + gaps**2 / 3) * np.exp(-gaps))
+
+
+def length_scale(points: FloatArray, labels: FloatArray, noise: float = 0.0) -> float:
+    """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through some runs.
+
+    ``noise`` is the share of the variance that is noise. Of very many runs the last are asked.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 40)[:, None]
+    >>> length_scale(x, np.sin(3 * x)) > length_scale(x, np.sin(30 * x))
+    True
+    """
+    points, labels = points[-_MOST:], labels[-_MOST:]
+    gaps = _gaps(points, points)
+    middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
+    return max(
+        (scale * middle for scale in _LENGTHS), key=lambda length: _likelihood(points, labels, length, noise)
+    )
+
+
+def _likelihood(points: FloatArray, labels: FloatArray, length: float, noise: float) -> float:
+    """Logarithm of the likelihood, each output with its own variance."""
+    n = len(points)
+    lower = np.linalg.cholesky(matern(points, points, length) + (1e-6 + noise) * np.eye(n))
+    white = solve_triangular(lower, labels - labels.mean(axis=0), lower=True, check_finite=False)
+    sizes = np.log((white**2).mean(axis=0) + 1e-30)
+    return float(-0.5 * n * sizes.mean() - np.log(np.diag(lower)).sum())
 
 
 class Fitted(NamedTuple):

@@ -23,13 +23,20 @@ from steep.domain import Bounds, Box
 from steep.exceptions import InputError
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
-from steep.sampling.draws import fill_scores, greedy_fill, last_score, random_draw, systematic_draw
+from steep.sampling.draws import (
+    fill_doubt,
+    fill_scores,
+    greedy_fill,
+    last_score,
+    random_draw,
+    systematic_draw,
+)
 from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
 
 Density = Literal["mixture", "pool"]
-Draw = Literal["random", "systematic", "fill"]
+Draw = Literal["random", "systematic", "fill", "doubt"]
 DENSITIES = ("mixture", "pool")
-DRAWS = ("random", "systematic", "fill")
+DRAWS = ("random", "systematic", "fill", "doubt")
 
 # A candidate nearer than this to a point that is there is that point, whatever the rounding.
 _SAME = 1e-12
@@ -37,8 +44,21 @@ _SAME = 1e-12
 _LISTED = 2**20
 # More points than this make it worth while to ask only the best candidates how far they are from all of them.
 _MANY = 4096
+# Up to so many points a process tells where it knows little; with more, distances do.
+_DOUBTED = 1024
 # How many candidates are asked first, at least.
 _FEW = 256
+
+
+def usual_draw(box: Box) -> Draw:
+    """How a design draws that hedges: on a line by doubt, which spares evenly spaced runs where f is smooth.
+
+    Examples
+    --------
+    >>> usual_draw(Box([(0, 1)])), usual_draw(Box([(0, 1)] * 2))
+    ('doubt', 'fill')
+    """
+    return "doubt" if box.embed(np.zeros((1, box.n_features))).shape[1] == 1 else "fill"
 
 
 class _Candidates(NamedTuple):
@@ -75,10 +95,11 @@ class VariationSampler:
     density : {"mixture", "pool"}, default "mixture"
         How variation at the measured points becomes a density: a weighted Gaussian mixture (the
         paper), or a large pool of candidates, each with the variation of the points around it.
-    draw : {"random", "systematic", "fill"}, default "random"
+    draw : {"random", "systematic", "fill", "doubt"}, default "random"
         How points are drawn from it: independently (the paper); in equal steps of probability along
         a space-filling curve; or one by one where the density is least covered by the points of ``fit``
-        and those drawn before. Candidates of a pool that are there already are never drawn.
+        and those drawn before: by distance, or by the deviation of a Gaussian process ("doubt").
+        Candidates of a pool that are there already are never drawn.
     n_components : int, default 3
         n_GMM, Gaussians in the mixture; lowered to the number of points that vary when there are fewer.
     temper : float, default 1.0
@@ -166,16 +187,17 @@ class VariationSampler:
         scale: Any = None,
         occupied: FloatArray | None = None,
         trust: Callable[[FloatArray], FloatArray] | None = None,
+        length: float | None = None,
     ) -> Self:
         """:meth:`fit` for a caller that has the points in unit and embedded coordinates already.
 
         ``occupied`` are embedded coordinates too. ``trust(U)`` multiplies the density at the unit points of a
-        pool, as where some runs fail.
+        pool, as where some runs fail. ``length`` is the length scale of "doubt", in scaled coordinates.
         """
         values = _check_variation(variation, len(unit))
         self._generator = check_generator(self.random_state)
         self._scale, self._trust = self._check_scale(scale), trust
-        self._points = coordinates * self._scale
+        self._points, self._length = coordinates * self._scale, length
         # The unit of variation means nothing; a power of two changes no digit and keeps squares in range.
         self._values = np.ldexp(values, -int(np.frexp(values.max())[1])) if len(values) else values
         self._others = coordinates[:0] if occupied is None else occupied * self._scale
@@ -227,7 +249,7 @@ class VariationSampler:
 
     def _sample_pool(self, n_samples: int, fewer: bool) -> FloatArray:
         candidates = self._candidates(candidate_pool(self.box, n_samples, self._generator))
-        drawn = self._fill_few(candidates, n_samples) if self.draw == "fill" else None
+        drawn = self._fill_few(candidates, n_samples) if self.draw in ("fill", "doubt") else None
         if drawn is None:
             drawn = self._draw_from(self._settled(candidates).free(), n_samples, fewer)
         self._others = np.vstack([self._others, drawn.coordinates])
@@ -238,7 +260,11 @@ class VariationSampler:
             free = self._last_candidates(free, n_samples, fewer)
             n_samples = min(n_samples, len(free.unit))
         weights = free.weights if free.weights.any() else np.ones(len(free.unit))
-        if self.draw == "fill":
+        if self.draw == "doubt" and len(self._points) + len(self._others) <= _DOUBTED:
+            length = self._length or float(np.sqrt(free.coordinates.var(axis=0).sum())) or 1.0
+            known = np.vstack([self._points, self._others])
+            taken = fill_doubt(known, free.coordinates, weights, length, n_samples)
+        elif self.draw in ("fill", "doubt"):
             taken = greedy_fill(free.coordinates, weights, free.distances, n_samples)
         elif self.draw == "systematic":
             taken = systematic_draw(free.unit, weights, n_samples, self._generator)

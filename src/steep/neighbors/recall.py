@@ -66,6 +66,8 @@ def needed_reach(
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
     i, j = np.nonzero((a != b) & ((scores < lists.top[rows][:, None]) | (scores == np.inf)))
+    by_cells = np.argsort(np.minimum(a, b)[i, j].astype(np.int64) * len(cells) + np.maximum(a, b)[i, j])
+    i, j = i[by_cells], j[by_cells]
     a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
     gap = np.empty(len(a), np.float64)
     meeting_gaps(cells.points, cells.start, cells.centers, a, b, rows[i], index[i, j], gap)

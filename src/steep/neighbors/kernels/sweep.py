@@ -119,19 +119,25 @@ def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop
 def meeting_gaps(X, start, centers, cell_q, cell_m, q, m, gaps):
     """Find the least reach at which the sweep lets each point ``q`` meet ``m`` of another cell.
 
-    It is less than t_m − t_q: rows are taken 32 at a time, all of them as far as the nearest of them goes.
+    It is less than t_m − t_q: rows are taken 32 at a time, all of them as far as the nearest of them goes. Meetings of
+    the same two cells should follow each other: what they share is computed once.
     """
+    last_a, last_b, length, least_b = -1, -1, np.float32(0.0), np.float32(0.0)
+    along_a = along_b = sorted_a = np.empty(0, np.float32)
     for i in range(q.shape[0]):
         a, b, row, col = cell_q[i], cell_m[i], q[i], m[i]
         if a > b:
             a, b, row, col = b, a, col, row
-        u, length = direction(centers, a, b)
-        along_a = -np.dot(X[start[a] : start[a + 1]], u)
-        along_b = np.dot(X[start[b] : start[b + 1]], u)
+        if a != last_a or b != last_b:
+            u, length = direction(centers, a, b)
+            along_a = -np.dot(X[start[a] : start[a + 1]], u)
+            along_b = np.dot(X[start[b] : start[b + 1]], u)
+            sorted_a, least_b = np.sort(along_a), along_b.min()
+            last_a, last_b = a, b
         mine, other = along_a[row - start[a]], along_b[col - start[b]]
-        place = np.sum(along_a < mine)
-        first = np.sort(along_a)[place - place % ROWS]
-        gaps[i] = max(other + first, mine + along_b.min()) + length
+        place = np.searchsorted(sorted_a, mine)
+        first = sorted_a[place - place % ROWS]
+        gaps[i] = max(other + first, mine + least_b) + length
 
 
 @compiled()

@@ -158,7 +158,7 @@ def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
         line = centers[b] - centers[a]
         u = line / np.linalg.norm(line)
         t_a, t_b = X[start[a] : start[a + 1]] @ u, X[start[b] : start[b + 1]] @ u
-        mine = X[row] @ u
+        mine = t_a[row - start[a]]
         strip = np.sort(-t_a)[np.sum(-t_a < -mine) // ROWS * ROWS]  # the strip's own nearest
         expected = max(X[col] @ u + strip, t_b.min() - mine) + np.linalg.norm(line)
         assert gaps[i] == pytest.approx(expected, abs=1e-5)

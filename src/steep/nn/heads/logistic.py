@@ -91,9 +91,11 @@ def _solve(
     if not weights:
         return []
     table = torch.stack([torch.as_tensor(weight, dtype=problem.columns.dtype) for weight in weights])
-    limits = {"tolerance": tolerance, "max_iterations": _MAX_ITERATIONS}
     starts = begun or [(x, ())] * len(weights)
-    searches = [search_minimum(own, solver, pairs=pairs, **limits) for own, pairs in starts]
+    searches = [
+        search_minimum(own, solver, tolerance=tolerance, max_iterations=_MAX_ITERATIONS, pairs=pairs)
+        for own, pairs in starts
+    ]
 
     def evaluate(numbers: list[int], points: FloatArray) -> tuple[FloatArray, FloatArray]:
         return problem.evaluate(points, table if len(numbers) == len(table) else table[numbers], l2)

@@ -1,4 +1,4 @@
-"""Networks that fail a group: four fixed constructions from MNIST and CIFAR-10, as features of small networks.
+"""Networks that fail a group: six fixed constructions from MNIST and CIFAR-10, as features of small networks.
 
     dominoes-95, dominoes-99   an MNIST 0 or 1 above a CIFAR-10 car or truck, the vehicle is the label; the digit goes
                                with it in 95 % or 99 % of the training images. Groups: vehicle × digit.
@@ -6,6 +6,8 @@
                                label's own in 95 % of the training images. Groups: digit × own place or another.
     imbalance                  MNIST digits; class c has 1,500 · 100^(−c/9) training images, from 1,500 down to 15.
                                Groups: the classes.
+    patch-cifar                CIFAR-10; a magenta patch stands at one of ten places of the border, as above, in 95 %.
+    imbalance-cifar            CIFAR-10; class c has 4,000 · 100^(−c/9) training images, from 4,000 down to 40.
 
 Each seed draws its own images, noise and initial weights. ``train`` is what the network is trained on,
 ``reweighting`` a fifth of that size from the same distribution that it has not seen, ``validation`` chooses (groups
@@ -27,11 +29,14 @@ from torch.nn import functional
 from steep._files import write_whole
 from steep.paper.data import Data
 
-PROBLEMS = ("dominoes-95", "dominoes-99", "patch", "imbalance")
+PROBLEMS = ("dominoes-95", "dominoes-99", "patch", "patch-cifar", "imbalance", "imbalance-cifar")
 PARTS = ("train", "reweighting", "validation", "test")
 BATCH, LEARNING_RATE, WIDTH = 64, 2e-3, 64
-EPOCHS = {"dominoes-95": 20, "dominoes-99": 20, "patch": 10, "imbalance": 15}
+EPOCHS = {
+    "dominoes-95": 20, "dominoes-99": 20, "patch": 10, "patch-cifar": 10, "imbalance": 15, "imbalance-cifar": 10
+}  # fmt: skip
 NOISE = 0.3  # standard deviation, of pictures between 0 and 1
+MAGENTA = np.array([1, 0, 1], np.float32)[:, None, None]
 PLACES = [(r, c) for r in (0, 12, 24) for c in (0, 12, 24) if (r, c) != (12, 12)] + [(0, 6), (24, 18)]
 
 
@@ -111,10 +116,16 @@ def small_network(shape: tuple[int, ...], n_classes: int) -> nn.Sequential:
 def make_parts(name: str, seed: int) -> dict[str, Part]:
     """The four parts of a problem as pictures."""
     rng = np.random.default_rng(seed)
-    if name == "imbalance":
-        return _imbalance(rng)
+    if name.startswith("imbalance"):
+        return (
+            _imbalance(rng, _objects(), 4000) if name.endswith("cifar") else _imbalance(rng, _digits(), 1500)
+        )
     share = 0.99 if name.endswith("99") else 0.95
-    return _patches(rng, share) if name == "patch" else _dominoes(rng, share)
+    if name.startswith("patch"):
+        return _patches(
+            rng, share, *((_objects(), _on_object) if name.endswith("cifar") else (_digits(), _on_digit))
+        )
+    return _dominoes(rng, share)
 
 
 # ------------------------------------------------------------------------------------------- dominoes
@@ -173,7 +184,7 @@ def _zeros_and_ones():
     ]
 
 
-# -------------------------------------------------------------------------------------------- digits
+# -------------------------------------------------------------------------------- digits and objects
 
 
 @cache
@@ -181,34 +192,50 @@ def _digits():
     return Data().mnist()
 
 
-def _patches(rng: np.random.Generator, share: float) -> dict[str, Part]:
-    data = _digits()
+@cache
+def _objects():
+    return Data().cifar10()
+
+
+def _patches(rng: np.random.Generator, share: float, data, paint) -> dict[str, Part]:
     order = rng.permutation(len(data.x_train))
     rows = dict(zip(PARTS, np.split(order, [8000, 9600, 12600])[:3], strict=False))
     made = {
-        name: _patched(rng, data.x_train[r], data.y_train[r], 0.5 if name == "validation" else share)
+        name: _patched(rng, data.x_train[r], data.y_train[r], 0.5 if name == "validation" else share, paint)
         for name, r in rows.items()
     }
-    return made | {"test": _patched(rng, data.x_test, data.y_test, 0.5)}
+    return made | {"test": _patched(rng, data.x_test, data.y_test, 0.5, paint)}
 
 
-def _patched(rng, images, labels, share) -> Part:
-    """Digits at half brightness under noise, and a patch of 4 × 4 at the place of the label or of another one."""
+def _patched(rng, images, labels, share, paint) -> Part:
+    """Pictures with a patch at the place of the label or of another one."""
     labels = labels.astype(np.int64)
     is_own = rng.random(len(labels)) < share
     places = np.where(is_own, labels, (labels + rng.integers(1, 10, size=len(labels))) % 10)
+    return Part(paint(rng, images, places), labels, 2 * labels + ~is_own)
+
+
+def _on_digit(rng, images, places):
+    """Digits at half brightness under noise, and a bright patch of 4 × 4."""
     x = images[:, None].astype(np.float32) / 510
     for place, (row, column) in enumerate(PLACES):
         x[places == place, :, row : row + 4, column : column + 4] = 1.0
     x += NOISE * rng.standard_normal(x.shape, dtype=np.float32)
-    return Part(x, labels, 2 * labels + ~is_own)
+    return x
 
 
-def _imbalance(rng: np.random.Generator) -> dict[str, Part]:
-    data = _digits()
+def _on_object(rng, images, places):
+    """Pictures as they are, and a magenta patch of 4 × 4."""
+    x = _channels_first(images)
+    for place, (row, column) in enumerate(PLACES):
+        x[places == place, :, row + 2 : row + 6, column + 2 : column + 6] = MAGENTA
+    return x
+
+
+def _imbalance(rng: np.random.Generator, data, largest: int) -> dict[str, Part]:
     order = rng.permutation(len(data.x_train))
     by_class = [order[data.y_train[order] == c] for c in range(10)]
-    n_train = [round(1500 * 100 ** (-c / 9)) for c in range(10)]
+    n_train = [round(largest * 100 ** (-c / 9)) for c in range(10)]
     rows = {
         "train": [rows[:n] for rows, n in zip(by_class, n_train, strict=True)],
         "reweighting": [rows[n : n + -(-n // 5)] for rows, n in zip(by_class, n_train, strict=True)],
@@ -220,4 +247,10 @@ def _imbalance(rng: np.random.Generator) -> dict[str, Part]:
 
 def _plain(images, labels, rows) -> Part:
     y = labels[rows].astype(np.int64)
-    return Part(images[rows, None].astype(np.float32) / 255, y, y)
+    return Part(_channels_first(images[rows]), y, y)
+
+
+def _channels_first(images):
+    """(n, channels, height, width) between 0 and 1, of grey or coloured pictures."""
+    x = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
+    return x.astype(np.float32) / 255

@@ -3,15 +3,17 @@
     python benchmarks/groups.py train   --seeds 0 1 2 3 4 --cache FOLDER          # networks, once; needs STEEP_DATA
     python benchmarks/groups.py improve --seeds 0 1 2 3 4 --cache FOLDER          # resumable, one JSON line a network
     python benchmarks/groups.py improve --seeds 10 11 12 13 14 15 16 17 18 19 --cache FOLDER
+    python benchmarks/groups.py improve --arm "no groups" accuracy --seeds 10 11 12 13 14 15 16 17 18 19 --cache FOLDER
     python benchmarks/groups.py show                                              # both parts, written as JSON too
 
 Seeds 0 to 4 are the development networks (the rule was settled on seeds 0 and 1); seeds 10 to 19 are run once.
 ``results/groups-first-rule.jsonl`` are the lines of the rule before: no heads held near the first one, none weighted
 by its doubt, no means of two heads. The problems are in ``group_problems.py``, the peers in ``group_rivals.py``.
 Peers are chosen by their best worst-group accuracy on the validation data, steep by its own rule of evidence for the
-same score on the same data; balanced accuracy takes the place of worst-group accuracy for the imbalanced digits. No
+same score on the same data; balanced accuracy takes the place of worst-group accuracy where classes are imbalanced. No
 method is told the groups of what it is fitted to but DFR. "same data" are the training images, "unseen" a fifth as
-many that the network has not seen.
+many that the network has not seen. A line is one arm of one network: "heads" (all peers and steep), "no groups" (steep
+chosen by ``worst_contradicted``) or "accuracy" (steep chosen by accuracy).
 """
 
 from __future__ import annotations
@@ -34,13 +36,18 @@ from steep.records import Records, cpu_seconds, write_json
 RESULTS = Path(__file__).parent / "results"
 DEVELOPMENT, UNSEEN = range(5), range(10, 20)
 N_DRAWS = 1000
+ARMS = ("heads", "no groups", "accuracy")
 # What steep is held against: the peers told no groups, on the same data and on unseen data.
 PEERS = ("AFR, same data", "AFR, unseen", "JTT's rule, same data", "DFR, same data", "DFR, unseen",
          "inverse frequency, same data", "as trained")  # fmt: skip
 
 
+def is_imbalance(problem):
+    return problem.startswith("imbalance")
+
+
 def score_of(problem):
-    return "balanced_accuracy" if problem == "imbalance" else "worst_group_accuracy"
+    return "balanced_accuracy" if is_imbalance(problem) else "worst_group_accuracy"
 
 
 def cell_means(hits, groups):
@@ -78,30 +85,20 @@ def peers(problem, parts, first, seed):
     }
 
 
-def ours(problem, parts, network, scores):
-    """Heads chosen by steep for several scores, with and without unseen data to fit to."""
+def ours(problem, arm, parts, network):
+    """Heads chosen by steep for the score of an arm, without and with unseen data to fit to."""
     train, validation, unseen = ((parts[p].x, parts[p].y) for p in ("train", "validation", "reweighting"))
-    groups, found = parts["validation"].groups, {}
-    asked = {
-        "": (score_of(problem), groups),
-        ", no groups": ("worst_contradicted", None),
-        ", accuracy": (None, None),
-    }
-    for label, (scoring, known) in asked.items():
-        for place, extra in ((", same data", None), (", unseen", unseen)):
-            if label.removeprefix(", ") not in scores:
-                continue
-            if (problem == "imbalance" and label == ", no groups") or (
-                label == ", accuracy" and extra is not None
-            ):
-                continue
-            result = improve(
-                network, train, validation, scoring=scoring, groups=None if problem == "imbalance" else known,
-                reweighting=extra, progress=False,
-            )  # fmt: skip
-            head = result.heads["chosen"]
-            found[f"steep{label}{place}"] = (head, asdict(result.chosen) | {"verdict": str(result.verdict)},
-                                             len(result.candidates))  # fmt: skip
+    scoring = {"heads": score_of(problem), "no groups": "worst_contradicted", "accuracy": None}[arm]
+    groups = parts["validation"].groups if scoring == "worst_group_accuracy" else None
+    places = {"same data": None, "unseen": unseen} if arm != "accuracy" else {"same data": None}
+    found = {}
+    for place, extra in places.items():
+        result = improve(
+            network, train, validation, scoring=scoring, groups=groups, reweighting=extra, progress=False
+        )
+        told = asdict(result.chosen) | {"verdict": str(result.verdict)}
+        name = f"steep, {place}" if arm == "heads" else f"steep, {arm}, {place}"
+        found[name] = (result.heads["chosen"], told, len(result.candidates))
     return found
 
 
@@ -125,32 +122,34 @@ def difference(one, other, groups, name, rng):
     return [round(100 * float(q), 2) for q in np.quantile(values[0] - values[1], (0.025, 0.975))]
 
 
-def figures(problem, seed, cache, scores):
-    """Test figures of every arm, and intervals of steep's difference to the peers."""
+def figures(problem, arm, seed, cache):
+    """Test figures of one line, and intervals of steep's difference to the peers or to the network as trained."""
     data = load_problem(problem, seed, cache)
     first = Head(data.weight.astype(np.float64), data.bias.astype(np.float64))
-    arms = peers(problem, data.parts, first, seed) | ours(problem, data.parts, network_of(data), scores)
+    others = peers(problem, data.parts, first, seed) if arm == "heads" else {"as trained": (first, {}, 1)}
+    arms = others | ours(problem, arm, data.parts, network_of(data))
     test, name = data.parts["test"], score_of(problem)
     hits = {
-        arm: (head.outputs(test.x).argmax(axis=1) == test.y).astype(float) for arm, (head, *_) in arms.items()
+        key: (head.outputs(test.x).argmax(axis=1) == test.y).astype(float) for key, (head, *_) in arms.items()
     }
-    rng = np.random.default_rng(seed)
     lines = {}
-    for arm, (head, setting, n_settings) in arms.items():
-        lines[arm] = {"test": round(100 * score(head, test, name), 2), "accuracy": round(100 * hits[arm].mean(), 2),
+    for key, (head, setting, n_settings) in arms.items():
+        lines[key] = {"test": round(100 * score(head, test, name), 2), "accuracy": round(100 * hits[key].mean(), 2),
                       "setting": setting, "n_settings": n_settings}  # fmt: skip
-    ours_by_name = [arm for arm in arms if arm.startswith("steep")]
+    rng, mine = np.random.default_rng(seed), [key for key in arms if key.startswith("steep")]
     gaps = {
-        arm: {peer: difference(hits[arm], hits[peer], test.groups, name, rng) for peer in PEERS}
-        for arm in ours_by_name if "accuracy" not in arm
-    }  # fmt: skip
-    scored = {arm: _accuracy_gap(hits[arm], hits["as trained"]) for arm in ours_by_name if "accuracy" in arm}
+        key: {
+            peer: difference(hits[key], hits[peer], test.groups, name, rng) for peer in PEERS if peer in hits
+        }
+        for key in mine
+    }
+    scored = {key: _accuracy_gap(hits[key], hits["as trained"]) for key in mine}
     return {"arms": lines, "gaps": gaps, "accuracy_gaps": scored}
 
 
 def _accuracy_gap(one, other):
-    gap = mean_interval(100 * (one - other))
-    return [round(gap.low, 2), round(gap.high, 2)]
+    gap = mean_interval(100 * (one - other)) if (one != other).any() else None
+    return [0.0, 0.0] if gap is None else [round(gap.low, 2), round(gap.high, 2)]
 
 
 def train(arguments):
@@ -168,39 +167,57 @@ def train(arguments):
 
 def run(arguments):
     records = Records(arguments.results)
-    wanted = [(problem, "heads", seed) for seed in arguments.seeds for problem in arguments.problem]
+    wanted = [
+        (problem, arm, seed) for seed in arguments.seeds for problem in arguments.problem for arm in arguments.arm
+        if not (is_imbalance(problem) and arm == "no groups")
+    ]  # fmt: skip
     for problem, arm, seed in records.missing(wanted):
         with cpu_seconds() as spent:
-            found = figures(problem, seed, arguments.cache, ["", *arguments.scores])
+            found = figures(problem, arm, seed, arguments.cache)
         records.add(problem, arm, seed, result=found, seconds=spent["seconds"])
         told = ", ".join(f"{name} {line['test']:.1f}" for name, line in found["arms"].items())
-        print(problem, seed, f"{spent['seconds']:.0f} s", told, flush=True)
+        print(problem, arm, seed, f"{spent['seconds']:.0f} s", told, flush=True)
+
+
+def against(lines, arm, peer):
+    """Mean gap of two arms over networks with its 95 % interval, and on how many networks it is sure."""
+    pairs = [[line["arms"][a]["test"] for line in lines] for a in (peer, arm)]
+    each = [line["gaps"].get(arm, {}).get(peer) for line in lines]
+    whole = paired_interval(*pairs) if len(lines) > 1 and np.ptp(np.subtract(*pairs)) > 0 else None
+    found = {
+        "mean": round(float(np.mean(pairs[1]) - np.mean(pairs[0])), 2),
+        "half_width": None if whole is None else round(whole.half_width, 2),
+    }
+    if None in each:
+        return found
+    return found | {
+        "significantly_better": sum(low > 0 for low, _ in each),
+        "significantly_worse": sum(high < 0 for _, high in each),
+    }
+
+
+def merged(found, problem, arms, seed):
+    """The lines of one network as one."""
+    parts = [found[problem, arm, seed]["result"] for arm in arms]
+    whole = {}
+    for key in ("arms", "gaps", "accuracy_gaps"):
+        whole[key] = {name: value for part in parts for name, value in part[key].items()}
+    return whole
 
 
 def summary(lines):
     """Mean test figures of every arm, differences of steep to the peers, and on how many networks they are sure."""
-    arms = {}
-    for arm in [arm for arm in lines[0]["arms"] if all(arm in line["arms"] for line in lines)]:
-        rows = [line["arms"][arm] for line in lines]
-        arms[arm] = {"test": round(float(np.mean([row["test"] for row in rows])), 2),
-                     "accuracy": round(float(np.mean([row["accuracy"] for row in rows])), 2)}  # fmt: skip
-    gaps = {}
-    for arm in [arm for arm in lines[0]["gaps"] if all(arm in line["gaps"] for line in lines)]:
-        for peer in PEERS:
-            pairs = [[line["arms"][a]["test"] for line in lines] for a in (peer, arm)]
-            each = [line["gaps"][arm][peer] for line in lines]
-            whole = paired_interval(*pairs) if len(lines) > 1 and np.ptp(np.subtract(*pairs)) > 0 else None
-            gaps[f"{arm} − {peer}"] = {
-                "mean": round(float(np.mean(pairs[1]) - np.mean(pairs[0])), 2),
-                "half_width": None if whole is None else round(whole.half_width, 2),
-                "significantly_better": sum(low > 0 for low, _ in each),
-                "significantly_worse": sum(high < 0 for _, high in each),
-            }  # fmt: skip
-    worse = {
-        arm: sum(line["accuracy_gaps"][arm][1] < 0 for line in lines)
-        for arm in lines[-1]["accuracy_gaps"]
-        if all(arm in line["accuracy_gaps"] for line in lines)
-    }
+    arms = {
+        arm: {key: round(float(np.mean([line["arms"][arm][key] for line in lines])), 2) for key in ("test", "accuracy")}
+        for arm in lines[0]["arms"]
+    }  # fmt: skip
+    mine = list(lines[0]["gaps"])
+    gaps = {f"{arm} − {peer}": against(lines, arm, peer) for arm in mine for peer in lines[0]["gaps"][arm]}
+    for arm in mine:
+        known = arm.replace(", no groups", "")
+        if known != arm and known in arms:
+            gaps[f"{arm} − {known}"] = against(lines, arm, known)
+    worse = {arm: sum(line["accuracy_gaps"][arm][1] < 0 for line in lines) for arm in mine}
     return {
         "networks": len(lines),
         "arms": arms,
@@ -214,22 +231,26 @@ def show(arguments):
     out = {}
     for part, seeds in (("unseen", UNSEEN), ("development", DEVELOPMENT)):
         for problem in PROBLEMS:
-            lines = [found[problem, "heads", s]["result"] for s in seeds if (problem, "heads", s) in found]
-            if not lines:
+            have = {s: [arm for arm in ARMS if (problem, arm, s) in found] for s in seeds}
+            have = {s: arms for s, arms in have.items() if "heads" in arms}
+            if not have:
                 continue
-            out[f"{problem}, {part}"] = told = summary(lines)
-            print(
-                f"\n{problem}, {part}: {len(lines)} networks, {score_of(problem).replace('_', ' ')} on test"
-            )
-            for arm, row in told["arms"].items():
-                print(f"  {arm:34} {row['test']:6.1f}   accuracy {row['accuracy']:.1f}")
-            for pair, row in told["gaps"].items():
-                print(f"    {pair:58} {row['mean']:+6.1f} ± {row['half_width']}  better {row['significantly_better']}, "
-                      f"worse {row['significantly_worse']}")  # fmt: skip
-            print(
-                f"  accuracy significantly below as trained: {told['accuracy_significantly_below_as_trained']}"
-            )
+            # Every arm on the same networks: an arm that lacks one of them is left out.
+            arms = [arm for arm in ARMS if all(arm in one for one in have.values())]
+            told = summary([merged(found, problem, arms, s) for s in have])
+            out[f"{problem}, {part}"] = told | {"seeds": list(have)}
+            tell(problem, part, told)
     write_json(RESULTS / "groups.json", out)
+
+
+def tell(problem, part, told):
+    print(f"\n{problem}, {part}: {told['networks']} networks, {score_of(problem).replace('_', ' ')} on test")
+    for arm, row in told["arms"].items():
+        print(f"  {arm:34} {row['test']:6.1f}   accuracy {row['accuracy']:.1f}")
+    for pair, row in told["gaps"].items():
+        sure = "".join(f", {key} {row[key]}" for key in row if key.startswith("significantly"))
+        print(f"    {pair:58} {row['mean']:+6.1f} ± {row['half_width']}{sure}")
+    print(f"  accuracy significantly below as trained: {told['accuracy_significantly_below_as_trained']}")
 
 
 def main():
@@ -238,9 +259,7 @@ def main():
     parser.add_argument("--problem", nargs="*", default=PROBLEMS, choices=PROBLEMS)
     parser.add_argument("--seeds", nargs="*", type=int, default=list(DEVELOPMENT))
     parser.add_argument("--cache", default=".cache/groups", help="folder of networks' features")
-    parser.add_argument(
-        "--scores", nargs="*", default=["no groups", "accuracy"], help="besides the group's own"
-    )
+    parser.add_argument("--arm", nargs="*", default=["heads"], choices=ARMS)
     parser.add_argument("--results", default=RESULTS / "groups.jsonl")
     arguments = parser.parse_args()
     {"train": train, "improve": run, "show": show}[arguments.step](arguments)

@@ -322,10 +322,23 @@ def counted(lines, task):
     }  # fmt: skip
 
 
+def whole_draws(lines, part):
+    """Lines of the seeds that every table and kind has been run with: the others would count some tables more."""
+    kept = []
+    for task, kinds in KINDS.items():
+        wanted = {f"{name}|{kind}" for name in LISTS[part, task] for kind in kinds}
+        draws = {}
+        for line in lines:
+            if line["settings"]["task"] == task:
+                draws.setdefault((line["arm"], line["seed"]), {})[line["experiment"]] = line
+        kept += [line for draw in draws.values() if wanted <= draw.keys() for line in draw.values()]
+    return kept
+
+
 def summary(options):
     record = {"command": "python benchmarks/suspects.py summary"}
     for part in ("unseen", "development"):
-        lines = list(Records(RESULTS / f"suspects-{part}.jsonl").by_key().values())
+        lines = whole_draws(Records(RESULTS / f"suspects-{part}.jsonl").by_key().values(), part)
         for task, peers in PEERS.items():
             if any(line["settings"]["task"] == task for line in lines):
                 record[f"{part} {task}"] = summarize(lines, peers, task) | {"count": counted(lines, task)}

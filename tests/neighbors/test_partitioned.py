@@ -141,6 +141,29 @@ def test_the_reach_is_the_least_that_keeps_the_promise():
     assert estimate.recall == pytest.approx(0.9)
 
 
+def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
+    from steep.neighbors.kernels.sweep import ROWS, meeting_gaps
+
+    rng = np.random.default_rng(0)
+    start, centers = np.array([0, 100, 250, 300]), 3 * rng.normal(size=(3, 4))
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    cell = np.repeat(np.arange(3), np.diff(start))
+    q, m = rng.integers(300, size=(2, 500))
+    q, m = (part[cell[q] != cell[m]] for part in (q, m))
+    gaps = np.empty(len(q))
+    meeting_gaps(X, start, centers, cell[q], cell[m], q, m, gaps)
+    for i, (one, other) in enumerate(zip(q, m, strict=True)):
+        row, col = (one, other) if cell[one] < cell[other] else (other, one)
+        a, b = cell[row], cell[col]
+        line = centers[b] - centers[a]
+        u = line / np.linalg.norm(line)
+        t_a, t_b = X[start[a] : start[a + 1]] @ u, X[start[b] : start[b + 1]] @ u
+        mine = t_a[row - start[a]]
+        strip = np.sort(-t_a)[np.sum(-t_a < -mine) // ROWS * ROWS]  # the strip's own nearest
+        expected = max(X[col] @ u + strip, t_b.min() - mine) + np.linalg.norm(line)
+        assert gaps[i] == pytest.approx(expected, abs=1e-5)
+
+
 def test_a_promise_out_of_reach_is_said():
     reach, estimate = choose_reach(np.full((50, 10), np.nan), 0.9)
     assert reach == np.inf

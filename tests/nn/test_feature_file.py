@@ -357,6 +357,10 @@ def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solv
     expected = retrain_head(Counting(), inputs, labels, **settings)
     found = retrain_head(Counting(), features, **settings)
     for ours, theirs in zip(found.parameters(), expected.parameters(), strict=True):
+        if (
+            task == "multiclass" and ours.ndim == 1
+        ):  # a constant added to every output of a softmax says nothing
+            ours, theirs = (bias - bias.mean() for bias in (ours, theirs))
         torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from steep.nn.heads import HeadProblem, fit_adam, fit_logistic, logistic_path, ridge_path
+from steep.nn.heads import Head, HeadProblem, fit_adam, fit_logistic, logistic_path, ridge_path
 from steep.nn.heads.lbfgs import minimize_together, search_minimum
 
 RNG = np.random.default_rng(0)
@@ -97,6 +97,45 @@ def test_a_path_of_heads_is_each_head_by_itself():
         for weight, head in zip([np.ones(N), *weights], heads, strict=True):
             alone = fit_logistic(problem, weight, l2, tolerance=1e-11)
             np.testing.assert_allclose(head.objective, alone.objective, rtol=1e-8)
+
+
+def test_along_a_path_weighted_heads_go_on_from_where_they_were():
+    problem = HeadProblem(Z, CLASSES, n_outputs=C, link="softmax")
+    weight = np.where(CLASSES == 0, 50.0, 1.0) * WEIGHT
+    first, second = (
+        heads[1].n_evaluations
+        for _, heads in logistic_path(problem, [weight / weight.mean()], [1e-3, 9.9e-4], tolerance=1e-9)
+    )
+    assert second <= first / 2
+
+
+@pytest.mark.parametrize("form", ["free bias", "no bias", "held"])
+def test_another_penalty_changes_a_gradient_by_the_step_where_it_holds(form):
+    held = Head(RNG.normal(size=(C, D)), RNG.normal(size=C)) if form == "held" else None
+    problem = HeadProblem(
+        Z, CLASSES, n_outputs=C, link="softmax", bias=form != "no bias", anchor=held
+    )  # fmt: skip
+    x, step = RNG.normal(size=(2, C * (D + problem.bias)))
+    weights = torch.as_tensor(np.stack([WEIGHT, WEIGHT]))
+    changes = [
+        np.diff(problem.evaluate(np.stack([x, x + step]), weights, l2)[1], axis=0)[0] for l2 in (0.1, 0.7)
+    ]
+    np.testing.assert_allclose(changes[1], changes[0] + 0.6 * problem.is_penalised * step, atol=1e-12)
+
+
+def test_a_hessian_known_in_every_direction_needs_one_step():
+    matrix = np.diag(np.geomspace(1, 100, 8))
+    known = tuple((axis, matrix @ axis) for axis in np.eye(8))
+    limits = {"tolerance": 1e-12, "max_iterations": 200}
+    searches = [
+        search_minimum(np.ones(8), lambda g: 0.01 * g, pairs=pairs, **limits) for pairs in ((), known)
+    ]
+    blind, told = minimize_together(
+        lambda _, x: (np.einsum("ni,ij,nj->n", x, matrix, x) / 2, x @ matrix), searches
+    )
+    assert blind.converged
+    assert told.converged
+    assert told.n_evaluations == 2 < blind.n_evaluations
 
 
 def test_weight_zero_is_removed_and_weight_two_is_repeated():

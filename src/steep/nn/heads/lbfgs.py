@@ -27,6 +27,8 @@ Search = Generator[FloatArray, Evaluation, "Minimum"]
 # Of the searches with these numbers, the values and gradients at these points (one row each).
 Evaluate = Callable[[list[int], FloatArray], tuple[FloatArray, FloatArray]]
 Solve = Callable[[FloatArray], FloatArray]
+# Steps and the changes of the gradient over them, the oldest first.
+Pairs = tuple[tuple[FloatArray, FloatArray], ...]
 
 _MEMORY = 12
 # Armijo's constant, and how often a step is halved before rounding is taken as the reason it does not descend.
@@ -42,6 +44,7 @@ class Minimum:
     decrement: float
     n_evaluations: int
     converged: bool
+    pairs: Pairs = ()  # the last steps and what they changed the gradient by
 
 
 def minimize_together(evaluate: Evaluate, searches: list[Search]) -> list[Minimum]:
@@ -61,7 +64,7 @@ def minimize_together(evaluate: Evaluate, searches: list[Search]) -> list[Minimu
 
 
 def search_minimum(
-    start: FloatArray, precondition: Solve, *, tolerance: float, max_iterations: int
+    start: FloatArray, precondition: Solve, *, tolerance: float, max_iterations: int, pairs: Pairs = ()
 ) -> Search:
     """Look for the minimum until half the squared Newton decrement is below ``tolerance``.
 
@@ -75,17 +78,19 @@ def search_minimum(
         Gap to the minimum, in units of the objective.
     max_iterations : int
         Steps at most; the result says whether they were enough.
+    pairs : sequence of pairs of ndarray, optional
+        Steps and changes of the gradient known of a function with nearly the same Hessian.
     """
     x = start
     value, gradient = yield x
-    pairs: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=_MEMORY)
+    known = deque(pairs, maxlen=_MEMORY)
     n_evaluations, decrement = 1, np.inf
     for _ in range(max_iterations):
-        direction = -_two_loop(gradient, pairs, precondition)
+        direction = -_two_loop(gradient, known, precondition)
         slope = float(gradient @ direction)
         decrement = -slope / 2
         if decrement <= tolerance:
-            return Minimum(x, value, decrement, n_evaluations, True)
+            return Minimum(x, value, decrement, n_evaluations, True, tuple(known))
         step = 1.0
         for _halving in range(_HALVINGS):  # until the value falls as Armijo asks
             new_value, new_gradient = yield x + step * direction
@@ -94,12 +99,12 @@ def search_minimum(
                 break
             step /= 2
         else:  # no descent to be seen: what is left is rounding
-            return Minimum(x, value, decrement, n_evaluations, decrement <= 100 * tolerance)
+            return Minimum(x, value, decrement, n_evaluations, decrement <= 100 * tolerance, tuple(known))
         moved, change = step * direction, new_gradient - gradient
         if moved @ change > 1e-12 * np.sqrt((moved @ moved) * (change @ change)):
-            pairs.append((moved, change))
+            known.append((moved, change))
         x, value, gradient = x + moved, new_value, new_gradient
-    return Minimum(x, value, decrement, n_evaluations, False)
+    return Minimum(x, value, decrement, n_evaluations, False, tuple(known))
 
 
 def _two_loop(

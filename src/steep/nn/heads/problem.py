@@ -122,6 +122,14 @@ class HeadProblem:
         """Outputs, and inputs with the bias."""
         return self.n_outputs, self.n_features + self.bias
 
+    @property
+    def is_penalised(self) -> FloatArray:
+        """1 for the parameters that λ holds back, 0 for a free bias."""
+        held = np.ones(self.shape)
+        if self.is_bias_free:
+            held[:, -1] = 0.0
+        return held.ravel()
+
     def parameters(self, head: Head | None) -> FloatArray:
         """A head in the coordinates of the scaled features; zero when there is none."""
         if head is None:

@@ -206,17 +206,17 @@ def kills(folder, options):
         with workers(2) as client:
             future = client.compute(sample_weights(folder / "x.npy", folder / "y.npy", **HOW))
             while not future.done() and n_killed < options.kills:
-                time.sleep(options.pause)
-                n_killed += kill_one(client, n_killed)
+                n_killed += kill_one(client, n_killed, options.pause)
             equal &= bool((future.result(timeout=3_600) == expected).all())
             n_runs += 1
     return {"killed": n_killed, "runs": n_runs, "same_weights": equal, **killed_client(folder, expected)}
 
 
-def kill_one(client, turn):
-    """Kill a worker that is running; wait for the others to come back first."""
+def kill_one(client, turn, pause):
+    """Kill a worker that is running, once all are back; one that is only starting would not be replaced."""
     with contextlib.suppress(Exception):
-        client.wait_for_workers(2, timeout=120)
+        client.wait_for_workers(2, timeout=60)
+        time.sleep(pause)
         os.kill(sorted(client.run(os.getpid).values())[turn % 2], signal.SIGKILL)
         return 1
     return 0

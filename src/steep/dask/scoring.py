@@ -165,7 +165,7 @@ def top_of_all(plan: Plan, parts: Sequence[Any], joined: Parts, found: Found, n:
     has = [part for part in parts if len(part[0])]
     table: pd.DataFrame = pd.concat([part[0] for part in has])
     around = np.concatenate([part[1] for part in has])
-    worst = np.lexsort([table.index, -table["score"].to_numpy()])[:n]
+    worst = np.lexsort([table.index.to_numpy(), -table["score"].to_numpy()])[:n]
     table, around = table.iloc[worst].copy(), around[worst]
     labels = labels_at(plan, joined, np.unique(around), found)
     own, other = table["label"].to_numpy(), table["suggested"].to_numpy()

@@ -237,11 +237,17 @@ def show(arguments):
             have = {s: arms for s, arms in have.items() if "heads" in arms}
             if not have:
                 continue
-            # Every arm on the same networks: an arm that lacks one of them is left out.
-            arms = [arm for arm in ARMS if all(arm in one for one in have.values())]
-            told = summary([merged(found, problem, arms, s) for s in have])
-            out[f"{problem}, {part}"] = told | {"seeds": list(have)}
-            tell(problem, part, told)
+            # Every arm on the same networks: one that lacks some of them is told apart, on those it has.
+            whole = [arm for arm in ARMS if all(arm in one for one in have.values())]
+            tables = {"": (whole, list(have))} | {
+                f", {arm}": (["heads", arm], [s for s in have if arm in have[s]]) for arm in ARMS if arm not in whole
+            }  # fmt: skip
+            for label, (arms, of_seeds) in tables.items():
+                if not of_seeds:
+                    continue
+                told = summary([merged(found, problem, arms, s) for s in of_seeds])
+                out[f"{problem}, {part}{label}"] = told | {"seeds": of_seeds}
+                tell(problem, part + label, told)
     write_json(RESULTS / "groups.json", out)
 
 

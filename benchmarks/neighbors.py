@@ -70,6 +70,7 @@ SAMPLED = 1_000
 MOST_SECONDS = 1_200  # CPU, of one measurement
 LARGE, FEW = 400_000, 50_000  # points above which settings are chosen on so many of them
 TRIES = 3  # settings of a peer run in full for a level, at most
+NEEDED = {"pynndescent"}  # peers without which data do not count
 OURS = ("steep", "steep refined", "steep exact")
 
 
@@ -337,7 +338,8 @@ def run_some(records, part, method, jobs):
     for name, few, settings in jobs:
         settings = [values for values in settings if key_of(name, method, values, few) in missing]
         if settings:
-            limit = MOST_SECONDS if method in OURS else limit_of(records, key_of(name, method, {}, few)[0])
+            unlimited = method in OURS or method == "faiss Flat"  # Flat is what exact search is held against
+            limit = MOST_SECONDS if unlimited else limit_of(records, key_of(name, method, {}, few)[0])
             left.append((name, few, settings, limit))
     if not left:
         return
@@ -404,8 +406,9 @@ def fastest(lines, level, *, mine, key="recall"):
     return (None, None) if best is None else (best["result"]["cpu_s"], best["settings"]["method"])
 
 
-def summarise(lines):
-    """Ratios by data set and level, and their geometric means."""
+def summarise(tried):
+    """Ratios by data set and level, and their geometric means over the data on which all of NEEDED were tried."""
+    lines = [line for line in tried if "cpu_s" in line["result"]]
     table = {}
     for name in dict.fromkeys(line["experiment"] for line in lines):
         mine = [line for line in lines if line["experiment"] == name]
@@ -417,7 +420,7 @@ def summarise(lines):
                 fastest(mine, level, mine=True, key=key),
                 fastest(mine, level, mine=False, key=key),
             )
-            if we and they:
+            if we and they and peer != "faiss Flat":  # else no approximate peer has reached the level yet
                 row[label] = {
                     "ours": round(we, 2),
                     "peer": peer,
@@ -427,10 +430,13 @@ def summarise(lines):
         exact = {line["settings"]["method"]: line["result"].get("cpu_s") for line in mine}
         if exact.get("steep exact") and exact.get("faiss Flat"):
             row["exact"] = round(exact["faiss Flat"] / exact["steep exact"], 2)
-        table[name] = row
+        peers = {line["settings"]["method"] for line in tried if line["experiment"] == name} - set(OURS)
+        table[name] = {**row, "peers": sorted(peers)}
     means = {}
     for level in [f"{v:g}" for v in LEVELS] + ["variance"]:
-        ratios = [row[level]["ratio"] for row in table.values() if level in row]
+        ratios = [
+            row[level]["ratio"] for row in table.values() if level in row and set(row["peers"]) >= NEEDED
+        ]
         if ratios:
             means[level] = {
                 "geometric mean": round(float(np.exp(np.mean(np.log(ratios)))), 2),
@@ -526,12 +532,10 @@ def summary(options):
     for part in ("unseen", "development"):
         file = RESULTS / f"neighbors-{part}.jsonl"
         if file.exists():
-            lines = [
-                line for line in Records(file)
-                if "cpu_s" in line["result"] and not line["experiment"].endswith(" few")
-            ]  # fmt: skip
+            tried = [line for line in Records(file) if not line["experiment"].endswith(" few")]
+            lines = [line for line in tried if "cpu_s" in line["result"]]
             asked = [line for line in lines if line["result"].get("used") == "partitioned" and line["settings"]["method"] == "steep"]  # fmt: skip  # noqa: E501
-            found[part] = {**summarise(lines), "promise": promises(asked)}
+            found[part] = {**summarise(tried), "promise": promises(asked)}
     found["promise"] = promises(list(Records(RESULTS / "neighbors-promise.jsonl")))
     found["growth"] = exponent(list(Records(RESULTS / "neighbors-growth.jsonl")))
     write_json(RESULTS / "neighbors.json", found)

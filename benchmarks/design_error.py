@@ -77,6 +77,7 @@ def summary(half):
         "half": half, "designs": len(lines), "cases": len(cases), "within the 90 % interval": float(covered),
         "estimate over truth, median": float(np.median(ratio)),
         "runs when the estimate says so over runs when it is so, median": float(late),
+        "said to be reached a fifth of the runs early or more": float(np.mean([(s or 9) < 0.8 for s in stops])),
         "goals never said to be reached": sum(stop is None for stop in stops), "goals": len(stops),
     }  # fmt: skip
     print(result)

@@ -35,6 +35,7 @@ def test_what_one_task_can_hold_is_weighed_as_in_memory():
     assert (variance == neighbor_variance(X, y, n_neighbors=8, include_self=False)).all()
 
 
+@pytest.mark.slow
 def test_groups_find_the_variance_of_exact_search():
     X, y = blobs()
     with dask.config.set(SMALL):

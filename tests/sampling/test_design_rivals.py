@@ -123,6 +123,7 @@ class TestIntegratedVariance:
         left = np.diag(kernel(C, C)) - (k * np.linalg.solve(K, k)).sum(axis=0)
         np.testing.assert_allclose(found, -left.mean(), rtol=1e-2)
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_runs_chosen_leave_less_variance_than_sobol_points(self, nipv):
         torch = pytest.importorskip("torch")

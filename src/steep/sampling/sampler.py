@@ -259,6 +259,8 @@ class VariationSampler:
         if len(free.unit) < n_samples:
             free = self._last_candidates(free, n_samples, fewer)
             n_samples = min(n_samples, len(free.unit))
+        if not n_samples:
+            return free
         weights = free.weights if free.weights.any() else np.ones(len(free.unit))
         if self.draw == "doubt" and len(self._points) + len(self._others) <= _DOUBTED:
             length = self._length or float(np.sqrt(free.coordinates.var(axis=0).sum())) or 1.0

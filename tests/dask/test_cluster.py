@@ -83,7 +83,7 @@ def test_without_a_cluster_the_files_go_with_the_result(files):
     assert left(files)
     del weights
     gc.collect()
-    until(lambda: not list(files.glob("scratch/steep-dask-*")), 20)
+    until(lambda: not list(files.glob("scratch/steep-dask-*")), 60)
 
 
 def test_folders_of_processes_that_are_gone_are_removed(files):
@@ -125,7 +125,7 @@ def test_a_cancelled_run_leaves_no_files(files):
         assert not left(files)
         del weights, future
         gc.collect()
-        until(lambda: not list(files.glob("scratch/steep-dask-*")), 20)
+        until(lambda: not list(files.glob("scratch/steep-dask-*")), 60)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 import weakref
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +26,7 @@ from steep.dask.store import Store
 _OWNER = "owner"
 _PREFIX = "steep-dask-"
 _LOOK = 1.0  # seconds between two looks
+_GRACE = 10.0  # seconds without a task before a folder goes: a graph that was just sent is not at the scheduler yet
 
 
 class Holder:
@@ -37,6 +39,7 @@ class _Lease:
     def __init__(self, folder: str, token: str) -> None:
         self.folder, self.token = folder, token
         self.dropped = False
+        self.idle_since: float | None = None
 
 
 def temporary_store(token: str) -> tuple[Store, Holder]:
@@ -88,9 +91,10 @@ class _Keeper:
         if client is not None:
             trash = client.run_on_scheduler(set_aside, folder=lease.folder, token=lease.token)
             if trash is None:
+                lease.idle_since = None
                 return
             shutil.rmtree(trash, ignore_errors=True)
-        if lease.dropped:
+        if lease.dropped and (client is None or _has_rested(lease)):
             shutil.rmtree(lease.folder, ignore_errors=True)
             self._leases.remove(lease)
 
@@ -100,6 +104,12 @@ class _Keeper:
         for lease in self._leases:
             shutil.rmtree(lease.folder, ignore_errors=True)
             shutil.rmtree(_trash(lease.folder), ignore_errors=True)
+
+
+def _has_rested(lease: _Lease) -> bool:
+    """Whether no task of a run nobody holds was seen for a while."""
+    lease.idle_since = lease.idle_since or time.monotonic()
+    return time.monotonic() - lease.idle_since >= _GRACE
 
 
 def set_aside(dask_scheduler: Any, folder: str, token: str) -> str | None:

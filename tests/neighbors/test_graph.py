@@ -280,6 +280,11 @@ def test_a_point_alone_is_its_only_neighbour():
     [
         (1_000, 64, 0.95, "brute"),
         (1_001, 10, 0.95, "tree"),
+        (5_001, 4, 0.95, "tree"),
+        (5_001, 5, 0.95, "exact"),
+        (20_001, 4, 0.95, "tree"),
+        (20_001, 5, 1.0, "exact"),
+        (20_001, 5, 0.95, "partitioned"),
         (1_001, 11, 0.95, "exact"),
         (20_001, 11, 0.9, "partitioned"),
     ],

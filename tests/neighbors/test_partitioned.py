@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from neighbors_oracle import NASTY, brute_force, recall, shares_found
+from steep._validation import check_points
 from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, partitioned, refined_graph
+from steep.neighbors.cells import cut, near_cells
+from steep.neighbors.frame import Frame, into_range
 from steep.neighbors.partitioned import contested, local_spread
-from steep.neighbors.recall import choose_reach
+from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
+from steep.neighbors.threads import threads
 
 N = 6_000
 
@@ -32,6 +36,21 @@ def shapes():
         "half the points equal": np.vstack([np.zeros((N // 2, 12)), rng.normal(size=(N // 2, 12))]),
         "one feature": rng.random((N, 1)),
     }
+
+
+@pytest.mark.parametrize("shape", [*shapes(), *NASTY])
+def test_a_sample_searched_through_the_cells_is_as_exact_as_one_compared_with_all(shape):
+    rng = np.random.default_rng(3)
+    X = shapes()[shape] if shape in shapes() else NASTY[shape](rng, 3_000, 12)
+    X = into_range(np.ascontiguousarray(check_points(X)))[0]
+    frame = Frame.of(X)
+    with threads(1) as team:
+        cells = cut(X, frame, 200, rng, team)
+        near = near_cells(cells, len(cells) - 1, team)
+        found = exact_sample_by_cells(X, frame, cells, near, 10, np.random.default_rng(4), team, 300)
+        expected = exact_sample(X, frame, 10, np.random.default_rng(4), team, size=300)
+    np.testing.assert_array_equal(found.rows, expected.rows)
+    np.testing.assert_array_equal(found.distances, expected.distances)
 
 
 def found_share(distances, true_distances):

@@ -211,6 +211,11 @@ class Near:
         return self.owner.astype(np.int64) * (len(self.start) - 1) + self.cell
 
 
+def rounding_of(cells: Cells) -> float:
+    """Return how far a place along a centre line may be off, per unit of length."""
+    return float((cells.points.shape[1] + 8) * 2.0**-23)
+
+
 def near_cells(cells: Cells, n_near: int, team: Team) -> Near:
     """Return the ``n_near`` cells whose centres are nearest to each cell's, and those it is near to."""
     n_cells = len(cells)

@@ -20,7 +20,7 @@ import numpy as np
 
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
+from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, rounding_of, sweep
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.complete import complete, count_left, measure_lists
@@ -109,7 +109,7 @@ def _complete(
     team: Team,
 ) -> None:
     """Find all that the lists still miss."""
-    size, rounding = cells.sizes, np.float32(_rounding(cells))
+    size, rounding = cells.sizes, np.float32(rounding_of(cells))
     wide, slack = view is not None, np.float32(0.0 if view is None else view.slack)
     error = np.float32(4 * (cells.points.shape[1] + 8) * 2.0**-24)
 
@@ -123,11 +123,6 @@ def _complete(
     team.each(work, batches(len(cells), 20))
 
 
-def _rounding(cells: Cells) -> float:
-    """Return how far a place along a centre line may be off, per unit of length."""
-    return float((cells.points.shape[1] + 8) * 2.0**-23)
-
-
 def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> FloatArray:
     """Return the score below which nobody is missing from each list.
 
@@ -135,7 +130,7 @@ def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> Float
     than its own centre and the longest way from there to a cell it met.
     """
     size, owner = cells.sizes.astype(np.float64), near.owner
-    doubt = _rounding(cells) * (near.length + size[owner] + size[near.cell])
+    doubt = rounding_of(cells) * (near.length + size[owner] + size[near.cell])
     met = near.gap <= 1.01 * np.maximum(reach[owner], reach[near.cell]) + doubt
     longest = np.maximum.reduceat(np.where(met, near.length, 0), near.start[:-1]).astype(np.float64)
     lengths = np.sqrt(2.0 * cells.half.astype(np.float64)) + longest[cells.home]

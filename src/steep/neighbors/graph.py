@@ -28,8 +28,12 @@ from steep.neighbors.frame import Frame, into_range
 from steep.neighbors.small_tree import join_small_tree
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
-FEW_FEATURES = 10  # up to here a tree prunes
+FEW_FEATURES = 4  # up to here a tree is quickest of all
 FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
+SMALL_TREE_FEATURES, SMALL_TREE_POINTS = (
+    10,
+    5_000,
+)  # up to here it takes less time than loading what is compiled
 MEDIUM = 20_000  # up to here exact search is quick
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
@@ -99,8 +103,8 @@ def neighbor_graph(
         Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
         out approximate search unless it is asked for.
     algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is exact search up to 20,000 points, a KD-tree up to 10 features, and else partitioned
-        search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
+        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 20,000 points, and
+        else partitioned search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and refuses rows of zeros.
     n_jobs : int or None, default=None
@@ -274,7 +278,7 @@ def _run(
     watch = Stopwatch()
     if used == "brute":
         return _without_compiler(join_brute(points, frame, n_others), include_self, watch)
-    if used == "tree" and len(points) <= FEW_POINTS and points.shape[1] <= FEW_FEATURES:
+    if used == "tree" and len(points) <= FEW_POINTS and points.shape[1] <= SMALL_TREE_FEATURES:
         found = join_small_tree(points, frame, n_others)
         if found is not None:
             return _without_compiler(found, include_self, watch)
@@ -305,7 +309,7 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
         return "brute"
     if algorithm != "auto":
         return algorithm
-    if n_features <= FEW_FEATURES:
+    if n_features <= FEW_FEATURES or (n_features <= SMALL_TREE_FEATURES and n_points <= SMALL_TREE_POINTS):
         return "tree"
     return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
 

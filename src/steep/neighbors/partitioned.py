@@ -26,6 +26,7 @@ from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep._warnings import warn_user
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
+from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.exact import join_exact
 from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.labels import class_spread, value_spread
@@ -40,6 +41,7 @@ from steep.neighbors.recall import (
     check_promise,
     choose_reach,
     exact_sample,
+    exact_sample_by_cells,
     needed_reach,
     sample_size,
 )
@@ -72,18 +74,20 @@ def join_partitioned(
     X = np.ascontiguousarray(X)
     leading = leading_view(X, frame, min(MOST_AXES, X.shape[1] // 2), rng, team)
     watch.lap("leading")
-    bounds = None if leading is None else leading.bounds(frame)
-    truth = exact_sample(X, frame, n_others, rng, team, size=sample_size(recall), bounds=bounds)
-    del bounds
-    watch.lap("sample")
-    view = None if leading is None else narrow_view(leading, truth, recall)
+    view, truth = None, None
+    if leading is not None:
+        bounds = leading.bounds(frame)
+        truth = exact_sample(X, frame, n_others, rng, team, bounds=bounds)
+        del bounds
+        watch.lap("sample")
+        view = narrow_view(leading, truth, recall)
+        watch.lap("narrow")
     del leading
-    watch.lap("narrow")
-    begun = _begin(X, frame, view, truth, recall, rng, team, watch)
+    begun = _begin(X, frame, view, truth, n_others, recall, rng, team, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
         del view
-        begun = _begin(X, frame, None, truth, recall, rng, team, watch)
-    cells, lists, radius, near, reach, estimate = begun
+        begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch)
+    cells, lists, radius, near, truth, reach, estimate = begun
     del begun
     affordable = X.size * len(X) <= AFFORDABLE
     if not estimate.kept and affordable:
@@ -103,7 +107,10 @@ def join_partitioned(
         watch.lap("where labels vary")
     distances, indices = _finish(X, frame, cells, lists, n_others, include_self, team)
     watch.lap("sort")
-    estimate = check_promise(X, truth, indices[:, -n_others:], recall)
+    found = distances[truth.rows, -n_others:]
+    if not frame.is_plain:  # float32 may not hold them
+        found = ranked(lengths_between(X[truth.rows], X[indices[truth.rows, -n_others:]]))
+    estimate = check_promise(truth, found, recall)
     if not estimate.kept and affordable:
         return _exactly(X, frame, n_others, include_self, team, watch)
     if not estimate.kept:
@@ -126,14 +133,15 @@ def _begin(
     X: FloatArray,
     frame: Frame,
     view: Narrow | None,
-    truth: Truth,
+    truth: Truth | None,
+    n_others: int,
     recall: float,
     rng: np.random.Generator,
     team: Team,
     watch: Stopwatch,
-) -> tuple[Cells, Lists, FloatArray, Near, float, Estimate]:
+) -> tuple[Cells, Lists, FloatArray, Near, Truth, float, Estimate]:
     """Cut the cells, join each with itself, and plan how far to reach from there."""
-    width = truth.indices.shape[1] if view is None else view.width
+    width = n_others if view is None else view.width
     cell_size = max(CELL, 4 * width)
     if view is None:
         cells = cut(X, frame, cell_size, rng, team)
@@ -144,9 +152,33 @@ def _begin(
     join_cells(cells, lists, team)
     radius = radius_of(cells, lists)
     watch.lap("within cells")
-    near, reach, estimate = _plan(cells, lists, radius, truth, _scores(truth, frame, view), recall, team)
+    near = near_cells(cells, min(NEAR, len(cells) - 1), team)
+    watch.lap("near cells")
+    if truth is None:
+        truth = _sample(X, frame, cells, near, n_others, recall, rng, team)
+        watch.lap("sample")
+    near, reach, estimate = _plan(
+        cells, lists, radius, near, truth, _scores(truth, frame, view), recall, team
+    )
     watch.lap("recall estimate")
-    return cells, lists, radius, near, reach, estimate
+    return cells, lists, radius, near, truth, reach, estimate
+
+
+def _sample(
+    X: FloatArray,
+    frame: Frame,
+    cells: Cells,
+    near: Near,
+    n_others: int,
+    recall: float,
+    rng: np.random.Generator,
+    team: Team,
+) -> Truth:
+    """Search sampled points exactly, through the cells where all of them are listed."""
+    size = sample_size(recall)
+    if len(near.cell) == len(cells) * (len(cells) - 1):
+        return exact_sample_by_cells(X, frame, cells, near, n_others, rng, team, size)
+    return exact_sample(X, frame, n_others, rng, team, size=size)
 
 
 def _scores(truth: Truth, frame: Frame, view: Narrow | None) -> FloatArray:
@@ -161,6 +193,7 @@ def _plan(
     cells: Cells,
     lists: Lists,
     radius: FloatArray,
+    near: Near,
     truth: Truth,
     scores: FloatArray,
     recall: float,
@@ -169,11 +202,11 @@ def _plan(
     """Return the cells to look at around each cell, and how far to reach into them."""
     n_near = NEAR
     while True:
-        near = near_cells(cells, min(n_near, len(cells) - 1), team)
         reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
         if estimate.kept or n_near >= min(NEAR_MOST, len(cells) - 1):
             return near, reach, estimate
         n_near *= 4
+        near = near_cells(cells, min(n_near, len(cells) - 1), team)
 
 
 def _finish(

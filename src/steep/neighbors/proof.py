@@ -148,8 +148,8 @@ def _compare(
     mine = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
     slack, n_features = 0.0 if bounds is None else bounds.slack, mine.shape[1]
     half, error = half_norms(mine), 4 * (n_features + 8) * 2.0**-24
-    for first in range(0, len(X), CHUNK // 2):
-        part = slice(first, first + CHUNK // 2)
+    for first in range(0, len(X), CHUNK // 8):
+        part = slice(first, first + CHUNK // 8)
         block = frame.place_float32(X, part) if bounds is None else bounds.points[part]
         compare(
             X, rows, mine, half, first, block, half_norms(block), error, vanished(n_features), slack, frame.unit,

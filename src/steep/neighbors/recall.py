@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.cells import Cells
-from steep.neighbors.distances import lengths_between, ranked
+from steep.neighbors.cells import Cells, Near, rounding_of
+from steep.neighbors.distances import SLACK, best_of, certain_scores, lengths_between
 from steep.neighbors.frame import Frame
+from steep.neighbors.kernels.complete import complete_some
 from steep.neighbors.kernels.sweep import meeting_gaps
-from steep.neighbors.lists import Lists
+from steep.neighbors.lists import Lists, empty_lists
 from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
 from steep.neighbors.threads import Team
 
@@ -64,8 +65,58 @@ def exact_sample(
     return Truth(rows, indices, distances)
 
 
+def exact_sample_by_cells(
+    X: FloatArray,
+    frame: Frame,
+    cells: Cells,
+    near: Near,
+    width: int,
+    rng: np.random.Generator,
+    team: Team,
+    size: int = LEAST_SAMPLE,
+) -> Truth:
+    """:func:`exact_sample` where every two cells are near each other: most of them are too far to be looked at.
+
+    Cells are in float32. What they find is measured in float64, and where that does not prove that nobody is
+    missing, the point is compared with all others.
+    """
+    rows = np.sort(rng.choice(len(X), min(size, len(X)), replace=False))
+    place = np.empty(len(X), np.int64)
+    place[cells.order] = np.arange(len(X))
+    lists, longest = empty_lists(len(rows), width + SLACK), np.zeros(len(rows), np.float32)
+    at, home, sizes, rounding = (
+        place[rows],
+        cells.home[place[rows]],
+        cells.sizes,
+        np.float32(rounding_of(cells)),
+    )
+
+    def work(cell: int) -> None:
+        slots = np.flatnonzero(home == cell)
+        complete_some(
+            cells.points, cells.half, cells.extra, cells.start, cells.centers, sizes, near.start, near.cell,
+            near.length, near.behind, rounding, cell, at[slots], slots, lists.score, lists.index, lists.top, longest,
+        )  # fmt: skip
+
+    team.each(work, np.unique(home))
+    lengths = np.sqrt(2.0 * cells.half[at].astype(np.float64)) + longest
+    certain = certain_scores(lists.top, lengths, X.shape[1], 24)
+    vacant = lists.index >= len(X)
+    found = np.sort(cells.order[np.where(vacant, 0, lists.index)], axis=1)
+    distances, indices = best_of(lengths_between(X[rows], X[found]), found, width)
+    with np.errstate(over="ignore"):
+        reached = 0.5 * np.square(distances[:, -1] * frame.unit) * (1 + 1e-6)
+    unsure = np.flatnonzero(~(reached < certain) | vacant.any(axis=1) | frame.is_far(X[rows]))
+    if len(unsure):
+        distances[unsure], indices[unsure] = exact_rows(X, frame, rows[unsure], width, team)
+    return Truth(rows, indices, distances)
+
+
 def sample_size(recall: float) -> int:
-    """Return how many points tell a recall well enough: its error grows with recall × (1 − recall)."""
+    """Return how many points tell a recall well enough: its error grows with recall × (1 − recall).
+
+    Of wide data ``LEAST_SAMPLE`` are taken, for there a sampled point costs more than the surer estimate saves.
+    """
     return int(np.clip(18_000 * recall * (1 - recall), LEAST_SAMPLE, SAMPLE))
 
 
@@ -108,9 +159,11 @@ def choose_reach(needed: FloatArray, recall: float) -> tuple[float, Estimate]:
     return float(REACHES[at]), Estimate(float(found[:, at].mean()), bool(kept.any()))
 
 
-def check_promise(X: FloatArray, truth: Truth, indices: IntArray, recall: float) -> Estimate:
-    """Hold the lists returned against the truth; an equally near point in the place of another is no miss."""
-    distances = ranked(lengths_between(X[truth.rows], X[indices[truth.rows]]))
+def check_promise(truth: Truth, distances: FloatArray, recall: float) -> Estimate:
+    """Hold the distances of the lists returned for the sampled points against the truth.
+
+    An equally near point in the place of another is no miss.
+    """
     found = (distances <= truth.distances[:, -1:] * (1 + 3e-7)).mean(axis=1)[:, None]
     return Estimate(float(found.mean()), bool(_is_kept(found, recall, CAUTION)[0]))
 

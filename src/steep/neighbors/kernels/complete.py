@@ -115,6 +115,51 @@ def complete(
 
 
 @compiled()
+def complete_some(
+    X, half, extra, start, centers, size, near_start, near, length, behind, rounding, cell, rows, slots, score, index,
+    top, longest_way
+):  # fmt: skip
+    """Fill the empty lists ``slots`` of some ``rows`` of one ``cell``, each by its own reach: nobody is missing.
+
+    Few rows meet each other cell whole: picking points from it would cost more than the product. ``longest_way``
+    is how far the centre is of the farthest cell that each has met.
+    """
+    longest = np.max(start[1:] - start[:-1])
+    room, cols = np.empty(rows.shape[0] * longest, np.float32), np.empty(longest, np.int64)
+    few, few_slots, few_half = np.empty_like(rows), np.empty_like(slots), np.empty(rows.shape[0], np.float32)
+    queries = np.empty((rows.shape[0], X.shape[1]), np.float32)
+    first, last = near_start[cell], near_start[cell + 1]
+    along = np.dot(directions(centers, cell, near[first:last]), X[rows].T)
+    everyone, p, doubt = np.argsort(behind[first:last]), 0, np.float32(0)
+    for turn in range(-1, everyone.shape[0]):
+        b, n_few = cell, 0
+        if turn >= 0:
+            p = everyone[turn]
+            b = near[first + p]
+            doubt = rounding * (length[first + p] + size[cell] + size[b])
+        for i in range(rows.shape[0]):
+            far = np.sqrt(2 * top[slots[i]]) * np.float32(1 + 1e-6)
+            if turn < 0 or along[p, i] + far + doubt >= behind[first + p]:
+                few[n_few], few_slots[n_few] = rows[i], slots[i]
+                n_few += 1
+                if turn >= 0:
+                    longest_way[slots[i]] = max(longest_way[slots[i]], length[first + p])
+        if n_few == 0:
+            continue
+        shift = (centers[cell] - centers[b]).astype(np.float32)
+        gather(X, extra, few, n_few, shift, queries, few_half)
+        n_cols = start[b + 1] - start[b]
+        for j in range(n_cols):
+            cols[j] = start[b] + j
+        products = room[: n_few * n_cols].reshape(n_few, n_cols)
+        np.dot(queries[:n_few], X[start[b] : start[b + 1]].T, products)
+        scan_rows(
+            products, few[:n_few], few_slots[:n_few], few_half, cols[:n_cols], half[start[b] : start[b + 1]], score,
+            index, top,
+        )  # fmt: skip
+
+
+@compiled()
 def widened(score, slack):
     """Return the score of a distance that is longer by ``slack``."""
     length = np.sqrt(2 * score) + slack

@@ -13,12 +13,14 @@ from math import frexp, ldexp
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import BLOCK, push, sort_pairs
+from steep.neighbors.kernels.lists import push, sort_pairs
 
-ROWS = 32  # rows per product
+ROWS = 128  # rows per product: so many make the most of a product
 LEAST, MOST = 1e-280, 1e300  # between them squares have neither vanished nor overflown
 FLOAT32_LEAST, FLOAT32_MOST = 1.2e-38, 3.4e38
 LARGEST = float(np.finfo(np.float32).max)
+STRIP = 64  # scores whose lowest is compared with the bound first
+NO_NAN = {"nnan", "nsz", "reassoc", "contract"}  # points are finite: no score is not a number
 
 
 @compiled(fastmath={"reassoc", "contract"})
@@ -117,16 +119,28 @@ def compare(
 
 
 @compiled()
+def bound_of(limit, slack, least):
+    """Return the float32 score that nobody within ``limit`` exceeds."""
+    reach = np.sqrt(2 * limit) + slack
+    return np.float32(0.5 * reach * reach * (1 + 1e-6) + least)
+
+
+@compiled(fastmath=NO_NAN)
+def lowest(line, half, my_half, rest):
+    """Return the lowest float32 score of a strip."""
+    low = np.float32(np.inf)
+    for j in range(line.shape[0]):
+        low = min(low, (my_half + half[j]) * rest - line[j])
+    return low
+
+
+@compiled()
 def compare_row(X, q, i, line, my_half, first, half, rest, least, slack, unit, limit, score, index):
     """Offer one strip of rows to row ``q``, whose list is the ``i``-th."""
-    for begin in range(0, line.shape[0], BLOCK):
-        end = min(begin + BLOCK, line.shape[0])
-        reach = np.sqrt(2 * limit[i]) + slack
-        bound = np.float32(0.5 * reach * reach * (1 + 1e-6) + least)
-        hits = 0
-        for j in range(begin, end):
-            hits += (my_half + half[j]) * rest - line[j] <= bound
-        if hits == 0:
+    bound = bound_of(limit[i], slack, least)
+    for begin in range(0, line.shape[0], STRIP):
+        end = min(begin + STRIP, line.shape[0])
+        if lowest(line[begin:end], half[begin:end], my_half, rest) > bound:
             continue
         for j in range(begin, end):
             m = first + j
@@ -137,6 +151,7 @@ def compare_row(X, q, i, line, my_half, first, half, rest, least, slack, unit, l
                 push(score, index, i, found, m)
                 worst = score[i, 0]
                 limit[i] = min(limit[i], 0.5 * (worst * unit) * (worst * unit))
+                bound = bound_of(limit[i], slack, least)
                 if worst == 0:  # nothing is nearer, and all rows to come have a higher index
                     limit[i] = -1
                     return

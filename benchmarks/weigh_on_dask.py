@@ -38,6 +38,7 @@ from steep.neighbors.query import nearest
 RESULTS = Path(__file__).parent / "results" / "weigh_on_dask.json"
 PIECE = 250_000
 K = 20
+KILLS_A_RUN = 4
 HOW = {"n_neighbors": K, "embedding": None}
 
 
@@ -204,25 +205,62 @@ def kills(folder, options):
     dask.config.set({"distributed.scheduler.allowed-failures": 20})
     with workers(2) as client:
         expected, _ = on_dask(folder, client)
-    n_killed, n_runs, equal = 0, 0, True
+    n_killed, n_runs, equal, rng = 0, 0, True, np.random.default_rng(0)
     while n_killed < options.kills:
-        with workers(2) as client:
+        with replaced_workers(2) as (client, team):
             future = client.compute(sample_weights(folder / "x.npy", folder / "y.npy", **HOW))
-            while not future.done() and n_killed < options.kills:
-                n_killed += kill_one(client, n_killed, options.pause)
-            equal &= bool((future.result(timeout=3_600) == expected).all())
+            for _ in range(min(KILLS_A_RUN, options.kills - n_killed)):
+                client.wait_for_workers(2, timeout=120)
+                time.sleep(rng.uniform(0, 2 * options.pause))
+                if not future.done():
+                    team.kill(n_killed % 2)
+                    n_killed += 1
+            equal &= bool((future.result(timeout=600) == expected).all())
             n_runs += 1
+            print(n_runs, "runs,", n_killed, "workers killed, weights equal:", equal, flush=True)
     return {"killed": n_killed, "runs": n_runs, "same_weights": equal, **killed_client(folder, expected)}
 
 
-def kill_one(client, turn, pause):
-    """Kill a worker that is running, once all are back; one that is only starting would not be replaced."""
-    with contextlib.suppress(Exception):
-        client.wait_for_workers(2, timeout=60)
-        time.sleep(pause)
-        os.kill(sorted(client.run(os.getpid).values())[turn % 2], signal.SIGKILL)
-        return 1
-    return 0
+class Workers:
+    """Worker processes that are started anew when they are killed, as a batch system does it.
+
+    A local cluster's own nannies do not replace a worker that dies while it is starting.
+    """
+
+    def __init__(self, n, address):
+        code = "from distributed.cli.dask_worker import main; main()"
+        self._command = [sys.executable, "-c", code, address, "--no-nanny", "--nthreads", "1", "--no-dashboard",
+                         "--memory-limit", "0"]  # fmt: skip
+        self._running = [self._start() for _ in range(n)]
+
+    def _start(self):
+        return subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self, number):
+        """Kill one, and start another in its place."""
+        self._running[number].kill()
+        self._running[number].wait()
+        self._running[number] = self._start()
+
+    def stop(self):
+        """Kill them all."""
+        for worker in self._running:
+            worker.kill()
+            worker.wait()
+
+
+@contextlib.contextmanager
+def replaced_workers(n):
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        team = Workers(n, cluster.scheduler_address)
+        try:
+            client.wait_for_workers(n, timeout=120)
+            yield client, team
+        finally:
+            team.stop()
 
 
 def killed_client(folder, expected):
@@ -276,7 +314,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1, help="of memory")
     parser.add_argument("--limit-mb", type=int, default=1_000, help="of all workers of memory together")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--pause", type=float, default=3.0, help="seconds between two kills")
+    parser.add_argument("--pause", type=float, default=3.0, help="seconds between two kills, on average")
     parser.add_argument("--repeats", type=int, default=3, help="of speedup")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "steep-distributed")
     parser.add_argument("--again", action="store_true")

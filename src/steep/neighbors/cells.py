@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import BEND, Float32Array, Frame, half_norms, row_lengths
+from steep.neighbors.kernels.place import place_cells
 from steep.neighbors.kernels.sweep import extents, sweep_across
 from steep.neighbors.kernels.tiles import join_within
 from steep.neighbors.lists import Lists, Rounds, batches
@@ -132,14 +133,26 @@ def _coarse_labels(
     if n_coarse == 1:
         return labels
     chosen = rng.choice(len(X), min(len(X), PER_CENTER * n_coarse), replace=False)
-    centers = kmeans(frame.bend(frame.place(X[chosen])).astype(np.float32), n_coarse, rng)
+    centers = kmeans(_roughly(X[chosen], frame), n_coarse, rng)
 
     def label(first: int) -> None:
         part = slice(first, first + CHUNK)
-        labels[part] = nearest_center(frame.bend(frame.place(X[part])).astype(np.float32), centers)
+        labels[part] = nearest_center(_roughly(X[part], frame), centers)
 
     team.each(label, range(0, len(X), CHUNK))
     return labels
+
+
+def _is_plain(frame: Frame) -> bool:
+    """Whether points are only to be moved, neither scaled, drawn in nor bent."""
+    return frame.is_plain and frame.extent <= BEND * frame.typical
+
+
+def _roughly(X: FloatArray, frame: Frame) -> Float32Array:
+    """Return rows in the frame, bent, to the digits of float32: good enough to say who lies near whom."""
+    if _is_plain(frame):
+        return frame.place_float32(X)
+    return np.asarray(frame.bend(frame.place(X)), dtype=np.float32)
 
 
 def _cut_group(
@@ -151,10 +164,8 @@ def _cut_group(
     rng: np.random.Generator,
 ) -> tuple[IntArray, FloatArray]:
     """Sort one coarse cell, in place, into cells of points less their centres; return sizes and centres."""
-    placed = frame.place(X[order])
-    bent = frame.bend(placed)
-    middle = bent.mean(axis=0)
-    points[:] = bent - middle
+    points[:] = _roughly(X[order], frame)
+    points -= points.mean(axis=0)
     n_cells = max(1, round(len(points) / cell_size))
     labels = (
         nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
@@ -162,19 +173,20 @@ def _cut_group(
     by_cell = np.argsort(labels, kind="stable")
     parts = [list(_pieces(int(size), LARGEST * cell_size)) for size in np.bincount(labels) if size]
     sizes = np.array([size for part in parts for size in part], dtype=np.int64)
-    plain = bent is placed
-    del bent
-    placed, order[:] = placed[by_cell], order[by_cell]
-    centers = _centers(placed, plain, sizes, frame)
+    order[:] = order[by_cell]
+    if _is_plain(frame):
+        centers = np.empty((len(sizes), X.shape[1]))
+        place_cells(X, frame.center, order, np.append(0, np.cumsum(sizes)), centers, points)
+        return sizes, centers
+    placed = frame.place(X[order])
+    centers = _centers(placed, sizes, frame)
     points[:] = placed - np.repeat(centers, sizes, axis=0)
     return sizes, centers
 
 
-def _centers(placed: FloatArray, plain: bool, sizes: IntArray, frame: Frame) -> FloatArray:
+def _centers(placed: FloatArray, sizes: IntArray, frame: Frame) -> FloatArray:
     """Return the mean of each cell; in the tail of the data, moved in to its innermost point."""
     first = np.append(0, np.cumsum(sizes[:-1]))
-    if plain:
-        return np.asarray(np.add.reduceat(placed, first, axis=0) / sizes[:, None])
     centers = frame.unbend(np.add.reduceat(frame.bend(placed), first, axis=0) / sizes[:, None])
     lengths, lowest = row_lengths(centers), np.minimum.reduceat(row_lengths(placed), first)
     tail = (np.maximum.reduceat(row_lengths(placed), first) > BEND * frame.typical) & (lengths > lowest)

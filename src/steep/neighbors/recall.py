@@ -84,21 +84,13 @@ def exact_sample_by_cells(
     place = np.empty(len(X), np.int64)
     place[cells.order] = np.arange(len(X))
     lists, longest = empty_lists(len(rows), width + SLACK), np.zeros(len(rows), np.float32)
-    at, home, sizes, rounding = (
-        place[rows],
-        cells.home[place[rows]],
-        cells.sizes,
-        np.float32(rounding_of(cells)),
-    )
-
-    def work(cell: int) -> None:
-        slots = np.flatnonzero(home == cell)
-        complete_some(
-            cells.points, cells.half, cells.extra, cells.start, cells.centers, sizes, near.start, near.cell,
-            near.length, near.behind, rounding, cell, at[slots], slots, lists.score, lists.index, lists.top, longest,
-        )  # fmt: skip
-
-    team.each(work, np.unique(home))
+    at = place[rows]
+    by_cell = np.argsort(at)  # positions are cell by cell
+    complete_some(
+        cells.points, cells.half, cells.extra, cells.start, cells.centers, cells.sizes, near.start, near.cell,
+        near.length, near.behind, np.float32(rounding_of(cells)), at[by_cell], by_cell, cells.home[at[by_cell]],
+        lists.score, lists.index, lists.top, longest,
+    )  # fmt: skip
     lengths = np.sqrt(2.0 * cells.half[at].astype(np.float64)) + longest
     certain = certain_scores(lists.top, lengths, X.shape[1], 24)
     vacant = lists.index >= len(X)

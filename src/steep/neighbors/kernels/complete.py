@@ -27,7 +27,9 @@ from steep.neighbors.kernels.sweep import (
     nearest_first,
     side_of,
 )
+from steep.neighbors.kernels.tiles import STRIP
 
+MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list close to the truth
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
 
 
@@ -115,48 +117,69 @@ def complete(
 
 
 @compiled()
+def meet_cell(
+    X, half, extra, start, centers, b, rows, slots, home, room, queries, row_half, score, index, top
+):
+    """Offer every point of cell ``b`` to some ``rows`` of other cells, strip by strip."""
+    begin, end = start[b], start[b + 1]
+    cols = np.arange(begin, end)
+    for first in range(0, rows.shape[0], STRIP):
+        last = min(first + STRIP, rows.shape[0])
+        for i in range(first, last):
+            shift = (centers[home[i]] - centers[b]).astype(np.float32)
+            one = slice(i - first, i - first + 1)
+            gather(X, extra, rows[i : i + 1], 1, shift, queries[one], row_half[one])
+        products = room[: (last - first) * (end - begin)].reshape(last - first, end - begin)
+        np.dot(queries[: last - first], X[begin:end].T, products)
+        scan_rows(
+            products, rows[first:last], slots[first:last], row_half, cols, half[begin:end], score, index, top
+        )
+
+
+@compiled()
 def complete_some(
-    X, half, extra, start, centers, size, near_start, near, length, behind, rounding, cell, rows, slots, score, index,
+    X, half, extra, start, centers, size, near_start, near, length, behind, rounding, rows, slots, home, score, index,
     top, longest_way
 ):  # fmt: skip
-    """Fill the empty lists ``slots`` of some ``rows`` of one ``cell``, each by its own reach: nobody is missing.
+    """Fill the empty lists ``slots`` of some ``rows``, each by its own reach, so that nobody is missing.
 
-    Few rows meet each other cell whole: picking points from it would cost more than the product. ``longest_way``
-    is how far the centre is of the farthest cell that each has met.
+    ``home`` is the cell of each row, ascending. The rows of a cell meet it and the ``MET_FIRST`` next to it; then all
+    that still have to look at a cell meet it in one product. ``longest_way`` is how far the centre is of the farthest
+    cell that each row has met.
     """
-    longest = np.max(start[1:] - start[:-1])
-    room, cols = np.empty(rows.shape[0] * longest, np.float32), np.empty(longest, np.int64)
-    few, few_slots, few_half = np.empty_like(rows), np.empty_like(slots), np.empty(rows.shape[0], np.float32)
-    queries = np.empty((rows.shape[0], X.shape[1]), np.float32)
-    first, last = near_start[cell], near_start[cell + 1]
-    along = np.dot(directions(centers, cell, near[first:last]), X[rows].T)
-    everyone, p, doubt = np.argsort(behind[first:last]), 0, np.float32(0)
-    for turn in range(-1, everyone.shape[0]):
-        b, n_few = cell, 0
-        if turn >= 0:
-            p = everyone[turn]
-            b = near[first + p]
-            doubt = rounding * (length[first + p] + size[cell] + size[b])
-        for i in range(rows.shape[0]):
-            far = np.sqrt(2 * top[slots[i]]) * np.float32(1 + 1e-6)
-            if turn < 0 or along[p, i] + far + doubt >= behind[first + p]:
-                few[n_few], few_slots[n_few] = rows[i], slots[i]
-                n_few += 1
-                if turn >= 0:
-                    longest_way[slots[i]] = max(longest_way[slots[i]], length[first + p])
-        if n_few == 0:
-            continue
-        shift = (centers[cell] - centers[b]).astype(np.float32)
-        gather(X, extra, few, n_few, shift, queries, few_half)
-        n_cols = start[b + 1] - start[b]
-        for j in range(n_cols):
-            cols[j] = start[b] + j
-        products = room[: n_few * n_cols].reshape(n_few, n_cols)
-        np.dot(queries[:n_few], X[start[b] : start[b + 1]].T, products)
-        scan_rows(
-            products, few[:n_few], few_slots[:n_few], few_half, cols[:n_cols], half[start[b] : start[b + 1]], score,
-            index, top,
-        )  # fmt: skip
+    n_cells, longest = start.shape[0] - 1, np.max(start[1:] - start[:-1])
+    room, queries = np.empty(STRIP * longest, np.float32), np.empty((STRIP, X.shape[1]), np.float32)
+    row_half, wanted = np.empty(STRIP, np.float32), np.zeros((n_cells, rows.shape[0]), np.bool_)
+    first = 0
+    while first < rows.shape[0]:
+        a, last = home[first], np.searchsorted(home, home[first], side="right")
+        mine, begin, end = slice(first, last), near_start[a], near_start[a + 1]
+        order = begin + np.argsort(behind[begin:end])
+        cells = np.append(near[order[:MET_FIRST]], a)[::-1]
+        for b in cells:
+            meet_cell(
+                X, half, extra, start, centers, b, rows[mine], slots[mine], home[mine], room, queries, row_half, score,
+                index, top,
+            )  # fmt: skip
+        along = np.dot(directions(centers, a, near[begin:end]), X[rows[mine]].T)
+        for i in range(first, last):
+            far, way = np.sqrt(2 * top[slots[i]]) * np.float32(1 + 1e-6), np.float32(0)
+            for at in range(order.shape[0]):
+                p = order[at]
+                doubt = rounding * (length[p] + size[a] + size[near[p]])
+                if at < MET_FIRST:
+                    way = max(way, length[p])
+                elif along[p - begin, i - first] + far + doubt >= behind[p]:
+                    way, wanted[near[p], i] = max(way, length[p]), True
+            longest_way[slots[i]] = way
+        first = last
+    for b in range(n_cells):
+        some = np.flatnonzero(wanted[b])
+        if some.shape[0] > 0:
+            meet_cell(
+                X, half, extra, start, centers, b, rows[some], slots[some], home[some], room, queries, row_half, score,
+                index, top,
+            )  # fmt: skip
 
 
 @compiled()

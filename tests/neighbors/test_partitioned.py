@@ -116,6 +116,33 @@ def test_searching_on_mends_the_variance(kind):
     assert error[1] < 0.5 * error[0]
 
 
+@pytest.mark.parametrize(("budget", "share"), [(0.0, 0.0), (0.05, 0.5), (1e9, 1.0)])
+def test_searching_on_keeps_to_its_budget_and_begins_where_labels_vary_most(monkeypatch, budget, share):
+    X, rng = features()[0], np.random.default_rng(0)
+    y = rng.normal(size=N) * np.where(X[:, 0] > np.median(X[:, 0]), 3.0, 1.0)
+    searched, spreads = [], []
+    monkeypatch.setattr(partitioned, "BUDGET", budget)
+    monkeypatch.setattr(partitioned, "probe", lambda *given: searched.append(given[10].copy()))
+    monkeypatch.setattr(
+        partitioned, "local_spread", lambda *given: spreads.append(local_spread(*given)) or spreads[0]
+    )
+    refined_graph(X, y, algorithm="partitioned", recall=0.7, random_state=0)
+    chosen, spread = searched[0], spreads[0]
+    assert chosen.mean() <= share
+    assert chosen.any() == (budget > 0)
+    assert spread[chosen].min(initial=np.inf) >= spread[~chosen].max(initial=0)
+
+
+def test_of_wide_data_half_as_many_neighbours_are_missed_where_there_are_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 12)) @ rng.normal(size=(12, 200)) + 0.1 * rng.normal(size=(N, 200))
+    options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0, "return_info": True}
+    plain, with_labels = neighbor_graph(X, **options)[2], refined_graph(X, X[:, 0] > 0, **options)[2]
+    assert 0 < plain.n_coordinates < 200
+    assert with_labels.reach > plain.reach
+    assert with_labels.estimated_recall >= 0.9
+
+
 def test_labels_that_agree_change_nothing():
     X = features()[0]
     options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0}

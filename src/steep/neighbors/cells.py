@@ -175,7 +175,7 @@ def _cut_group(
     sizes = np.array([size for part in parts for size in part], dtype=np.int64)
     order[:] = order[by_cell]
     if _is_plain(frame):
-        centers = np.empty((len(sizes), X.shape[1]))
+        centers: FloatArray = np.empty((len(sizes), X.shape[1]))
         place_cells(X, frame.center, order, np.append(0, np.cumsum(sizes)), centers, points)
         return sizes, centers
     placed = frame.place(X[order])

@@ -10,7 +10,8 @@
    labels vary most, and the weights of those points are what the graph is for. A point whose neighbours so
    far agree has local variance 0 and hardly anything to gain. So the points that carry nearly all of Σ v²,
    v being the local variance over the neighbours found so far, are searched further, each by its own k-th
-   distance; the rule is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs).
+   distance; the rule is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs). Wide
+   data are searched for half the misses instead, which costs less there.
 5. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
    takes no more than a minute, else say so.
 """
@@ -30,7 +31,7 @@ from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.exact import join_exact
 from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.labels import class_spread, value_spread
-from steep.neighbors.kernels.probe import probe
+from steep.neighbors.kernels.probe import list_probes, probe
 from steep.neighbors.kernels.proof import finish
 from steep.neighbors.lists import Lists, batches, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
@@ -54,6 +55,9 @@ NEAR = (
 NEAR_MOST = 1024
 DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 SHARE = 0.99  # of Σ v² carried by the points searched further
+BUDGET = 4.0  # pairs looked at by searching on, over those within the cells: about what the graph has cost
+COUNTED = 256  # points on which they are counted
+INSTEAD = 2.0  # by which the misses of wide data are divided instead: there searching on has to measure again
 AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
 FEW_FAR = 1e11  # the same for far points
 
@@ -83,10 +87,10 @@ def join_partitioned(
         view = narrow_view(leading, truth, recall)
         watch.lap("narrow")
     del leading
-    begun = _begin(X, frame, view, truth, n_others, recall, rng, team, watch)
+    begun = _begin(X, frame, view, truth, n_others, recall, rng, team, watch, labels)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
-        del view
-        begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch)
+        view = None
+        begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch, labels)
     cells, lists, radius, near, truth, reach, estimate = begun
     del begun
     affordable = X.size * len(X) <= AFFORDABLE
@@ -102,8 +106,8 @@ def join_partitioned(
         "n_candidates": lists.index.shape[1],
     }
     watch.lap("across cells")
-    if labels is not None:
-        _search_on(cells, near, swept, contested(lists.index, labels[cells.order]), lists, team)
+    if labels is not None and view is None:
+        _search_on(cells, near, swept, local_spread(lists.index, labels[cells.order]), lists, team)
         watch.lap("where labels vary")
     distances, indices = _finish(X, frame, cells, lists, n_others, include_self, team)
     watch.lap("sort")
@@ -139,6 +143,7 @@ def _begin(
     rng: np.random.Generator,
     team: Team,
     watch: Stopwatch,
+    labels: Any,
 ) -> tuple[Cells, Lists, FloatArray, Near, Truth, float, Estimate]:
     """Cut the cells, join each with itself, and plan how far to reach from there."""
     width = n_others if view is None else view.width
@@ -157,6 +162,8 @@ def _begin(
     if truth is None:
         truth = _sample(X, frame, cells, near, n_others, recall, rng, team)
         watch.lap("sample")
+    if labels is not None and view is not None:
+        recall = 1 - (1 - recall) / INSTEAD
     near, reach, estimate = _plan(
         cells, lists, radius, near, truth, _scores(truth, frame, view), recall, team
     )
@@ -255,10 +262,20 @@ def local_spread(index: IntArray, labels: Any) -> FloatArray:
 
 
 def _search_on(
-    cells: Cells, near: Near, swept: Float32Array, chosen: npt.NDArray[np.bool_], lists: Lists, team: Team
+    cells: Cells, near: Near, swept: Float32Array, spread: FloatArray, lists: Lists, team: Team
 ) -> None:
-    """Search on for the ``chosen`` points, to ``DEEP`` times their own last distance along the centre line."""
-    home = cells.home
+    """Search on where labels vary, to ``DEEP`` times each point's own last distance along the centre line.
+
+    Where that would look at more than ``BUDGET`` times the pairs within the cells, only the points that vary most are
+    searched further, so that it costs no more than the graph did.
+    """
+    home, chosen = cells.home, carriers(spread)
+    common = cells.points, cells.start, cells.centers, near.start, near.cell, near.behind, swept
+    n_affordable = _n_affordable(cells, common, chosen, lists)
+    if chosen.sum() > n_affordable:
+        most = np.argsort(-spread, kind="stable")[:n_affordable]
+        chosen[:] = False
+        chosen[most] = True
 
     def work(some: IntArray) -> None:
         probe(
@@ -267,3 +284,17 @@ def _search_on(
         )  # fmt: skip
 
     team.each(work, batches(len(cells), 250))
+
+
+def _n_affordable(cells: Cells, common: Any, chosen: npt.NDArray[np.bool_], lists: Lists) -> int:
+    """Return how many points may be searched further, counted on some of those chosen."""
+    positions, size = np.flatnonzero(chosen), np.diff(cells.start)
+    if not len(positions):
+        return 0
+    some = np.zeros_like(chosen)
+    some[positions[:: max(1, len(positions) // COUNTED)]] = True
+    n_probes, nobody = np.zeros(len(cells), np.int64), np.empty(0, np.int64)
+    cells_of_some = np.unique(cells.home[some])
+    list_probes(*common, some, np.float32(DEEP), cells_of_some, lists.top, n_probes, nobody)
+    pairs = float(n_probes @ size) / int(some.sum())
+    return int(BUDGET * float(size @ size) / max(pairs, 1.0))

@@ -286,7 +286,10 @@ def test_a_point_alone_is_its_only_neighbour():
         (20_001, 5, 1.0, "exact"),
         (20_001, 5, 0.95, "partitioned"),
         (1_001, 11, 0.95, "exact"),
-        (20_001, 11, 0.9, "partitioned"),
+        (5_000, 11, 0.9, "exact"),
+        (5_001, 11, 0.9, "partitioned"),
+        (5_001, 11, 0.95, "exact"),
+        (20_001, 11, 0.95, "partitioned"),
     ],
 )
 def test_the_engine_follows_the_size(n, d, recall, used):

@@ -35,6 +35,7 @@ SMALL_TREE_FEATURES, SMALL_TREE_POINTS = (
     5_000,
 )  # up to here it takes less time than loading what is compiled
 MEDIUM = 20_000  # up to here exact search is quick
+LOW = 0.95, 5_000  # a recall below it asks for speed: from so many points on cells take half the time of exact search
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]
@@ -103,8 +104,9 @@ def neighbor_graph(
         Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
         out approximate search unless it is asked for.
     algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 20,000 points, and
-        else partitioned search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
+        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 20,000 points (5,000 if
+        ``recall`` is below 0.95), and else partitioned search, the only one that is approximate. Up to 1,000 points
+        all are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and refuses rows of zeros.
     n_jobs : int or None, default=None
@@ -311,7 +313,8 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
         return algorithm
     if n_features <= FEW_FEATURES or (n_features <= SMALL_TREE_FEATURES and n_points <= SMALL_TREE_POINTS):
         return "tree"
-    return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
+    medium = MEDIUM if recall >= LOW[0] else LOW[1]
+    return "exact" if n_points <= medium or recall == 1.0 else "partitioned"
 
 
 def _without_compiler(

@@ -44,6 +44,7 @@ from steep.measures.surprise import standardised
 from steep.sampling.evaluated import Evaluated, Measuring, label_variation, squeezed
 from steep.sampling.even import EvenSequence, among
 from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
+from steep.sampling.lengths import stretch
 from steep.sampling.quick import length_scale
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.result import Design
@@ -150,8 +151,8 @@ def design(
     initial : {"uniform", "grid", "sobol"}, optional
         How the start is laid; default "sobol".
     density, draw : str, optional
-        See :class:`VariationSampler`; default "pool" and "fill", with one input and where the evidence decides (see
-        ``temper``) "doubt".
+        See :class:`VariationSampler`; default "pool" and "fill". Where the evidence decides (see ``temper``) "doubt"
+        with one input, and in every second round from five inputs on.
     rounds : int, optional
         How often the variation is measured; default 12, or 1 where measuring costs evaluations.
     n_components : int, default 3
@@ -212,7 +213,7 @@ def design(
     }  # fmt: skip
     given = _recipe(variant, chosen, rounds=1 if measuring.costs else Recipe.rounds)
     hedges = _hedges(given, variant, measure, temper, floor)
-    recipe = replace(given, hedges=hedges, draw=draw or usual_draw(box) if hedges else given.draw)
+    recipe = replace(given, hedges=hedges)
     sampler = VariationSampler(
         box, density=recipe.density, draw=recipe.draw, n_components=n_components, temper=recipe.temper,
         floor=recipe.floor, random_state=generator,
@@ -224,7 +225,12 @@ def design(
     for number, size in enumerate(_round_sizes(n_samples, recipe.rounds)):
         variation = measuring(seen)
         # The paper measures distances nowhere; a pool does, along the axes that matter.
-        scale = None if recipe.density == "mixture" else axis_relevance(seen.coordinates, seen.labels)
+        scale: FloatArray | None = None
+        length: float | None = None
+        if recipe.hedges:
+            scale, length = stretch(seen.coordinates, seen.labels)
+        elif recipe.density != "mixture":
+            scale = axis_relevance(seen.coordinates, seen.labels)
         spread = start[:0]
         if recipe.hedges and scale is not None:
             domain = domain_points(box, sequence) * scale
@@ -235,13 +241,14 @@ def design(
             sampler.floor = recipe.floor if parts.floor is None else parts.floor
             spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]))
             even = np.vstack([even, spread])
+            sampler.draw = recipe.draw if draw else usual_draw(len(scale), number)
             if noise is not None and hedge.noise > 0:
                 variation = label_variation(MEASURES[NOISY], seen)
         drawn = spread
         if len(spread) < size:
             around = _around(box, seen, spread, simulator.failed)
-            if recipe.draw == "doubt" and scale is not None:
-                around["length"] = length_scale(
+            if sampler.draw == "doubt" and scale is not None:
+                around["length"] = length or length_scale(
                     seen.coordinates * scale, standardised(seen.labels), hedge.noise if hedge else 0.0
                 )
             sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around)

@@ -59,7 +59,9 @@ def test_much_noise_is_measured_and_points_are_run_again():
     np.testing.assert_array_equal(plan.y, np.concatenate(answers))
     assert len(plan.X) == 160
     assert 80 <= n_distinct(plan) <= 120
-    assert "so points are run again" in str(plan.hedge)
+    assert "so even points are run, and run again" in str(plan.hedge)
+    assert plan.hedge.share == 0
+    assert "slopes" not in str(plan.hedge)  # nothing is followed
     assert plan.hedge.noise > 0.3
     _, times = np.unique(plan.X, axis=0, return_counts=True)
     assert times.max() == 2  # each once more before any a third time

@@ -86,7 +86,8 @@ class Hedge:
     def __str__(self) -> str:
         if not self.noise:
             return self.sentence
-        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise: local slopes are followed."
+        followed = ": local slopes are followed." if self.share else "."
+        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise{followed}"
 
 
 def choose_share(

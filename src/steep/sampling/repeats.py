@@ -6,7 +6,7 @@
 Noise and a function that is not resolved yet look the same until a point is run again. A twentieth of the runs is,
 eight at most; where the first two give the same answers, to the last digit, the function is exact and none is repeated
 any more. Noise of a tenth of the output's deviation makes repeating cost error, noise as large as the output makes it
-spare some (``docs/designs.md``). So a design repeats where the share is above a fifth beyond doubt; else it explores.
+spare some (``docs/designs.md``). So where the share is above a fifth beyond doubt a design repeats even points.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.stats import chi2
 
 from steep._validation import FloatArray, IntArray
 from steep.sampling.evaluated import Evaluated
-from steep.sampling.hedge import Hedge
+from steep.sampling.hedge import NONE, Hedge
 
 # One run in so many is repeated to measure the noise, and so many at most; so many first.
 _EVERY, _MOST, _FIRST = 20, 8, 2
@@ -111,9 +111,12 @@ class Repeats:
         (share, low), pays = self.share(is_even), self.pays(is_even)
         why = (
             f"{self.n_again} runs were repeated: {100 * share:.2g} % of the variance is noise, at least "
-            f"{100 * low:.2g} %, so {'points are run again' if pays else 'new points are run'}."
+            f"{100 * low:.2g} %, so"
         )
-        return replace(hedge, noise=share if pays else hedge.noise, sentence=f"{hedge.sentence} {why}")
+        if not pays:
+            return replace(hedge, sentence=f"{hedge.sentence} {why} new points are run.")
+        # Labels that are noise for more than a fifth lead nowhere.
+        return replace(hedge, share=NONE, noise=share, sentence=f"{why} even points are run, and run again.")
 
     def _means(self) -> FloatArray:
         sums: FloatArray = np.zeros((len(self.times), self.labels.shape[1]))

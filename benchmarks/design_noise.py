@@ -3,17 +3,20 @@
     python benchmarks/design_noise.py --half development --seeds 5
     python benchmarks/design_noise.py --half unseen --seeds 5
     python benchmarks/design_noise.py --half unseen --summary
-    python benchmarks/design_noise.py --half development --designs repeats --seeds 1
+    python benchmarks/design_noise.py --half development --designs sobol steep repeats repeat --seeds 1
+    python benchmarks/design_noise.py --half development --designs sobol steep repeats repeat --seeds 1 --size 1.0
 
-Noise has a tenth of the output's standard deviation, the same everywhere ("even") or from nothing to a fifth along the
-first input ("uneven"). "repeats" runs half as many Sobol points, each twice. Surrogates are trained on the answers that
-the design saw. Every line of results/design-noise-<half>.jsonl is one (function and noise, design, seed).
+Noise has a tenth of the output's standard deviation (``--size``), the same everywhere ("even") or from nothing to twice
+that along the first input ("uneven"). "repeats" runs half as many Sobol points, each twice; "repeat" is steep with
+``noise="repeat"``. Surrogates are trained on the answers that the design saw. Every line of
+results/design-noise-<half>.jsonl is one (function and noise, design, seed).
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +24,8 @@ from design import DESIGNS, FOLDER, HALVES, N_TEST, cell, geometric, ratios, sob
 from design_error import NAMES
 from steep.records import Records, write_json
 
-NOISES = {"even": lambda U: np.full(len(U), 0.1), "uneven": lambda U: 0.2 * U[:, 0]}
+NOISES = {"even": lambda U: np.ones(len(U)), "uneven": lambda U: 2 * U[:, 0]}
+USUAL_SIZE = 0.1
 SURROGATES = ("network", "matern", "rbf")
 
 
@@ -30,10 +34,14 @@ def repeats_design(problem, seed):
     return np.repeat(DESIGNS["sobol"](replace(problem, n_runs=problem.n_runs // 2), seed), 2, axis=0)
 
 
-MADE = DESIGNS | {"repeats": repeats_design}
+MADE = DESIGNS | {"repeats": repeats_design, "repeat": partial(DESIGNS["steep"], noise="repeat")}
 
 
-def noisy(problem, noise, seed):
+def experiment_name(function, noise, size):
+    return f"{function}, {noise}" if size == USUAL_SIZE else f"{function}, {noise} {size}"
+
+
+def noisy(problem, noise, size, seed):
     """The problem with a function that answers with noise, new in every call, and the list of its answers."""
     spread = (
         problem.function(sobol(problem.n_features, 1024, np.random.default_rng(7)))
@@ -45,18 +53,18 @@ def noisy(problem, noise, seed):
     def function(U):
         clean = problem.function(U)
         values = clean.reshape(len(U), -1)
-        wrong = rng.standard_normal(values.shape) * NOISES[noise](U)[:, None] * spread
+        wrong = rng.standard_normal(values.shape) * size * NOISES[noise](U)[:, None] * spread
         answers.append(values + wrong)
         return answers[-1].reshape(clean.shape)
 
     return replace(problem, function=function), answers
 
 
-def figures(problem, noise, design_name, seed):
+def figures(problem, noise, size, design_name, seed):
     """RMSE of each surrogate over the clean function."""
     from surrogates import predictions, process_prediction
 
-    answering, answers = noisy(problem, noise, seed)
+    answering, answers = noisy(problem, noise, size, seed)
     X = MADE[design_name](answering, seed)
     if not answers:
         answering.function(X)
@@ -70,11 +78,11 @@ def figures(problem, noise, design_name, seed):
     return {name: {"rmse": float(np.sqrt((wrong**2).mean()))} for name, wrong in scaled.items()}
 
 
-def summary(half, n_seeds):
+def summary(half, n_seeds, size):
     there = {k: line["result"] for k, line in Records(FOLDER / f"design-noise-{half}.jsonl").by_key().items()}
     written = {"half": half, "designs": {}}
-    for design_name in ("steep", "repeats"):
-        names = [f"{function}, {noise}" for function in NAMES[half] for noise in NOISES]
+    for design_name in ("steep", "repeats", "repeat"):
+        names = [experiment_name(function, noise, size) for function in NAMES[half] for noise in NOISES]
         seeds = [
             s
             for s in range(n_seeds)
@@ -82,7 +90,7 @@ def summary(half, n_seeds):
         ]
         if seeds:
             written["designs"][design_name] = shown(there, names, design_name, seeds)
-    write_json(FOLDER / f"design-noise-{half}.json", written)
+    write_json(FOLDER / f"design-noise-{half}{'' if size == USUAL_SIZE else f'-{size}'}.json", written)
 
 
 def shown(there, names, design_name, seeds):
@@ -106,11 +114,12 @@ if __name__ == "__main__":
     parser.add_argument("--half", choices=list(NAMES), default="development")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--designs", nargs="*", choices=list(MADE), default=["sobol", "steep"])
+    parser.add_argument("--size", type=float, default=USUAL_SIZE)
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     records = Records(FOLDER / f"design-noise-{options.half}.jsonl")
     wanted = [
-        (f"{name}, {noise}", design_name, seed)
+        (experiment_name(name, noise, options.size), design_name, seed)
         for seed in range(options.seeds)
         for name in NAMES[options.half]
         for noise in NOISES
@@ -118,6 +127,6 @@ if __name__ == "__main__":
     ]
     for experiment, design_name, seed in [] if options.summary else records.missing(wanted):
         name, noise = experiment.split(", ")
-        result = figures(HALVES[options.half][name], noise, design_name, seed)
+        result = figures(HALVES[options.half][name], noise.split(" ")[0], options.size, design_name, seed)
         records.add(experiment, design_name, seed, result=result)
-    summary(options.half, options.seeds)
+    summary(options.half, options.seeds, options.size)

@@ -164,6 +164,37 @@ def friedman(U):
     return 10 * np.sin(np.pi * U[:, 0] * U[:, 1]) + 20 * (U[:, 2] - 0.5) ** 2 + 10 * U[:, 3] + 5 * U[:, 4]
 
 
+def rosenbrock(U):
+    """Rosenbrock's valley, of [−2, 2]: a polynomial that grows towards the faces."""
+    x = 4 * U - 2
+    return np.log1p((100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2).sum(axis=1))
+
+
+def oscillatory_8(U):
+    """Genz's oscillatory function: a plane wave."""
+    return np.cos(0.6 * np.pi + 5 * U @ (np.arange(1, 9) / 36))
+
+
+def gaussian_6(U):
+    """Genz's Gaussian: one wide hill, off the middle."""
+    return np.exp(-(((U - np.linspace(0.3, 0.7, 6)) * np.linspace(2.0, 0.7, 6)) ** 2).sum(axis=1))
+
+
+def sulfur(U):
+    """Radiative forcing by sulfate particles (Charlson and others 1992): a product of nine factors."""
+    q, y, life, psi, beta, f, t, cloud, rs = scaled(
+        U,
+        [(40, 110), (0.3, 0.7), (3, 8), (2, 8), (0.2, 0.4), (1.2, 2.2), (0.6, 0.9), (0.3, 0.6), (0.1, 0.25)],
+    )
+    return q * y * life * psi * beta * f * t**2 * (1 - cloud) * (1 - rs) ** 2
+
+
+def styblinski(U):
+    """Styblinski and Tang: a sum of double wells."""
+    x = 10 * U - 5
+    return (x**4 - 16 * x**2 + 5 * x).sum(axis=1) / 2
+
+
 def smooth(U):
     return np.sin(2 * U[:, 0]) + 0.5 * np.cos(2 * U[:, 1] + U[:, 0])
 
@@ -191,5 +222,10 @@ PROBLEMS = {
         Problem("runge_paper", runge_paper, 1, 16, "steep"),
         Problem("friedman", friedman, 5, 200, "smooth"),
         Problem("otl_circuit", otl_circuit, 6, 200, "smooth"),
+        Problem("rosenbrock_6", rosenbrock, 6, 300, "smooth"),
+        Problem("gaussian_6", gaussian_6, 6, 250, "smooth"),
+        Problem("styblinski_7", styblinski, 7, 300, "smooth"),
+        Problem("oscillatory_8", oscillatory_8, 8, 300, "smooth"),
+        Problem("sulfur_9", sulfur, 9, 300, "smooth"),
     ]
 }

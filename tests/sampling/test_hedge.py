@@ -43,6 +43,37 @@ def test_runs_placed_where_nothing_happens_are_followed_no_further():
     assert "spread evenly" in hedge.sentence
 
 
+@pytest.mark.parametrize(
+    ("smooth", "spread", "wanted"),
+    [(0.1, 0.02, HALF), (-0.1, 0.02, NONE), (-0.1, 0.8, HALF), (-0.01, 0.001, HALF)],
+    ids=["gains", "loses", "may lose", "loses little"],
+)
+def test_with_many_inputs_both_surrogates_must_lose(smooth, spread, wanted):
+    from steep.sampling.hedge import _decided
+
+    wobble = np.random.default_rng(0).standard_normal(8)
+    wobble -= wobble.mean()
+    gains = np.array([[-0.2 + 0.02 * wobble, smooth + spread * wobble]] * 2)  # the rough kind loses a fifth
+    few, found = (
+        _decided(gains, 100, 0.0, np.random.default_rng(0), many_inputs=many).share for many in (False, True)
+    )
+    assert (few, found) == (NONE, wanted)
+
+
+def test_with_many_inputs_half_of_the_runs_are_placed_at_most():
+    from steep.sampling.hedge import _decided
+
+    gains = 0.2 + 0.02 * np.random.default_rng(0).standard_normal((2, 2, 8))
+    few, many = (_decided(gains, 100, 0.0, np.random.default_rng(0), many_inputs=it) for it in (False, True))
+    assert (few.share, many.share) == (MOST, HALF)
+    assert "follow the variation:" in many.sentence
+
+
+def test_plans_that_follow_doubt_spread_half_of_their_density():
+    floors = [split(8, HALF, number=i, n_coordinates=d, n_runs=99).floor for d in (4, 5) for i in range(3)]
+    assert floors == [None, None, None, 0.5, None, 0.5]
+
+
 def test_too_few_runs_decide_nothing():
     hedge = shares(plane, 2, 8, np.full((8, 2), 0.5))
     assert (hedge.share, hedge.gains) == (HALF, {})

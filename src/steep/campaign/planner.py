@@ -24,6 +24,7 @@ from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.even import EvenSequence
 from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
+from steep.sampling.lengths import stretch
 from steep.sampling.quick import length_scale
 from steep.sampling.relevance import axis_relevance
 from steep.sampling.safety import safety
@@ -152,7 +153,8 @@ def next_points(
         The Sobol sequence of the start.
     """
     generator = np.random.default_rng(seed)
-    draw = usual_draw(box) if measure.name == DEFAULT else Recipe.draw
+    n_coordinates = box.embed(np.zeros((1, box.n_features))).shape[1]
+    draw = usual_draw(n_coordinates, seed[-1]) if measure.name == DEFAULT else Recipe.draw
     sampler = VariationSampler(
         box, density=Recipe.density, draw=draw, temper=Recipe.temper, floor=Recipe.floor, random_state=generator,
     )  # fmt: skip
@@ -160,10 +162,12 @@ def next_points(
     seen = _evaluated(box, X[is_mapped], labels[is_mapped])
     variation: FloatArray = np.empty(0)
     scale: FloatArray | None = None
+    length: float | None = None
     if len(seen.X):
         variation, scale = label_variation(measure, seen), axis_relevance(seen.coordinates, seen.labels)
-    even, length = X[:0], None
-    if measure.name == DEFAULT and scale is not None:
+    even = X[:0]
+    if len(seen.X) and measure.name == DEFAULT:
+        scale, length = stretch(seen.coordinates, seen.labels)
         is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
         hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
         parts = split(n, hedge.share, number=seed[-1], n_coordinates=len(scale), n_runs=len(X))
@@ -171,15 +175,12 @@ def next_points(
         even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
         variation = label_variation(MEASURES[NOISY], seen) if hedge.noise > 0 else variation
         if sampler.draw == "doubt":
-            length = length_scale(seen.coordinates * scale, standardised(seen.labels), hedge.noise)
+            length = length or length_scale(seen.coordinates * scale, standardised(seen.labels), hedge.noise)
     if len(even) == n:
         return even
     if not variation.any():  # nothing to follow yet: an even spread
-        is_mapped, seen, variation = (
-            np.zeros(len(X), dtype=bool),
-            _evaluated(box, X[:0], labels[:0]),
-            variation[:0],
-        )
+        is_mapped, variation = np.zeros(len(X), dtype=bool), variation[:0]
+        seen = _evaluated(box, X[:0], labels[:0])
     sampler.fit_unit(
         seen.unit, seen.coordinates, variation, scale=scale,
         occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed, even])),
@@ -196,7 +197,7 @@ def present_hedge(box: Box, X: FloatArray, labels: FloatArray, sequence: EvenSeq
     seen = _evaluated(box, X[is_mapped], labels[is_mapped])
     if not len(seen.X):
         return Hedge(0.0, f"{len(X)} results are too few to compare: the next runs are even, as Sobol's.", {})
-    scale = axis_relevance(seen.coordinates, seen.labels)
+    scale, _ = stretch(seen.coordinates, seen.labels)
     is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
     return choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
 

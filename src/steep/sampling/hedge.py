@@ -12,11 +12,13 @@ Not its logarithm: a split without a steep place in what is held out has hardly 
 Three answers, by the house's rule of evidence (:mod:`steep.evidence`):
 
     placed runs pay       RMSE and largest error together: the next runs follow the variation as far as is allowed
-    placed runs cost      RMSE, with either surrogate: the next runs are even
+    placed runs cost      RMSE, with either surrogate, from five inputs on with both: the next runs are even
     it cannot be told     in part
 
 What that means depends on the number of inputs. With three and more some runs are placed and the others go on with the
-Sobol sequence, whose projections no filling equals: without placed runs the design *is* Sobol's. With one and two a
+Sobol sequence, whose projections no filling equals: without placed runs the design *is* Sobol's. From five on, one
+surrogate alone is wrong too often to be believed, networks lose where more than half are placed, and in every second
+plan, which follows doubt, half of the density is even (:mod:`steep.sampling.lengths`). With one and two a
 Sobol sequence that does not notice the placed runs leaves gaps; there all runs fill one density, part of it even, and
 what is compared is a part of the runs drawn as they lie with one drawn evenly over the domain.
 """
@@ -35,6 +37,7 @@ from steep.evidence import weigh_evidence
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
 from steep.sampling.even import EvenSequence
+from steep.sampling.lengths import MANY_INPUTS
 from steep.sampling.quick import KERNELS, fit
 
 # How far the next runs follow the variation. Some are always even: without them nobody knows the error over the domain.
@@ -83,7 +86,8 @@ class Hedge:
     def __str__(self) -> str:
         if not self.noise:
             return self.sentence
-        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise: local slopes are followed."
+        followed = ": local slopes are followed." if self.share else "."
+        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise{followed}"
 
 
 def choose_share(
@@ -127,7 +131,8 @@ def choose_share(
         )
     rows = np.concatenate([even, placed])
     gains = _gains(points[rows], values[rows], len(even), domain, generator)
-    return _decided(gains, len(rows), noise_share(points[even], values[even], generator), generator)
+    noise = noise_share(points[even], values[even], generator)
+    return _decided(gains, len(rows), noise, generator, many_inputs=points.shape[1] >= MANY_INPUTS)
 
 
 def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
@@ -156,7 +161,8 @@ def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int)
     (Split(n_even=8, floor=None), Split(n_even=0, floor=1.0))
     """
     if n_coordinates > _FILLED:
-        return Split(n - _rounded(n * share, number), None)
+        doubts = n_coordinates >= MANY_INPUTS and number % 2 == 0
+        return Split(n - _rounded(n * share, number), _FLOORS[MOST] if doubts else None)
     n_even = n - _rounded(n * (1 - _SEQUEL), number) if n_runs >= _ENOUGH else 0
     return Split(n_even, _FLOORS[share])
 
@@ -232,22 +238,27 @@ def _error(
     return float(np.sqrt(weights @ squares + 1e-10)), float(np.sqrt(squares.max() + 1e-10))
 
 
-def _decided(gains: FloatArray, n_runs: int, noise: float, generator: np.random.Generator) -> Hedge:
+def _decided(
+    gains: FloatArray, n_runs: int, noise: float, generator: np.random.Generator, *, many_inputs: bool
+) -> Hedge:
+    """The answer; with many inputs both kinds of surrogate must lose for even runs, and half are placed at most."""
     factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains[0].mean(axis=1), strict=True)}
     ratio = 1 / (_FOLDS - 1)
     both = gains.mean(axis=(0, 1))
     pays = weigh_evidence(both[None], ratio, _CONFIDENCE, generator).chosen is not None
-    costs = weigh_evidence(-gains[0], ratio, _CONFIDENCE, generator).chosen is not None
+    counts = weigh_evidence(-gains[0], ratio, _CONFIDENCE, generator).counts
+    costs = counts.all() if many_inputs else counts.any()
     worst = max(factors, key=lambda kind: factors[kind])
     rmse, largest = 1 - gains.mean(axis=(1, 2))
     told = (
         f"on {n_runs} runs held out in turn quick surrogates trained on placed runs too have {rmse:.2f} times the RMSE "
         f"of as many even runs (worst: {worst}, {factors[worst]:.2f}) and {largest:.2f} times the largest error"
     )
-    if costs and factors[worst] > 1 + _VETO:
+    if costs and (min if many_inputs else max)(factors.values()) > 1 + _VETO:
         return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors, noise)
     if pays and factors[worst] <= 1 + _VETO:
-        return Hedge(MOST, f"The next runs follow the variation: {told}.", factors, noise)
+        share = HALF if many_inputs else MOST
+        return Hedge(share, f"The next runs follow the variation: {told}.", factors, noise)
     return Hedge(
         HALF, f"The next runs follow the variation in part: {told}, which decides nothing.", factors, noise
     )

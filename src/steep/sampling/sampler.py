@@ -31,6 +31,7 @@ from steep.sampling.draws import (
     random_draw,
     systematic_draw,
 )
+from steep.sampling.lengths import MANY_INPUTS
 from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
 
 Density = Literal["mixture", "pool"]
@@ -50,15 +51,20 @@ _DOUBTED = 1024
 _FEW = 256
 
 
-def usual_draw(box: Box) -> Draw:
-    """How a design draws that hedges: on a line by doubt, which spares evenly spaced runs where f is smooth.
+def usual_draw(n_coordinates: int, number: int) -> Draw:
+    """How a design draws that hedges, in plan ``number``.
+
+    On a line by doubt, which spares evenly spaced runs where f is smooth. With many inputs in turn: filling the density
+    resolves fronts, doubt lowers the largest errors of smooth functions.
 
     Examples
     --------
-    >>> usual_draw(Box([(0, 1)])), usual_draw(Box([(0, 1)] * 2))
-    ('doubt', 'fill')
+    >>> usual_draw(1, 0), usual_draw(2, 0), [usual_draw(8, number) for number in range(3)]
+    ('doubt', 'fill', ['doubt', 'fill', 'doubt'])
     """
-    return "doubt" if box.embed(np.zeros((1, box.n_features))).shape[1] == 1 else "fill"
+    if n_coordinates >= MANY_INPUTS:
+        return "fill" if number % 2 else "doubt"
+    return "doubt" if n_coordinates == 1 else "fill"
 
 
 class _Candidates(NamedTuple):

@@ -6,8 +6,8 @@
                                label's own in 95 % of the training images. Groups: digit × own place or another.
     imbalance                  MNIST digits; class c has 1,500 · 100^(−c/9) training images, from 1,500 down to 15.
                                Groups: the classes.
-    patch-cifar                32,000 pictures of CIFAR-10; a magenta patch stands at one of ten places of the border, as
-                               above, in 90 % of them: of fewer, or at 95 %, such a network learns nothing but the patch.
+    patch-cifar                32,000 of CIFAR-10; a magenta patch stands at one of ten places of the border, as
+                               above, in 90 %: of fewer, or at 95 %, such a network learns nothing but the patch.
     imbalance-cifar            CIFAR-10; class c has 4,000 · 100^(−c/9) training images, from 4,000 down to 40.
 
 Each seed draws its own images, noise and initial weights. ``train`` is what the network is trained on,

@@ -35,7 +35,10 @@ SMALL_TREE_FEATURES, SMALL_TREE_POINTS = (
     5_000,
 )  # up to here it takes less time than loading what is compiled
 MEDIUM = 20_000  # up to here exact search is quick
-LOW = 0.95, 5_000  # a recall below it asks for speed: from so many points on cells take half the time of exact search
+LOW = (
+    0.95,
+    5_000,
+)  # a recall below it asks for speed: from so many points on cells take half the time of exact search
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]

@@ -87,7 +87,8 @@ class Hedge:
         if not self.noise:
             return self.sentence
         followed = ": local slopes are followed." if self.share else "."
-        return f"{self.sentence} About {100 * self.noise:.2g} % of the variance is noise{followed}"
+        share = f"{100 * self.noise:.2g} % of the variance"
+        return f"{self.sentence} From all runs about {share} looks like noise{followed}"
 
 
 def choose_share(

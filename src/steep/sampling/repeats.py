@@ -110,7 +110,7 @@ class Repeats:
             return replace(hedge, noise=0.0, sentence=f"{hedge.sentence} {why}")
         (share, low), pays = self.share(is_even), self.pays(is_even)
         why = (
-            f"{self.n_again} runs were repeated: {100 * share:.2g} % of the variance is noise, at least "
+            f"{self.n_again} runs were repeated: by them {100 * share:.2g} % of the variance is noise, at least "
             f"{100 * low:.2g} %, so"
         )
         if not pays:

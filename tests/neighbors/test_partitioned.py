@@ -11,7 +11,7 @@ from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, partitioned, refined_graph
 from steep.neighbors.cells import cut, near_cells
 from steep.neighbors.frame import Frame, into_range
-from steep.neighbors.partitioned import contested, local_spread
+from steep.neighbors.partitioned import carriers, local_spread
 from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
 from steep.neighbors.threads import threads
 
@@ -172,10 +172,10 @@ def test_contested_points_are_those_that_vary_most():
     X, y = features(1_500)
     indices = neighbor_graph(X, n_neighbors=8, include_self=False, algorithm="exact")[1]
     spread = local_spread(indices, y)
-    chosen = contested(indices, y)
+    chosen = carriers(spread)
     assert spread[chosen].min() >= spread[~chosen].max()
     assert np.square(spread[chosen]).sum() >= 0.99 * np.square(spread).sum()
-    assert not contested(indices, np.zeros(1_500, np.int64)).any()
+    assert not carriers(local_spread(indices, np.zeros(1_500, np.int64))).any()
 
 
 def test_the_reach_is_the_least_that_keeps_the_promise():

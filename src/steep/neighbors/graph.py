@@ -30,15 +30,11 @@ from steep.neighbors.small_tree import join_small_tree
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 FEW_FEATURES = 4  # up to here a tree is quickest of all
 FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
-SMALL_TREE_FEATURES, SMALL_TREE_POINTS = (
-    10,
-    5_000,
-)  # up to here it takes less time than loading what is compiled
+# Up to so many features and points SciPy's tree takes less time than loading what is compiled.
+SMALL_TREE_FEATURES, SMALL_TREE_POINTS = 10, 5_000
 MEDIUM = 20_000  # up to here exact search is quick
-LOW = (
-    0.95,
-    5_000,
-)  # a recall below it asks for speed: from so many points on cells take half the time of exact search
+# A recall below the first asks for speed: above so many points cells take half the time of exact search.
+LOW_RECALL, LOW_MEDIUM = 0.95, 5_000
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]
@@ -316,7 +312,7 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
         return algorithm
     if n_features <= FEW_FEATURES or (n_features <= SMALL_TREE_FEATURES and n_points <= SMALL_TREE_POINTS):
         return "tree"
-    medium = MEDIUM if recall >= LOW[0] else LOW[1]
+    medium = MEDIUM if recall >= LOW_RECALL else LOW_MEDIUM
     return "exact" if n_points <= medium or recall == 1.0 else "partitioned"
 
 

@@ -87,10 +87,11 @@ def join_partitioned(
         view = narrow_view(leading, truth, recall)
         watch.lap("narrow")
     del leading
-    begun = _begin(X, frame, view, truth, n_others, recall, rng, team, watch, labels)
+    aim = recall if labels is None or view is None else 1 - (1 - recall) / INSTEAD
+    begun = _begin(X, frame, view, truth, n_others, aim, rng, team, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
         view = None
-        begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch, labels)
+        begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch)
     cells, lists, radius, near, truth, reach, estimate = begun
     del begun
     affordable = X.size * len(X) <= AFFORDABLE
@@ -143,7 +144,6 @@ def _begin(
     rng: np.random.Generator,
     team: Team,
     watch: Stopwatch,
-    labels: Any,
 ) -> tuple[Cells, Lists, FloatArray, Near, Truth, float, Estimate]:
     """Cut the cells, join each with itself, and plan how far to reach from there."""
     width = n_others if view is None else view.width
@@ -162,8 +162,6 @@ def _begin(
     if truth is None:
         truth = _sample(X, frame, cells, near, n_others, recall, rng, team)
         watch.lap("sample")
-    if labels is not None and view is not None:
-        recall = 1 - (1 - recall) / INSTEAD
     near, reach, estimate = _plan(
         cells, lists, radius, near, truth, _scores(truth, frame, view), recall, team
     )
@@ -239,11 +237,6 @@ def _finish(
 
 
 # ------------------------------------------------------------------------------- where labels vary
-
-
-def contested(index: IntArray, labels: Any, share: float = SHARE) -> npt.NDArray[np.bool_]:
-    """Return which points to search on, from the neighbours so far (positions in ``labels``)."""
-    return carriers(local_spread(index, labels), share)
 
 
 def carriers(spread: FloatArray, share: float = SHARE) -> npt.NDArray[np.bool_]:

@@ -10,6 +10,9 @@ from numba import njit
 
 logger = logging.getLogger("steep.neighbors")
 
+# Infinities are met, NaN never: points are finite and bounded.
+NO_NAN = {"nnan", "nsz", "reassoc", "contract"}
+
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a loop that releases the GIL, and keep the result on disk where a folder can be written.

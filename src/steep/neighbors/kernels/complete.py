@@ -17,6 +17,7 @@ import numpy as np
 
 from steep.neighbors.kernels import compiled
 from steep.neighbors.kernels.lists import BLOCK, knows, push, scan_rows, sift
+from steep.neighbors.kernels.probe import meet_cell
 from steep.neighbors.kernels.proof import square
 from steep.neighbors.kernels.sweep import (
     LEVELS,
@@ -114,26 +115,6 @@ def complete(
                     scan_rows(
                         products, few, few, half_a[begin:end], others_near, half_b[n_met:], score, index, top
                     )
-
-
-@compiled()
-def meet_cell(
-    X, half, extra, start, centers, b, rows, slots, home, room, queries, row_half, score, index, top
-):
-    """Offer every point of cell ``b`` to some ``rows`` of other cells, strip by strip."""
-    begin, end = start[b], start[b + 1]
-    cols = np.arange(begin, end)
-    for first in range(0, rows.shape[0], STRIP):
-        last = min(first + STRIP, rows.shape[0])
-        for i in range(first, last):
-            shift = (centers[home[i]] - centers[b]).astype(np.float32)
-            one = slice(i - first, i - first + 1)
-            gather(X, extra, rows[i : i + 1], 1, shift, queries[one], row_half[one])
-        products = room[: (last - first) * (end - begin)].reshape(last - first, end - begin)
-        np.dot(queries[: last - first], X[begin:end].T, products)
-        scan_rows(
-            products, rows[first:last], slots[first:last], row_half, cols, half[begin:end], score, index, top
-        )
 
 
 @compiled()

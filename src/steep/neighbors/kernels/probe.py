@@ -39,6 +39,26 @@ def list_probes(
 
 
 @compiled()
+def meet_cell(
+    X, half, extra, start, centers, b, rows, slots, home, room, queries, row_half, score, index, top
+):
+    """Offer every point of cell ``b`` to some ``rows`` of other cells, strip by strip."""
+    begin, end = start[b], start[b + 1]
+    cols = np.arange(begin, end)
+    for first in range(0, rows.shape[0], STRIP):
+        last = min(first + STRIP, rows.shape[0])
+        for i in range(first, last):
+            shift = (centers[home[i]] - centers[b]).astype(np.float32)
+            one = slice(i - first, i - first + 1)
+            gather(X, extra, rows[i : i + 1], 1, shift, queries[one], row_half[one])
+        products = room[: (last - first) * (end - begin)].reshape(last - first, end - begin)
+        np.dot(queries[: last - first], X[begin:end].T, products)
+        scan_rows(
+            products, rows[first:last], slots[first:last], row_half, cols, half[begin:end], score, index, top
+        )
+
+
+@compiled()
 def probe(
     X, half, extra, start, centers, home, near_start, near, behind, swept, chosen, reach, cells, score, index, top, stop
 ):  # fmt: skip
@@ -61,14 +81,7 @@ def probe(
     for b in range(n_cells):
         if stop[0]:
             return
-        cols = np.arange(start[b], start[b + 1])
-        for first in range(begin[b], begin[b + 1], STRIP):
-            rows = probing[first : min(first + STRIP, begin[b + 1])]
-            for i in range(rows.shape[0]):
-                shift = (centers[home[rows[i]]] - centers[b]).astype(np.float32)
-                gather(X, extra, rows[i : i + 1], 1, shift, queries[i : i + 1], query_half[i : i + 1])
-            products = room[: rows.shape[0] * cols.shape[0]].reshape(rows.shape[0], cols.shape[0])
-            np.dot(queries[: rows.shape[0]], X[start[b] : start[b + 1]].T, products)
-            scan_rows(
-                products, rows, rows, query_half, cols, half[start[b] : start[b + 1]], score, index, top
-            )
+        rows = probing[begin[b] : begin[b + 1]]
+        meet_cell(
+            X, half, extra, start, centers, b, rows, rows, home[rows], room, queries, query_half, score, index, top
+        )  # fmt: skip

@@ -12,7 +12,7 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels import NO_NAN, compiled
 from steep.neighbors.kernels.lists import push, sort_pairs
 
 ROWS = 128  # rows per product: so many make the most of a product
@@ -20,7 +20,6 @@ LEAST, MOST = 1e-280, 1e300  # between them squares have neither vanished nor ov
 FLOAT32_LEAST, FLOAT32_MOST = 1.2e-38, 3.4e38
 LARGEST = float(np.finfo(np.float32).max)
 STRIP = 64  # scores whose lowest is compared with the bound first
-NO_NAN = {"nnan", "nsz", "reassoc", "contract"}  # points are finite: no score is not a number
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -6,18 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels import NO_NAN, compiled
 from steep.neighbors.kernels.lists import push, scan, sift
 
 STRIP = 128  # rows per product: a strip of products stays in the cache until it is scanned
 LANES = 64
 HALVINGS = 8
-NO_NAN = {
-    "nnan",
-    "nsz",
-    "reassoc",
-    "contract",
-}  # infinities are met, NaN never: points are finite and bounded
 FINITE = np.float32(3e38)
 
 

@@ -187,11 +187,23 @@ def test_the_reach_is_the_least_that_keeps_the_promise():
     assert estimate.recall == pytest.approx(0.9)
 
 
+def groups_of(along, size):
+    """The nearest of each point's group of ``size``, taken in order along the line, told apart to a 512th."""
+    level = ((along - along.min()) / ((along.max() - along.min()) / np.float32(512))).astype(int)
+    order = np.argsort(level, kind="stable")
+    nearest = np.empty(len(along), np.float32)
+    for first in range(0, len(along), size):
+        nearest[order[first : first + size]] = along[order[first : first + size]].min()
+    return nearest
+
+
 def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
     from steep.neighbors.kernels.sweep import ROWS, meeting_gaps
+    from steep.neighbors.kernels.vectors import TOGETHER
 
     rng = np.random.default_rng(0)
-    start, centers = np.array([0, 100, 250, 300]), 3 * rng.normal(size=(3, 4))
+    start, centers = np.array([0, 100, 250, 300]), np.zeros((3, 4))
+    centers[:, 0] = 0.0, 3.0, 5.0  # u is an axis: no rounding moves a point to another group
     X = rng.normal(size=(300, 4)).astype(np.float32)
     cell = np.repeat(np.arange(3), np.diff(start))
     q, m = rng.integers(300, size=(2, 500))
@@ -201,12 +213,12 @@ def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
     for i, (one, other) in enumerate(zip(q, m, strict=True)):
         row, col = (one, other) if cell[one] < cell[other] else (other, one)
         a, b = cell[row], cell[col]
-        line = centers[b] - centers[a]
-        u = line / np.linalg.norm(line)
-        t_a, t_b = X[start[a] : start[a + 1]] @ u, X[start[b] : start[b + 1]] @ u
-        mine = t_a[row - start[a]]
-        strip = np.sort(-t_a)[np.sum(-t_a < -mine) // ROWS * ROWS]  # the strip's own nearest
-        expected = max(X[col] @ u + strip, t_b.min() - mine) + np.linalg.norm(line)
+        away, towards = -X[start[a] : start[a + 1], 0], X[start[b] : start[b + 1], 0]
+        row, col = row - start[a], col - start[b]
+        tile = groups_of(away, ROWS)[row] + groups_of(towards, TOGETHER)[col]
+        expected = (
+            max(tile, away[row] + towards.min(), towards[col] + away.min()) + centers[b, 0] - centers[a, 0]
+        )
         assert gaps[i] == pytest.approx(expected, abs=1e-5)
 
 

@@ -104,7 +104,7 @@ class Meeting:
         lists.score[:] = self.plan.store.read(f"scores-{self.group}")
         lists.index[:] = self.plan.store.read(f"lists-{self.group}")
         top = np.full(self.n_own + self.room, -np.inf, np.float32)
-        top[: self.n_own] = lists.score[:, 0]
+        top[: self.n_own] = lists.score[:, -1]
         return Lists(lists.score, lists.index, top)
 
     def _sizes(self, cells: IntArray) -> IntArray:

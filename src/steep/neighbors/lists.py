@@ -50,6 +50,7 @@ def empty_lists(n_points: int, width: int) -> Lists:
     They have it always, so that kernels meet one memory layout and are compiled once.
     """
     score = np.full((n_points, width + 1), np.inf, dtype=np.float32)
+    score[:, 0] = -np.inf  # comes before all scores: see kernels/panels.py
     index = np.full((n_points, width + 1), NOBODY, dtype=np.int32)
     return Lists(score[:, 1:], index[:, 1:], np.full(n_points, np.inf, np.float32))
 

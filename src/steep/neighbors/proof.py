@@ -14,8 +14,9 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
-from steep.neighbors.kernels.lists import scan_rows, sort_pairs
+from steep.neighbors.kernels.lists import sort_pairs
 from steep.neighbors.kernels.proof import compare, nearest_scores, prove
+from steep.neighbors.kernels.strips import scan_rows
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.threads import Team
 

@@ -16,19 +16,22 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import BLOCK, knows, push, scan_rows, sift
-from steep.neighbors.kernels.probe import meet_cell
-from steep.neighbors.kernels.proof import square
-from steep.neighbors.kernels.sweep import (
-    LEVELS,
-    ROWS,
-    direction,
-    directions,
+from steep.neighbors.kernels.lists import knows, sort_pairs
+from steep.neighbors.kernels.panels import (
     gather,
-    nearest_first,
+    insert,
+    meet_rows,
+    panels_of,
+    room_for_tile,
+    set_limits,
     side_of,
+    tile_at,
+    turn_over,
 )
-from steep.neighbors.kernels.tiles import STRIP
+from steep.neighbors.kernels.probe import meet_cell, visit_of
+from steep.neighbors.kernels.proof import square
+from steep.neighbors.kernels.sweep import LEVELS, ROWS, direction, directions, nearest_first
+from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit
 
 MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list close to the truth
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
@@ -53,10 +56,13 @@ def complete(
     too large by ``error`` of both half norms, and a distance by ``slack``.
     """
     longest = np.max(start[1:] - start[:-1])
-    room, still = np.empty(ROWS * longest, np.float32), np.zeros(X.shape[1], np.float32)
-    rows, row_levels, near_a, half_a = side_of(longest, X.shape[1])
-    cols, col_levels, near_b, half_b = side_of(longest, X.shape[1])
+    still = np.zeros(X.shape[1], np.float32)
+    rows, row_levels, near_a, half_a, row_limit = side_of(longest, X.shape[1])
+    cols, col_levels, near_b, half_b, nobody = side_of(longest, X.shape[1])
     row_along = np.empty(longest, np.float32)
+    panels, (room, bits) = panels_of(near_b), room_for_tile()
+    nobody[:] = -np.inf
+    rest = np.float32(1.0) - error
     for a in cells:
         if stop[0]:
             return
@@ -70,13 +76,12 @@ def complete(
                 rows[i] = start[a] + i
             n_mine = start[a + 1] - start[a]
             gather(X, extra, rows, n_mine, still, near_a, half_a)
+            half_a *= rest
+            turn_over(near_a, n_mine, panels)
             for begin in range(0, n_mine, ROWS):
-                end = min(begin + ROWS, n_mine)
-                products = room[: (end - begin) * n_mine].reshape(end - begin, n_mine)
-                np.dot(near_a[begin:end], near_a[:n_mine].T, products)
                 measure_rows(
-                    products, rows[begin:end], half_a[begin:end], rows[:n_mine], half_a, score, index, top, whole,
-                    order, error, slack,
+                    X.shape[1], near_a, half_a, row_limit, begin, n_mine - begin, panels, half_a, nobody, 0, n_mine,
+                    rows, rows, room, bits, score, index, top, whole, order, slack,
                 )  # fmt: skip
         for p in np.argsort(behind[first:last]):
             b, least = others[p], behind[first + p]
@@ -95,6 +100,12 @@ def complete(
                 row_along[i], rows[i] = along_of[p, rows[i]], start[a] + rows[i]
             gather(X, extra, rows, n_rows, (centers[a] - centers[b]).astype(np.float32), near_a, half_a)
             gather(X, extra, cols, n_cols, still, near_b, half_b)
+            turn_over(near_b, n_cols, panels)
+            if wide:
+                half_a *= rest
+                half_b *= rest
+            else:
+                set_limits(half_a, top, rows, n_rows, row_limit)
             for begin in range(0, n_rows, ROWS):
                 end = min(begin + ROWS, n_rows)
                 n_near = np.searchsorted(col_levels[:n_cols], -row_levels[begin], side="right")
@@ -103,18 +114,16 @@ def complete(
                 n_met = np.searchsorted(col_levels[:n_cols], met)
                 if n_met >= n_near:
                     continue
-                products = room[: (end - begin) * (n_near - n_met)].reshape(end - begin, n_near - n_met)
-                np.dot(near_a[begin:end], near_b[n_met:n_near].T, products)
-                few, others_near = rows[begin:end], cols[n_met:n_near]
                 if wide:
                     measure_rows(
-                        products, few, half_a[begin:end], others_near, half_b[n_met:], score, index, top, whole,
-                        order, error, slack,
+                        X.shape[1], near_a, half_a, row_limit, begin, n_rows - begin, panels, half_b, nobody, n_met,
+                        n_near, rows, cols, room, bits, score, index, top, whole, order, slack,
                     )  # fmt: skip
                 else:
-                    scan_rows(
-                        products, few, few, half_a[begin:end], others_near, half_b[n_met:], score, index, top
-                    )
+                    meet_rows(
+                        X.shape[1], near_a, half_a, row_limit, begin, n_rows - begin, panels, half_b, nobody, n_met,
+                        n_near, rows, rows, cols, room, bits, score, index, top,
+                    )  # fmt: skip
 
 
 @compiled()
@@ -129,8 +138,7 @@ def complete_some(
     cell that each row has met.
     """
     n_cells, longest = start.shape[0] - 1, np.max(start[1:] - start[:-1])
-    room, queries = np.empty(STRIP * longest, np.float32), np.empty((STRIP, X.shape[1]), np.float32)
-    row_half, wanted = np.empty(STRIP, np.float32), np.zeros((n_cells, rows.shape[0]), np.bool_)
+    visit, wanted = visit_of(longest, X.shape[1]), np.zeros((n_cells, rows.shape[0]), np.bool_)
     first = 0
     while first < rows.shape[0]:
         a, last = home[first], np.searchsorted(home, home[first], side="right")
@@ -139,8 +147,7 @@ def complete_some(
         cells = np.append(near[order[:MET_FIRST]], a)[::-1]
         for b in cells:
             meet_cell(
-                X, half, extra, start, centers, b, rows[mine], slots[mine], home[mine], room, queries, row_half, score,
-                index, top,
+                X, half, extra, start, centers, b, rows[mine], slots[mine], home[mine], visit, score, index, top
             )  # fmt: skip
         along = np.dot(directions(centers, a, near[begin:end]), X[rows[mine]].T)
         for i in range(first, last):
@@ -158,8 +165,7 @@ def complete_some(
         some = np.flatnonzero(wanted[b])
         if some.shape[0] > 0:
             meet_cell(
-                X, half, extra, start, centers, b, rows[some], slots[some], home[some], room, queries, row_half, score,
-                index, top,
+                X, half, extra, start, centers, b, rows[some], slots[some], home[some], visit, score, index, top
             )  # fmt: skip
 
 
@@ -167,29 +173,41 @@ def complete_some(
 def widened(score, slack):
     """Return the score of a distance that is longer by ``slack``."""
     length = np.sqrt(2 * score) + slack
-    return np.float32(0.5) * length * length
+    return np.float32(0.5) * length * length * np.float32(1 + 1e-6)
 
 
 @compiled()
-def measure_rows(products, rows, row_half, cols, col_half, score, index, top, whole, order, error, slack):
-    """Offer every column that may be near to the rows, by its score in all features."""
-    n_cols, rest = cols.shape[0], np.float32(1.0) - error
-    for i in range(rows.shape[0]):
-        q, line, my_half = rows[i], products[i], row_half[i]
-        for begin in range(0, n_cols, BLOCK):
-            end = min(begin + BLOCK, n_cols)
-            worst = widened(top[q], slack)
-            hits = 0
-            for j in range(begin, end):
-                hits += (my_half + col_half[j]) * rest - line[j] <= worst
-            if hits == 0:
+def measure_rows(
+    n_features, mine, my_half, my_limit, first, n_mine, others, other_half, nobody, begin, end, rows, cols, room,
+    bits, score, index, top, whole, order, slack
+):  # fmt: skip
+    """Offer the rows what may be near of the points ``begin`` to ``end`` of some panels, by its score in all features.
+
+    Half norms are less what a score may be too large by, of both.
+    """
+    for i in range(first, first + min(n_mine, PANEL)):
+        my_limit[i] = my_half[i] - widened(top[rows[i]], slack)
+    for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
+        high = min(low + TILE_ROWS, first + n_mine)
+        for col in range(begin - begin % TOGETHER, end, TOGETHER):
+            if not tile_at(
+                n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits
+            ):
                 continue
-            for j in range(begin, end):
-                if (my_half + col_half[j]) * rest - line[j] <= widened(top[q], slack) and q != cols[j]:
-                    found = np.float32(0.5 * square(whole, order[q], order[cols[j]]))
-                    if found < top[q] and not knows(index[q], cols[j]):
-                        push(score, index, q, found, cols[j])
-                        top[q] = score[q, 0]
+            for i in range(low, high):
+                q = rows[i]
+                for c in range(TILE_PANELS):
+                    hits = np.uint32(bits[(i - low) * TILE_PANELS + c])
+                    while hits:
+                        at = c * PANEL + first_bit(hits)
+                        hits &= hits - np.uint32(1)
+                        m = cols[col + at]
+                        if q == m or room[i - low, at] <= my_limit[i]:
+                            continue
+                        found = np.float32(0.5 * square(whole, order[q], order[m]))
+                        if found < top[q] and not knows(index[q], m):
+                            top[q] = insert(score, index, q, found, m)
+                            my_limit[i] = my_half[i] - widened(top[q], slack)
 
 
 @compiled()
@@ -199,9 +217,8 @@ def measure_lists(whole, order, score, index, top, first, last):
         for j in range(score.shape[1]):
             if index[q, j] < order.shape[0]:
                 score[q, j] = np.float32(0.5 * square(whole, order[q], order[index[q, j]]))
-        for at in range(score.shape[1] // 2 - 1, -1, -1):
-            sift(score[q], index[q], at, score[q, at], index[q, at])
-        top[q] = score[q, 0]
+        sort_pairs(score[q], index[q])
+        top[q] = score[q, -1]
 
 
 @compiled()

@@ -15,8 +15,6 @@ import numpy as np
 
 from steep.neighbors.kernels import compiled
 
-BLOCK = 16  # products compared at once with the thresholds
-
 
 @compiled()
 def sift(scores, indices, at, new_score, new_index):
@@ -64,68 +62,12 @@ def sort_pairs(values, indices):
 
 
 @compiled()
-def scan(products, rows, cols, row_half, col_half, score, index, top, col_top):
-    """Offer every pair of a strip of products to both its points.
-
-    A block of 16 is compared with both thresholds first, without a branch; hits are rare and are
-    looked at one by one.
-    """
-    n_cols = cols.shape[0]
-    for j in range(n_cols):
-        col_top[j] = top[cols[j]]
-    for i in range(rows.shape[0]):
-        q, line, my_half = rows[i], products[i], row_half[i]
-        for begin in range(0, n_cols, BLOCK):
-            end = min(begin + BLOCK, n_cols)
-            my_top = top[q]
-            hits = 0
-            for j in range(begin, end):
-                hits += (my_half + col_half[j]) - line[j] < max(my_top, col_top[j])
-            if hits == 0:
-                continue
-            for j in range(begin, end):
-                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
-                if found < top[q]:
-                    push(score, index, q, found, cols[j])
-                    top[q] = score[q, 0]
-                if found < col_top[j]:
-                    m = cols[j]
-                    push(score, index, m, found, q)
-                    top[m] = score[m, 0]
-                    col_top[j] = top[m]
-
-
-@compiled()
 def knows(indices, m):
     """Return whether ``m`` is already among a point's neighbours."""
     for j in range(indices.shape[0]):  # noqa: SIM110  a loop compiles to less than a generator
         if indices[j] == m:
             return True
     return False
-
-
-@compiled()
-def scan_rows(products, rows, slots, row_half, cols, col_half, score, index, top):
-    """Offer every column to the rows only; ``rows[i]`` keeps its neighbours in ``slots[i]``.
-
-    Rows may meet themselves and points they already know: both are passed over.
-    """
-    n_cols = cols.shape[0]
-    for i in range(rows.shape[0]):
-        slot, line, my_half = slots[i], products[i], row_half[i]
-        for begin in range(0, n_cols, BLOCK):
-            end = min(begin + BLOCK, n_cols)
-            worst = top[slot]
-            hits = 0
-            for j in range(begin, end):
-                hits += (my_half + col_half[j]) - line[j] < worst
-            if hits == 0:
-                continue
-            for j in range(begin, end):
-                found = max((my_half + col_half[j]) - line[j], np.float32(0.0))
-                if found < top[slot] and rows[i] != cols[j] and not knows(index[slot], cols[j]):
-                    push(score, index, slot, found, cols[j])
-                    top[slot] = score[slot, 0]
 
 
 @compiled()

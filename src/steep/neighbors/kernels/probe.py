@@ -11,9 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import scan_rows
-from steep.neighbors.kernels.sweep import directions, gather
-from steep.neighbors.kernels.tiles import STRIP
+from steep.neighbors.kernels.panels import (
+    copy_rows,
+    gather,
+    meet_rows,
+    panels_of,
+    room_for_tile,
+    set_limits,
+    side_of,
+    turn_over,
+)
+from steep.neighbors.kernels.sweep import directions
+from steep.neighbors.kernels.vectors import PANEL
 
 
 @compiled()
@@ -39,23 +48,35 @@ def list_probes(
 
 
 @compiled()
-def meet_cell(
-    X, half, extra, start, centers, b, rows, slots, home, room, queries, row_half, score, index, top
-):
-    """Offer every point of cell ``b`` to some ``rows`` of other cells, strip by strip."""
-    begin, end = start[b], start[b + 1]
-    cols = np.arange(begin, end)
-    for first in range(0, rows.shape[0], STRIP):
-        last = min(first + STRIP, rows.shape[0])
-        for i in range(first, last):
-            shift = (centers[home[i]] - centers[b]).astype(np.float32)
-            one = slice(i - first, i - first + 1)
-            gather(X, extra, rows[i : i + 1], 1, shift, queries[one], row_half[one])
-        products = room[: (last - first) * (end - begin)].reshape(last - first, end - begin)
-        np.dot(queries[: last - first], X[begin:end].T, products)
-        scan_rows(
-            products, rows[first:last], slots[first:last], row_half, cols, half[begin:end], score, index, top
-        )
+def visit_of(longest, n_features):
+    """Return room for meeting cells: the panels of a cell and of those who visit it, and what a tile needs."""
+    cols, _, others, other_half, nobody = side_of(longest, n_features)
+    _, _, mine, my_half, my_limit = side_of(PANEL, n_features)
+    nobody[:] = -np.inf
+    return cols, others, panels_of(others), other_half, nobody, mine, my_half, my_limit, *room_for_tile()
+
+
+@compiled()
+def meet_cell(X, half, extra, start, centers, b, rows, slots, home, visit, score, index, top):
+    """Offer every point of cell ``b`` to some ``rows`` of other cells, panel by panel."""
+    cols, others, panels, other_half, nobody, mine, my_half, my_limit, room, bits = visit
+    n_cols = start[b + 1] - start[b]
+    for j in range(n_cols):
+        cols[j] = start[b] + j
+    copy_rows(X, half, start[b], n_cols, others, other_half)
+    turn_over(others, n_cols, panels)
+    for first in range(0, rows.shape[0], PANEL):
+        some = slice(first, min(first + PANEL, rows.shape[0]))
+        n_rows = some.stop - first
+        for i in range(n_rows):
+            shift = (centers[home[first + i]] - centers[b]).astype(np.float32)
+            one = slice(i, i + 1)
+            gather(X, extra, rows[first + i : first + i + 1], 1, shift, mine[one], my_half[one])
+        set_limits(my_half, top, slots[some], n_rows, my_limit)
+        meet_rows(
+            X.shape[1], mine, my_half, my_limit, 0, n_rows, panels, other_half, nobody, 0, n_cols, rows[some],
+            slots[some], cols, room, bits, score, index, top,
+        )  # fmt: skip
 
 
 @compiled()
@@ -76,12 +97,10 @@ def probe(
     list_probes(
         X, start, centers, near_start, near, behind, swept, chosen, reach, cells, top, begin[:-1].copy(), probing
     )  # fmt: skip
-    room = np.empty(STRIP * longest, np.float32)
-    queries, query_half = np.empty((STRIP, X.shape[1]), np.float32), np.empty(STRIP, np.float32)
+    visit = visit_of(longest, X.shape[1])
     for b in range(n_cells):
         if stop[0]:
             return
         rows = probing[begin[b] : begin[b + 1]]
-        meet_cell(
-            X, half, extra, start, centers, b, rows, rows, home[rows], room, queries, query_half, score, index, top
-        )  # fmt: skip
+        if rows.shape[0] > 0:
+            meet_cell(X, half, extra, start, centers, b, rows, rows, home[rows], visit, score, index, top)

@@ -176,7 +176,7 @@ def finish(X, order, index, best, best_index, unsure, first, last):
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in range(first, last):
         row = order[q]
-        unsure[row] = np.max(index[q]) >= X.shape[0]  # a place nobody has taken
+        unsure[row] = index[q, width - 1] >= X.shape[0]  # a place nobody has taken
         if unsure[row]:
             continue
         for j in range(width):

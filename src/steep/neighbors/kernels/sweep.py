@@ -17,10 +17,20 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import scan
+from steep.neighbors.kernels.panels import (
+    gather,
+    meet,
+    panels_of,
+    room_for_tile,
+    set_limits,
+    set_tops,
+    side_of,
+    turn_over,
+)
+from steep.neighbors.kernels.vectors import PANEL, TOGETHER
 
 LEVELS = 64
-ROWS = 32  # rows per product: fewer follow the staircase t_m − t_q ≤ reach more closely
+ROWS = PANEL  # rows that meet the same points: fewer follow the staircase t_m − t_q ≤ reach more closely
 
 
 @compiled()
@@ -58,32 +68,13 @@ def nearest_first(along, limit, first, positions, levels):
     return kept
 
 
-@compiled(fastmath=True)
-def gather(X, extra, positions, n_wanted, shift, out, out_half):
-    """Copy the points at ``positions``, moved by ``shift``, with half their squared length and their ``extra``."""
-    for i in range(n_wanted):
-        total = np.float32(0.0)
-        for f in range(X.shape[1]):
-            moved = X[positions[i], f] + shift[f]
-            out[i, f] = moved
-            total += moved * moved
-        out_half[i] = np.float32(0.5) * total + extra[positions[i]]
-
-
-@compiled()
-def side_of(longest, n_features):
-    """Return room for one side of a meeting: positions, levels, points and half their squared lengths."""
-    points = np.empty((longest, n_features), np.float32)
-    return np.empty(longest, np.int64), np.empty(longest, np.float32), points, np.empty(longest, np.float32)
-
-
 @compiled()
 def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop):
     """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
     longest = np.max(start[1:] - start[:-1])
-    room, col_top = np.empty(ROWS * longest, np.float32), np.empty(longest, np.float32)
-    rows, row_levels, near_a, half_a = side_of(longest, X.shape[1])
-    cols, col_levels, near_b, half_b = side_of(longest, X.shape[1])
+    rows, row_levels, near_a, half_a, row_limit = side_of(longest, X.shape[1])
+    cols, col_levels, near_b, half_b, col_top = side_of(longest, X.shape[1])
+    panels, (room, bits) = panels_of(near_b), room_for_tile()
     for p in range(pairs.shape[0]):
         if stop[0]:
             return
@@ -97,34 +88,50 @@ def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop
         middle = (0.5 * (centers[b] - centers[a])).astype(np.float32)
         gather(X, extra, rows, n_rows, -middle, near_a, half_a)
         gather(X, extra, cols, n_cols, middle, near_b, half_b)
+        turn_over(near_b, n_cols, panels)
+        set_limits(half_a, top, rows, n_rows, row_limit)
+        set_tops(top, cols, n_cols, col_top)
         for first in range(0, n_rows, ROWS):
-            last = min(first + ROWS, n_rows)
             n_near = np.searchsorted(col_levels[:n_cols], left - row_levels[first], side="right")
-            products = room[: (last - first) * n_near].reshape(last - first, n_near)
-            np.dot(near_a[first:last], near_b[:n_near].T, products)
-            scan(
-                products,
-                rows[first:last],
-                cols[:n_near],
-                half_a[first:last],
-                half_b,
-                score,
-                index,
-                top,
-                col_top,
-            )
+            meet(
+                X.shape[1], near_a, half_a, row_limit, first, n_rows - first, panels, half_b, col_top, 0, n_near, rows,
+                cols, room, bits, score, index, top,
+            )  # fmt: skip
+
+
+@compiled()
+def group_starts(along, size, group, starts):
+    """Sort points along u into groups of ``size``, nearest first; write how near the nearest of each point's group is.
+
+    Points are told apart to a 512th of the cell, as the sweep tells them to a 64th of what it reaches.
+    """
+    low = along.min()
+    step = max((along.max() - low) / np.float32(512), np.float32(1e-37))
+    ends = np.zeros(514, np.int64)
+    for i in range(along.shape[0]):
+        group[i] = int((along[i] - low) / step)
+        ends[group[i] + 1] += 1
+    for level in range(513):
+        ends[level + 1] += ends[level]
+    starts[:] = np.inf
+    for i in range(along.shape[0]):
+        group[i], at = ends[group[i]] // size, group[i]
+        ends[at] += 1
+        starts[group[i]] = min(starts[group[i]], along[i])
 
 
 @compiled()
 def meeting_gaps(X, start, centers, cell_q, cell_m, q, m, gaps):
     """Find the least reach at which the sweep lets each point ``q`` meet ``m`` of another cell.
 
-    It is less than t_m − t_q: rows are taken 32 at a time, all of them as far as the nearest of them goes. Meetings
+    It is less than t_m − t_q: a tile takes rows and columns together, as far as the nearest of them go. Meetings
     of the same two cells had better follow each other: what they share is found once.
     """
-    last_a, last_b, length, least = -1, -1, np.float32(0), np.float32(0)
+    longest = np.max(start[1:] - start[:-1])
+    group_a, group_b = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    first_a, first_b = np.empty(longest, np.float32), np.empty(longest, np.float32)
     along_a, along_b = np.empty(0, np.float32), np.empty(0, np.float32)
-    in_order = along_a
+    last_a, last_b, length, least_a, least_b = -1, -1, np.float32(0), np.float32(0), np.float32(0)
     for i in range(q.shape[0]):
         a, b, row, col = cell_q[i], cell_m[i], q[i], m[i]
         if a > b:
@@ -133,12 +140,13 @@ def meeting_gaps(X, start, centers, cell_q, cell_m, q, m, gaps):
             u, length = direction(centers, a, b)
             along_a = -np.dot(X[start[a] : start[a + 1]], u)
             along_b = np.dot(X[start[b] : start[b + 1]], u)
-            in_order, least = np.sort(along_a), along_b.min()
+            group_starts(along_a, ROWS, group_a, first_a)
+            group_starts(along_b, TOGETHER, group_b, first_b)
+            least_a, least_b = along_a.min(), along_b.min()
             last_a, last_b = a, b
-        mine, other = along_a[row - start[a]], along_b[col - start[b]]
-        place = np.searchsorted(in_order, mine)
-        first = in_order[place - place % ROWS]
-        gaps[i] = max(other + first, mine + least) + length
+        row, col = row - start[a], col - start[b]
+        together = first_a[group_a[row]] + first_b[group_b[col]]
+        gaps[i] = max(together, along_a[row] + least_b, along_b[col] + least_a) + length
 
 
 @compiled()

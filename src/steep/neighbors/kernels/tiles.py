@@ -7,25 +7,34 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.lists import push, scan, sift
+from steep.neighbors.kernels.panels import (
+    copy_rows,
+    meet,
+    panels_of,
+    room_for_tile,
+    set_limits,
+    set_tops,
+    side_of,
+    turn_over,
+)
+from steep.neighbors.kernels.vectors import PANEL, TILE_ROWS, TOGETHER, at_most, first_bit, n_before, tile
 
-STRIP = 128  # rows per product: a strip of products stays in the cache until it is scanned
 LANES = 64
 HALVINGS = 8
 FINITE = np.float32(3e38)
 
 
 @compiled(fastmath=NO_NAN)
-def to_scores(line, half, my_half, lanes):
+def to_scores(line, my_half, lanes):
     """Turn one point's products into scores, in place, and deal them out to 64 lanes, keeping each minimum."""
     lanes[:] = np.inf
     whole = line.shape[0] - line.shape[0] % LANES
     for begin in range(0, whole, LANES):
         for j in range(LANES):  # a fixed count: compiled to vectors
-            line[begin + j] = max((my_half + half[begin + j]) - line[begin + j], np.float32(0.0))
+            line[begin + j] = max(my_half - line[begin + j], np.float32(0.0))
             lanes[j] = min(lanes[j], line[begin + j])
     for j in range(line.shape[0] - whole):
-        line[whole + j] = max((my_half + half[whole + j]) - line[whole + j], np.float32(0.0))
+        line[whole + j] = max(my_half - line[whole + j], np.float32(0.0))
         lanes[j] = min(lanes[j], line[whole + j])
 
 
@@ -57,38 +66,65 @@ def bound_of_best(lanes, width):
 def choose(line, bound, first, q, score, index, top, picked, picked_index):
     """Start the list of point ``q`` with the best of ``line``, the scores of points from ``first`` on."""
     n_picked = 0
-    for j in range(line.shape[0]):  # without a branch: what is not picked is written over
-        picked[n_picked], picked_index[n_picked] = line[j], first + j
-        n_picked += line[j] <= bound
-    scores, indices = score[q], index[q]
-    n_first = min(n_picked, scores.shape[0])
-    scores[:n_first], indices[:n_first] = picked[:n_first], picked_index[:n_first]
-    for at in range(scores.shape[0] // 2 - 1, -1, -1):
-        sift(scores, indices, at, scores[at], indices[at])
-    for j in range(n_first, n_picked):
-        if picked[j] <= scores[0]:
-            push(score, index, q, picked[j], picked_index[j])
-    top[q] = scores[0]
+    for begin in range(0, line.shape[0], PANEL):
+        hits = at_most(line.ctypes.data + 4 * begin, bound)
+        while hits:
+            j = begin + first_bit(hits)
+            hits &= hits - np.uint32(1)
+            picked[n_picked], picked_index[n_picked] = line[j], first + j
+            n_picked += 1
+    start_list(picked, picked_index, n_picked, score[q], index[q])
+    top[q] = score[q, -1]
+
+
+@compiled()
+def start_list(picked, picked_index, n_picked, scores, indices):
+    """Write the best of what was picked to an empty list, ascending: each to the place of as many as come before it."""
+    n_blocks = -(-n_picked // PANEL)
+    picked[n_picked : n_blocks * PANEL] = np.inf
+    for i in range(n_picked):
+        place = 0
+        for block in range(0, n_blocks * PANEL, PANEL):
+            place += n_before(picked.ctypes.data + 4 * block, picked[i], i - block)
+        if place < scores.shape[0]:
+            scores[place], indices[place] = picked[i], picked_index[i]
+
+
+@compiled()
+def multiply(n_features, mine, half, first, panels, n_points, lines, idle, bits):
+    """Write the products of 16 rows, from ``first`` on, with all points of the panels to ``lines``."""
+    step = 4 * mine.shape[1]
+    for low in range(0, PANEL, TILE_ROWS):
+        for col in range(0, n_points, TOGETHER):
+            tile(
+                mine.ctypes.data + (first + low) * step, step, panels.ctypes.data + col * step, n_features,
+                PANEL * step, half.ctypes.data + 4 * (first + low), idle.ctypes.data, half.ctypes.data + 4 * col,
+                idle.ctypes.data, lines.ctypes.data + 4 * (low * lines.shape[1] + col), 4 * lines.shape[1],
+                bits.ctypes.data,
+            )  # fmt: skip
 
 
 @compiled()
 def join_within(X, half, start, cells, score, index, top, stop):
     """Start every point's list, empty so far, with the best of its own cell, for each of ``cells``."""
     longest, width = np.max(start[1:] - start[:-1]), score.shape[1]
-    room, lanes = np.empty(STRIP * longest, np.float32), np.empty(LANES, np.float32)
-    picked, picked_index = np.empty(longest + 1, np.float32), np.empty(longest + 1, np.int32)
+    _, _, mine, my_half, idle = side_of(longest, X.shape[1])
+    panels, idle[:] = panels_of(mine), np.inf
+    bits, lanes = room_for_tile()[1], np.empty(LANES, np.float32)
+    lines = np.empty((PANEL, mine.shape[0]), np.float32)
+    picked, picked_index = np.empty(mine.shape[0], np.float32), np.empty(mine.shape[0], np.int32)
     for cell in cells:
         if stop[0]:
             return
-        begin, end = start[cell], start[cell + 1]
-        for first in range(begin, end, STRIP):
-            n_rows, n_cols = min(STRIP, end - first), end - begin
-            products = room[: n_rows * n_cols].reshape(n_rows, n_cols)
-            np.dot(X[first : first + n_rows], X[begin:end].T, products)
-            for i in range(n_rows):
-                line, q = products[i], first + i
-                line[q - begin] = -np.inf  # a point is not its own neighbour
-                to_scores(line, half[begin:end], half[q], lanes)
+        begin, n_points = start[cell], start[cell + 1] - start[cell]
+        copy_rows(X, half, begin, n_points, mine, my_half)
+        turn_over(mine, n_points, panels)
+        for first in range(0, n_points, PANEL):
+            multiply(X.shape[1], mine, my_half, first, panels, n_points, lines, idle, bits)
+            for i in range(min(PANEL, n_points - first)):
+                line, q = lines[i, : -(-n_points // PANEL) * PANEL], begin + first + i
+                line[first + i] = -np.inf  # a point is not its own neighbour
+                to_scores(line, my_half[first + i], lanes)
                 bound = min(bound_of_best(lanes, width), FINITE)
                 choose(line, bound, begin, q, score, index, top, picked, picked_index)
 
@@ -97,16 +133,21 @@ def join_within(X, half, start, cells, score, index, top, stop):
 def join_across(X, half, start, pairs, score, index, top, stop):
     """Offer every pair of points of two different tiles, for each of the ``pairs`` of tiles."""
     longest = np.max(start[1:] - start[:-1])
-    room, col_top = np.empty(STRIP * longest, np.float32), np.empty(longest, np.float32)
+    _, _, near_a, half_a, row_limit = side_of(longest, X.shape[1])
+    _, _, near_b, half_b, col_top = side_of(longest, X.shape[1])
+    panels, (room, bits) = panels_of(near_b), room_for_tile()
     for p in range(pairs.shape[0]):
         if stop[0]:
             return
         a, b = pairs[p]
-        begin, end = start[b], start[b + 1]
-        cols = np.arange(begin, end)
-        for first in range(start[a], start[a + 1], STRIP):
-            last = min(first + STRIP, start[a + 1])
-            products = room[: (last - first) * (end - begin)].reshape(last - first, end - begin)
-            np.dot(X[first:last], X[begin:end].T, products)
-            rows = np.arange(first, last)
-            scan(products, rows, cols, half[first:last], half[begin:end], score, index, top, col_top)
+        rows, cols = np.arange(start[a], start[a + 1]), np.arange(start[b], start[b + 1])
+        copy_rows(X, half, start[a], len(rows), near_a, half_a)
+        copy_rows(X, half, start[b], len(cols), near_b, half_b)
+        turn_over(near_b, len(cols), panels)
+        set_limits(half_a, top, rows, len(rows), row_limit)
+        set_tops(top, cols, len(cols), col_top)
+        for first in range(0, len(rows), PANEL):
+            meet(
+                X.shape[1], near_a, half_a, row_limit, first, len(rows) - first, panels, half_b, col_top, 0, len(cols),
+                rows, cols, room, bits, score, index, top,
+            )  # fmt: skip

@@ -13,14 +13,16 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 PANEL = 16  # points in a panel
 
 
 def has_wide_registers() -> bool:
-    """Return whether the processor has 32 registers of 16 numbers."""
+    """Return whether the processor that numba compiles for has 32 registers of 16 numbers."""
+    if config.CPU_NAME or config.CPU_FEATURES:  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES: kernels for another one
+        return "+avx512f" in (config.CPU_FEATURES or "")
     try:
         return bool(binding.get_host_cpu_features().get("avx512f"))
     except RuntimeError:  # LLVM does not know some processors
@@ -46,7 +48,8 @@ class _Emit:
     def __init__(self, builder):
         self.builder = builder
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        self._fma = cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v16f32")
+        # one instruction where the processor has it, else a product and a sum
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, "llvm.fmuladd.v16f32")
 
     def number(self, value):
         return ir.Constant(_INT, value)

@@ -146,6 +146,7 @@ def settings_of(n_points, n_features, unit):
             *grid(pynndescent, n_trees=[2, 5, 10], max_candidates=[10, 20, 40], n_iters=[4]),
             *grid(pynndescent, n_trees=[5, 10], max_candidates=[30, 60], n_iters=[10]),
             (pynndescent, {"n_iters": 10, "width": 40}),
+            (pynndescent, {"n_iters": 10, "width": 60}),
         ],
         "hnswlib": grid(hnswlib, M=[8, 16, 24], ef_construction=[50, 150], ef=[20, 60, 150])[:15],
         "deglib": grid(deglib, edges=[16, 24, 32], extend_eps=[0.01, 0.1], eps=[0.0, 0.05, 0.15])[:15],

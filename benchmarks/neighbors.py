@@ -14,9 +14,10 @@ neighbours of sampled points, found by plain NumPy, tell the recall. Each peer h
 (neighbor_peers.py), steep the recalls it is asked for. At recall .80, .95 and .99 the quickest setting that
 reaches it counts, in CPU seconds.
 
-A peer is stopped at 1.1 times the least CPU time in which any peer has reached recall .99 and correlation .998: it
-cannot be the best at any level any more. Nor can a setting that does at least as much in every respect
-(candidates, probes, ...) as one that was stopped or that reached all levels: it is not run. Above 400,000 points every
+Let t be the least CPU time of any peer at a level; a peer is stopped at 1.1 times the longest t of the three recalls
+and correlation .998, for then it cannot be the best at any of them, or after ``--most`` seconds where a level is not
+reached by anyone yet. Nor can a setting be the best that does at least as much in every respect (candidates, probes,
+...) as one that was stopped or that reached all levels: it is not run. Above 400,000 points every
 setting of a peer is run on 50,000 rows of the same data first; its quickest at each level are run in full, and the
 next quickest that found more where those fall short of the level there. Flat search of all of them is told from a
 part of the questions.
@@ -320,16 +321,16 @@ def run(options):
     for method, by_name in todo.items():
         chosen = {name for name in by_name if name in large and method not in OURS and len(by_name[name]) > 1}
         jobs = [(name, name in chosen, settings) for name, settings in by_name.items()]
-        run_some(records, options.part, method, jobs)
+        run_some(records, options.part, method, jobs, options.most)
         for name in chosen:
-            run_best(records, options.part, name, method, by_name[name])
+            run_best(records, options.part, name, method, by_name[name], options.most)
 
 
 def key_of(name, method, values, few=False):
     return (f"{name} few" if few else name, f"{method} {json.dumps(values, sort_keys=True)}", 0)
 
 
-def run_some(records, part, method, jobs):
+def run_some(records, part, method, jobs, most):
     """Measure what is missing of some (data, whether few of them, settings) with one method."""
     missing = set(
         records.missing([key_of(name, method, v, few) for name, few, settings in jobs for v in settings])
@@ -339,7 +340,7 @@ def run_some(records, part, method, jobs):
         settings = [values for values in settings if key_of(name, method, values, few) in missing]
         if settings:
             unlimited = method in OURS or method == "faiss Flat"  # Flat is what exact search is held against
-            limit = MOST_SECONDS if unlimited else limit_of(records, key_of(name, method, {}, few)[0])
+            limit = MOST_SECONDS if unlimited else limit_of(records, key_of(name, method, {}, few)[0], most)
             left.append((name, few, settings, limit))
     if not left:
         return
@@ -359,16 +360,22 @@ def run_some(records, part, method, jobs):
             print(name, "few" if few else "", method, values, shown, flush=True)
 
 
-def limit_of(records, experiment):
+def limit_of(records, experiment, most):
     """CPU seconds after which no peer can be the best at any level any more."""
-    enough = [
-        1.1 * line["result"]["cpu_s"] for line in records
-        if line["experiment"] == experiment and line["settings"]["method"] not in OURS and is_enough(line["result"])
+    results = [
+        line["result"] for line in records
+        if line["experiment"] == experiment and line["settings"]["method"] not in OURS and "cpu_s" in line["result"]
+        and line["settings"]["method"] != "faiss Flat"
     ]  # fmt: skip
-    return min([*enough, MOST_SECONDS])
+    wanted = [("recall", level) for level in LEVELS]
+    wanted += [("correlation", ALIKE)] if any(result["correlation"] is not None for result in results) else []
+    least = [
+        min((r["cpu_s"] for r in results if (r[key] or 0) >= level), default=most) for key, level in wanted
+    ]
+    return min(1.1 * max(least), most)
 
 
-def run_best(records, part, name, method, settings):
+def run_best(records, part, name, method, settings, most):
     """Run in full the settings that were quickest on few points at each level, more thorough ones where they fail."""
     few = name + " few"
     of_few = {json.dumps(line["settings"], sort_keys=True): line["result"] for line in records if line["experiment"] == few}  # fmt: skip  # noqa: E501
@@ -381,7 +388,7 @@ def run_best(records, part, name, method, settings):
         for values in ranked:
             if of_few[said_of(method, values)]["recall"] < least or tries == TRIES:
                 continue
-            run_some(records, part, method, [(name, False, [values])])
+            run_some(records, part, method, [(name, False, [values])], most)
             result = next(line["result"] for line in records if (line["experiment"], line["arm"]) == key_of(name, method, values)[:2])  # fmt: skip  # noqa: E501
             if result.get("recall", 1.0) >= level:  # reached, or stopped as too slow
                 break
@@ -551,6 +558,7 @@ def main():
     runner.add_argument("--part", choices=list(PARTS), default="development")
     runner.add_argument("--only", nargs="+")
     runner.add_argument("--method", nargs="+")
+    runner.add_argument("--most", type=float, default=MOST_SECONDS, help="CPU seconds of a peer's setting")
     runner.set_defaults(call=run)
     summer = commands.add_parser("summary")
     summer.set_defaults(call=summary)

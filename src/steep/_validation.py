@@ -261,7 +261,7 @@ def _check_finite(array: FloatArray, name: str) -> None:
     # One pass without a temporary: a sum is finite exactly when no entry is NaN or infinite, unless
     # it overflows, which the second, exact pass sorts out.
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum(dtype=np.float64)):
+        if np.isfinite(array.sum()):
             return
     finite = np.isfinite(array)
     if finite.all():

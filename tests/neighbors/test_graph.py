@@ -286,10 +286,9 @@ def test_a_point_alone_is_its_only_neighbour():
         (20_001, 5, 1.0, "exact"),
         (20_001, 5, 0.95, "partitioned"),
         (1_001, 11, 0.95, "exact"),
-        (5_000, 11, 0.9, "exact"),
-        (5_001, 11, 0.9, "partitioned"),
-        (5_001, 11, 0.95, "exact"),
-        (20_001, 11, 0.95, "partitioned"),
+        (8_000, 11, 0.9, "exact"),
+        (8_001, 11, 0.9, "partitioned"),
+        (8_001, 11, 1.0, "exact"),
     ],
 )
 def test_the_engine_follows_the_size(n, d, recall, used):

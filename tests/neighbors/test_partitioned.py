@@ -183,7 +183,8 @@ def test_the_reach_is_the_least_that_keeps_the_promise():
         np.linspace(0.005, 0.995, 100), (50, 1)
     )  # recall(reach) = reach, the same for every point
     reach, estimate = choose_reach(needed, 0.9)
-    assert (reach, estimate.kept) == (0.9, True)
+    assert reach == pytest.approx(0.895, abs=0.0015)  # where the 90th of 100 neighbours is met
+    assert estimate.kept
     assert estimate.recall == pytest.approx(0.9)
 
 

@@ -54,16 +54,18 @@ class Frame:
     @classmethod
     def of(cls, X: FloatArray, rows: Any = slice(None)) -> Frame:
         """Find the frame of some data, or that of some of their rows; entries are within :func:`into_range`."""
-        lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-        largest = float(max(-lower.min(), upper.max()))
+        largest = float(max(X.max(), -X.min()))
         chosen = np.arange(len(X))[rows]
         sample = X[chosen[:: max(1, len(chosen) // SAMPLE)]].astype(np.float64)
         center = np.median(sample, axis=0)
         lengths = row_lengths(sample - center)
         typical = float(np.median(lengths[lengths > 0])) if lengths.any() else 1.0
-        extent = float(row_lengths(np.maximum(upper - center, center - lower)[None])[0])
+        extent = float(row_lengths((largest + np.abs(center))[None])[0])
+        if 2 * extent > BEND * typical:  # by the largest entry alone somebody may be far: look closer
+            lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+            extent = float(row_lengths(np.maximum(upper - center, center - lower)[None])[0])
         if extent <= BEND * typical:  # nobody is far: the mean makes shorter vectors than the median
-            center = X.mean(axis=0, dtype=np.float64)
+            center = sample.mean(axis=0)
         if X.dtype == np.float32:  # then placing a point in float32 rounds once, as from float64
             center = center.astype(np.float32).astype(np.float64)
         exponent = int(np.clip(np.frexp(typical)[1], -1000, 1000))

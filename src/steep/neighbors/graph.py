@@ -32,9 +32,7 @@ FEW_FEATURES = 4  # up to here a tree is quickest of all
 FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
 # Up to so many features and points SciPy's tree takes less time than loading what is compiled.
 SMALL_TREE_FEATURES, SMALL_TREE_POINTS = 10, 5_000
-MEDIUM = 20_000  # up to here exact search is quick
-# A recall below the first asks for speed: above so many points cells take half the time of exact search.
-LOW_RECALL, LOW_MEDIUM = 0.95, 5_000
+MEDIUM = 8_000  # up to here exact search is as quick as any other
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]
@@ -103,9 +101,9 @@ def neighbor_graph(
         Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
         out approximate search unless it is asked for.
     algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 20,000 points (5,000 if
-        ``recall`` is below 0.95), and else partitioned search, the only one that is approximate. Up to 1,000 points
-        all are plain NumPy.
+        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 8,000 points, where it is
+        as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
+        are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and refuses rows of zeros.
     n_jobs : int or None, default=None
@@ -312,8 +310,7 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
         return algorithm
     if n_features <= FEW_FEATURES or (n_features <= SMALL_TREE_FEATURES and n_points <= SMALL_TREE_POINTS):
         return "tree"
-    medium = MEDIUM if recall >= LOW_RECALL else LOW_MEDIUM
-    return "exact" if n_points <= medium or recall == 1.0 else "partitioned"
+    return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
 
 
 def _without_compiler(

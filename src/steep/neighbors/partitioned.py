@@ -11,7 +11,7 @@
    far agree has local variance 0 and hardly anything to gain. So the points that carry nearly all of Σ v²,
    v being the local variance over the neighbours found so far, are searched further, each by its own k-th
    distance; the rule is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs). Wide
-   data are searched for half the misses instead, which costs less there.
+   data are searched for half the misses instead, which costs less there, and exactly where few points vary.
 5. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
    takes no more than a minute, else say so.
 """
@@ -58,6 +58,7 @@ SHARE = 0.99  # of Σ v² carried by the points searched further
 BUDGET = 4.0  # pairs looked at by searching on, over those within the cells: about what the graph has cost
 COUNTED = 256  # points on which they are counted
 INSTEAD = 2.0  # by which the misses of wide data are divided instead: there searching on has to measure again
+SETTLED = 128_000  # points × features, at most, searched exactly where labels of wide data vary
 AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
 FEW_FAR = 1e11  # the same for far points
 
@@ -78,16 +79,16 @@ def join_partitioned(
     X = np.ascontiguousarray(X)
     leading = leading_view(X, frame, min(MOST_AXES, X.shape[1] // 2), rng, team)
     watch.lap("leading")
-    view, truth = None, None
+    view, truth, aim = None, None, recall
     if leading is not None:
+        aim = recall if labels is None else 1 - (1 - recall) / INSTEAD
         bounds = leading.bounds(frame)
-        truth = exact_sample(X, frame, n_others, rng, team, bounds=bounds)
+        truth = exact_sample(X, frame, n_others, rng, team, size=sample_size(aim, wide=True), bounds=bounds)
         del bounds
         watch.lap("sample")
-        view = narrow_view(leading, truth, recall)
+        view = narrow_view(leading, truth, aim)
         watch.lap("narrow")
     del leading
-    aim = recall if labels is None or view is None else 1 - (1 - recall) / INSTEAD
     begun = _begin(X, frame, view, truth, n_others, aim, rng, team, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
         view = None
@@ -112,6 +113,9 @@ def join_partitioned(
         watch.lap("where labels vary")
     distances, indices = _finish(X, frame, cells, lists, n_others, include_self, team)
     watch.lap("sort")
+    if labels is not None and view is not None:
+        _settle_few(X, frame, labels, distances[:, -n_others:], indices[:, -n_others:], team)
+        watch.lap("where labels vary")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
         found = ranked(lengths_between(X[truth.rows], X[indices[truth.rows, -n_others:]]))
@@ -277,6 +281,18 @@ def _search_on(
         )  # fmt: skip
 
     team.each(work, batches(len(cells), 250))
+
+
+def _settle_few(
+    X: FloatArray, frame: Frame, labels: Any, distances: FloatArray, indices: IntArray, team: Team
+) -> None:
+    """Search wide data exactly wherever labels vary, if that is at few points: at most a quarter of the graph's cost.
+
+    Among well separated classes few points have others around them, often those of small groups, which cells miss.
+    """
+    rows = np.flatnonzero(local_spread(indices, labels) > 0)
+    if len(rows) <= SETTLED // X.shape[1]:
+        settle(X, frame, rows, Lists(distances, indices, distances[:, -1]), team)
 
 
 def _n_affordable(cells: Cells, common: Any, chosen: npt.NDArray[np.bool_], lists: Lists) -> int:

@@ -22,7 +22,7 @@ from steep.neighbors.lists import Lists, empty_lists
 from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
 from steep.neighbors.threads import Team
 
-LEAST_SAMPLE, SAMPLE = 400, 900  # points searched exactly
+LEAST_SAMPLE, SAMPLE, LEAST_WIDE_SAMPLE = 400, 900, 256  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
 FORESIGHT = 2.3  # the same when the reach is chosen: the least of many that pass is lucky
 LEAST = 1e-6
@@ -104,12 +104,16 @@ def exact_sample_by_cells(
     return Truth(rows, indices, distances)
 
 
-def sample_size(recall: float) -> int:
+def sample_size(recall: float, *, wide: bool = False) -> int:
     """Return how many points tell a recall well enough: its error grows with recall × (1 − recall).
 
-    Of wide data ``LEAST_SAMPLE`` are taken, for there a sampled point costs more than the surer estimate saves.
+    Near 1 the error must be small beside the misses allowed, too. Of wide data as many are taken as that asks for, for
+    there a sampled point costs more than the surer estimate saves.
     """
-    return int(np.clip(18_000 * recall * (1 - recall), LEAST_SAMPLE, SAMPLE))
+    for_misses = 3.6 / max(1 - recall, 1e-9)
+    if wide:
+        return int(np.clip(for_misses, LEAST_WIDE_SAMPLE, SAMPLE))
+    return int(np.clip(max(18_000 * recall * (1 - recall), for_misses), LEAST_SAMPLE, SAMPLE))
 
 
 def needed_reach(
@@ -144,11 +148,18 @@ def needed_reach(
 
 
 def choose_reach(needed: FloatArray, recall: float) -> tuple[float, Estimate]:
-    """Return the least reach that keeps ``recall``, and its estimate."""
-    found = (needed[:, :, None] <= REACHES).mean(axis=1)
+    """Return the least reach that keeps ``recall``, to a thousandth, and its estimate."""
+    reach, estimate = _least_reach(needed, recall, REACHES)
+    if 0 < reach <= 1:
+        reach, estimate = _least_reach(needed, recall, reach - np.arange(9, -1, -1) / 1000)
+    return reach, estimate
+
+
+def _least_reach(needed: FloatArray, recall: float, reaches: FloatArray) -> tuple[float, Estimate]:
+    found = (needed[:, :, None] <= reaches).mean(axis=1)
     kept = _is_kept(found, recall, FORESIGHT)
-    at = int(np.argmax(kept)) if kept.any() else len(REACHES) - 1
-    return float(REACHES[at]), Estimate(float(found[:, at].mean()), bool(kept.any()))
+    at = int(np.argmax(kept)) if kept.any() else len(reaches) - 1
+    return float(reaches[at]), Estimate(float(found[:, at].mean()), bool(kept.any()))
 
 
 def check_promise(truth: Truth, distances: FloatArray, recall: float) -> Estimate:

@@ -29,7 +29,7 @@ class NeighborTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc
         Neighbours beside the sample itself, which is always there as well.
     metric : {"euclidean", "cosine"}, default="euclidean"
     recall : float in (0, 1], default=0.95
-        Share of the true neighbours that must be found among more than 20,000 samples; fewer are searched exactly.
+        Share of the true neighbours that must be found among more than 8,000 samples; fewer are searched exactly.
     algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
         As in :func:`steep.neighbors.neighbor_graph`.
     n_jobs : int or None, default=None

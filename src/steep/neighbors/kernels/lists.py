@@ -48,7 +48,12 @@ def push(score, index, q, new_score, new_index):
 @compiled()
 def sort_pairs(values, indices):
     """Sort one row by (value, index), in place: Shell's sort, short for short rows."""
-    gap = values.shape[0] // 2
+    sort_from_gap(values, indices, values.shape[0] // 2)
+
+
+@compiled()
+def sort_from_gap(values, indices, gap):
+    """Sort one row by (value, index) from a gap on; 1 is quickest where the row is nearly sorted."""
     while gap > 0:
         for i in range(gap, values.shape[0]):
             value, index, at = values[i], indices[i], i

@@ -13,7 +13,8 @@ from math import frexp, ldexp
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.lists import push, sort_pairs
+from steep.neighbors.kernels.lists import push, sort_from_gap, sort_pairs
+from steep.neighbors.kernels.vectors import squares_by_8, squares_by_32, wide_squares_by_8, wide_squares_by_32
 
 ROWS = 128  # rows per product: so many make the most of a product
 LEAST, MOST = 1e-280, 1e300  # between them squares have neither vanished nor overflown
@@ -22,11 +23,24 @@ LARGEST = float(np.finfo(np.float32).max)
 STRIP = 64  # scores whose lowest is compared with the bound first
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled()
 def square(X, q, m):
-    """Squared distance of two rows in float64."""
-    total = 0.0
-    for f in range(X.shape[1]):
+    """Squared distance of two rows in float64; features lie one behind the other."""
+    n_features, size = X.shape[1], X.itemsize
+    one, other = X.ctypes.data + q * X.strides[0], X.ctypes.data + m * X.strides[0]
+    total, begin = 0.0, n_features - n_features % 32
+    if begin > 0:
+        if size == 4:
+            total += squares_by_32(one, other, begin // 32)
+        else:
+            total += wide_squares_by_32(one, other, begin // 32)
+    n_eights = (n_features - begin) // 8
+    if n_eights > 0:
+        if size == 4:
+            total += squares_by_8(one + size * begin, other + size * begin, n_eights)
+        else:
+            total += wide_squares_by_8(one + size * begin, other + size * begin, n_eights)
+    for f in range(begin + 8 * n_eights, n_features):
         step = np.float64(X[q, f]) - np.float64(X[m, f])
         total += step * step
     return total
@@ -182,5 +196,7 @@ def finish(X, order, index, best, best_index, unsure, first, last):
         for j in range(width):
             indices[j] = order[index[q, j]]
             keys[j] = ranked(distance(X, row, indices[j]))
-        sort_pairs(keys, indices)
+        sort_from_gap(
+            keys, indices, 1 if width == best.shape[1] else width // 2
+        )  # sorted already, but for rounding
         write(keys, indices, best[q], best_index[q])

@@ -29,7 +29,7 @@ from steep.neighbors.kernels.panels import (
 )
 from steep.neighbors.kernels.vectors import PANEL, TOGETHER
 
-LEVELS = 64
+LEVELS = 256
 ROWS = PANEL  # rows that meet the same points: fewer follow the staircase t_m − t_q ≤ reach more closely
 
 
@@ -45,7 +45,7 @@ def direction(centers, a, b):
 def nearest_first(along, limit, first, positions, levels):
     """List the points of a cell with ``along`` ≤ ``limit``, nearest first; return how many.
 
-    Levels are rounded down to one of 64, which a counting sort orders in one pass; rounding down only
+    Levels are rounded down to one of 256, which a counting sort orders in one pass; rounding down only
     lets in a few pairs more.
     """
     low = along.min()
@@ -103,7 +103,7 @@ def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop
 def group_starts(along, size, group, starts):
     """Sort points along u into groups of ``size``, nearest first; write how near the nearest of each point's group is.
 
-    Points are told apart to a 512th of the cell, as the sweep tells them to a 64th of what it reaches.
+    Points are told apart to a 512th of the cell, as the sweep tells them to a 256th of what it reaches.
     """
     low = along.min()
     step = max((along.max() - low) / np.float32(512), np.float32(1e-37))

@@ -17,25 +17,34 @@ from steep.neighbors.kernels.panels import (
     side_of,
     turn_over,
 )
-from steep.neighbors.kernels.vectors import PANEL, TILE_ROWS, TOGETHER, at_most, first_bit, n_before, tile
+from steep.neighbors.kernels.vectors import (
+    LANES,
+    PANEL,
+    TILE_ROWS,
+    TOGETHER,
+    at_most,
+    first_bit,
+    keep_minima,
+    multiply_tile,
+    n_before,
+    n_bits,
+)
 
-LANES = 64
 HALVINGS = 8
 FINITE = np.float32(3e38)
 
 
-@compiled(fastmath=NO_NAN)
+@compiled()
 def to_scores(line, my_half, lanes):
-    """Turn one point's products into scores, in place, and deal them out to 64 lanes, keeping each minimum."""
-    lanes[:] = np.inf
-    whole = line.shape[0] - line.shape[0] % LANES
-    for begin in range(0, whole, LANES):
-        for j in range(LANES):  # a fixed count: compiled to vectors
-            line[begin + j] = max(my_half - line[begin + j], np.float32(0.0))
-            lanes[j] = min(lanes[j], line[begin + j])
-    for j in range(line.shape[0] - whole):
-        line[whole + j] = max(my_half - line[whole + j], np.float32(0.0))
-        lanes[j] = min(lanes[j], line[whole + j])
+    """Turn one point's products into scores, in place, and deal them out to lanes, keeping each minimum."""
+    n_blocks, n_groups = line.shape[0] // LANES, lanes.shape[0]
+    for g in range(n_groups):
+        n_steps = (n_blocks - g + n_groups - 1) // n_groups
+        if n_steps > 0:
+            place = line.ctypes.data + 4 * LANES * g
+            keep_minima(place, n_steps, 4 * LANES * n_groups, my_half, lanes.ctypes.data + 4 * LANES * g)
+        else:
+            lanes[g] = np.inf
 
 
 @compiled(fastmath=NO_NAN)
@@ -43,23 +52,31 @@ def bound_of_best(lanes, width):
     """Return a score that at least ``width`` points do not exceed, and not many more.
 
     The ``width`` lowest of the lanes' minima are such points' scores. A few halvings find their bound
-    closely enough, without sorting.
+    closely enough, without sorting. Lanes that no point has come to are infinite.
     """
-    low, high = lanes[0], lanes[0]
-    for j in range(LANES):
-        low, high = min(low, lanes[j]), max(high, lanes[j])
-    if width > LANES or high == np.inf:
+    low, high = np.float32(np.inf), np.float32(0.0)
+    for g in range(lanes.shape[0]):
+        for j in range(LANES):
+            value = lanes[g, j]
+            low, high = min(low, value), max(high, value if value < FINITE else np.float32(0.0))
+    if n_within(lanes, high) < width:
         return np.float32(np.inf)
     for _ in range(HALVINGS):
         middle = np.float32(0.5) * (low + high)
-        n_below = np.float32(0.0)
-        for j in range(LANES):
-            n_below += np.float32(1.0) if lanes[j] <= middle else np.float32(0.0)
-        if n_below >= width:
+        if n_within(lanes, middle) >= width:
             high = middle
         else:
             low = middle
     return high
+
+
+@compiled()
+def n_within(lanes, bound):
+    """Count the lanes whose minimum is at most ``bound``."""
+    total = 0
+    for first in range(0, lanes.size, PANEL):
+        total += n_bits(at_most(lanes.ctypes.data + 4 * first, bound))
+    return total
 
 
 @compiled()
@@ -91,16 +108,15 @@ def start_list(picked, picked_index, n_picked, scores, indices):
 
 
 @compiled()
-def multiply(n_features, mine, half, first, panels, n_points, lines, idle, bits):
+def multiply(n_features, mine, half, first, panels, n_points, lines):
     """Write the products of 16 rows, from ``first`` on, with all points of the panels to ``lines``."""
     step = 4 * mine.shape[1]
     for low in range(0, PANEL, TILE_ROWS):
         for col in range(0, n_points, TOGETHER):
-            tile(
+            multiply_tile(
                 mine.ctypes.data + (first + low) * step, step, panels.ctypes.data + col * step, n_features,
-                PANEL * step, half.ctypes.data + 4 * (first + low), idle.ctypes.data, half.ctypes.data + 4 * col,
-                idle.ctypes.data, lines.ctypes.data + 4 * (low * lines.shape[1] + col), 4 * lines.shape[1],
-                bits.ctypes.data,
+                PANEL * step, half.ctypes.data + 4 * col, lines.ctypes.data + 4 * (low * lines.shape[1] + col),
+                4 * lines.shape[1],
             )  # fmt: skip
 
 
@@ -108,10 +124,9 @@ def multiply(n_features, mine, half, first, panels, n_points, lines, idle, bits)
 def join_within(X, half, start, cells, score, index, top, stop):
     """Start every point's list, empty so far, with the best of its own cell, for each of ``cells``."""
     longest, width = np.max(start[1:] - start[:-1]), score.shape[1]
-    _, _, mine, my_half, idle = side_of(longest, X.shape[1])
-    panels, idle[:] = panels_of(mine), np.inf
-    bits, lanes = room_for_tile()[1], np.empty(LANES, np.float32)
-    lines = np.empty((PANEL, mine.shape[0]), np.float32)
+    _, _, mine, my_half, _ = side_of(longest, X.shape[1])
+    panels, lanes = panels_of(mine), np.empty((-(-3 * width // LANES), LANES), np.float32)
+    lines = np.empty((PANEL, -(-mine.shape[0] // LANES) * LANES), np.float32)
     picked, picked_index = np.empty(mine.shape[0], np.float32), np.empty(mine.shape[0], np.int32)
     for cell in cells:
         if stop[0]:
@@ -119,10 +134,12 @@ def join_within(X, half, start, cells, score, index, top, stop):
         begin, n_points = start[cell], start[cell + 1] - start[cell]
         copy_rows(X, half, begin, n_points, mine, my_half)
         turn_over(mine, n_points, panels)
+        n_places = -(-n_points // LANES) * LANES
         for first in range(0, n_points, PANEL):
-            multiply(X.shape[1], mine, my_half, first, panels, n_points, lines, idle, bits)
+            lines[:, -(-n_points // PANEL) * PANEL : n_places] = -np.inf
+            multiply(X.shape[1], mine, my_half, first, panels, n_points, lines)
             for i in range(min(PANEL, n_points - first)):
-                line, q = lines[i, : -(-n_points // PANEL) * PANEL], begin + first + i
+                line, q = lines[i, :n_places], begin + first + i
                 line[first + i] = -np.inf  # a point is not its own neighbour
                 to_scores(line, my_half[first + i], lanes)
                 bound = min(bound_of_best(lanes, width), FINITE)

@@ -21,7 +21,9 @@ PANEL = 16  # points in a panel
 
 def has_wide_registers() -> bool:
     """Return whether the processor that numba compiles for has 32 registers of 16 numbers."""
-    if config.CPU_NAME or config.CPU_FEATURES:  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES: kernels for another one
+    if (
+        config.CPU_NAME or config.CPU_FEATURES
+    ):  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES: kernels for another one
         return "+avx512f" in (config.CPU_FEATURES or "")
     try:
         return bool(binding.get_host_cpu_features().get("avx512f"))
@@ -32,8 +34,9 @@ def has_wide_registers() -> bool:
 # Rows and panels of a tile: as many sums as registers hold. 32 registers of 16 numbers, or half as many of 8.
 TILE_ROWS, TILE_PANELS = (8, 2) if has_wide_registers() else (4, 1)
 TOGETHER = TILE_PANELS * PANEL  # points that rows meet in one tile
+LANES = 64  # minima kept at once
 
-_FLOAT, _INT = ir.FloatType(), ir.IntType(64)
+_FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(64)
 _VECTOR, _BITS = ir.VectorType(_FLOAT, PANEL), ir.IntType(PANEL)
 
 
@@ -76,6 +79,15 @@ class _Emit:
     def store(self, value, address, offset, kind, align):
         self.builder.store(value, self.at(address, offset, kind), align=align)
 
+    def starts(self, col_half):
+        """Return −half_y of the points of each panel."""
+        return [self.builder.fneg(self.vector(col_half, 4 * PANEL * c)) for c in range(TILE_PANELS)]
+
+    def write_out(self, sums, out, to_next_line):
+        for at, value in enumerate(sums):
+            line = self.builder.add(out, self.builder.mul(to_next_line, self.number(at // TILE_PANELS)))
+            self.store(value, line, 4 * PANEL * (at % TILE_PANELS), _VECTOR, 4)
+
     def products(self, rows, to_next_row, cols, depth, to_next_panel, starts):
         """Return the sums of products, row by row and panel by panel, from ``starts`` of each panel on."""
         builder, before = self.builder, self.builder.block
@@ -107,14 +119,31 @@ class _Emit:
 
 
 @written
+def multiply_tile(typing_context, rows, to_next_row, cols, depth, to_next_panel, col_half, out, to_next_line):
+    """Multiply ``TILE_ROWS`` rows with ``TILE_PANELS`` panels and write x·y − half_y to ``out``, line by line.
+
+    All arguments are addresses but ``depth``, the number of features, and the three steps, in bytes.
+    """
+
+    def emit(context, builder, signature, arguments):
+        rows, to_next_row, cols, depth, to_next_panel, col_half, out, to_next_line = arguments
+        say = _Emit(builder)
+        sums = say.products(rows, to_next_row, cols, depth, to_next_panel, say.starts(col_half))
+        say.write_out(sums, out, to_next_line)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 8), emit
+
+
+@written
 def tile(
     typing_context, rows, to_next_row, cols, depth, to_next_panel, half, limit, col_half, col_top, out, to_next_line,
     bits,
 ):  # fmt: skip
     """Multiply ``TILE_ROWS`` rows with ``TILE_PANELS`` panels; return whether there may be a hit.
 
-    All arguments are addresses but ``depth``, the number of features, and the three steps, in bytes. ``limit`` is
-    half_x − top_x of each row. Products are written to ``out``, line by line, and the bits of hits to ``bits``.
+    ``limit`` is half_x − top_x of each row. Where there is a hit the products are written to ``out``, as
+    :func:`multiply_tile` does, and the bits of hits to ``bits``; else nothing is.
     """
 
     def emit(context, builder, signature, arguments):
@@ -122,24 +151,76 @@ def tile(
             rows, to_next_row, cols, depth, to_next_panel, half, limit, col_half, col_top, out, to_next_line, bits
         ) = arguments  # fmt: skip
         say = _Emit(builder)
-        starts = [builder.fneg(say.vector(col_half, 4 * PANEL * c)) for c in range(TILE_PANELS)]
-        sums = say.products(rows, to_next_row, cols, depth, to_next_panel, starts)
+        sums = say.products(rows, to_next_row, cols, depth, to_next_panel, say.starts(col_half))
         tops = [say.vector(col_top, 4 * PANEL * c) for c in range(TILE_PANELS)]
-        any_hit = ir.Constant(_BITS, 0)
+        hits, any_hit = [], ir.Constant(_BITS, 0)
         for i in range(TILE_ROWS):
             mine, least = say.repeated(half, 4 * i), say.repeated(limit, 4 * i)
-            line = builder.add(out, builder.mul(to_next_line, say.number(i)))
             for c, top in enumerate(tops):
-                at = i * TILE_PANELS + c
                 other = builder.fsub(mine, top)
                 bar = builder.select(builder.fcmp_ordered("<", other, least), other, least)
-                hits = builder.bitcast(builder.fcmp_ordered(">", sums[at], bar), _BITS)
-                any_hit = builder.or_(any_hit, hits)
-                say.store(sums[at], line, 4 * PANEL * c, _VECTOR, 4)
-                say.store(hits, bits, PANEL // 8 * at, _BITS, 2)
-        return builder.icmp_unsigned("!=", any_hit, ir.Constant(_BITS, 0))
+                is_hit = builder.fcmp_ordered(">", sums[i * TILE_PANELS + c], bar)
+                hits.append(builder.bitcast(is_hit, _BITS))
+                any_hit = builder.or_(any_hit, hits[-1])
+        found = builder.icmp_unsigned("!=", any_hit, ir.Constant(_BITS, 0))
+        with builder.if_then(found, likely=False):
+            say.write_out(sums, out, to_next_line)
+            for at, some in enumerate(hits):
+                say.store(some, bits, PANEL // 8 * at, _BITS, 2)
+        return found
 
     return types.boolean(*[types.intp] * 12), emit
+
+
+def _squares(kind, n_sums):
+    """Return what sums the squared differences of two rows in float64, ``8 n_sums`` numbers at a time."""
+    numbers, wide = ir.VectorType(kind, 8), ir.VectorType(_DOUBLE, 8)
+    size = 8 if kind == _DOUBLE else 4
+
+    def squares(typing_context, one, other, n_steps):
+        def emit(context, builder, signature, arguments):
+            one, other, n_steps = arguments
+            say, before = _Emit(builder), builder.block
+            multiply_add = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(wide, [wide] * 3), "llvm.fmuladd.v8f64"
+            )
+            loop, done = builder.append_basic_block("numbers"), builder.append_basic_block("summed")
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            at = builder.phi(_INT)
+            sums = [builder.phi(wide) for _ in range(n_sums)]
+            at.add_incoming(say.number(0), before)
+            offset = builder.mul(at, say.number(8 * n_sums * size))
+            places, added = [builder.add(one, offset), builder.add(other, offset)], []
+            for v, total in enumerate(sums):
+                total.add_incoming(ir.Constant(wide, [0.0] * 8), before)
+                pair = [builder.load(say.at(place, 8 * size * v, numbers), align=size) for place in places]
+                x, y = pair if numbers == wide else (builder.fpext(values, wide) for values in pair)
+                step = builder.fsub(x, y)
+                added.append(builder.call(multiply_add, [step, step, total]))
+                total.add_incoming(added[-1], loop)
+            following = builder.add(at, say.number(1))
+            at.add_incoming(following, loop)
+            builder.cbranch(builder.icmp_signed("<", following, n_steps), loop, done)
+            builder.position_at_end(done)
+            whole = added[0]
+            for more in added[1:]:
+                whole = builder.fadd(whole, more)
+            for step in (4, 2, 1):
+                lanes = ir.Constant(
+                    ir.VectorType(ir.IntType(32), 8), [(lane + step) % 8 for lane in range(8)]
+                )
+                whole = builder.fadd(whole, builder.shuffle_vector(whole, whole, lanes))
+            return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
+
+        return types.float64(types.intp, types.intp, types.intp), emit
+
+    return written(squares)
+
+
+# Of 32 numbers at a time, or 8; the last argument is how often, once at least. Addresses of float32, or of float64.
+squares_by_32, squares_by_8 = _squares(_FLOAT, 4), _squares(_FLOAT, 1)
+wide_squares_by_32, wide_squares_by_8 = _squares(_DOUBLE, 4), _squares(_DOUBLE, 1)
 
 
 @written
@@ -211,6 +292,43 @@ def at_most(typing_context, numbers, bound):
 
 
 @written
+def keep_minima(typing_context, line, n_steps, step, my_half, lanes):
+    """Turn products into scores, in place, and write the least of each of 64 lanes to ``lanes``.
+
+    Scores half_x − a are 0 at least. 64 products are taken ``n_steps`` times, ``step`` bytes apart.
+    """
+
+    def emit(context, builder, signature, arguments):
+        line, n_steps, step, my_half, lanes = arguments
+        say, before = _Emit(builder), builder.block
+        mine, zero = say.spread(my_half), ir.Constant(_VECTOR, [0.0] * PANEL)
+        nothing = ir.Constant(_VECTOR, [float("inf")] * PANEL)
+        loop, done = builder.append_basic_block("steps"), builder.append_basic_block("dealt")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        count, at = builder.phi(_INT), builder.phi(_INT)
+        count.add_incoming(say.number(0), before)
+        at.add_incoming(line, before)
+        minima = [builder.phi(_VECTOR) for _ in range(LANES // PANEL)]
+        for v, least in enumerate(minima):
+            least.add_incoming(nothing, before)
+            scores = builder.fsub(mine, say.vector(at, 4 * PANEL * v))
+            scores = builder.select(builder.fcmp_ordered(">", scores, zero), scores, zero)
+            say.store(scores, at, 4 * PANEL * v, _VECTOR, 4)
+            less = builder.select(builder.fcmp_ordered("<", scores, least), scores, least)
+            least.add_incoming(less, loop)
+            say.store(less, lanes, 4 * PANEL * v, _VECTOR, 4)
+        following = builder.add(count, say.number(1))
+        count.add_incoming(following, loop)
+        at.add_incoming(builder.add(at, step), loop)
+        builder.cbranch(builder.icmp_signed("<", following, n_steps), loop, done)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp, types.float32, types.intp), emit
+
+
+@written
 def low_scores(typing_context, products, half, my_half, bound):
     """Return as bits which of 16 scores, half_x + half_y − x·y, are at most ``bound``; the first two are addresses."""
 
@@ -239,6 +357,16 @@ def n_before(typing_context, numbers, value, place):
         return builder.ctpop(builder.zext(bits, _INT))
 
     return types.intp(types.intp, types.float32, types.intp), emit
+
+
+@written
+def n_bits(typing_context, bits):
+    """Count the bits that are set."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.zext(builder.ctpop(arguments[0]), _INT)
+
+    return types.intp(types.uint32), emit
 
 
 @written

@@ -50,6 +50,13 @@ def side_of(longest, n_features):
 
 
 @compiled()
+def fill(values, n_taken, value):
+    """Write a value to the places of the last tile that no point has taken."""
+    for i in range(n_taken, panels_for(n_taken) * PANEL):
+        values[i] = value
+
+
+@compiled()
 def panels_of(points):
     """Return room for the panels of points, which :func:`side_of` has made room for."""
     return np.zeros((points.shape[0] // PANEL, points.shape[1], PANEL), np.float32)
@@ -65,15 +72,17 @@ def gather(X, extra, positions, n_wanted, shift, points, half):
             points[i, f] = moved
             total += moved * moved
         half[i] = np.float32(0.5) * total + extra[positions[i]]
-    half[n_wanted : panels_for(n_wanted) * PANEL] = NOWHERE
+    fill(half, n_wanted, NOWHERE)
 
 
 @compiled()
 def copy_rows(X, half, first, n_wanted, points, point_half):
     """Copy ``n_wanted`` points from ``first`` on, as they are."""
-    points[:n_wanted, : X.shape[1]] = X[first : first + n_wanted]
-    point_half[:n_wanted] = half[first : first + n_wanted]
-    point_half[n_wanted : panels_for(n_wanted) * PANEL] = NOWHERE
+    for i in range(n_wanted):
+        point_half[i] = half[first + i]
+        for f in range(X.shape[1]):
+            points[i, f] = X[first + i, f]
+    fill(point_half, n_wanted, NOWHERE)
 
 
 @compiled()
@@ -196,7 +205,7 @@ def set_limits(half, top, slots, n_rows, limits):
     """Write half_x − top_x of some rows; what no point has taken never hits."""
     for i in range(n_rows):
         limits[i] = half[i] - top[slots[i]]
-    limits[n_rows : panels_for(n_rows) * PANEL] = NOWHERE
+    fill(limits, n_rows, NOWHERE)
 
 
 @compiled()
@@ -204,4 +213,4 @@ def set_tops(top, slots, n_cols, tops):
     """Write top_y of some columns; what no point has taken wants nobody."""
     for j in range(n_cols):
         tops[j] = top[slots[j]]
-    tops[n_cols : panels_for(n_cols) * PANEL] = -NOWHERE
+    fill(tops, n_cols, -NOWHERE)

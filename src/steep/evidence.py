@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from steep._html import card
 from steep._validation import FloatArray, IntArray
@@ -149,7 +149,7 @@ def weigh_evidence(
     chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
     nearest = int(np.argmax(np.where(running, t, -np.inf) if running.any() else t))
     # With few units the largest flipped |t| is the observed one: Student's own bound is the least to allow.
-    least = float(stats.t.ppf(0.975, n_units - 1))
+    least = float(special.stdtrit(n_units - 1, 0.975))
     return Evidence(
         gains=gains,
         standard_errors=spread * np.sqrt(1 / n_scored + test_ratio),
@@ -281,7 +281,7 @@ def weigh_resamples(
     return Evidence(
         gains=gains,
         standard_errors=np.where(known, spread, np.abs(gains)) * np.sqrt(1 + n_units * test_ratio),
-        critical=max(float(np.quantile(np.abs(null).max(axis=0), 0.95)), float(stats.norm.ppf(0.975))),
+        critical=max(float(np.quantile(np.abs(null).max(axis=0), 0.95)), float(special.ndtri(0.975))),
         n_units=n_units,
         counts=counts,
         chosen=chosen,

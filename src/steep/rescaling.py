@@ -104,15 +104,18 @@ def rescale_pairs(
            [1.5, 0.5]])
     """
     values = np.stack([check_vector(v, name="variation", minimum=0.0) for v in variations])
-    ratios = [check_real(ratio, name="weight_ratio", above=0.0) for _, ratio in pairs]
+    for ratio in dict.fromkeys(ratio for _, ratio in pairs):
+        check_real(ratio, name="weight_ratio", above=0.0)
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
     if clip is not None:
         values = _clipped(values, check_real(clip, name="clip", above=0.0, maximum=1.0))
     share = _unit_range(values, method)
-    weights = np.empty((len(pairs), values.shape[1]))
-    for row, (place, _), ratio in zip(weights, pairs, ratios, strict=True):
-        row[:] = raw_weights(share[place], ratio)
+    weights = share[[place for place, _ in pairs]]
+    ratios = np.array([float(ratio) for _, ratio in pairs])
+    for chosen in (ratios >= 1, ratios < 1):
+        if chosen.any():
+            weights[chosen] = raw_weights(weights[chosen], ratios[chosen, None])
     return weights if normalize is None else _normalized(weights, normalize)
 
 
@@ -138,12 +141,12 @@ def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
     return weights
 
 
-def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
-    """Weights between 1 and m, or m and 1, of variation v between 0 and 1."""
-    if weight_ratio >= 1:
-        return 1 + (weight_ratio - 1) * share
+def raw_weights(share: FloatArray, weight_ratio: Any) -> FloatArray:
+    """Weights between 1 and m, or m and 1, of variation v between 0 and 1; of several m all to one side of 1."""
+    if np.max(weight_ratio) >= 1:
+        return np.asarray(1 + (weight_ratio - 1) * share)
     # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
-    return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
+    return np.asarray(weight_ratio / (weight_ratio + (1 - weight_ratio) * share))
 
 
 def _quantiles(values: FloatArray, share: float) -> FloatArray:

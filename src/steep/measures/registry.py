@@ -83,6 +83,9 @@ class Measure:
     uses_points: bool = True
     size: Callable[[int, int], int] = _usual_size
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def variation(self, around: Any) -> FloatArray:
         """Variation at every point."""
         return self.function(around)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Self
 
@@ -177,9 +178,14 @@ class SharedGraph:
             units = _spreads(self.numbers, trains)
         # A column in which the training rows agree adds nothing to any distance between them.
         scales = np.divide(1.0, units**2, out=np.zeros_like(units), where=units > 0)
-        kept = self._squares(slice(None)) if self.indices.size * len(self.numbers.T) <= _SQUARES else None
         for train, scale in zip(trains, scales, strict=True):
-            yield self._nearest(train, self._gaps(scale, kept), scale, n_neighbors)
+            yield self._nearest(train, self._gaps(scale), scale, n_neighbors)
+
+    @cached_property
+    def _all_squares(self) -> FloatArray | None:
+        """The squares of all rows; None where they would take much memory."""
+        is_small = self.indices.size * self.numbers.shape[1] <= _SQUARES
+        return self._squares(slice(None)) if is_small else None
 
     def _squares(self, rows: slice) -> FloatArray:
         """(x_ic − x_jc)² of some rows and those they list, ``(n_features, n_rows, n_known)``."""
@@ -191,8 +197,9 @@ class SharedGraph:
             square *= square
         return squares
 
-    def _gaps(self, scale: FloatArray, squares: FloatArray | None) -> FloatArray:
+    def _gaps(self, scale: FloatArray) -> FloatArray:
         """D'² of every row to those it lists, ``(n_samples, n_known)``."""
+        squares = self._all_squares
         if squares is not None:
             gaps: FloatArray = (scale @ squares.reshape(len(scale), -1)).reshape(self.indices.shape)
             return gaps
@@ -247,10 +254,12 @@ def _near_rows(points: FloatArray, n_known: int) -> tuple[IntArray, FloatArray]:
         own = np.arange(len(scores))
         scores[own, start + own] = -np.inf
         last = np.partition(scores, n_known - 1, axis=1)[:, n_known - 1 : n_known]
-        listed = np.flatnonzero(scores <= last) % n_rows
-        if len(listed) != n_known * len(scores):  # ties
-            listed = np.sort(np.argpartition(scores, n_known - 1, axis=1)[:, :n_known], axis=1)
-        near[start : start + _BLOCK] = listed.reshape(-1, n_known)
+        listed = scores <= last
+        if np.count_nonzero(listed) != n_known * len(listed):
+            tied = np.flatnonzero(np.count_nonzero(listed, axis=1) != n_known)
+            listed[tied] = False
+            listed[tied[:, None], np.argpartition(scores[tied], n_known - 1, axis=1)[:, :n_known]] = True
+        near[start : start + _BLOCK] = np.flatnonzero(listed).reshape(-1, n_known) - n_rows * own[:, None]
         bound[start : start + _BLOCK] = last[:, 0]
     error = (n_features + 8) * 2.0**-23
     reach = (bound + lengths * (1 - 8 * error)) / (1 + 2 * error) - _VANISHING

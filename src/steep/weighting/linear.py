@@ -28,7 +28,13 @@ from sklearn.pipeline import Pipeline
 from steep._sklearn import is_own_score, is_scorer, take_rows
 from steep._validation import FloatArray
 from steep.metrics import Scorer
-from steep.weighting.batched_logistic import Logistic, raw_scores, solve_logistic, to_probabilities
+from steep.weighting.batched_logistic import (
+    FEW_PARAMETERS,
+    Logistic,
+    raw_scores,
+    solve_logistic,
+    to_probabilities,
+)
 from steep.weighting.batched_ridge import solve_ridge
 from steep.weighting.controls import finite_score
 from steep.weighting.cross_fitting import N_PARTS, deal
@@ -98,6 +104,11 @@ class Linear:
             return None
         return cls(model, last, target, labels.classes, numbers)._started(samples)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the estimator's own solver gives the same answer to the last digits; lbfgs stops before."""
+        return self.classes is None
+
     def _started(self, samples: Samples) -> Self | None:
         """The same with a start, if the estimator's own fit agrees with it."""
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
@@ -141,10 +152,13 @@ class Linear:
             X, target, len(classes), float(self.last.C), fit_intercept=bool(self.last.fit_intercept)
         )
 
-    def solve(self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray) -> FloatArray | None:
+    def solve(
+        self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray, near: FloatArray | None = None
+    ) -> FloatArray | None:
         """Coefficients, intercept last, of every row of ``weights``, ``(n_problems, n_outputs, n_features + 1)``.
 
         None where there is no solution to be had: a class without weight, or columns other than the start's.
+        ``near`` are solutions to begin with instead of the start.
         """
         if self.classes is None:
             coefficients, intercepts = solve_ridge(
@@ -154,8 +168,9 @@ class Linear:
         problem = self._logistic(X, target)
         if self.start is None or problem.X.shape[1] != self.start.shape[1]:
             return None
+        start = self.start if near is None else near
         theta = solve_logistic(
-            problem, weights, self.start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
+            problem, weights, start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
         )
         if theta is None or self.last.fit_intercept:
             return theta
@@ -177,11 +192,23 @@ class Linear:
         Python takes longer than what it computes.
         """
         found: list[FloatArray | None] = []
+        near: FloatArray | None = None
         while len(found) < len(trains):
-            n_together = self._n_together(trains[len(found) :], weights[len(found) :])
-            some = slice(len(found), len(found) + n_together)
-            found += self._solve_together(trains[some], weights[some])
+            first = len(found)
+            n_together = self._n_together(trains[first:], weights[first:])
+            some = slice(first, first + n_together)
+            found += self._solve_together(trains[some], weights[some], near)
+            near = self._near(found[-1])
         return found
+
+    def _near(self, theta: FloatArray | None) -> FloatArray | None:
+        """Where to begin on other training sets: the same weightings of this one are close to theirs.
+
+        With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
+        """
+        if self.classes is None or theta is None or self.start is None or self.start.size > FEW_PARAMETERS:
+            return None
+        return theta[:, :, : self.start.shape[1]]
 
     def _n_together(self, trains: Sequence[Rows], weights: Sequence[FloatArray]) -> int:
         """How many of the training sets, from the first on, are solved together."""
@@ -194,19 +221,24 @@ class Linear:
         return max(1, int(((size <= most) & ~np.logical_or.accumulate(twice)).sum()))
 
     def _solve_together(
-        self, trains: Sequence[Rows], weights: Sequence[FloatArray]
+        self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None
     ) -> list[FloatArray | None]:
+        """Solutions of training sets with as many weightings each as there are starts, if there are starts."""
         assert self.numbers is not None
+        if near is not None and len({len(near), *(len(given) for given in weights)}) > 1:
+            near = None
         if len(trains) > 1:
             ends = np.cumsum([len(w) for w in weights])
             whole = np.zeros((ends[-1], len(self.numbers)))
             for end, train, given in zip(ends, trains, weights, strict=True):
                 whole[end - len(given) : end, train] = given
-            theta = self.solve(self.numbers, self.target, whole)
+            theta = self.solve(
+                self.numbers, self.target, whole, None if near is None else np.tile(near, (len(trains), 1, 1))
+            )
             if theta is not None:
                 return list(np.split(theta, ends[:-1]))
         return [
-            self.solve(self.numbers[train], self.target[train], given)
+            self.solve(self.numbers[train], self.target[train], given, near)
             for train, given in zip(trains, weights, strict=True)
         ]
 

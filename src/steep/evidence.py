@@ -6,9 +6,9 @@ is better; d_cj is the difference.
     t_c = mean_j d_cj / (sd_j d_cj / √J)
 
 Having tried many candidates raises the largest t even if none is any better. How far is found by flipping the
-signs of whole units at random (up to ten units: in every way there is), which keeps the correlation between candidates:
-under "no difference" each sign is as likely as the other. A candidate counts when its t exceeds a quantile of that largest t
-(``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
+signs of whole units at random (up to ten units: in every way there is), which keeps the correlation between
+candidates: under "no difference" each sign is as likely as the other. A candidate counts when its t exceeds a quantile
+of that largest t (``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
 
 A candidate may have been dropped before the last unit: its d_cj are NaN from there on, and it is not chosen. It still
 counts among the candidates tried: for the bound its differences are taken again, in turn, in the units it missed.

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._validation import FloatArray, check_choice, check_real, check_vector
 
@@ -104,19 +105,26 @@ def rescale_pairs(
            [1.5, 0.5]])
     """
     values = np.stack([check_vector(v, name="variation", minimum=0.0) for v in variations])
-    for ratio in dict.fromkeys(ratio for _, ratio in pairs):
-        check_real(ratio, name="weight_ratio", above=0.0)
+    ratios = np.array([_checked(ratio) for _, ratio in pairs])
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
     if clip is not None:
         values = _clipped(values, check_real(clip, name="clip", above=0.0, maximum=1.0))
     share = _unit_range(values, method)
-    weights = share[[place for place, _ in pairs]]
-    ratios = np.array([float(ratio) for _, ratio in pairs])
-    for chosen in (ratios >= 1, ratios < 1):
-        if chosen.any():
-            weights[chosen] = raw_weights(weights[chosen], ratios[chosen, None])
-    return weights if normalize is None else _normalized(weights, normalize)
+    places = np.array([place for place, _ in pairs], dtype=np.intp)
+    weights = share[places]
+    for row, ratio in zip(weights, ratios, strict=True):
+        row[:] = raw_weights(row, ratio)
+    if normalize is None:
+        return weights
+    equal = (share.min(axis=1) == share.max(axis=1))[places] | (ratios == 1)
+    return _normalized(weights, equal, max(float(ratios.max(initial=1.0)), 1.0), normalize)
+
+
+def _checked(ratio: Any) -> float:
+    """A ratio that makes sense; the usual ones need no questions."""
+    usual = type(ratio) is float and 0.0 < ratio < 1e300
+    return float(ratio if usual else check_real(ratio, name="weight_ratio", above=0.0))
 
 
 def _clipped(values: FloatArray, share: float) -> FloatArray:
@@ -127,13 +135,13 @@ def _clipped(values: FloatArray, share: float) -> FloatArray:
     return np.minimum(values, ceiling[:, None])
 
 
-def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
+def _normalized(
+    weights: FloatArray, equal: npt.NDArray[np.bool_], largest: float, normalize: Normalize
+) -> FloatArray:
     """Rows of mean one, or of sum one; in place."""
-    largest = weights.max(axis=1, keepdims=True)
-    equal = weights.min(axis=1) == largest[:, 0]
-    if largest.max() > _LARGE:
+    if largest > _LARGE:
         # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
-        weights = np.ldexp(weights, -np.frexp(largest)[1])
+        weights = np.ldexp(weights, -int(np.frexp(largest)[1]))
     totals = weights.sum(axis=1, keepdims=True)
     weights /= totals if normalize == "sum" else totals / weights.shape[1]
     # Equal weights are exactly equal, not equal up to rounding.
@@ -141,12 +149,12 @@ def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
     return weights
 
 
-def raw_weights(share: FloatArray, weight_ratio: Any) -> FloatArray:
-    """Weights between 1 and m, or m and 1, of variation v between 0 and 1; of several m all to one side of 1."""
-    if np.max(weight_ratio) >= 1:
-        return np.asarray(1 + (weight_ratio - 1) * share)
+def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
+    """Weights between 1 and m, or m and 1, of variation v between 0 and 1."""
+    if weight_ratio >= 1:
+        return 1 + (weight_ratio - 1) * share
     # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
-    return np.asarray(weight_ratio / (weight_ratio + (1 - weight_ratio) * share))
+    return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
 
 
 def _quantiles(values: FloatArray, share: float) -> FloatArray:
@@ -164,4 +172,5 @@ def _unit_range(values: FloatArray, method: Method) -> FloatArray:
     """Rows between 0 and 1; 0 where there is nothing to tell apart."""
     low = values.min(axis=1, keepdims=True) if method == "minmax" else 0.0
     spread = values.max(axis=1, keepdims=True) - low
-    return np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
+    found: FloatArray = np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
+    return found

@@ -1,17 +1,18 @@
 """One neighbour search for all folds: the graph of every training fold out of one list of near rows.
 
-A fold looks for neighbours among its training rows, in columns divided by the spread s' of those rows alone. Both change
-little from fold to fold. All rows are searched once, in columns divided by u, the largest s' of any fold: every distance
-of a fold is then at least r = min u/s' ≥ 1 times the one searched by. Let G_i be a distance beyond which are all rows that
-the list of x_i leaves out: they are at least r·G_i away in the fold. So if k training rows of the list are nearer than that,
-they are the k nearest. The few rows for which this fails are compared with all: the graph is exact, and no weight depends
-on a row outside the fold.
+A fold looks for neighbours among its training rows, in columns divided by the spread s' of those rows alone. Both
+change little from fold to fold. All rows are searched once, in columns divided by u, the largest s' of any fold:
+every distance of a fold is then at least r = min u/s' ≥ 1 times the one searched by. Let G_i be a distance beyond
+which are all rows that the list of x_i leaves out: they are at least r·G_i away in the fold. So if k training rows of
+the list are nearer than that, they are the k nearest. The few rows for which this fails are compared with all: the
+graph is exact, and no weight depends on a row outside the fold.
 
     D'_ij² = Σ_c (x_ic − x_jc)² / s'_c²
 
-of all listed pairs are one product of the 1/s'² with a table of squares that all folds share. As in the neighbour engines,
-distances that agree in the digits of float32 count as equal and are sorted by row. A distance and the place of its row in
-the list make one whole number, so that a plain sort of numbers, which processors do many at a time, finds the order.
+of all listed pairs are one product of the 1/s'² with a table of squares that all folds share. As in the neighbour
+engines, distances that agree in the digits of float32 count as equal and are sorted by row. A distance and the place of
+its row in the list make one whole number, so that a plain sort of numbers, which processors do many at a time, finds
+the order.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _ORDINARY_SINGLE, _VANISHING = 1e15, 1e-36
 # Up to so many numbers a row is sorted as a whole.
 _FEW_KEYS = 256
 
-# Rows compared with all others at once, and squares held at once.
-_BLOCK, _SQUARES = 256, 2**22
+# Rows compared with all others at once; squares, and distances of all folds, held at once.
+_BLOCK, _SQUARES, _GAPS = 256, 2**22, 2**20
 
 # What rounding to the digits of float32 may change, relatively.
 _SINGLE = 1e-6
@@ -99,7 +100,8 @@ def _spreads(points: FloatArray, trains: Sequence[IntArray]) -> FloatArray:
     variances = squares - means**2
     spreads = np.sqrt(np.maximum(variances, 0.0))
     # Where a few extreme values move the middle, little is left of the digits.
-    for number in np.flatnonzero(((variances <= _FEW_DIGITS * squares) & (squares > 0)).any(axis=1)):
+    few = ((variances <= _FEW_DIGITS * squares) & (squares > 0)).any(axis=1)
+    for number in np.flatnonzero(few).tolist():
         spreads[number] = _spread(points[trains[number]])
     return spreads
 
@@ -173,13 +175,15 @@ class SharedGraph:
 
     def within(self, trains: Sequence[IntArray], n_neighbors: int) -> Iterator[IntArray]:
         """Graph of the training rows of every fold, each row its own first neighbour."""
-        units = np.ones((len(trains), self.numbers.shape[1]))
+        units: FloatArray = np.ones((len(trains), self.numbers.shape[1]))
         if self.standardised:
             units = _spreads(self.numbers, trains)
         # A column in which the training rows agree adds nothing to any distance between them.
         scales = np.divide(1.0, units**2, out=np.zeros_like(units), where=units > 0)
-        for train, scale in zip(trains, scales, strict=True):
-            yield self._nearest(train, self._gaps(scale), scale, n_neighbors)
+        step = max(1, _GAPS // self.indices.size)
+        for first in range(0, len(trains), step):
+            for number, gaps in enumerate(self._gaps(scales[first : first + step]), start=first):
+                yield self._nearest(trains[number], gaps, scales[number], n_neighbors)
 
     @cached_property
     def _all_squares(self) -> FloatArray | None:
@@ -197,15 +201,14 @@ class SharedGraph:
             square *= square
         return squares
 
-    def _gaps(self, scale: FloatArray) -> FloatArray:
-        """D'² of every row to those it lists, ``(n_samples, n_known)``."""
+    def _gaps(self, scales: FloatArray) -> FloatArray:
+        """D'² of every row to those it lists, for every fold, ``(n_folds, n_samples, n_known)``."""
         squares = self._all_squares
         if squares is not None:
-            gaps: FloatArray = (scale @ squares.reshape(len(scale), -1)).reshape(self.indices.shape)
-            return gaps
-        step = max(1, _SQUARES // (self.indices.shape[1] * len(scale)))
+            return (scales @ squares.reshape(scales.shape[1], -1)).reshape(-1, *self.indices.shape)
+        step = max(1, _SQUARES // (self.indices.shape[1] * scales.shape[1]))
         parts = [slice(start, start + step) for start in range(0, len(self.indices), step)]
-        return np.concatenate([np.tensordot(scale, self._squares(part), axes=1) for part in parts])
+        return np.concatenate([np.tensordot(scales, self._squares(part), axes=1) for part in parts], axis=1)
 
     def _nearest(self, train: IntArray, gaps: FloatArray, scale: FloatArray, n_neighbors: int) -> IntArray:
         """Nearest training rows of each, from its distances to those it lists."""
@@ -228,10 +231,12 @@ class SharedGraph:
 
 def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) -> FloatArray:
     """Rows centred, in columns divided by the largest spread of any training set, or all by one number."""
-    points, _ = _ordinary(np.asarray(numbers, dtype=np.float64))
+    given: FloatArray = np.asarray(numbers, dtype=np.float64)
     if trains is None:
-        points = points - points.mean(axis=0)
+        points = given / (np.abs(given).max() or 1.0)
+        points -= points.mean(axis=0)
         return points / (np.abs(points).max() or 1.0)
+    points = _ordinary(given)[0]
     points = points - points.mean(axis=0)
     largest = _spreads(points, trains).max(axis=0)
     varying = largest > 0
@@ -241,29 +246,35 @@ def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) ->
 def _near_rows(points: FloatArray, n_known: int) -> tuple[IntArray, FloatArray]:
     """Rows near each row, ascending, and a squared distance that no other row is nearer than.
 
-    ‖x_i − x_j‖² = h_i + (h_j − 2 x_i x_j), h = ‖x‖², is computed in float32. With γ the relative error of a product and
-    ‖x_j‖ ≤ ‖x_i‖ + D it is wrong by γ(‖x_i‖ + ‖x_j‖)² ≤ γ(8h_i + 2D²) at most.
+    D² = h_i + h_j − 2 x_i x_j, h = ‖x‖², is computed in float32. With γ the relative error of a product and
+    ‖x_j‖ ≤ ‖x_i‖ + D it is wrong by γ(‖x_i‖ + ‖x_j‖)² ≤ γ(8h_i + 2D²) at most. Its last bits then give way to the
+    number of the row, so that the least numbers say themselves whose they are.
     """
     n_rows, n_features = points.shape
-    single, lengths = points.astype(np.float32), np.einsum("ij,ij->i", points, points)
-    turned, half = -2 * single.T, lengths.astype(np.float32)
-    near, bound = np.empty((n_rows, n_known), dtype=np.intp), np.empty(n_rows)
+    lengths = np.einsum("ij,ij->i", points, points)
+    # (−2x_i, h_i, 1)·(x_j, 1, h_j): all three terms by one product.
+    left = np.column_stack([-2 * points, lengths, np.ones(n_rows)]).astype(np.float32)
+    right = np.column_stack([points, np.ones(n_rows), lengths]).astype(np.float32).T
+    mask = (1 << (n_rows - 1).bit_length()) - 1
+    numbers = np.arange(n_rows, dtype=np.int32)
+    near, reach = np.empty((n_rows, n_known), dtype=np.intp), np.empty(n_rows, dtype=np.float32)
     for start in range(0, n_rows, _BLOCK):
-        scores = single[start : start + _BLOCK] @ turned
-        scores += half
-        own = np.arange(len(scores))
-        scores[own, start + own] = -np.inf
-        last = np.partition(scores, n_known - 1, axis=1)[:, n_known - 1 : n_known]
-        listed = scores <= last
-        if np.count_nonzero(listed) != n_known * len(listed):
-            tied = np.flatnonzero(np.count_nonzero(listed, axis=1) != n_known)
-            listed[tied] = False
-            listed[tied[:, None], np.argpartition(scores[tied], n_known - 1, axis=1)[:, :n_known]] = True
-        near[start : start + _BLOCK] = np.flatnonzero(listed).reshape(-1, n_known) - n_rows * own[:, None]
-        bound[start : start + _BLOCK] = last[:, 0]
-    error = (n_features + 8) * 2.0**-23
-    reach = (bound + lengths * (1 - 8 * error)) / (1 + 2 * error) - _VANISHING
-    return near, np.maximum(reach, 0.0)
+        rows = slice(start, start + _BLOCK)
+        squares = left[rows] @ right
+        np.maximum(squares, 0.0, out=squares)
+        keys = squares.view(np.int32)
+        keys &= ~mask
+        keys |= numbers
+        own = numbers[rows]
+        keys[own - start, own] = own - n_rows  # before any other; its last bits are no longer its number
+        least = np.partition(keys, n_known, axis=1)[:, : n_known + 1]
+        reach[rows] = (least[:, n_known] & ~mask).view(np.float32)
+        listed = least[:, :n_known]
+        near[rows] = np.where(listed < 0, own[:, None], listed & mask)
+    near.sort(axis=1)
+    error = (n_features + 10) * 2.0**-23
+    least_true = (reach - 8 * error * lengths) / (1 + 2 * error) - _VANISHING
+    return near, np.maximum(least_true, 0.0)
 
 
 def _first(gaps: FloatArray, n_wanted: int) -> tuple[IntArray, FloatArray]:

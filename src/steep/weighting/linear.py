@@ -52,6 +52,8 @@ _FINER, _FINEST = 0.01, 1e-9
 
 # Weights, and for classes probabilities, of problems that are solved together.
 _RIDGE_TOGETHER, _LOGISTIC_TOGETHER = 2**20, 2**17
+# From here on it pays to solve one training set first, for the others to begin at its solution.
+_WORTH_WAITING = 2**15
 
 Rows = npt.NDArray[np.intp]
 
@@ -195,7 +197,7 @@ class Linear:
         near: FloatArray | None = None
         while len(found) < len(trains):
             first = len(found)
-            n_together = self._n_together(trains[first:], weights[first:])
+            n_together = self._n_together(trains[first:], weights[first:], near)
             some = slice(first, first + n_together)
             found += self._solve_together(trains[some], weights[some], near)
             near = self._near(found[-1])
@@ -208,14 +210,18 @@ class Linear:
         """
         if self.classes is None or theta is None or self.start is None or self.start.size > FEW_PARAMETERS:
             return None
-        return theta[:, :, : self.start.shape[1]]
+        return theta[..., : self.start.shape[1]]
 
-    def _n_together(self, trains: Sequence[Rows], weights: Sequence[FloatArray]) -> int:
+    def _n_together(
+        self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None
+    ) -> int:
         """How many of the training sets, from the first on, are solved together."""
         assert self.numbers is not None
         outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
         most = _RIDGE_TOGETHER if self.classes is None else _LOGISTIC_TOGETHER
         size = np.cumsum([len(w) for w in weights]) * len(self.numbers) * outputs
+        if near is None and self._near(self.start) is not None and size[0] >= _WORTH_WAITING:
+            return 1  # the others begin where it ends
         # A row that is drawn twice has two weights.
         twice = [len(train) > len(self.numbers) or np.bincount(train).max() > 1 for train in trains]
         return max(1, int(((size <= most) & ~np.logical_or.accumulate(twice)).sum()))
@@ -389,4 +395,5 @@ class _Parts:
 
     def weights(self) -> FloatArray:
         """Weights without each part, ``(n_parts, n_rows)``."""
-        return self.own * (self.part != np.arange(self.n_parts)[:, None])
+        weights: FloatArray = self.own * (self.part != np.arange(self.n_parts)[:, None])
+        return weights

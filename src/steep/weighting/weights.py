@@ -158,9 +158,8 @@ def measure_samples(
     watch = Stopwatch()
     largest = max((k for sizes in wanted.values() for k in sizes), default=1)
     is_known = neighbors is not None or (largest == 1 and include_self)
-    if is_known and not any(measure.uses_points for measure in wanted):
-        points = np.empty((len(samples), 0))  # nobody looks at them
-    else:
+    points: FloatArray = np.empty((len(samples), 0))  # as if nobody looked at them
+    if not is_known or any(measure.uses_points for measure in wanted):
         points = samples.space.points()
     around = Neighborhood.search(
         points,

@@ -32,7 +32,7 @@ from steep.neighbors.graph import neighbor_graph
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
 _FEW_ROWS = 10_000
 # Up to here one product of all rows with all is quicker than the neighbour engine.
-_FEW_PAIRS = 2_500
+_FEW_PAIRS = 4_096
 
 # Rows listed beyond those that a fold keeps on average; more where features are many, which makes distances alike.
 _KNOWN_PER_WANTED = 1.1

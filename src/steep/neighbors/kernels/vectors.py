@@ -21,9 +21,7 @@ PANEL = 16  # points in a panel
 
 def has_wide_registers() -> bool:
     """Return whether the processor that numba compiles for has 32 registers of 16 numbers."""
-    if (
-        config.CPU_NAME or config.CPU_FEATURES
-    ):  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES: kernels for another one
+    if config.CPU_NAME or config.CPU_FEATURES:  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES: kernels for another one
         return "+avx512f" in (config.CPU_FEATURES or "")
     try:
         return bool(binding.get_host_cpu_features().get("avx512f"))

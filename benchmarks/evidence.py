@@ -4,12 +4,14 @@
     python benchmarks/evidence.py run --data FOLDER --tables unseen    # tables no shortcut was tuned on, run once
     python benchmarks/evidence.py summary
     python benchmarks/evidence.py replay                               # racing alone, on recorded scores of candidates
+    python benchmarks/evidence.py null                                 # how often weights win where nothing differs
 
 Logistic and ridge regression with their default settings; CPU seconds of one thread. On every outer split the same
 search is made without shortcuts ("none"), with linear models solved at once ("exact") and with racing too ("all", the
 default): what each chose, what that gained on the outer test part, and its time over that of one plain fit. ``replay``
 takes the fold scores of every candidate that ``weighting.py`` recorded on development splits, and chooses with and
-without racing: hundreds of splits for no fit at all.
+without racing: hundreds of splits for no fit at all. ``null`` simulates fold scores of 24 correlated weightings, with
+heavy tails and without any difference, and counts how often equal weights are given up.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -132,7 +135,19 @@ def figures_of(frame):
     figures["ratio_all_largest"] = float(per_table["ratio_all"].max())
     figures["tables_at_30_or_less"] = int((per_table["ratio_all"] <= 30).sum())
     columns = [c for c in frame if c.startswith(("same", "gain_", "weighted_"))]
-    return figures | {c: float(frame[c].mean()) for c in columns}
+    figures |= {c: float(frame[c].mean()) for c in columns}
+    found = stats.binomtest(int(frame["same_all"].sum()), len(frame)).proportion_ci(method="wilson")
+    lost = frame["gain_all"] - frame["gain_none"]
+    half = stats.t.ppf(0.975, len(lost) - 1) * lost.std() / np.sqrt(len(lost))
+    ranges = default.groupby("table")["ratio_all"]
+    return figures | {
+        "same_all_low": found.low,
+        "same_all_high": found.high,
+        "gain_difference": float(lost.mean()),
+        "gain_difference_half_width": float(half),
+        "ratio_all_smallest_split": float(ranges.min().min()),
+        "ratio_all_largest_split": float(ranges.max().max()),
+    }
 
 
 def summary(options):
@@ -210,6 +225,36 @@ def raced(group, whole, seed):
     }
 
 
+def null(options):
+    """How often equal weights are given up where nothing differs: without racing, with it, by survivors alone."""
+    weightings = [Candidate(MEASURES["variance"], 5, 2.0 + i) for i in range(24)]
+    candidates, place = [Candidate(control=EQUAL), *weightings], np.linspace(-1, 1, 24)[:, None]
+    rates = {}
+    for confidence in (0.5, 0.84):
+        rng, given_up = np.random.default_rng(options.seed), []
+        for _ in range(options.searches):
+            slope, bend, own = (rng.standard_t(4, size=(n, 10)) for n in (1, 1, 24))
+            scores = np.vstack([np.zeros((1, 10)), place * slope + place**2 * bend + 0.3 * own])
+            running = still_running(candidates, scores[:, :3])
+            seen = fill_in(scores[:, :3, None], running, scores[running, 3:, None])[1:, :, 0]
+            left = seen[~np.isnan(seen).any(axis=1)]
+            given_up.append([
+                weigh_evidence(some, 0.25, confidence, rng).chosen is not None if len(left) else False
+                for some in (scores[1:], seen, left)
+            ])  # fmt: skip
+        plain, raced, survivors = np.mean(given_up, axis=0).tolist()
+        error = float(np.sqrt(confidence * (1 - confidence) / options.searches))
+        rates[f"confidence {confidence}"] = {
+            "nominal": 1 - confidence, "without racing": plain, "with racing": raced,
+            "by the bound of survivors": survivors, "standard error": error,
+        }  # fmt: skip
+    print(pd.DataFrame(rates).round(4).to_string())
+    record = {"command": f"python benchmarks/evidence.py null --searches {options.searches}"}
+    write_json(
+        RESULTS / "evidence-null.json", record | {"seed": options.seed, "versions": versions(), **rates}
+    )
+
+
 def versions():
     return machine(["steep", "numpy", "scipy", "scikit-learn"])["versions"]
 
@@ -229,6 +274,10 @@ def main():
     summer.set_defaults(call=summary)
     replayer = commands.add_parser("replay")
     replayer.set_defaults(call=replay)
+    simulator = commands.add_parser("null")
+    simulator.add_argument("--searches", type=int, default=1200)
+    simulator.add_argument("--seed", type=int, default=0)
+    simulator.set_defaults(call=null)
     for command in (runner, summer):
         command.add_argument("--output", type=Path, default=RESULTS / "evidence.jsonl")
     options = parser.parse_args()

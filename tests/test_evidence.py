@@ -1,7 +1,9 @@
+import itertools
+
 import numpy as np
 import pytest
 
-from steep.evidence import NO_GAIN, Score, Verdict, weigh_evidence
+from steep.evidence import NO_GAIN, Score, Verdict, _largest_flipped_t, weigh_evidence
 from steep.metrics import Interval, mean_interval
 
 
@@ -128,3 +130,27 @@ def test_a_gain_is_put_into_plain_words(name, interval, control, words):
 
 def test_a_verdict_reads_as_its_sentence():
     assert str(Verdict("All is well.", NO_GAIN, "points", None)) == "All is well."
+
+
+def test_few_units_are_flipped_in_every_way():
+    differences = np.random.default_rng(0).normal(size=(3, 6)) + 0.3
+    largest = []
+    for signs in itertools.product([1, -1], repeat=6):
+        flipped = differences * signs
+        t = flipped.mean(axis=1) / (flipped.std(axis=1, ddof=1) / np.sqrt(6))
+        largest.append((t.max(), np.abs(t).max()))
+    found = _largest_flipped_t(differences, np.random.default_rng(0))
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(largest, axis=0))
+
+
+def test_what_few_units_say_depends_on_no_seed():
+    differences = np.random.default_rng(1).normal(size=(8, 10)) + 0.2
+    one, other = (weigh_evidence(differences, 0.25, 0.5, np.random.default_rng(seed)) for seed in (0, 1))
+    assert one.critical == other.critical
+    np.testing.assert_array_equal(one.counts, other.counts)
+
+
+def test_the_table_of_a_verdict_is_made_when_it_is_asked_for():
+    verdict = Verdict("All is well.", NO_GAIN, "points", {"measure": ["misfit"], "gain": [0.1]})
+    assert verdict.table is verdict.table
+    assert verdict.table.loc[0, "measure"] == "misfit"

@@ -6,6 +6,7 @@ from hypothesis.extra import numpy as hnp
 
 from steep import rescale
 from steep.exceptions import InputError, InputTypeError
+from steep.rescaling import rescale_pairs
 
 variations = hnp.arrays(float, st.integers(1, 30), elements=st.floats(0, 1e6))
 ratios = st.floats(1e-3, 1e3)
@@ -105,3 +106,12 @@ def test_weights_are_finite_and_in_order_for_every_ratio_a_float_can_hold(m, nor
 def test_bad_input_is_refused(v, kwargs, error, message):
     with pytest.raises(error, match=message):
         rescale(v, **kwargs)
+
+
+def test_pairs_of_variation_and_ratio_are_rescaled_as_each_alone():
+    rng = np.random.default_rng(0)
+    variations = [rng.random(50), np.zeros(50), rng.exponential(size=50)]
+    pairs = [(2, 0.01), (0, 40.0), (1, 3.0), (2, 1.0), (0, 0.3)]
+    found = rescale_pairs(variations, pairs, clip=0.9)
+    for row, (place, ratio) in zip(found, pairs, strict=True):
+        np.testing.assert_allclose(row, rescale(variations[place], weight_ratio=ratio, clip=0.9), rtol=1e-12)

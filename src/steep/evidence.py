@@ -6,9 +6,9 @@ is better; d_cj is the difference.
     t_c = mean_j d_cj / (sd_j d_cj / √J)
 
 Having tried many candidates raises the largest t even if none is any better. How far is found by flipping the
-signs of whole units at random, which keeps the correlation between candidates: under "no difference" each
-sign is as likely as the other. A candidate counts when its t exceeds a quantile of that largest t
-(``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
+signs of whole units at random (up to ten units: in every way there is), which keeps the correlation between
+candidates: under "no difference" each sign is as likely as the other. A candidate counts when its t exceeds a quantile
+of that largest t (``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
 
 A candidate may have been dropped before the last unit: its d_cj are NaN from there on, and it is not chosen. It still
 counts among the candidates tried: for the bound its differences are taken again, in turn, in the units it missed.
@@ -31,11 +31,13 @@ the outcome into words, for weights, heads, the paper's tables and the pages ali
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from steep._html import card
 from steep._validation import FloatArray, IntArray
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _N_FLIPS = 2000
+# Up to so many units there are fewer ways to choose the signs: all of them are taken, and nothing is drawn.
+_FEW_UNITS = 10
 # Signs drawn at once: 2,000 flips of 10,000 units would be 160 MB.
 _BLOCK = 4 * 2**20
 _SIGNS = np.array([-1.0, 1.0])
@@ -140,22 +144,28 @@ def weigh_evidence(
     gains, spread, t = _student(differences, n_scored)
     largest = _largest_flipped_t(_taken_again(differences), generator)
     # Few units give few values of t: one that equals the bound does not exceed it by its last digit.
-    bound = max(float(np.quantile(largest[:, 0], confidence)), 0.0) * (1 + _ROUNDING)
+    bound = max(_quantile(largest[:, 0], confidence), 0.0) * (1 + _ROUNDING)
     counts = (t > bound) & (gains > 0) & running
     chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
     nearest = int(np.argmax(np.where(running, t, -np.inf) if running.any() else t))
     # With few units the largest flipped |t| is the observed one: Student's own bound is the least to allow.
-    least = float(stats.t.ppf(0.975, n_units - 1))
+    least = float(special.stdtrit(n_units - 1, 0.975))
     return Evidence(
         gains=gains,
         standard_errors=spread * np.sqrt(1 / n_scored + test_ratio),
-        critical=max(float(np.quantile(largest[:, 1], 0.95)), least),
+        critical=max(_quantile(largest[:, 1], 0.95), least),
         n_units=n_units,
         counts=counts,
         chosen=chosen,
         nearest=nearest if chosen is None else chosen,
         n_scored=None if running.all() else n_scored,
     )
+
+
+def _quantile(values: FloatArray, share: float) -> float:
+    """The least of the values that at least this share of them do not exceed: few signs give few values."""
+    place = ceil(share * len(values) * (1 - _ROUNDING)) - 1
+    return float(np.partition(values, place)[place])
 
 
 def student_t(differences: FloatArray) -> FloatArray:
@@ -193,22 +203,45 @@ def _taken_again(differences: FloatArray) -> FloatArray:
 
 
 def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Largest t and largest |t| over the candidates under random signs, ``(n_flips, 2)``."""
+    """Largest t and largest |t| over the candidates under random signs, or under all signs, ``(n_flips, 2)``."""
     n_units = differences.shape[1]
     squares = (differences**2).mean(axis=1, dtype=np.float64)
     # Units in which no candidate differs from the control add nothing, whatever their sign; most samples are such.
     table = differences[:, differences.any(axis=0)].T
+    if 1 <= len(table) <= _FEW_UNITS:
+        t = _flipped_t(_half_of_all_signs(len(table)), table, squares, n_units)
+        most, least = t.max(axis=1), -t.min(axis=1)  # the other half are these with all signs turned
+        either = np.maximum(most, least)
+        return np.column_stack([np.append(most, least), np.append(either, either)])
     step = max(1, min(_N_FLIPS, _BLOCK // max(len(table), 1)))
     parts = []
     for first in range(0, _N_FLIPS, step):
         signs = generator.choice(_SIGNS.astype(table.dtype), size=(min(step, _N_FLIPS - first), len(table)))
-        means = (signs @ table).astype(np.float64) / n_units
-        errors = np.sqrt(np.maximum(squares - means**2, 0) / (n_units - 1))
-        # Where all signs fall on one side of equal differences the spread is rounding, and so would be t.
-        known = errors > _ROUNDING * np.sqrt(squares / (n_units - 1))
-        t = np.divide(means, errors, out=np.zeros_like(means), where=known)
+        t = _flipped_t(signs, table, squares, n_units)
         parts.append(np.column_stack([t.max(axis=1), np.abs(t).max(axis=1)]))
     return np.vstack(parts)
+
+
+def _half_of_all_signs(n_units: int) -> FloatArray:
+    """Every row of signs that begins with +, ``(2^(n_units − 1), n_units)``.
+
+    Examples
+    --------
+    >>> _half_of_all_signs(2)
+    array([[ 1.,  1.],
+           [ 1., -1.]])
+    """
+    bits = np.arange(2 ** (n_units - 1))[:, None] >> np.arange(n_units)[::-1]
+    return 1.0 - 2.0 * (bits & 1)
+
+
+def _flipped_t(signs: FloatArray, table: FloatArray, squares: FloatArray, n_units: int) -> FloatArray:
+    """t of every candidate under every row of signs, ``(n_flips, n_candidates)``."""
+    means = (signs @ table).astype(np.float64) / n_units
+    errors = np.sqrt(np.maximum(squares - means**2, 0) / (n_units - 1))
+    # Where all signs fall on one side of equal differences the spread is rounding, and so would be t.
+    known = errors > _ROUNDING * np.sqrt(squares / (n_units - 1))
+    return np.divide(means, errors, out=np.zeros_like(means), where=known)
 
 
 def weigh_resamples(
@@ -248,7 +281,7 @@ def weigh_resamples(
     return Evidence(
         gains=gains,
         standard_errors=np.where(known, spread, np.abs(gains)) * np.sqrt(1 + n_units * test_ratio),
-        critical=max(float(np.quantile(np.abs(null).max(axis=0), 0.95)), float(stats.norm.ppf(0.975))),
+        critical=max(float(np.quantile(np.abs(null).max(axis=0), 0.95)), float(special.ndtri(0.975))),
         n_units=n_units,
         counts=counts,
         chosen=chosen,
@@ -348,14 +381,21 @@ class Verdict:
         when the control was kept.
     unit : str
         What the gain is measured in.
-    table : DataFrame
-        What was compared, one row a candidate.
+    columns : DataFrame or dict of arrays
+        What was compared, one row a candidate; ``table`` is the same as a frame.
     """
 
     sentence: str
     interval: Interval
     unit: str
-    table: pd.DataFrame
+    columns: Any
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """What was compared, one row a candidate."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns) if isinstance(self.columns, dict) else self.columns
 
     def __str__(self) -> str:
         return self.sentence

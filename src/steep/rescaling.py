@@ -13,8 +13,12 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._validation import FloatArray, check_choice, check_real, check_vector
+
+# Sums of larger weights might overflow.
+_LARGE = 1e200
 
 Method = Literal["minmax", "max"]
 Normalize = Literal["mean", "sum"] | None
@@ -71,33 +75,78 @@ def rescale_each(
     clip: float | None = None,
 ) -> FloatArray:
     """Turn variation into sample weights for several ratios, ``(n_ratios, n_samples)``; see :func:`rescale`."""
-    values = check_vector(variation, name="variation", minimum=0.0)
-    ratios = [check_real(ratio, name="weight_ratio", above=0.0) for ratio in weight_ratios]
+    return rescale_pairs([variation], [(0, ratio) for ratio in weight_ratios], method, normalize, clip)
+
+
+def rescale_pairs(
+    variations: Sequence[Any],
+    pairs: Sequence[tuple[int, float]],
+    method: Method = "minmax",
+    normalize: Normalize = "mean",
+    clip: float | None = None,
+) -> FloatArray:
+    """Turn several variations into sample weights; see :func:`rescale`.
+
+    Parameters
+    ----------
+    variations : sequence of array-like of shape (n_samples,)
+        Values ≥ 0 of several measures.
+    pairs : sequence of (int, float)
+        Which of them, and m, for every row of weights.
+
+    Returns
+    -------
+    ndarray of shape (len(pairs), n_samples)
+
+    Examples
+    --------
+    >>> rescale_pairs([[0.0, 1.0], [2.0, 0.0]], [(0, 3.0), (1, 3.0)])
+    array([[0.5, 1.5],
+           [1.5, 0.5]])
+    """
+    values = np.stack([check_vector(v, name="variation", minimum=0.0) for v in variations])
+    ratios = np.array([_checked(ratio) for _, ratio in pairs])
     check_choice(method, name="method", choices=("minmax", "max"))
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
     if clip is not None:
-        clip = check_real(clip, name="clip", above=0.0, maximum=1.0)
-        # Where more than this share is flat the quantile is zero, and nothing would be left to see.
-        ceiling = _quantile(values, clip) or values.max()
-        values = np.minimum(values, ceiling)
+        values = _clipped(values, check_real(clip, name="clip", above=0.0, maximum=1.0))
     share = _unit_range(values, method)
-    weights = np.stack([raw_weights(share, ratio) for ratio in ratios])
-    return weights if normalize is None else _normalized(weights, normalize)
+    places = np.array([place for place, _ in pairs], dtype=np.intp)
+    weights = share[places]
+    for row, ratio in zip(weights, ratios, strict=True):
+        row[:] = raw_weights(row, ratio)
+    if normalize is None:
+        return weights
+    equal = (share.min(axis=1) == share.max(axis=1))[places] | (ratios == 1)
+    return _normalized(weights, equal, max(float(ratios.max(initial=1.0)), 1.0), normalize)
 
 
-def _normalized(weights: FloatArray, normalize: Normalize) -> FloatArray:
-    """Rows of mean one, or of sum one."""
-    largest = weights.max(axis=1, keepdims=True)
-    equal = weights.min(axis=1, keepdims=True) == largest
-    # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
-    weights = np.ldexp(weights, -np.frexp(largest)[1])
-    totals = (
-        weights.mean(axis=1, keepdims=True) if normalize == "mean" else weights.sum(axis=1, keepdims=True)
-    )
+def _checked(ratio: Any) -> float:
+    """A ratio that makes sense; the usual ones need no questions."""
+    usual = type(ratio) is float and 0.0 < ratio < 1e300
+    return float(ratio if usual else check_real(ratio, name="weight_ratio", above=0.0))
+
+
+def _clipped(values: FloatArray, share: float) -> FloatArray:
+    """Rows cut off at their quantile."""
+    ceiling = _quantiles(values, share)
+    # Where more than this share is flat the quantile is zero, and nothing would be left to see.
+    ceiling = np.where(ceiling > 0, ceiling, values.max(axis=1))
+    return np.minimum(values, ceiling[:, None])
+
+
+def _normalized(
+    weights: FloatArray, equal: npt.NDArray[np.bool_], largest: float, normalize: Normalize
+) -> FloatArray:
+    """Rows of mean one, or of sum one; in place."""
+    if largest > _LARGE:
+        # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
+        weights = np.ldexp(weights, -int(np.frexp(largest)[1]))
+    totals = weights.sum(axis=1, keepdims=True)
+    weights /= totals if normalize == "sum" else totals / weights.shape[1]
     # Equal weights are exactly equal, not equal up to rounding.
-    exact = 1.0 if normalize == "mean" else 1.0 / weights.shape[1]
-    scaled: FloatArray = np.where(equal, exact, weights / totals)
-    return scaled
+    weights[equal] = 1.0 if normalize == "mean" else 1.0 / weights.shape[1]
+    return weights
 
 
 def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
@@ -108,15 +157,20 @@ def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
     return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
 
 
-def _quantile(values: FloatArray, share: float) -> float:
-    """``np.quantile`` of finite values, which asks itself many questions first."""
-    place = share * (len(values) - 1)
+def _quantiles(values: FloatArray, share: float) -> FloatArray:
+    """``np.quantile`` of rows of finite values, which asks itself many questions first."""
+    place = share * (values.shape[1] - 1)
     below = int(place)
-    low, high = np.partition(values, (below, min(below + 1, len(values) - 1)))[below : below + 2][[0, -1]]
-    return float(low + (high - low) * (place - below))
+    above = min(below + 1, values.shape[1] - 1)
+    ordered = np.partition(values, (below, above), axis=1)
+    low, high = ordered[:, below], ordered[:, above]
+    quantiles: FloatArray = low + (high - low) * (place - below)
+    return quantiles
 
 
 def _unit_range(values: FloatArray, method: Method) -> FloatArray:
-    low = values.min() if method == "minmax" else 0.0
-    spread = values.max() - low
-    return (values - low) / spread if spread > 0 else np.zeros_like(values)
+    """Rows between 0 and 1; 0 where there is nothing to tell apart."""
+    low = values.min(axis=1, keepdims=True) if method == "minmax" else 0.0
+    spread = values.max(axis=1, keepdims=True) - low
+    found: FloatArray = np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
+    return found

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from steep.exceptions import InputError, InputTypeError, SteepError
+from steep.labels import check_labels
 from steep.measures import MEASURES, FunctionAround, Measure, Neighborhood, measure_variation, resolve
 
 RNG = np.random.default_rng(0)
@@ -142,3 +143,16 @@ def test_points_and_labels_are_checked_once_on_their_way(monkeypatch):
     monkeypatch.setattr(_validation, "_check_finite", checking)
     sample_weights(X, VALUES)
     assert calls == {"read": 1, "finite": 1}
+
+
+@pytest.mark.parametrize("name", [m.name for m in MEASURES.values() if not m.uses_points])
+def test_measures_that_say_so_do_not_look_at_the_points(name):
+    rng = np.random.default_rng(0)
+    labels = check_labels(rng.integers(2, size=40), n_samples=40, task="classification")
+    predicted = rng.random((40, 2))
+    indices = np.column_stack([np.arange(40), rng.integers(40, size=(40, 4))])
+    found = [
+        MEASURES[name].variations(Neighborhood(points, labels, indices, predicted), [3, 5])
+        for points in (rng.random((40, 3)), np.empty((40, 0)))
+    ]
+    np.testing.assert_array_equal(*found)

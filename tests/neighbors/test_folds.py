@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steep import neighbor_graph
+from steep.neighbors import folds
 from steep.neighbors.folds import SharedGraph, standardise
 
 
@@ -13,8 +14,8 @@ def searched_anew(X, train, k, standardised):
 
 
 def taken(X, train, k, standardised=True):
-    graph = SharedGraph.of(X, k, standardised=standardised)
-    return graph.within(train, standardise(X[train]) if standardised else X[train], k)
+    graph = SharedGraph.of(X, k, [train], standardised=standardised)
+    return next(graph.within([train], k))
 
 
 @settings(max_examples=25, deadline=None)
@@ -28,23 +29,62 @@ def test_the_graph_of_a_fold_is_the_one_it_would_find_itself(seed, share, d, sta
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 999), share=st.floats(0.3, 0.9), d=st.integers(1, 12))
-def test_heavy_tails_are_taken_exactly_or_left_to_a_new_search(seed, share, d):
+def test_heavy_tails_are_taken_exactly_by_all_folds_of_one_list(seed, share, d):
     rng = np.random.default_rng(seed)
-    X = rng.standard_t(2, size=(150, d))
-    train = np.sort(rng.permutation(150)[: int(share * 150)])
-    found, anew = taken(X, train, 5), searched_anew(X, train, 5, True)
-    assert found is None or np.array_equal(found, anew)
+    X = rng.standard_t(1.5, size=(150, d))
+    trains = [np.sort(rng.permutation(150)[: int(share * 150)]) for _ in range(4)]
+    graph = SharedGraph.of(X, 5, trains, standardised=True)
+    for train, found in zip(trains, graph.within(trains, 5), strict=True):
+        np.testing.assert_array_equal(found, searched_anew(X, train, 5, True))
 
 
 def test_the_graph_of_all_rows_is_the_one_they_would_find_themselves():
     X = np.random.default_rng(0).normal(size=(300, 4)) * [1, 10, 100, 1000]
-    graph = SharedGraph.of(X, 7, standardised=True)
+    graph = SharedGraph.of(X, 7, [np.arange(0, 300, 2)], standardised=True)
     np.testing.assert_array_equal(graph.whole(7), searched_anew(X, np.arange(300), 7, True))
 
 
-def test_it_is_found_for_ordinary_folds():
+def test_the_list_is_enough_for_nearly_all_rows_of_ordinary_folds(monkeypatch):
+    asked = []
+
+    def counted(points, rows, k):
+        asked.extend(rows)
+        return search(points, rows, k)
+
+    search = folds._search
+    monkeypatch.setattr(folds, "_search", counted)
     X = np.random.default_rng(0).normal(size=(500, 8))
-    assert taken(X, np.flatnonzero(np.arange(500) % 5), 5) is not None
+    trains = [np.flatnonzero(np.arange(500) % 5 != i) for i in range(5)]
+    list(SharedGraph.of(X, 5, trains, standardised=True).within(trains, 5))
+    assert len(asked) < 0.02 * 2000
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_no_row_left_out_is_nearer_than_the_reach(offset):
+    X = np.random.default_rng(6).standard_t(2, size=(400, 6)) + offset
+    graph = SharedGraph.of(X, 5, [np.arange(400)], standardised=True)
+    points = graph.numbers
+    squares = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    squares[np.arange(400)[:, None], graph.indices] = np.inf
+    assert (squares.min(axis=1) >= graph.reach).all()
+    assert (graph.reach > 0).mean() > 0.99
+    assert (graph.indices[np.arange(400), graph.self_at] == np.arange(400)).all()
+
+
+@pytest.mark.parametrize("limit", ["_SQUARES", "_GAPS", "_FEW_PAIRS", "_BLOCK"])
+def test_the_graph_does_not_depend_on_what_is_held_at_once(limit, monkeypatch):
+    X = np.random.default_rng(7).normal(size=(300, 5))
+    train = np.flatnonzero(np.arange(300) % 5)
+    expected = taken(X, train, 5)
+    monkeypatch.setattr(folds, limit, 100)
+    np.testing.assert_array_equal(taken(X, train, 5), expected)
+
+
+def test_rows_that_are_drawn_twice_are_neighbours_of_each_other():
+    X = np.random.default_rng(8).normal(size=(100, 3))
+    train = np.random.default_rng(9).integers(100, size=90)
+    found = np.sort(X[train][taken(X, train, 4)], axis=1)
+    np.testing.assert_array_equal(found, np.sort(X[train][searched_anew(X, train, 4, True)], axis=1))
 
 
 def test_rows_that_lost_their_neighbours_are_searched_in_full():
@@ -54,9 +94,11 @@ def test_rows_that_lost_their_neighbours_are_searched_in_full():
     np.testing.assert_array_equal(taken(X, train, 5), searched_anew(X, train, 5, True))
 
 
-def test_too_many_lost_rows_are_left_to_a_new_search():
+def test_a_small_part_of_the_rows_is_searched_in_full():
     X = np.random.default_rng(2).normal(size=(300, 2))
-    assert taken(X, np.arange(40), 5) is None
+    graph = SharedGraph.of(X, 5, [np.arange(250)], standardised=True)
+    found = next(graph.within([np.arange(40)], 5))
+    np.testing.assert_array_equal(found, searched_anew(X, np.arange(40), 5, True))
 
 
 def test_duplicates_keep_each_row_its_own_first_neighbour():
@@ -76,14 +118,21 @@ def test_a_column_that_is_constant_in_the_fold_adds_no_distance():
     np.testing.assert_array_equal(taken(X, train, 5), searched_anew(X, train, 5, True))
 
 
+def test_columns_that_are_all_constant_leave_each_row_its_own_neighbour():
+    found = taken(np.full((60, 2), 0.1), np.arange(50), 3)
+    np.testing.assert_array_equal(found[:, 0], np.arange(50))
+
+
+@pytest.mark.parametrize("standardised", [True, False])
 @pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_units_do_not_matter_however_extreme(scale):
+def test_units_do_not_matter_however_extreme(scale, standardised):
     X = np.random.default_rng(5).normal(size=(200, 3))
     train = np.flatnonzero(np.arange(200) % 5)
-    np.testing.assert_array_equal(taken(X * scale, train, 5), taken(X, train, 5))
+    found = taken(X * scale, train, 5, standardised)
+    np.testing.assert_array_equal(found, taken(X, train, 5, standardised))
 
 
 @pytest.mark.parametrize("k", [1, 80])
 def test_where_a_fold_had_better_search_its_own_there_is_none(k):
     X = np.random.default_rng(0).normal(size=(100, 2))
-    assert SharedGraph.of(X, k, standardised=True) is None
+    assert SharedGraph.of(X, k, [np.arange(80)], standardised=True) is None

@@ -123,3 +123,31 @@ def test_a_class_without_weight_has_no_solution():
     X, y = load_wine(return_X_y=True)
     weights = np.array([np.ones(len(y)), (y != 2) * 1.0])
     assert solved(scale(X), y, weights) is None
+
+
+def test_the_second_derivative_is_the_slope_of_the_gradient():
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    problem, weight = Logistic.of(scale(X), y, 3, 0.7, fit_intercept=False), rng.random((2, 150))
+    theta, direction = rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 4))
+    curved = problem.curvature(theta, weight) @ direction.reshape(-1)
+    step = 1e-6 * direction
+    slopes = problem.gradient(theta + step, 0.7 * weight) - problem.gradient(theta - step, 0.7 * weight)
+    np.testing.assert_allclose(curved, slopes.reshape(2, -1) / 2e-6, rtol=1e-5, atol=1e-6)
+
+
+def test_the_last_step_is_taken():
+    X, y = load_breast_cancer(return_X_y=True)
+    problem = Logistic.of(scale(X), y, 2, 1.0, fit_intercept=True)
+    start, weights = np.zeros((1, 31)), weightings(len(y))
+    exact, rough = (solve_logistic(problem, weights, start, tol=tol) for tol in (1e-10, 1e-2))
+    error = np.abs(rough - exact).max(axis=(1, 2)) / np.abs(exact).max(axis=(1, 2))
+    assert np.median(error) < 0.3e-2
+
+
+def test_every_problem_may_have_a_start_of_its_own():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, weights = scale(X), weightings(len(y))
+    plain = solved(X, y, weights)
+    starts = plain + 0.1 * np.random.default_rng(0).normal(size=plain.shape)
+    assert relative(solved(X, y, weights, start=starts), plain) < 1e-6

@@ -14,6 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, scale
 
 from steep import VarianceWeightedCV
 from steep.metrics import resolve_scorers
+from steep.weighting import linear as module
 from steep.weighting.linear import Linear
 from steep.weighting.weights import Samples
 from steep.weighting.wrapping import task_of
@@ -175,3 +176,73 @@ def test_almost_no_fit_is_made_where_models_are_solved(monkeypatch):
         counts.append(len(calls))
     assert counts[0] <= 7
     assert counts[1] >= 460
+
+
+def problems_of_folds(model, X, y, n_problems, seed=0):
+    linear, rng = linear_of(model, X, y), np.random.default_rng(seed)
+    trains = [np.sort(rng.permutation(len(y))[: int(0.8 * len(y))]) for _ in range(4)]
+    return linear, trains, [rng.random((n_problems, len(train))) + 0.1 for train in trains]
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (Ridge(), DIABETES),
+        (Ridge(fit_intercept=False), DIABETES),
+        (LogisticRegression(tol=1e-8, max_iter=5000), MOONS),
+        (LogisticRegression(tol=1e-8, max_iter=5000), (scale(WINE[0]), WINE[1])),
+    ],
+    ids=["ridge", "no intercept", "two classes", "three classes"],
+)
+@pytest.mark.parametrize("together", [1, 2**11, 2**20])
+def test_folds_that_are_solved_together_are_each_solved(model, data, together, monkeypatch):
+    linear, trains, weights = problems_of_folds(model, *data, 3)
+    alone = [
+        linear.solve(linear.numbers[train], linear.target[train], w)
+        for train, w in zip(trains, weights, strict=True)
+    ]
+    monkeypatch.setattr(module, "_RIDGE_TOGETHER", together)
+    monkeypatch.setattr(module, "_LOGISTIC_TOGETHER", together)
+    for found, expected in zip(linear.solve_each(trains, weights), alone, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_rows_that_are_drawn_twice_keep_both_weights():
+    linear, trains, weights = problems_of_folds(Ridge(), *DIABETES, 2)
+    trains[1] = np.random.default_rng(1).integers(len(DIABETES[1]), size=len(trains[1]))
+    found = linear.solve_each(trains, weights)
+    for train, w, theta in zip(trains, weights, found, strict=True):
+        expected = Ridge().fit(DIABETES[0][train], DIABETES[1][train], sample_weight=w[0])
+        np.testing.assert_allclose(theta[0, 0, :-1], expected.coef_, rtol=1e-6)
+
+
+def test_a_fold_without_a_class_does_not_spoil_the_others():
+    X, y = MOONS[0], MOONS[1].copy()
+    linear, trains, weights = problems_of_folds(LogisticRegression(), X, y, 2)
+    trains[2] = np.flatnonzero(y == 0)
+    weights[2] = np.ones((2, len(trains[2])))
+    assert [theta is None for theta in linear.solve_each(trains, weights)] == [False, False, True, False]
+
+
+def test_equal_weights_are_not_fitted_twice(monkeypatch):
+    fits = []
+    fit = Ridge.fit
+
+    @wraps(fit)
+    def counted(self, *args, **kwargs):
+        fits.append(1)
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(Ridge, "fit", counted)
+    search = VarianceWeightedCV(Ridge(), weight_ratio=(1, 1e9), measure="variance", random_state=0)
+    search.fit(*DIABETES)
+    assert search.best_params_ == {"weight_ratio": 1.0}
+    assert len(fits) == 1
+    np.testing.assert_allclose(search.estimator_.coef_, Ridge().fit(*DIABETES).coef_)
+
+
+@pytest.mark.parametrize("data", [DIABETES, MOONS], ids=["ridge", "logistic"])
+def test_jobs_change_no_score(data):
+    model = Ridge() if data is DIABETES else LogisticRegression()
+    one, other = (scores(model, *data, "all", n_jobs=n_jobs)[0] for n_jobs in (None, 2))
+    np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -260,7 +260,7 @@ class Counter:
 
 @pytest.mark.parametrize("chosen", [True, False])
 def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
-    """Labels are read once, neighbours searched once, and points made once for each training set."""
+    """Labels are read once, near rows are listed once, and points made only for measures that look at them."""
     from steep.measures import neighborhood
     from steep.neighbors import folds
     from steep.weighting import embedding, weights
@@ -268,18 +268,22 @@ def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
     labels = Counter(weights.check_labels)
     settled = Counter(embedding.Space.settle)
     made = Counter(embedding.Space.points)
-    shared, searched = Counter(folds.neighbor_graph), Counter(neighborhood.search_graph)
+    shared, searched = Counter(folds._near_rows), Counter(neighborhood.search_graph)
     monkeypatch.setattr(weights, "check_labels", labels)
     monkeypatch.setattr(embedding.Space, "settle", settled)
     monkeypatch.setattr(embedding.Space, "points", lambda self: made(self))
-    monkeypatch.setattr(folds, "neighbor_graph", shared)
+    monkeypatch.setattr(folds, "_near_rows", shared)
     monkeypatch.setattr(neighborhood, "search_graph", searched)
     X, y = noisy_far_away(300)
     options = SMALL | {"measure": ("variance", "misfit"), "confidence": 0.5 if chosen else 0.9999}
     model = VarianceWeightedCV(LogisticRegression(), scoring="accuracy", **options).fit(X, y)
     assert (model.best_params_["weight_ratio"] != 1) == chosen
     assert (labels.calls, settled.calls, shared.calls, searched.calls) == (1, 1, 1, 0)
-    assert made.calls == model.n_splits_ + chosen  # all rows are points only if their weights are wanted
+    assert made.calls == 0
+    options = SMALL | {"measure": "density", "shortcuts": "exact"}
+    model = VarianceWeightedCV(LogisticRegression(), scoring="accuracy", **options).fit(X, y)
+    weighted = model.best_params_["weight_ratio"] != 1
+    assert made.calls == model.n_splits_ + weighted  # all rows are points only if their weights are wanted
 
 
 def test_optuna_proposes_candidates_within_the_ranges():

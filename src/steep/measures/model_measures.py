@@ -99,6 +99,7 @@ def predictions(around: Neighborhood, measure: str) -> FloatArray:
 
 
 def _means(values: FloatArray, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
-    """Mean of ``values`` over the k nearest neighbours for every k in ``sizes``, by prefix sums."""
-    sums = np.cumsum(values[around.indices[:, : max(sizes)]], axis=1)
-    return np.array([sums[:, k - 1] / k for k in sizes])
+    """Mean of ``values`` over the k nearest neighbours for every k in ``sizes``, by one product."""
+    counted = np.arange(max(sizes))[:, None] < np.asarray(sizes)
+    means: FloatArray = (values[around.indices[:, : max(sizes)]] @ (counted / np.asarray(sizes))).T
+    return means

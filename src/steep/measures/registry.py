@@ -67,6 +67,8 @@ class Measure:
         ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` in one pass, where that is quicker.
     asks_trained : bool
         Whether a model that is trained already is asked, where there is one, in place of cross-fitted ones.
+    uses_points : bool
+        Whether it looks at where the points are, beyond who is whose neighbour.
     size : callable
         ``size(n_samples, n_coordinates)``: k for a caller who named none.
     """
@@ -78,7 +80,11 @@ class Measure:
     needs_self: bool = True
     prefixes: Callable[[Neighborhood, Sequence[int]], FloatArray] | None = None
     asks_trained: bool = False
+    uses_points: bool = True
     size: Callable[[int, int], int] = _usual_size
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def variation(self, around: Any) -> FloatArray:
         """Variation at every point."""
@@ -96,18 +102,18 @@ MEASURES: dict[str, Measure] = {
     for measure in (
         Measure("taylor", taylor, needs="function"),
         Measure("perturbation", perturbation, needs="function"),
-        Measure("variance", variance, needs_self=False, prefixes=variances),
+        Measure("variance", variance, needs_self=False, prefixes=variances, uses_points=False),
         Measure("slope", slope),
         Measure("noise", noise),
-        Measure("contradiction", contradiction),
-        Measure("disagreement", disagreement),
-        Measure("ambiguity", ambiguity),
-        Measure("smoothed", smoothed),
+        Measure("contradiction", contradiction, uses_points=False),
+        Measure("disagreement", disagreement, uses_points=False),
+        Measure("ambiguity", ambiguity, uses_points=False),
+        Measure("smoothed", smoothed, uses_points=False),
         Measure("density", density),
         Measure("surprise", surprise, size=surprise_size),
-        Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits),
-        Measure("border", border, needs="model", smallest_k=1, prefixes=borders),
-        Measure("doubt", doubt, needs="model", smallest_k=1, asks_trained=True),
+        Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits, uses_points=False),
+        Measure("border", border, needs="model", smallest_k=1, prefixes=borders, uses_points=False),
+        Measure("doubt", doubt, needs="model", smallest_k=1, asks_trained=True, uses_points=False),
     )
 }
 

@@ -1,33 +1,61 @@
-"""One neighbour search for all folds: the graph of a training fold out of the graph of all rows.
+"""One neighbour search for all folds: the graph of every training fold out of one list of near rows.
 
-A fold looks for neighbours among its training rows, in columns standardised by those rows alone. Both
-change little from fold to fold. With s and s' the spreads of a column over all rows and over the fold's,
-every distance of the fold is at least r = min s/s' times that of the whole. Let G_i be the distance of
-the last neighbour that the whole graph knows of x_i: rows it does not know are at least r·G_i away in the
-fold. So if k training rows it does know are nearer than that, they are the k nearest. The few rows for
-which this fails are searched in full: the graph is exact, and no weight depends on a row outside the fold.
+A fold looks for neighbours among its training rows, in columns divided by the spread s' of those rows alone. Both
+change little from fold to fold. All rows are searched once, in columns divided by u, the largest s' of any fold:
+every distance of a fold is then at least r = min u/s' ≥ 1 times the one searched by. Let G_i be a distance beyond
+which are all rows that the list of x_i leaves out: they are at least r·G_i away in the fold. So if k training rows of
+the list are nearer than that, they are the k nearest. The few rows for which this fails are compared with all: the
+graph is exact, and no weight depends on a row outside the fold.
+
+    D'_ij² = Σ_c (x_ic − x_jc)² / s'_c²
+
+of all listed pairs are one product of the 1/s'² with a table of squares that all folds share. As in the neighbour
+engines, distances that agree in the digits of float32 count as equal and are sorted by row. A distance and the place of
+its row in the list make one whole number, so that a plain sort of numbers, which processors do many at a time, finds
+the order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Self
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.graph import neighbor_graph
 
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
 _FEW_ROWS = 10_000
+# Up to here one product of all rows with all is quicker than the neighbour engine.
+_FEW_PAIRS = 4_096
 
-# Neighbours known beyond those that a fold keeps on average: rows that know too few are searched one by one.
+# Rows listed beyond those that a fold keeps on average; more where features are many, which makes distances alike.
 _KNOWN_PER_WANTED = 1.1
-_KNOWN_BESIDES = 6
+_KNOWN_BESIDES, _KNOWN_FOR_FEATURES = 6, 14
+
+# Coordinates up to which float32 squares cannot overflow, and a square that it may lose.
+_ORDINARY_SINGLE, _VANISHING = 1e15, 1e-36
+# Up to so many numbers a row is sorted as a whole.
+_FEW_KEYS = 256
+
+# Rows compared with all others at once; squares, and distances of all folds, held at once.
+_BLOCK, _SQUARES, _GAPS = 256, 2**22, 2**20
+
+# What rounding to the digits of float32 may change, relatively.
+_SINGLE = 1e-6
+# Bits of a double beyond the digits of float32: the place of a row in its list goes there.
+_SPARE = 29
 
 # Beyond these sizes squares overflow, or vanish; columns are brought to ordinary size first.
 _HUGE, _TINY = 1e100, 1e-100
+
+# A variance that is a smaller share than this of the mean square is computed from the values themselves.
+_FEW_DIGITS = 1e-3
 
 # A constant column may differ from its mean by rounding; that is no spread.
 _ROUNDING = 1e-15
@@ -64,42 +92,55 @@ def _spread(points: FloatArray) -> FloatArray:
     return spread
 
 
-def _unit_of(points: FloatArray) -> FloatArray:
-    """What standardising divides every column by, in its own units; 0 for one that is constant."""
-    ordinary, unit = _ordinary(points)
-    return _spread(ordinary) * unit
+def _spreads(points: FloatArray, trains: Sequence[IntArray]) -> FloatArray:
+    """Deviations of the columns of every training set, ``(n_sets, n_features)``; ``points`` are centred."""
+    times = np.array([np.bincount(train, minlength=len(points)) for train in trains], dtype=np.float64)
+    times /= times.sum(axis=1, keepdims=True)
+    squares, means = times @ points**2, times @ points
+    variances = squares - means**2
+    spreads = np.sqrt(np.maximum(variances, 0.0))
+    # Where a few extreme values move the middle, little is left of the digits.
+    few = ((variances <= _FEW_DIGITS * squares) & (squares > 0)).any(axis=1)
+    for number in np.flatnonzero(few).tolist():
+        spreads[number] = _spread(points[trains[number]])
+    return spreads
 
 
 @dataclass(frozen=True)
 class SharedGraph:
-    """The nearest neighbours of all rows, from which those of a fold are taken.
+    """For every row the rows near it, from which the neighbours within a fold are taken.
 
     Attributes
     ----------
     numbers : ndarray of shape (n_samples, n_features)
-        The rows before standardising.
-    units : ndarray of shape (n_features,), optional
-        What standardising divides the columns of all rows by; None when distances are taken as they are.
-    distances, indices : ndarray of shape (n_samples, n_known)
-        The graph of all rows, each its own first neighbour.
+        The rows, centred, in units u.
+    standardised : bool
+        Whether a fold divides its columns by their spread.
+    indices : ndarray of shape (n_samples, n_known)
+        Near rows of every row, itself among them, ascending.
+    reach : ndarray of shape (n_samples,)
+        G_i², which no row left out is nearer than.
+    self_at : ndarray of shape (n_samples,)
+        Place of every row in its own list.
     """
 
     numbers: FloatArray
-    units: FloatArray | None
-    distances: FloatArray
+    standardised: bool
     indices: IntArray
+    reach: FloatArray
+    self_at: IntArray
 
     @classmethod
     def of(
         cls,
         numbers: FloatArray,
         n_neighbors: int,
+        trains: Sequence[IntArray],
         *,
         standardised: bool,
-        kept: float = 0.5,
         n_jobs: int | None = None,
     ) -> Self | None:
-        """Search all rows once; None where a fold had better search its own.
+        """List near rows once; None where a fold had better search its own.
 
         Parameters
         ----------
@@ -107,73 +148,155 @@ class SharedGraph:
             All rows, finite, before standardising.
         n_neighbors : int
             Most neighbours that a fold will ask for.
+        trains : sequence of ndarray
+            Training rows of every fold.
         standardised : bool
             Whether every training set standardises its columns.
-        kept : float, default 0.5
-            Share of the rows that the smallest training set has.
         n_jobs : int, optional
             Threads of the search.
         """
+        kept = min(len(train) for train in trains) / len(numbers)
         known = ceil(_KNOWN_PER_WANTED * n_neighbors / kept) + _KNOWN_BESIDES
+        known += min(numbers.shape[1], _KNOWN_FOR_FEATURES)
         if n_neighbors == 1 or not known < len(numbers) <= _FEW_ROWS:
             return None
-        points = standardise(numbers) if standardised else numbers
-        distances, indices = neighbor_graph(points, n_neighbors=known, recall=1.0, n_jobs=n_jobs)
-        return cls(numbers, _unit_of(numbers) if standardised else None, distances, indices)
+        points = _in_largest_units(numbers, trains if standardised else None)
+        if len(points) <= _FEW_PAIRS and np.abs(points).max() < _ORDINARY_SINGLE:
+            near, reach = _near_rows(points, known)
+        else:
+            distances, near = neighbor_graph(points, n_neighbors=known, recall=1.0, n_jobs=n_jobs)
+            near, reach = np.sort(near, axis=1).astype(np.intp), distances[:, -1].astype(np.float64) ** 2
+        self_at = (near == np.arange(len(near))[:, None]).argmax(axis=1)
+        return cls(points, standardised, near, (1 - _SINGLE) * reach, self_at)
 
     def whole(self, n_neighbors: int) -> IntArray:
         """Graph of all rows."""
-        return self.indices[:, :n_neighbors]
+        return next(self.within([np.arange(len(self.numbers))], n_neighbors))
 
-    def within(self, train: IntArray, points: FloatArray, n_neighbors: int) -> IntArray | None:
-        """Graph of the training rows, each its own first neighbour; None if too many are unknown.
+    def within(self, trains: Sequence[IntArray], n_neighbors: int) -> Iterator[IntArray]:
+        """Graph of the training rows of every fold, each row its own first neighbour."""
+        units: FloatArray = np.ones((len(trains), self.numbers.shape[1]))
+        if self.standardised:
+            units = _spreads(self.numbers, trains)
+        # A column in which the training rows agree adds nothing to any distance between them.
+        scales = np.divide(1.0, units**2, out=np.zeros_like(units), where=units > 0)
+        step = max(1, _GAPS // self.indices.size)
+        for first in range(0, len(trains), step):
+            for number, gaps in enumerate(self._gaps(scales[first : first + step]), start=first):
+                yield self._nearest(trains[number], gaps, scales[number], n_neighbors)
 
-        ``points`` are the training rows, standardised by themselves if rows are standardised at all.
-        """
-        place = np.full(len(self.indices), -1)
-        place[train] = np.arange(len(train))
-        known = place[self.indices[train]]
-        gaps = _distances(points, known)
-        np.putmask(gaps, known < 0, np.inf)
-        np.putmask(gaps, known == np.arange(len(train))[:, None], -1.0)
-        order = np.argsort(gaps, axis=1, kind="stable")[:, :n_neighbors]
-        nearest = np.take_along_axis(known, order, axis=1)
-        farthest = np.take_along_axis(gaps, order, axis=1)[:, -1]
-        # Rounding (distances are float32) must not make a row look certain, nor a row lost to its duplicates.
-        certain = farthest < (1 - 1e-6) * self._ratio(train) * self.distances[train, -1]
-        certain &= nearest[:, 0] == np.arange(len(train))
-        unsure = np.flatnonzero(~certain)
-        if len(unsure) > len(train) // 5:
-            return None
-        nearest[unsure] = _search(points, unsure, n_neighbors)
+    @cached_property
+    def _all_squares(self) -> FloatArray | None:
+        """The squares of all rows; None where they would take much memory."""
+        is_small = self.indices.size * self.numbers.shape[1] <= _SQUARES
+        return self._squares(slice(None)) if is_small else None
+
+    def _squares(self, rows: slice) -> FloatArray:
+        """(x_ic − x_jc)² of some rows and those they list, ``(n_features, n_rows, n_known)``."""
+        listed = self.indices[rows]
+        squares = np.empty((self.numbers.shape[1], *listed.shape))
+        for column, square in zip(np.ascontiguousarray(self.numbers.T), squares, strict=True):
+            np.take(column, listed, out=square, mode="clip")
+            square -= column[rows, None]
+            square *= square
+        return squares
+
+    def _gaps(self, scales: FloatArray) -> FloatArray:
+        """D'² of every row to those it lists, for every fold, ``(n_folds, n_samples, n_known)``."""
+        squares = self._all_squares
+        if squares is not None:
+            return (scales @ squares.reshape(scales.shape[1], -1)).reshape(-1, *self.indices.shape)
+        step = max(1, _SQUARES // (self.indices.shape[1] * scales.shape[1]))
+        parts = [slice(start, start + step) for start in range(0, len(self.indices), step)]
+        return np.concatenate([np.tensordot(scales, self._squares(part), axes=1) for part in parts], axis=1)
+
+    def _nearest(self, train: IntArray, gaps: FloatArray, scale: FloatArray, n_neighbors: int) -> IntArray:
+        """Nearest training rows of each, from its distances to those it lists."""
+        own, listed, far = np.arange(len(train)), self.indices[train], gaps[train]
+        place, outside = np.full(len(gaps), -1), np.full(len(gaps), np.inf)
+        place[train], outside[train] = own, 0.0
+        far += outside[listed]
+        far[own, self.self_at[train]] = -0.0  # before any other row at the same place
+        first, last = _first(far, n_neighbors)
+        first += own[:, None] * listed.shape[1]
+        nearest: IntArray = place[listed.reshape(-1)[first]]
+        ratio = np.min(scale, where=scale > 0, initial=1e300)
+        unsure = np.flatnonzero(~(last < (1 - _SINGLE) * ratio * self.reach[train]))
+        if np.count_nonzero(outside == 0) < len(train):  # rows that are drawn twice are not listed twice
+            unsure = own
+        if len(unsure):
+            nearest[unsure] = _search(self.numbers[train] * np.sqrt(scale), unsure, n_neighbors)
         return nearest
 
-    def _ratio(self, train: IntArray) -> float:
-        """r, the least that a distance of the fold is of the same distance in the whole."""
-        if self.units is None:
-            return 1.0
-        inside = _unit_of(self.numbers[train])
-        flat = inside == 0  # the training rows agree in this column: it adds nothing to any distance
-        return float(np.min(self.units[~flat] / inside[~flat], initial=1.0))
+
+def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) -> FloatArray:
+    """Rows centred, in columns divided by the largest spread of any training set, or all by one number."""
+    given: FloatArray = np.asarray(numbers, dtype=np.float64)
+    if trains is None:
+        points = given / (np.abs(given).max() or 1.0)
+        points -= points.mean(axis=0)
+        return points / (np.abs(points).max() or 1.0)
+    points = _ordinary(given)[0]
+    points = points - points.mean(axis=0)
+    largest = _spreads(points, trains).max(axis=0)
+    varying = largest > 0
+    return np.ascontiguousarray(points[:, varying] / largest[varying]) if varying.any() else 0 * points[:, :1]
 
 
-def _distances(points: FloatArray, known: IntArray) -> FloatArray:
-    """Distance of every row to those it knows."""
-    gaps = np.zeros(known.shape)
-    for column in np.ascontiguousarray(points.T, dtype=np.float64):
-        apart = column.take(known)
-        apart -= column[:, None]
-        apart *= apart
-        gaps += apart
-    return np.sqrt(gaps, out=gaps)
+def _near_rows(points: FloatArray, n_known: int) -> tuple[IntArray, FloatArray]:
+    """Rows near each row, ascending, and a squared distance that no other row is nearer than.
+
+    D² = h_i + h_j − 2 x_i x_j, h = ‖x‖², is computed in float32. With γ the relative error of a product and
+    ‖x_j‖ ≤ ‖x_i‖ + D it is wrong by γ(‖x_i‖ + ‖x_j‖)² ≤ γ(8h_i + 2D²) at most. Its last bits then give way to the
+    number of the row, so that the least numbers say themselves whose they are.
+    """
+    n_rows, n_features = points.shape
+    lengths = np.einsum("ij,ij->i", points, points)
+    # (−2x_i, h_i, 1)·(x_j, 1, h_j): all three terms by one product.
+    left = np.column_stack([-2 * points, lengths, np.ones(n_rows)]).astype(np.float32)
+    right = np.column_stack([points, np.ones(n_rows), lengths]).astype(np.float32).T
+    mask = (1 << (n_rows - 1).bit_length()) - 1
+    numbers = np.arange(n_rows, dtype=np.int32)
+    near, reach = np.empty((n_rows, n_known), dtype=np.intp), np.empty(n_rows, dtype=np.float32)
+    for start in range(0, n_rows, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        squares = left[rows] @ right
+        np.maximum(squares, 0.0, out=squares)
+        keys = squares.view(np.int32)
+        keys &= ~mask
+        keys |= numbers
+        own = numbers[rows]
+        keys[own - start, own] = own - n_rows  # before any other; its last bits are no longer its number
+        least = np.partition(keys, n_known, axis=1)[:, : n_known + 1]
+        reach[rows] = (least[:, n_known] & ~mask).view(np.float32)
+        listed = least[:, :n_known]
+        near[rows] = np.where(listed < 0, own[:, None], listed & mask)
+    near.sort(axis=1)
+    error = (n_features + 10) * 2.0**-23
+    least_true = (reach - 8 * error * lengths) / (1 + 2 * error) - _VANISHING
+    return near, np.maximum(least_true, 0.0)
+
+
+def _first(gaps: FloatArray, n_wanted: int) -> tuple[IntArray, FloatArray]:
+    """Places of the least of each row, in order, and the last of those; ``gaps`` ≥ 0 are overwritten."""
+    keys = gaps.view(np.int64)
+    keys += 1 << (_SPARE - 1)
+    keys &= -(1 << _SPARE)
+    keys |= np.arange(keys.shape[1])
+    if keys.shape[1] > _FEW_KEYS:
+        keys = np.partition(keys, n_wanted - 1, axis=1)[:, :n_wanted]
+    keys.sort(axis=1)
+    last = (keys[:, n_wanted - 1] & -(1 << _SPARE)).view(np.float64)
+    return keys[:, :n_wanted] & ((1 << _SPARE) - 1), last
 
 
 def _search(points: FloatArray, rows: IntArray, n_neighbors: int) -> IntArray:
     """Nearest neighbours of some rows among all, each row its own first."""
     found = np.empty((len(rows), n_neighbors), dtype=np.intp)
-    for at, row in enumerate(rows):
-        gaps = ((points - points[row]) ** 2).sum(axis=1)
-        gaps[row] = -1.0
-        nearest = np.argpartition(gaps, n_neighbors - 1)[:n_neighbors]
-        found[at] = nearest[np.argsort(gaps[nearest], kind="stable")]
+    step = max(1, _SQUARES // len(points))
+    for start in range(0, len(rows), step):
+        asked = rows[start : start + step]
+        gaps = cdist(points[asked], points, "sqeuclidean")
+        gaps[np.arange(len(asked)), asked] = -0.0
+        found[start : start + step] = _first(gaps, n_neighbors)[0]
     return found

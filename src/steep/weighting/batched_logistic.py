@@ -19,15 +19,15 @@ from steep._validation import FloatArray, IntArray
 from steep.weighting.batched_ridge import weighted_products
 
 # Pairs of steps and gradients remembered, steps at most, and trials of one step at most.
-_MEMORY, _N_STEPS, _N_TRIALS = 10, 200, 30
+_MEMORY, _N_STEPS, _N_TRIALS = 20, 200, 30
 # Steps after which the second derivative is computed anew: later where that costs more.
-_REFRESH, _REFRESH_PER_PARAMETER = 12, 1 / 8
+_REFRESH, _REFRESH_PER_PARAMETER = 12, 1 / 4
 # A step is kept when the slope at its end is at most this share of that at its start, upwards.
 _CURVATURE = 0.9
 # Probabilities worked on at once, to bound the memory.
 _BLOCK = 2**19
 # Up to this many parameters every weighting has its own second derivative at the start.
-_FEW_PARAMETERS = 40
+FEW_PARAMETERS = 40
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,13 @@ class Logistic:
         width, n_outputs = self.X.shape[1], self.n_outputs
         blocks = np.empty((len(weights), n_outputs, width, n_outputs, width))
         for k in range(n_outputs):
-            for m in range(k, n_outputs):
-                spread = p[:, k] * ((k == m) - p[:, m])
-                blocks[:, k, :, m, :] = self.C * weighted_products(self.X, weights * spread)
-                blocks[:, m, :, k, :] = blocks[:, k, :, m, :]
+            spreads = -p[:, k, None] * p[:, k:]
+            spreads[:, 0] += p[:, k]
+            spreads = spreads * (self.C * weights)[:, None]
+            rows = weighted_products(self.X, spreads.reshape(-1, len(self.codes)))
+            rows = rows.reshape(len(weights), n_outputs - k, width, width)
+            blocks[:, k, :, k:] = rows.transpose(0, 2, 1, 3)
+            blocks[:, k + 1 :, :, k] = rows[:, 1:]
         whole: FloatArray = blocks.reshape(len(weights), n_outputs * width, n_outputs * width)
         diagonal = np.arange(n_outputs * width)
         whole[:, diagonal, diagonal] += np.tile(self.penalised, n_outputs)
@@ -138,8 +141,8 @@ def solve_logistic(
         The training set.
     weights : ndarray of shape (n_problems, n_samples)
         Sample weights of every problem; a weight of 0 leaves the sample out.
-    start : ndarray of shape (n_outputs, n_inputs)
-        θ to begin with.
+    start : ndarray of shape (n_outputs, n_inputs) or (n_problems, n_outputs, n_inputs)
+        θ to begin with, for all problems or each its own.
     inverse : ndarray of shape (n_parameters, n_parameters), optional
         Inverse of the second derivative near the start, for all problems; default each its own, at the start.
     tol : float, default 1e-7
@@ -153,10 +156,12 @@ def solve_logistic(
     if not (weights @ np.eye(max(problem.n_outputs, 2))[problem.codes] > 0).all():
         return None
     step = max(1, _BLOCK // (len(problem.codes) * problem.n_outputs))
+    start = np.broadcast_to(start, (len(weights), *start.shape[-2:]))
     parts = []
     for first in range(0, len(weights), step):
-        rows = weights[first : first + step]
-        found = _minimise(problem, rows, start, _inverses(problem, rows, start, inverse), tol)
+        some = slice(first, first + step)
+        rows, begin = weights[some], start[some]
+        found = _minimise(problem, rows, begin, _inverses(problem, rows, begin, inverse), tol)
         if found is None:
             return None
         parts.append(found)
@@ -167,7 +172,7 @@ def _inverses(
     problem: Logistic, weights: FloatArray, start: FloatArray, shared: FloatArray | None
 ) -> FloatArray:
     """Where L-BFGS begins, ``(1 or n_problems, n_parameters, n_parameters)``."""
-    if shared is not None and problem.n_parameters > _FEW_PARAMETERS:
+    if shared is not None and problem.n_parameters > FEW_PARAMETERS:
         return shared[None]
     inverse: FloatArray = np.linalg.inv(problem.curvature(start, weights))
     return inverse
@@ -177,10 +182,9 @@ def _minimise(
     problem: Logistic, weights: FloatArray, start: FloatArray, inverse: FloatArray, tol: float
 ) -> FloatArray | None:
     """L-BFGS on all problems together; those that are solved leave."""
-    shape, n_problems = start.shape, len(weights)
-    solved = np.empty((n_problems, start.size))
-    left = np.arange(n_problems)
-    theta = np.repeat(start.reshape(1, -1), n_problems, axis=0)
+    shape, n_problems = start.shape[1:], len(weights)
+    theta = start.reshape(n_problems, -1)
+    solved, left = np.empty(theta.shape), np.arange(n_problems)
 
     def gradient(at: FloatArray, rows: FloatArray) -> FloatArray:
         return problem.gradient(at.reshape(-1, *shape), rows).reshape(len(at), -1)
@@ -199,7 +203,7 @@ def _minimise(
         direction = -_two_loops(slope, pairs, inverse)
         small = np.abs(direction).max(axis=1) <= tol * np.maximum(np.abs(theta).max(axis=1), 1e-9)
         if small.any():
-            solved[left[small]] = theta[small]
+            solved[left[small]] = theta[small] + direction[small]
             keep = ~small
             left, theta, slope, direction = left[keep], theta[keep], slope[keep], direction[keep]
             weights = weights[keep]

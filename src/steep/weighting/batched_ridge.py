@@ -47,34 +47,41 @@ def solve_ridge(
            [2.]])
     """
     width = X.shape[1]
-    # Centred first: sums of squares of numbers far from 0 would swallow their spread.
-    middle, level = (X.mean(axis=0), y.mean()) if fit_intercept else (np.zeros(width), 0.0)
-    columns = np.column_stack([X - middle, y - level, np.ones(len(y))])
-    sums = weighted_products(columns, weights)
-    gram, right = sums[:, :width, :width], sums[:, :width, width]
-    if fit_intercept:
-        total = sums[:, -1, -1]
-        means, mean = sums[:, :width, -1] / total[:, None], sums[:, width, -1] / total
-        gram = gram - total[:, None, None] * means[:, :, None] * means[:, None, :]
-        right = right - (total * mean)[:, None] * means
-    coefficients: FloatArray = np.linalg.solve(gram + alpha * np.eye(width), right[:, :, None])[:, :, 0]
     if not fit_intercept:
-        return coefficients, np.zeros(len(weights))
-    return coefficients, level + mean - (coefficients * (middle + means)).sum(axis=1)
+        sums = weighted_products(np.column_stack([X, y]), weights)
+        return _solved(sums, alpha, width), np.zeros(len(weights))
+    # Centred first: sums of squares of numbers far from 0 would swallow their spread.
+    middle, level = X.mean(axis=0), y.mean()
+    columns = np.column_stack([X - middle, np.ones(len(y)), y - level])
+    found = _solved(weighted_products(columns, weights), alpha, width)
+    return found[:, :width], level + found[:, width] - found[:, :width] @ middle
+
+
+def _solved(sums: FloatArray, alpha: float, n_penalised: int) -> FloatArray:
+    """Coefficients of all columns but the last, which is the target."""
+    penalised = np.arange(n_penalised)
+    sums[:, penalised, penalised] += alpha
+    solution: FloatArray = np.linalg.solve(sums[:, :-1, :-1], sums[:, :-1, -1:])[:, :, 0]
+    return solution
 
 
 def weighted_products(columns: FloatArray, weights: FloatArray) -> FloatArray:
     """Σ_i w_bi c_ij c_il for every row b of ``weights``, ``(n_problems, n_columns, n_columns)``."""
-    width = columns.shape[1]
-    first, second = np.triu_indices(width)
-    packed = np.zeros((len(weights), len(first)))
-    step = max(64, _BLOCK // len(first))
-    transposed = np.ascontiguousarray(columns.T)
-    for start in range(0, len(columns), step):
-        rows = slice(start, start + step)
-        part = transposed[:, rows]
-        packed += weights[:, rows] @ (part[first] * part[second]).T
+    n_rows, width = columns.shape
+    n_products = width * (width + 1) // 2
+    packed = np.zeros((len(weights), n_products))
+    step = min(n_rows, max(64, _BLOCK // n_products))
+    transposed, products = np.ascontiguousarray(columns.T), np.empty((n_products, step))
+    for start in range(0, n_rows, step):
+        part = transposed[:, start : start + step]
+        table = products[:, : part.shape[1]]
+        end = 0
+        for number, column in enumerate(part):
+            np.multiply(column, part[number:], out=table[end : end + width - number])
+            end += width - number
+        packed += weights[:, start : start + step] @ table.T
     whole = np.empty((len(weights), width, width))
+    first, second = np.triu_indices(width)
     whole[:, first, second] = packed
     whole[:, second, first] = packed
     return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,13 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import ParameterGrid
 
 from steep._sklearn import take_rows
+from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray, check_count, one_line
 from steep.exceptions import InputError, MissingExtraError
 from steep.measures import Measure
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph
-from steep.rescaling import rescale_each
+from steep.rescaling import rescale_pairs
 from steep.weighting.controls import (
     BALANCED,
     EQUAL,
@@ -31,6 +32,8 @@ from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.linear import Linear
 from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
 from steep.weighting.wrapping import fit_weighted, params_of_rows
+
+Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,9 @@ class Menu:
 
     def of(self, candidates: Sequence[Candidate]) -> Menu:
         """The same for some candidates: what none of them needs is not measured."""
-        wanted = {c.measure: self.sizes[c.measure] for c in candidates if c.measure is not None}
-        return replace(self, sizes=wanted)
+        pairs = {(c.measure, c.n_neighbors) for c in candidates}
+        wanted = {m: [k for k in sizes if (m, k) in pairs] for m, sizes in self.sizes.items()}
+        return replace(self, sizes={measure: sizes for measure, sizes in wanted.items() if sizes})
 
     def controls_of(self, params: Mapping[str, Any]) -> list[Candidate]:
         """The controls of one setting; a tuned threshold follows the equal weights whose fit it uses."""
@@ -172,48 +176,100 @@ class Training:
 class Fold:
     """Rows of a split, and what was measured on its training rows."""
 
-    train: npt.NDArray[np.intp]
-    test: npt.NDArray[np.intp]
+    train: Rows
+    test: Rows
     measured: Measured
 
 
-def prepare_fold(
+def prepare_folds(
     samples: Samples,
-    train: npt.NDArray[np.intp],
-    test: npt.NDArray[np.intp],
+    splits: Sequence[tuple[Rows, Rows]],
     *,
     training: Training,
     menu: Menu,
     graph: SharedGraph | None,
+) -> list[Fold]:
+    """Measure the training rows of every split, and nothing but them."""
+    watch = Stopwatch()
+    trains = [train for train, _ in splits]
+    graphs: Sequence[IntArray | None] = [None] * len(splits)
+    if graph is not None and menu.largest_size > 1:
+        graphs = list(graph.within(trains, menu.largest_size))
+    watch.lap("neighbors")
+    linear = training.linear_of({}) if any(measure.needs == "model" for measure in menu.sizes) else None
+    predicted = [None] * len(splits) if linear is None else linear.cross_fitted(samples, trains)
+    watch.lap("cross_fitting")
+    shared = {name: seconds / len(splits) for name, seconds in watch.seconds.items()}
+    return [
+        _measured_fold(samples, pair, training, menu, known, answers, shared)
+        for pair, known, answers in zip(splits, graphs, predicted, strict=True)
+    ]
+
+
+def _measured_fold(
+    samples: Samples,
+    split: tuple[Rows, Rows],
+    training: Training,
+    menu: Menu,
+    graph: IntArray | None,
+    predicted: FloatArray | None,
+    spent: Mapping[str, float],
 ) -> Fold:
-    """Measure the training rows, and nothing but them."""
-
-    def known(points: FloatArray) -> IntArray | None:
-        return None if graph is None else graph.within(train, points, menu.largest_size)
-
-    linear = training.linear_of({})
+    """One split with what is measured on its training rows; ``spent`` are seconds spent on it before."""
+    train, test = split
     measured = measure_samples(
         samples.rows(train),
         menu.sizes,
         estimator=training.estimator,
         params=params_of_rows(training.params, train, len(samples)),
-        neighbors=known,
-        predicted=None if linear is None else lambda: linear.cross_fitted(samples, train),
+        neighbors=None if graph is None else lambda points: graph,
+        predicted=predicted,
     )
-    return Fold(train, test, measured)
+    seconds = {name: value + spent.get(name, 0.0) for name, value in measured.seconds.items()}
+    return Fold(train, test, replace(measured, seconds=seconds))
 
 
-def score_fold(
-    fold: Fold, candidates: Sequence[Candidate], *, samples: Samples, training: Training
+def score_folds(
+    folds: Sequence[Fold], candidates: Sequence[Candidate], *, samples: Samples, training: Training
 ) -> FloatArray:
-    """Train each candidate on the training rows and score it on the others, ``(n_candidates, n_scorers)``."""
-    scores = np.empty((len(candidates), len(training.scorers)))
+    """Train each candidate on the training rows and score it on the others, ``(n_candidates, n_folds, n_scorers)``."""
+    scores = np.empty((len(candidates), len(folds), len(training.scorers)))
     for places in _settings_of(candidates):
         some = [candidates[i] for i in places]
         linear = training.linear_of(some[0].params)
-        solved = None if linear is None else _solved_scores(linear, fold, some, samples, training)
-        scores[places] = _fitted_scores(fold, some, samples, training) if solved is None else solved
+        solved = [None] * len(folds) if linear is None else _solved(linear, folds, some, samples, training)
+        for number, (fold, found) in enumerate(zip(folds, solved, strict=True)):
+            scores[places, number] = _fitted_scores(fold, some, samples, training) if found is None else found
     return scores
+
+
+def _solved(
+    linear: Linear,
+    folds: Sequence[Fold],
+    candidates: Sequence[Candidate],
+    samples: Samples,
+    training: Training,
+) -> list[FloatArray | None]:
+    """Scores of candidates that are solved at once, fold by fold; None where they must be fitted."""
+    insides = [samples.rows(fold.train) for fold in folds]
+    weights = [
+        weights_of(candidates, inside, fold.measured, training.rescaling)
+        for inside, fold in zip(insides, folds, strict=True)
+    ]
+    if linear.numbers is not None:
+        thetas = linear.solve_each([fold.train for fold in folds], weights)
+        inputs = [linear.numbers[fold.test] for fold in folds]
+    else:
+        pairs = [linear.inputs(samples, fold.train, fold.test) for fold in folds]
+        thetas = [
+            None if pair is None else linear.solve(pair[0], linear.target[fold.train], given)
+            for pair, fold, given in zip(pairs, folds, weights, strict=True)
+        ]
+        inputs = [samples.X if pair is None else pair[1] for pair in pairs]
+    return [
+        None if theta is None else _solved_scores(linear, fold, candidates, theta, X_test, samples, training)
+        for fold, theta, X_test in zip(folds, thetas, inputs, strict=True)
+    ]
 
 
 def _settings_of(candidates: Sequence[Candidate]) -> list[list[int]]:
@@ -230,26 +286,24 @@ def _settings_of(candidates: Sequence[Candidate]) -> list[list[int]]:
 
 
 def _solved_scores(
-    linear: Linear, fold: Fold, candidates: Sequence[Candidate], samples: Samples, training: Training
-) -> FloatArray | None:
-    """Scores of candidates that are solved at once; None where they must be fitted."""
-    inputs = linear.inputs(samples, fold.train, fold.test)
-    if inputs is None:
-        return None
-    inside = samples.rows(fold.train)
-    weights = weights_of(candidates, inside, fold.measured, training.rescaling)
-    theta = linear.solve(inputs[0], linear.target[fold.train], weights)
-    if theta is None:
-        return None
-    scores = linear.scores(inputs[1], fold.test, theta, training.scorers, samples)
-    own, y_test = samples.sample_weight, take_rows(samples.y, fold.test)
-    weight = {} if own is None else {"sample_weight": own[fold.test]}
+    linear: Linear,
+    fold: Fold,
+    candidates: Sequence[Candidate],
+    theta: FloatArray,
+    X_test: FloatArray,
+    samples: Samples,
+    training: Training,
+) -> FloatArray:
+    """Scores of the solutions of one fold."""
+    scores = linear.scores(X_test, fold.test, theta, training.scorers, samples)
     for place, candidate in enumerate(candidates):
         if candidate.control == THRESHOLD:
-            threshold = threshold_of(candidate, inside, fold.measured, training, {})
+            own, y_test = samples.sample_weight, take_rows(samples.y, fold.test)
+            weight = {} if own is None else {"sample_weight": own[fold.test]}
+            threshold = threshold_of(candidate, samples.rows(fold.train), fold.measured, training, {})
             asked = thresholded(linear.fitted(theta[place]), threshold)
             scores[place] = [
-                finite_score(n, s, asked, inputs[1], y_test, weight) for n, s in training.scorers.items()
+                finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()
             ]
     return scores
 
@@ -285,21 +339,22 @@ def weights_of(
     rescaling: Mapping[str, Any],
 ) -> FloatArray:
     """Weights of the candidates, ``(n_candidates, n_samples)``, the caller's own multiplied in."""
-    own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
-    weights = np.empty((len(candidates), len(samples)))
-    ratios: dict[tuple[Measure, int], list[int]] = {}
-    for place, candidate in enumerate(candidates):
-        if candidate.measure is not None and candidate.n_neighbors is not None:
-            ratios.setdefault((candidate.measure, candidate.n_neighbors), []).append(place)
-        elif candidate.control == BALANCED:
-            weights[place] = own * balancing(samples.labels, own)
-        else:
-            weights[place] = own
-    for key, places in ratios.items():
-        variation = cast(Measured, measured).variation[key]
-        found = rescale_each(variation, [candidates[i].weight_ratio for i in places], **rescaling)
-        weights[places] = own * found
-    return weights
+    weights = np.ones((len(candidates), len(samples)))
+    weighted = [i for i, c in enumerate(candidates) if c.measure is not None and c.n_neighbors is not None]
+    if weighted and measured is not None:
+        keys = list(dict.fromkeys((candidates[i].measure, candidates[i].n_neighbors) for i in weighted))
+        place = {key: number for number, key in enumerate(keys)}
+        pairs = [
+            (place[candidates[i].measure, candidates[i].n_neighbors], candidates[i].weight_ratio)
+            for i in weighted
+        ]
+        variations = [measured.variation[key] for key in keys]  # type: ignore[index]
+        weights[weighted] = rescale_pairs(variations, pairs, **rescaling)
+    own = samples.sample_weight
+    for number, candidate in enumerate(candidates):
+        if candidate.control == BALANCED:
+            weights[number] = balancing(samples.labels, np.ones(len(samples)) if own is None else own)
+    return weights if own is None else weights * own
 
 
 def threshold_of(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from steep._sklearn import take_rows
@@ -68,9 +68,11 @@ def cross_fitted(
         own = np.ones(len(labels))
     part = deal(labels, N_PARTS, groups) if part is None else part
     turns = [(np.flatnonzero(part != number), np.flatnonzero(part == number)) for number in np.unique(part)]
-    answers = Parallel(n_jobs=n_jobs)(
-        delayed(_answers)(estimator, X, y, labels, kept, asked, own, params or {}) for kept, asked in turns
-    )
+    arguments = [(estimator, X, y, labels, kept, asked, own, params or {}) for kept, asked in turns]
+    if effective_n_jobs(n_jobs) == 1:
+        answers = [_answers(*given) for given in arguments]
+    else:
+        answers = Parallel(n_jobs=n_jobs)(delayed(_answers)(*given) for given in arguments)
     predicted = np.empty((len(labels), answers[0].shape[1]))
     for (_, asked), answer in zip(turns, answers, strict=True):
         predicted[asked] = answer

@@ -94,12 +94,11 @@ class Space:
 
     def rows(self, rows: IntArray) -> Self:
         """The same for some of the samples."""
-        return replace(
-            self,
-            X=take_rows(self.X, rows),
-            y=None if self.y is None else take_rows(self.y, rows),
-            numbers=None if self.numbers is None else self.numbers[rows],
-        )
+        X = take_rows(self.X, rows)
+        numbers = self.numbers
+        if numbers is not None:
+            numbers = X if numbers is self.X else numbers[rows]
+        return replace(self, X=X, y=None if self.y is None else take_rows(self.y, rows), numbers=numbers)
 
     def points(self) -> FloatArray:
         """Points of the samples, learned from them alone."""

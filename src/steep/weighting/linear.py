@@ -11,7 +11,7 @@ solved here and every candidate is fitted.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Self
@@ -28,7 +28,13 @@ from sklearn.pipeline import Pipeline
 from steep._sklearn import is_own_score, is_scorer, take_rows
 from steep._validation import FloatArray
 from steep.metrics import Scorer
-from steep.weighting.batched_logistic import Logistic, raw_scores, solve_logistic, to_probabilities
+from steep.weighting.batched_logistic import (
+    FEW_PARAMETERS,
+    Logistic,
+    raw_scores,
+    solve_logistic,
+    to_probabilities,
+)
 from steep.weighting.batched_ridge import solve_ridge
 from steep.weighting.controls import finite_score
 from steep.weighting.cross_fitting import N_PARTS, deal
@@ -43,6 +49,11 @@ _MOST_FEATURES, _MOST_PARAMETERS = 300, 1000
 _COEFFICIENTS_AGREE, _PROBABILITIES_AGREE = 1e-6, 0.01
 # Steps, relative to the largest coefficient, that end a solution, in units of the estimator's own ``tol``.
 _FINER, _FINEST = 0.01, 1e-9
+
+# Weights, and for classes probabilities, of problems that are solved together.
+_RIDGE_TOGETHER, _LOGISTIC_TOGETHER = 2**20, 2**17
+# From here on it pays to solve one training set first, for the others to begin at its solution.
+_WORTH_WAITING = 2**15
 
 Rows = npt.NDArray[np.intp]
 
@@ -63,6 +74,8 @@ class Linear:
         All rows, where nothing is done to them before the last step.
     start, inverse : ndarray, optional
         Solution for equal weights on all rows, and the inverse of the second derivative there.
+    own_fit : estimator, optional
+        The estimator itself, fitted on all rows with equal weights.
     """
 
     model: Any
@@ -72,6 +85,7 @@ class Linear:
     numbers: FloatArray | None
     start: FloatArray | None = None
     inverse: FloatArray | None = None
+    own_fit: Any = None
 
     @classmethod
     def of(
@@ -92,6 +106,11 @@ class Linear:
             return None
         return cls(model, last, target, labels.classes, numbers)._started(samples)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the estimator's own solver gives the same answer to the last digits; lbfgs stops before."""
+        return self.classes is None
+
     def _started(self, samples: Samples) -> Self | None:
         """The same with a start, if the estimator's own fit agrees with it."""
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
@@ -105,7 +124,8 @@ class Linear:
             return None
         theirs = np.column_stack([np.atleast_2d(last.coef_), np.atleast_1d(last.intercept_)])
         if self.classes is None:
-            return self if self._agrees(X, theirs, self.solve(X, self.target, own[None])) else None
+            ours = self.solve(X, self.target, own[None])
+            return replace(self, own_fit=fitted) if self._agrees(X, theirs, ours) else None
         if np.max(last.n_iter_) >= last.max_iter:
             return None
         width = X.shape[1] + bool(last.fit_intercept)
@@ -115,7 +135,7 @@ class Linear:
         ours = started.solve(X, self.target, own[None])
         if ours is None or not self._agrees(X, theirs, ours):
             return None
-        return replace(started, start=ours[0, :, :width])
+        return replace(started, start=ours[0, :, :width], own_fit=fitted)
 
     def _agrees(self, X: FloatArray, theirs: FloatArray, ours: FloatArray | None) -> bool:
         """Whether the estimator's own fit on all rows is ours, as far as its solver goes."""
@@ -134,10 +154,13 @@ class Linear:
             X, target, len(classes), float(self.last.C), fit_intercept=bool(self.last.fit_intercept)
         )
 
-    def solve(self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray) -> FloatArray | None:
+    def solve(
+        self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray, near: FloatArray | None = None
+    ) -> FloatArray | None:
         """Coefficients, intercept last, of every row of ``weights``, ``(n_problems, n_outputs, n_features + 1)``.
 
         None where there is no solution to be had: a class without weight, or columns other than the start's.
+        ``near`` are solutions to begin with instead of the start.
         """
         if self.classes is None:
             coefficients, intercepts = solve_ridge(
@@ -147,8 +170,9 @@ class Linear:
         problem = self._logistic(X, target)
         if self.start is None or problem.X.shape[1] != self.start.shape[1]:
             return None
+        start = self.start if near is None else near
         theta = solve_logistic(
-            problem, weights, self.start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
+            problem, weights, start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
         )
         if theta is None or self.last.fit_intercept:
             return theta
@@ -163,37 +187,104 @@ class Linear:
         others = _numbers(before.transform(take_rows(samples.X, test)))
         return None if X is None or others is None else (X, others)
 
-    def cross_fitted(self, samples: Samples, rows: Rows) -> FloatArray | None:
-        """Predictions of some rows by fits to the others of them; see :func:`cross_fitting.cross_fitted`."""
-        inside = samples.rows(rows)
-        own = np.ones(len(rows)) if inside.sample_weight is None else inside.sample_weight
-        part = deal(inside.labels, N_PARTS, inside.groups)
-        numbers = np.unique(part)
-        if self.numbers is not None:
-            X = self.numbers[rows]
-            theta = self.solve(X, self.target[rows], own * (part != numbers[:, None]))
-            if theta is None:
-                return None
-            found = [(part == number, X[part == number], t) for number, t in zip(numbers, theta, strict=True)]
-        else:
-            found = []
-            for number in numbers:
-                kept = part != number
-                pair = self.inputs(samples, rows[kept], rows[~kept])
-                theta = (
-                    None if pair is None else self.solve(pair[0], self.target[rows[kept]], own[None, kept])
-                )
-                if pair is None or theta is None:
-                    return None
-                found.append((~kept, pair[1], theta[0]))
+    def solve_each(self, trains: Sequence[Rows], weights: Sequence[FloatArray]) -> list[FloatArray | None]:
+        """:meth:`solve` on several training sets, each with weights of its own.
+
+        Small problems are solved together, as weights of all rows that are 0 outside the training set: a step in
+        Python takes longer than what it computes.
+        """
+        found: list[FloatArray | None] = []
+        near: FloatArray | None = None
+        while len(found) < len(trains):
+            first = len(found)
+            n_together = self._n_together(trains[first:], weights[first:], near)
+            some = slice(first, first + n_together)
+            found += self._solve_together(trains[some], weights[some], near)
+            near = self._near(found[-1])
+        return found
+
+    def _near(self, theta: FloatArray | None) -> FloatArray | None:
+        """Where to begin on other training sets: the same weightings of this one are close to theirs.
+
+        With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
+        """
+        if self.classes is None or theta is None or self.start is None or self.start.size > FEW_PARAMETERS:
+            return None
+        return theta[..., : self.start.shape[1]]
+
+    def _n_together(
+        self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None
+    ) -> int:
+        """How many of the training sets, from the first on, are solved together."""
+        assert self.numbers is not None
+        outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+        most = _RIDGE_TOGETHER if self.classes is None else _LOGISTIC_TOGETHER
+        size = np.cumsum([len(w) for w in weights]) * len(self.numbers) * outputs
+        if near is None and self._near(self.start) is not None and size[0] >= _WORTH_WAITING:
+            return 1  # the others begin where it ends
+        # A row that is drawn twice has two weights.
+        twice = [len(train) > len(self.numbers) or np.bincount(train).max() > 1 for train in trains]
+        return max(1, int(((size <= most) & ~np.logical_or.accumulate(twice)).sum()))
+
+    def _solve_together(
+        self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None
+    ) -> list[FloatArray | None]:
+        """Solutions of training sets with as many weightings each as there are starts, if there are starts."""
+        assert self.numbers is not None
+        if near is not None and len({len(near), *(len(given) for given in weights)}) > 1:
+            near = None
+        if len(trains) > 1:
+            ends = np.cumsum([len(w) for w in weights])
+            whole = np.zeros((ends[-1], len(self.numbers)))
+            for end, train, given in zip(ends, trains, weights, strict=True):
+                whole[end - len(given) : end, train] = given
+            theta = self.solve(
+                self.numbers, self.target, whole, None if near is None else np.tile(near, (len(trains), 1, 1))
+            )
+            if theta is not None:
+                return list(np.split(theta, ends[:-1]))
+        return [
+            self.solve(self.numbers[train], self.target[train], given, near)
+            for train, given in zip(trains, weights, strict=True)
+        ]
+
+    def cross_fitted(self, samples: Samples, trains: Sequence[Rows]) -> list[FloatArray | None]:
+        """Predictions of every training set by fits to parts of it; see :func:`cross_fitting.cross_fitted`."""
+        insides = [_Parts.of(samples, rows) for rows in trains]
+        if self.numbers is None:
+            return [self._cross_fitted_by_parts(samples, inside) for inside in insides]
+        thetas = self.solve_each(trains, [inside.weights() for inside in insides])
+        return [
+            None if theta is None else self._answers_by_part(inside, theta)
+            for inside, theta in zip(insides, thetas, strict=True)
+        ]
+
+    def _answers_by_part(self, inside: _Parts, theta: FloatArray) -> FloatArray:
+        """Predictions of every row by the solution that left out its part."""
+        assert self.numbers is not None
+        raw = _raw(self.numbers[inside.rows], theta)
+        picked = raw[inside.part, :, np.arange(len(inside.rows))]
+        return self._to_answers(picked.T[None])
+
+    def _cross_fitted_by_parts(self, samples: Samples, inside: _Parts) -> FloatArray | None:
+        """The same where the steps before the last are fitted to every part's training rows."""
+        rows, own = inside.rows, inside.own
         predicted = np.empty((len(rows), 1 if self.classes is None else len(self.classes)))
-        for asked, X, theta in found:
-            predicted[asked] = self._answers(X, theta)
+        for number in range(inside.n_parts):
+            kept = inside.part != number
+            pair = self.inputs(samples, rows[kept], rows[~kept])
+            theta = None if pair is None else self.solve(pair[0], self.target[rows[kept]], own[None, kept])
+            if pair is None or theta is None:
+                return None
+            predicted[~kept] = self._answers(pair[1], theta[0])
         return predicted
 
     def _answers(self, X: FloatArray, theta: FloatArray) -> FloatArray:
         """Predicted numbers, or a probability per class."""
-        raw = raw_scores(_with_ones(X), theta[None])
+        return self._to_answers(_raw(X, theta[None]))
+
+    def _to_answers(self, raw: FloatArray) -> FloatArray:
+        """Scores ``(1, n_outputs, n_samples)`` as numbers, or as a probability per class."""
         answers: FloatArray = (raw if self.classes is None else to_probabilities(raw))[0].T
         return (
             np.hstack([1 - answers, answers])
@@ -212,7 +303,7 @@ class Linear:
         """Scores of every solution on some rows, whose inputs are ``X``; ``(n_problems, n_scorers)``."""
         target, own = self.target[rows], samples.sample_weight
         weight = None if own is None else own[rows]
-        raw = raw_scores(_with_ones(X), theta)
+        raw = _raw(X, theta)
         predicted: Any = raw[:, 0]
         if self.classes is not None:
             predicted = predicted > 0 if raw.shape[1] == 1 else raw.argmax(axis=1)
@@ -278,5 +369,31 @@ def _numbers(X: Any) -> FloatArray | None:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def _with_ones(X: FloatArray) -> FloatArray:
-    return np.column_stack([X, np.ones(len(X))])
+def _raw(X: FloatArray, theta: FloatArray) -> FloatArray:
+    """Inputs times coefficients plus intercepts, ``(n_problems, n_outputs, n_samples)``."""
+    raw = raw_scores(X, np.ascontiguousarray(theta[:, :, :-1]))
+    raw += theta[:, :, -1:]
+    return raw
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Rows of a training set, their own weights, and the part in which each is predicted."""
+
+    rows: Rows
+    own: FloatArray
+    part: npt.NDArray[np.intp]
+    n_parts: int
+
+    @classmethod
+    def of(cls, samples: Samples, rows: Rows) -> Self:
+        groups = None if samples.groups is None else samples.groups[rows]
+        own = np.ones(len(rows)) if samples.sample_weight is None else samples.sample_weight[rows]
+        part = deal(samples.labels.rows(rows), N_PARTS, groups)
+        met = np.bincount(part) > 0
+        return cls(rows, own, (np.cumsum(met) - 1)[part], int(met.sum()))
+
+    def weights(self) -> FloatArray:
+        """Weights without each part, ``(n_parts, n_rows)``."""
+        weights: FloatArray = self.own * (self.part != np.arange(self.n_parts)[:, None])
+        return weights

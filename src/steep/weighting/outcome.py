@@ -76,8 +76,6 @@ def verdict(
     outcome: Outcome, candidates: Sequence[Candidate], scores: FloatArray, name: str, table: dict[str, Any]
 ) -> Verdict:
     """Put the outcome into words."""
-    import pandas as pd
-
     score, means = Score.named(name), scores.mean(axis=1)
     sentences = [_choice(outcome, candidates, means, score)]
     if outcome.evidence is not None and outcome.chosen == outcome.control:
@@ -88,9 +86,7 @@ def verdict(
             f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits."
         )
     reached = _reached(candidates, means, score)
-    return Verdict(
-        " ".join([*sentences, *reached]), outcome.interval, score.unit.strip(), pd.DataFrame(table)
-    )
+    return Verdict(" ".join([*sentences, *reached]), outcome.interval, score.unit.strip(), table)
 
 
 def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score) -> str:

@@ -11,9 +11,9 @@ certain and the search ends.
 **The correction for many candidates stays.** The bound that a candidate must exceed is that of the largest t of *all*
 candidates, those dropped included, with the differences they had taken again for the folds they missed
 (:func:`steep.evidence.weigh_evidence`). That bound is an estimate of the one without racing, not the same number: in
-1,200 simulated searches without a difference the control was given up in 17.5 % of cases, 17.3 % without racing, at a
-nominal 16 %, and in 48.4 % (48.3 %) at a nominal 50 %; standard errors 1.1 and 1.4 %. A bound of the survivors alone,
-who were picked for being ahead, gave it up in 25 and 64 %.
+1,200 simulated searches without a difference the control was given up in 14.0 % of cases, 14.3 % without racing, at a
+nominal 16 %, and in 49.7 % (49.8 %) at a nominal 50 %; standard errors 1.1 and 1.4 %. A bound of the survivors alone,
+who were picked for being ahead, gave it up in 20 and 62 % (``python benchmarks/evidence.py null``).
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ is chosen only when it beats the preferred control by more than the best of as m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import (
     GroupKFold,
@@ -26,7 +26,6 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from steep._blas import few_threads
 from steep._progress import progress
 from steep._timing import Stopwatch
 from steep._validation import (
@@ -53,18 +52,19 @@ from steep.weighting.candidates import (
     check_settings,
     default_measures,
     default_sizes,
-    prepare_fold,
+    prepare_folds,
     propose,
-    score_fold,
+    score_folds,
     sizes_for,
     threshold_of,
     values_of,
     weights_of,
 )
-from steep.weighting.controls import THRESHOLD, check_controls, thresholded
+from steep.weighting.controls import EQUAL, THRESHOLD, check_controls, thresholded
 from steep.weighting.linear import Linear
 from steep.weighting.outcome import best_of_measures, conclude, params_of, results_table, verdict
 from steep.weighting.racing import fill_in, folds_before_racing, is_settled, still_running
+from steep.weighting.threads import one_thread
 from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
@@ -237,7 +237,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         splits = self._splits(samples, generator)
 
         watch = Stopwatch()
-        with few_threads(np.size(samples.X)):
+        with one_thread(np.size(samples.X)):
             training = self._with_linear(training, samples, menu)
             watch.lap("fits")
             graph = shared_graph(samples, menu, splits, self.n_jobs)
@@ -413,20 +413,24 @@ class VarianceWeightedCV(DelegatingEstimator):
         watch: Stopwatch,
     ) -> tuple[list[Candidate], FloatArray, list[Fold]]:
         """Candidates, their scores, ``(n_candidates, n_folds, n_scorers)``, and the folds these come from."""
+        n_jobs = effective_n_jobs(self.n_jobs)
+
+        def shares(items: Sequence[Any]) -> list[Sequence[Any]]:
+            """What every job gets: what folds have in common is then computed once."""
+            size = -(-len(items) // n_jobs)
+            return [items[first : first + size] for first in range(0, len(items), size)]
 
         def prepare(splits: Sequence[tuple[Rows, Rows]], menu: Menu) -> list[Fold]:
             shared = {"training": training, "menu": menu, "graph": graph}
-            jobs = (delayed(prepare_fold)(samples, train, test, **shared) for train, test in splits)
-            folds: list[Fold] = Parallel(self.n_jobs)(jobs)
+            parts = self._run(prepare_folds, [(samples, some) for some in shares(splits)], **shared)
             watch.lap("preparing")
-            return folds
+            return [fold for part in parts for fold in part]
 
         def score(folds: Sequence[Fold], candidates: Sequence[Candidate], label: str) -> FloatArray:
-            jobs = (
-                delayed(score_fold)(fold, candidates, samples=samples, training=training) for fold in folds
-            )
-            parallel = Parallel(self.n_jobs, return_as="generator")
-            found = np.stack(list(progress(parallel(jobs), total=len(folds), label=label)), axis=1)
+            some = shares(folds) if training.linear else [[fold] for fold in folds]
+            shared = {"samples": samples, "training": training}
+            parts = self._run(score_folds, [(part, candidates) for part in some], **shared)
+            found = np.concatenate(list(progress(parts, total=len(some), label=label)), axis=1)
             watch.lap("fits")
             return found
 
@@ -444,6 +448,15 @@ class VarianceWeightedCV(DelegatingEstimator):
         left = [candidates[i] for i in running]
         later = prepare(splits[first:], menu.of(left))
         return candidates, fill_in(scores, running, score(later, left, "folds left")), folds + later
+
+    def _run(
+        self, call: Callable[..., Any], parts: Sequence[tuple[Any, ...]], **shared: Any
+    ) -> Iterator[Any]:
+        """Call with every part, in as many jobs as were asked for."""
+        if effective_n_jobs(self.n_jobs) == 1:
+            return (call(*part, **shared) for part in parts)
+        jobs = (delayed(call)(*part, **shared) for part in parts)
+        return iter(Parallel(self.n_jobs, return_as="generator")(jobs))
 
     def _score_name(self) -> str:
         """The deciding score; an estimator's own is accuracy or R²."""
@@ -476,9 +489,9 @@ def shared_graph(
     space = samples.space
     if space.numbers is None:
         return None
-    kept = min(len(train) for train, _ in splits) / len(samples)
+    trains = [train for train, _ in splits]
     return SharedGraph.of(
-        space.numbers, menu.largest_size, standardised=space.standardised, kept=kept, n_jobs=n_jobs
+        space.numbers, menu.largest_size, trains, standardised=space.standardised, n_jobs=n_jobs
     )
 
 
@@ -488,6 +501,9 @@ def train(
     """Fit the choice on all rows; the estimator, its weights and how they are written."""
     measured = measure_all_rows(chosen, samples, training, graph)
     (weights,) = weights_of([chosen], samples, measured, training.rescaling)
+    linear = training.linear_of(chosen.params)
+    if linear is not None and chosen.control == EQUAL:  # fitted before, on the same rows
+        return linear.own_fit, weights, params_of(chosen)
     model = fit_weighted(training.model(chosen), samples.X, samples.y, weights, training.params)
     if chosen.control != THRESHOLD:
         return model, weights, params_of(chosen)
@@ -503,12 +519,17 @@ def measure_all_rows(
     measure, size = chosen.measure, chosen.n_neighbors
     if measure is None or size is None:
         return None
+    linear = training.linear_of({}) if measure.needs == "model" else None
+    predicted = None
+    if linear is not None and linear.is_exact:
+        predicted = linear.cross_fitted(samples, [np.arange(len(samples))])[0]
     return measure_samples(
         samples,
         {measure: [size]},
         estimator=training.estimator,
         params=training.params,
-        neighbors=None if graph is None else lambda points: graph.whole(size),
+        neighbors=None if graph is None or size == 1 else lambda points: graph.whole(size),
+        predicted=predicted,
     )
 
 

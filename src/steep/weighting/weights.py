@@ -131,8 +131,8 @@ def measure_samples(
     estimator: Any = None,
     params: Mapping[str, Any] | None = None,
     include_self: bool = True,
-    neighbors: Callable[[FloatArray], IntArray | None] | None = None,
-    predicted: Callable[[], FloatArray | None] | None = None,
+    neighbors: Callable[[FloatArray], Any] | None = None,
+    predicted: FloatArray | None = None,
     n_jobs: int | None = None,
 ) -> Measured:
     """Measure a training set: one embedding, one graph for the largest k, one cross-fitting for all measures.
@@ -148,18 +148,23 @@ def measure_samples(
     include_self : bool
         Whether a sample counts among its own neighbours.
     neighbors : callable, optional
-        ``neighbors(points)`` returns the indices of a graph that is known already, or None.
-    predicted : callable, optional
-        Returns cross-fitted predictions found in a quicker way than by fits of the estimator, or None.
+        ``neighbors(points)`` returns a graph that is known already; the points have no columns where no measure
+        looks at them.
+    predicted : ndarray of shape (n_samples, n_columns), optional
+        Cross-fitted predictions found in a quicker way than by fits of the estimator.
     n_jobs : int, optional
         Threads of the search.
     """
     watch = Stopwatch()
-    points = samples.space.points()
+    largest = max((k for sizes in wanted.values() for k in sizes), default=1)
+    is_known = neighbors is not None or (largest == 1 and include_self)
+    points: FloatArray = np.empty((len(samples), 0))  # as if nobody looked at them
+    if not is_known or any(measure.uses_points for measure in wanted):
+        points = samples.space.points()
     around = Neighborhood.search(
         points,
         samples.labels,
-        n_neighbors=max(k for sizes in wanted.values() for k in sizes),
+        n_neighbors=largest,
         include_self=include_self,
         neighbors=None if neighbors is None else neighbors(points),
         n_jobs=n_jobs,
@@ -167,19 +172,17 @@ def measure_samples(
     )
     watch.lap("neighbors")
     if any(measure.needs == "model" for measure in wanted):
-        answers = None if predicted is None else predicted()
-        if answers is None:
-            own, groups = samples.sample_weight, samples.groups
-            answers = cross_fitted(
+        if predicted is None:
+            predicted = cross_fitted(
                 estimator,
                 samples.X,
                 samples.y,
                 samples.labels,
-                sample_weight=own,
-                groups=groups,
+                sample_weight=samples.sample_weight,
+                groups=samples.groups,
                 params=params,
             )
-        around = replace(around, predicted=answers)
+        around = replace(around, predicted=predicted)
     watch.lap("cross_fitting")
     variation = {
         (measure, k): values

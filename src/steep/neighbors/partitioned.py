@@ -284,7 +284,7 @@ def _search_on(
 
 
 def _settle_few(
-    X: FloatArray, frame: Frame, labels: Any, distances: FloatArray, indices: IntArray, team: Team
+    X: FloatArray, frame: Frame, labels: Any, distances: FloatArray, indices: Any, team: Team
 ) -> None:
     """Search wide data exactly wherever labels vary, if that is at few points: at most a quarter of the graph's cost.
 

@@ -51,8 +51,8 @@ def side_of(longest, n_features):
 
 @compiled()
 def fill(values, n_taken, value):
-    """Write a value to the places of the last tile that no point has taken."""
-    for i in range(n_taken, panels_for(n_taken) * PANEL):
+    """Write a value to the places of the last tile that no point has taken, as far as there are any."""
+    for i in range(n_taken, min(panels_for(n_taken) * PANEL, values.shape[0])):
         values[i] = value
 
 

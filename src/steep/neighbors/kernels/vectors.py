@@ -21,10 +21,9 @@ PANEL = 16  # points in a panel
 
 def has_wide_registers() -> bool:
     """Return whether the processor that numba compiles for has 32 registers of 16 numbers."""
-    if (
-        config.CPU_NAME or config.CPU_FEATURES
-    ):  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES: kernels for another one
-        return "+avx512f" in (config.CPU_FEATURES or "")
+    name, features = getattr(config, "CPU_NAME", None), getattr(config, "CPU_FEATURES", None)
+    if name or features:  # NUMBA_CPU_NAME and NUMBA_CPU_FEATURES ask for kernels of another one
+        return "+avx512f" in (features or "")
     try:
         return bool(binding.get_host_cpu_features().get("avx512f"))
     except RuntimeError:  # LLVM does not know some processors

@@ -113,7 +113,12 @@ class Evidence:
 
 
 def weigh_evidence(
-    differences: FloatArray, test_ratio: float, confidence: float, generator: np.random.Generator
+    differences: FloatArray,
+    test_ratio: float,
+    confidence: float,
+    generator: np.random.Generator,
+    *,
+    every_sign: bool = True,
 ) -> Evidence:
     """Choose a candidate, or none, from its paired differences to the control.
 
@@ -127,6 +132,8 @@ def weigh_evidence(
     confidence : float
         Probability that no candidate counts when none differs from the control and units are
         independent.
+    every_sign : bool, default=True
+        Whether up to ten units are flipped in every way there is; else signs are drawn, as for more units.
 
     Returns
     -------
@@ -142,9 +149,10 @@ def weigh_evidence(
     n_scored = n_units - np.isnan(differences).sum(axis=1)
     running = n_scored == n_units
     gains, spread, t = _student(differences, n_scored)
-    largest = _largest_flipped_t(_taken_again(differences), generator)
+    quantile = _quantile if every_sign else np.quantile
+    largest = _largest_flipped_t(_taken_again(differences), generator, every_sign)
     # Few units give few values of t: one that equals the bound does not exceed it by its last digit.
-    bound = max(_quantile(largest[:, 0], confidence), 0.0) * (1 + _ROUNDING)
+    bound = max(float(quantile(largest[:, 0], confidence)), 0.0) * (1 + _ROUNDING)
     counts = (t > bound) & (gains > 0) & running
     chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
     nearest = int(np.argmax(np.where(running, t, -np.inf) if running.any() else t))
@@ -153,7 +161,7 @@ def weigh_evidence(
     return Evidence(
         gains=gains,
         standard_errors=spread * np.sqrt(1 / n_scored + test_ratio),
-        critical=max(_quantile(largest[:, 1], 0.95), least),
+        critical=max(float(quantile(largest[:, 1], 0.95)), least),
         n_units=n_units,
         counts=counts,
         chosen=chosen,
@@ -202,13 +210,15 @@ def _taken_again(differences: FloatArray) -> FloatArray:
     return filled
 
 
-def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator) -> FloatArray:
+def _largest_flipped_t(
+    differences: FloatArray, generator: np.random.Generator, every_sign: bool
+) -> FloatArray:
     """Largest t and largest |t| over the candidates under random signs, or under all signs, ``(n_flips, 2)``."""
     n_units = differences.shape[1]
     squares = (differences**2).mean(axis=1, dtype=np.float64)
     # Units in which no candidate differs from the control add nothing, whatever their sign; most samples are such.
     table = differences[:, differences.any(axis=0)].T
-    if 1 <= len(table) <= _FEW_UNITS:
+    if every_sign and 1 <= len(table) <= _FEW_UNITS:
         t = _flipped_t(_half_of_all_signs(len(table)), table, squares, n_units)
         most, least = t.max(axis=1), -t.min(axis=1)  # the other half are these with all signs turned
         either = np.maximum(most, least)

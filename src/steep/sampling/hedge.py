@@ -246,8 +246,9 @@ def _decided(
     factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains[0].mean(axis=1), strict=True)}
     ratio = 1 / (_FOLDS - 1)
     both = gains.mean(axis=(0, 1))
-    pays = weigh_evidence(both[None], ratio, _CONFIDENCE, generator).chosen is not None
-    counts = weigh_evidence(-gains[0], ratio, _CONFIDENCE, generator).counts
+    # Signs are drawn: flipped in every way the few folds make designs concentrate less.
+    pays = weigh_evidence(both[None], ratio, _CONFIDENCE, generator, every_sign=False).chosen is not None
+    counts = weigh_evidence(-gains[0], ratio, _CONFIDENCE, generator, every_sign=False).counts
     costs = counts.all() if many_inputs else counts.any()
     worst = max(factors, key=lambda kind: factors[kind])
     rmse, largest = 1 - gains.mean(axis=(1, 2))
@@ -281,7 +282,7 @@ def noise_share(points: FloatArray, values: FloatArray, generator: np.random.Gen
         return 0.0
     found = fit("rough", points, values)
     gain = (found.clean**2).mean(axis=1) - (found.errors**2).mean(axis=1)
-    if not gain.any() or weigh_evidence(gain[None], 0.0, 0.95, generator).chosen is None:
+    if not gain.any() or weigh_evidence(gain[None], 0.0, 0.95, generator, every_sign=False).chosen is None:
         return 0.0
     # What is left out is predicted up to the noise, and a little worse.
     share = float((found.errors**2).mean())

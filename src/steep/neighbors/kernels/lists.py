@@ -1,10 +1,11 @@
 # ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
-"""The compiled lists of best neighbours: heaps that pairs of points are offered to.
+"""The compiled lists of best neighbours that pairs of points are offered to.
 
 Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
-point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y in a max-heap whose root is
-the worst. ``top`` repeats the roots side by side, so that a scan reads them as vectors. Every product
+point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y. Cells and tiles keep them ascending
+(``insert`` in panels.py, 16 at a time); the tree and exact search of single rows in a max-heap whose root is the worst
+(``push``). ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every product
 x·y serves both points. Of ties with the worst the first to come stays: with many equal points all else would be
 ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
 """

@@ -115,6 +115,15 @@ def deglib(X, *, edges, extend_eps, eps):
     return graph.search(X, eps=eps, k=K + 1, threads=1, return_distances=False).astype(np.int64)
 
 
+def scalable_vs(X, *, degree, window, search):
+    import svs
+
+    built = svs.VamanaBuildParameters(graph_max_degree=degree, window_size=window, alpha=1.2)
+    index = svs.Vamana.build(built, X, svs.DistanceType.L2, num_threads=1)
+    index.search_window_size = max(search, K + 1)
+    return index.search(X, K + 1)[0].astype(np.int64)
+
+
 def evoc(X, *, n_trees, n_iters, max_candidates):
     """Cosine alone: asked on unit vectors only, where it ranks as the distance does."""
     from evoc.knn_graph import knn_graph
@@ -150,6 +159,7 @@ def settings_of(n_points, n_features, unit):
         ],
         "hnswlib": grid(hnswlib, M=[8, 16, 24], ef_construction=[50, 150], ef=[20, 60, 150])[:15],
         "deglib": grid(deglib, edges=[16, 24, 32], extend_eps=[0.01, 0.1], eps=[0.0, 0.05, 0.15])[:15],
+        "scalable-vs": grid(scalable_vs, degree=[12, 16, 24, 32], window=[24, 48], search=[24, 60])[:15],
         "faiss IVF": grid(faiss_ivf, cells=cells, probes=[1, 3, 8, 20, 50]),
         "faiss NN-descent": grid(faiss_nndescent, width=[24, 32, 48, 64, 96], iterations=[4, 7, 10]),
         "usearch": grid(usearch, connectivity=[8, 16, 24], expansion_add=[40, 128], expansion=[24, 64, 160])[:15],
@@ -164,7 +174,7 @@ def settings_of(n_points, n_features, unit):
 
 PACKAGES = {
     "pynndescent": "pynndescent", "hnswlib": "hnswlib", "faiss": "faiss", "usearch": "usearch", "deglib": "deglib",
-    "evoc": "evoc", "scikit-learn": "sklearn",
+    "evoc": "evoc", "scalable-vs": "svs", "scikit-learn": "sklearn",
 }  # fmt: skip
 
 

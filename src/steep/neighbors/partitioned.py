@@ -87,6 +87,7 @@ def join_partitioned(
         del bounds
         watch.lap("sample")
         view = narrow_view(leading, truth, aim)
+        aim = recall if view is None else aim  # in all coordinates it is searched on where labels vary
         watch.lap("narrow")
     del leading
     begun = _begin(X, frame, view, truth, n_others, aim, rng, team, watch)
@@ -101,7 +102,7 @@ def join_partitioned(
         return _exactly(X, frame, n_others, include_self, team, watch)
     swept = sweep(cells, near, reach, radius, lists, team)
     done = {
-        "n_probes": 1 + np.isfinite(swept).sum() / len(cells),
+        "n_probes": float(1 + np.isfinite(swept).sum() / len(cells)),
         "reach": reach,
         "n_estimated": len(truth.rows),
         "n_coordinates": cells.points.shape[1],

@@ -7,13 +7,13 @@ from importlib.util import find_spec
 
 import pytest
 
-# steep.nn and steep.paper need torch: without it neither their doctests nor their tests can be collected.
+# steep.nn and reproduction need torch: without it neither their doctests nor their tests can be collected.
 _NEED_TORCH = [
     "src/steep/nn/*",
     "tests/nn/*",
     "tests/architectures.py",
-    "src/steep/paper/*",
-    "tests/paper/*",
+    "reproduction/*",
+    "tests/reproduction/*",
     "tests/cli/test_improve.py",
 ]
 collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH

@@ -207,7 +207,7 @@ def main():
 
 def keep(path, name, entry):
     """Put the figures beside those of other runs."""
-    from steep.records import machine, write_json
+    from reproduction.records import machine, write_json
 
     known = json.loads(path.read_text()) if path.exists() else {}
     write_json(path, known | {name: entry | machine()})

@@ -46,7 +46,7 @@ from scipy.stats import beta
 
 from crash_game import BEGUN_SINCE, CRASHES, FULL, PATIENCE, SETTLED, Game, Stage, can_mount
 from crash_players import PLAYERS, RUN, WORKERS
-from steep.records import Records
+from reproduction.records import Records
 
 RESULTS = Path(__file__).parent / "results" / "crash_league.jsonl"
 # Crashes of each player: 7 × 110 kills and 3 × 80 killed workers are 1,010 SIGKILLs.

@@ -26,8 +26,8 @@ from design_functions_unseen import UNSEEN
 from design_integrated_variance import least_variance
 from design_rivals import sequential
 from problems import PROBLEMS
+from reproduction.records import Records, write_json
 from steep import design
-from steep.records import Records, write_json
 
 FOLDER = Path(__file__).parent / "results"
 HALVES = {"development": PROBLEMS, "unseen": UNSEEN}

@@ -17,10 +17,10 @@ from scipy.stats import qmc
 
 from design_functions_unseen import UNSEEN
 from problems import PROBLEMS
+from reproduction.records import Records, write_json
 from steep import design
 from steep.expected_error import ErrorTrack
 from steep.interpolation import interpolant
-from steep.records import Records, write_json
 
 FOLDER = Path(__file__).parent / "results"
 NAMES = {

@@ -22,7 +22,7 @@ import numpy as np
 
 from design import DESIGNS, FOLDER, HALVES, N_TEST, cell, geometric, ratios, sobol
 from design_error import NAMES
-from steep.records import Records, write_json
+from reproduction.records import Records, write_json
 
 NOISES = {"even": lambda U: np.ones(len(U)), "uneven": lambda U: 2 * U[:, 0]}
 USUAL_SIZE = 0.1

@@ -33,11 +33,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from evidence_tables import TUNED, UNSEEN
+from reproduction.records import Records, machine, write_json
 from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
-from steep.records import Records, machine, write_json
 from steep.weighting.candidates import Candidate
 from steep.weighting.controls import EQUAL
 from steep.weighting.racing import fill_in, folds_before_racing, still_running

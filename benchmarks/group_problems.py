@@ -27,8 +27,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from reproduction.data import Data
 from steep._files import write_whole
-from steep.paper.data import Data
 
 PROBLEMS = ("dominoes-95", "dominoes-99", "patch", "patch-cifar", "imbalance", "imbalance-cifar")
 PARTS = ("train", "reweighting", "validation", "test")

@@ -30,10 +30,10 @@ from torch import nn
 
 import group_rivals as rivals
 from group_problems import PROBLEMS, load_problem
+from reproduction.records import Records, cpu_seconds, write_json
 from steep.metrics import mean_interval, paired_interval
 from steep.nn import improve
 from steep.nn.heads import Head
-from steep.records import Records, cpu_seconds, write_json
 
 RESULTS = Path(__file__).parent / "results"
 DEVELOPMENT, UNSEEN = range(5), range(10, 20)

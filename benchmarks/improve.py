@@ -27,11 +27,11 @@ from torch.nn import functional
 
 import steep
 import steep.nn
+from reproduction.records import write_json
 from steep.measures.multi_index import multi_indices
 from steep.measures.variance import neighbor_variance
 from steep.nn.feature_space import RECALL
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
-from steep.records import write_json
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4

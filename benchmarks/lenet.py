@@ -28,8 +28,8 @@ from torch import nn
 from torch.nn import functional
 
 import steep.nn
+from reproduction.records import Records
 from steep.metrics import paired_interval
-from steep.records import Records
 
 BATCH, LEARNING_RATE = 128, 1e-3
 EPOCHS = {"early": 2, "end": 12}

@@ -17,13 +17,13 @@ from numba import njit
 
 from neighbor_data import feature_like, mnist_pixels
 from neighbors import K, exact_neighbors, recall_of
+from reproduction.records import machine, write_json
 from steep.neighbors import neighbor_graph
 from steep.neighbors.cells import cut
 from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.lists import knows, push
 from steep.neighbors.narrow import leading_view
 from steep.neighbors.threads import threads
-from steep.records import machine, write_json
 
 SAMPLED = 500
 WIDTHS = (5, 8, 12)

@@ -52,7 +52,7 @@ def flat(n, n_features, seed=0):
 
 def mnist_pixels():
     """The 60,000 training pictures as they are; STEEP_DATA says where MNIST is."""
-    from steep.paper.data import Data
+    from reproduction.data import Data
 
     data = Data().mnist()
     return data.x_train.reshape(len(data.x_train), -1).astype(np.float32), data.y_train.astype(int)
@@ -62,8 +62,8 @@ def mnist_features(seed=0):
     """Features before the head of a LeNet-5 trained for two epochs."""
     import torch
 
-    from steep.paper.data import Data
-    from steep.paper.networks import lenet5
+    from reproduction.data import Data
+    from reproduction.networks import lenet5
 
     data = Data().mnist()
     images = torch.as_tensor(data.x_train[:, None], dtype=torch.float32) / 255
@@ -74,7 +74,7 @@ def mnist_features(seed=0):
 
 
 def cifar():
-    from steep.paper.data import Data
+    from reproduction.data import Data
 
     data = Data().cifar10()
     return data.x_train, data.y_train.astype(int)

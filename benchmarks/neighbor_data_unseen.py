@@ -62,8 +62,8 @@ def altered_digits(n, seed=0):
     """Features of digits that were moved and blurred at random, as altered copies of training pictures are."""
     import torch
 
-    from steep.paper.data import Data
-    from steep.paper.networks import lenet5
+    from reproduction.data import Data
+    from reproduction.networks import lenet5
 
     data = Data().mnist()
     images = torch.as_tensor(data.x_train[:, None], dtype=torch.float32) / 255
@@ -96,7 +96,7 @@ def table(name):
 
 def sentence_vectors():
     """[CLS] vectors of a small BERT for the sentences of RTE, MRPC and STS-B."""
-    from steep.paper.data import Data
+    from reproduction.data import Data
 
     parts = [Data().glue(task).x_train for task in ("RTE", "MRPC", "STS-B")]
     X = np.concatenate(parts).astype(np.float32)

@@ -54,7 +54,7 @@ from neighbor_data import (  # noqa: E402
 )
 from neighbor_data_unseen import UNSEEN, embedding_like, two_layers  # noqa: E402
 from neighbor_peers import K, flat_part, is_installed, settings_of  # noqa: E402
-from steep.records import Records, machine, write_json  # noqa: E402
+from reproduction.records import Records, machine, write_json  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 CACHE = Path(os.environ.get("STEEP_CACHE", tempfile.gettempdir())) / "steep-neighbors"

@@ -24,8 +24,8 @@ import numpy as np
 import psutil
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from reproduction.records import machine, write_json
 from steep import neighbor_variance, rescale
-from steep.records import machine, write_json
 from steep.report import weighting_page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

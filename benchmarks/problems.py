@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steep.paper.problems import bateman
+from reproduction.problems import bateman
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def bateman_1(U):
 def bateman_3(U):
     """u and three η that consume it at very different rates, by Runge and Kutta's fourth order.
 
-    Not the chain of ``steep.paper.problems``: there every species has about the paper's one rate.
+    Not the chain of ``reproduction.problems``: there every species has about the paper's one rate.
     """
     u, *eta, t = scaled(U, [(0, 1), (0.01, 1), (0.01, 1), (0.01, 1), (0, 10)])
     state = np.array([u, *eta])

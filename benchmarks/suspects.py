@@ -32,8 +32,8 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 import steep
 from data_oob import data_oob
+from reproduction.records import Records, cpu_seconds, machine, write_json
 from steep.metrics import paired_interval
-from steep.records import Records, cpu_seconds, machine, write_json
 from suspect_tables import LISTS, load
 from wrong_labels import CLASS_KINDS, NUMBER_KINDS, spoil
 
@@ -151,8 +151,8 @@ def features_of(name, rate, seed):
     import torch
     from torch import nn
 
-    from steep.paper.data import Data
-    from steep.paper.networks import lenet5
+    from reproduction.data import Data
+    from reproduction.networks import lenet5
 
     data = getattr(Data(), name)()
     rows = np.random.default_rng(seed).permutation(len(data.y_train))[: N_TRAINED + N_LOOKED_AT]

@@ -181,8 +181,8 @@ def times(options):
             f"{name:24} before {min(old):7.3f} s   after {min(new):7.3f} s   ratio {min(new) / min(old):.3f}",
             flush=True,
         )
+    from reproduction.records import machine
     from steep._files import write_whole
-    from steep.records import machine
 
     record = json.dumps({"walks": table, "rounds": options.rounds, **machine()}, indent=1) + "\n"
     write_whole(RESULTS, lambda path: path.write_text(record))

@@ -32,10 +32,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
+from reproduction.records import Records, machine, write_json
 from steep import VarianceWeightedCV
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
-from steep.records import Records, machine, write_json
 from steep.rescaling import rescale
 from steep.weighting.candidates import default_measures
 from steep.weighting.weights import Samples, measure_samples

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from steep import VarianceWeightedCV, _progress
-from steep._progress import open_bars, progress, progress_bar
+from steep._progress import progress, progress_bar
 
 
 class Terminal:
@@ -127,18 +127,3 @@ def test_a_search_shows_its_folds(terminal, impatient):
     with redirect_stderr(terminal.stream):
         search.fit(X, X[:, 0])
     assert "folds: 100%" in terminal.close()
-
-
-def test_bars_of_the_work_under_way_are_known_whether_shown_or_not():
-    with progress_bar(total=3, label="outer", shown=False, done=1) as outer:
-        for _ in progress("ab", total=2, label="inner", shown=False):
-            assert [(bar.label, bar.total) for bar in open_bars()] == [("outer", 3), ("inner", 2)]
-        outer.counts(2)
-        assert [(bar.done, bar.total) for bar in open_bars()] == [(2, 3)]
-    assert open_bars() == []
-
-
-def test_a_bar_is_closed_by_an_error():
-    with pytest.raises(ZeroDivisionError), progress_bar(total=1, label="runs", shown=False):
-        raise ZeroDivisionError
-    assert open_bars() == []

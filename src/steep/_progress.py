@@ -12,17 +12,13 @@ Item = TypeVar("Item")
 
 # Shorter jobs end before anybody wonders.
 _PATIENCE_SECONDS = 2.0
-_OPEN: list[Bar] = []
 
 
 class Bar:
-    """A bar that may be hidden; ``update`` moves it, ``counts`` shows figures beside it.
+    """A bar that may be hidden; ``update`` moves it, ``counts`` shows figures next to it."""
 
-    ``done``, ``total`` and ``label`` are kept whether it is shown or not; see :func:`open_bars`.
-    """
-
-    def __init__(self, bar: Any, total: int, label: str, done: int = 0) -> None:
-        self._bar, self.total, self.label, self.done = bar, total, label, done
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
 
     @property
     def shown(self) -> bool:
@@ -31,13 +27,11 @@ class Bar:
 
     def update(self, n: int = 1) -> None:
         """Move the bar on by ``n``."""
-        self.done += n
         if self._bar is not None:
             self._bar.update(n)
 
     def counts(self, done: int, **figures: int) -> None:
         """Set how much is done, and show other figures beside the bar."""
-        self.done = done
         if self._bar is not None:
             self._bar.set_postfix(figures, refresh=False)
             self._bar.update(done - self._bar.n)
@@ -66,26 +60,11 @@ def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = 
     >>> with progress_bar(total=2, label="runs", shown=False) as bar:
     ...     bar.update()
     """
-    bar = Bar(_open(total, label, done, shown), total, label, done)
-    _OPEN.append(bar)
+    bar = Bar(_open(total, label, done, shown))
     try:
         yield bar
     finally:
-        _OPEN.remove(bar)
         bar.close()
-
-
-def open_bars() -> list[Bar]:
-    """Bars of the work under way in this process, outermost first, shown or not.
-
-    Examples
-    --------
-    >>> with progress_bar(total=2, label="runs", shown=False) as bar:
-    ...     bar.update()
-    ...     [(found.label, found.done, found.total) for found in open_bars()]
-    [('runs', 1, 2)]
-    """
-    return list(_OPEN)
 
 
 def _open(total: int, label: str, done: int, shown: bool | None) -> Any:

@@ -61,7 +61,6 @@ def test_a_campaign_has_a_page(here, capsys):
         (["none.csv"], "none.csv cannot be read"),
         (["iris.csv"], "has no column 'sample_weight'; need weights; run steep weigh"),
         (["iris.csv", "--weight-column", "a"], "need to know its labels; pass one --target"),
-        (["."], "holds no lines of steep reproduce"),
         (["iris.csv", "-o", "page.pdf"], "is no HTML file"),
         (["iris.csv", "-o", "none/page.html"], "in a folder that is not there"),
     ],

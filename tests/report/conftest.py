@@ -151,14 +151,6 @@ def write_improvement(path):
     return improvement_page(path, found, y=y[:400].numpy(), images=load_digits().images[:400])
 
 
-def write_reproduction(path):
-    from pathlib import Path
-
-    from steep.paper import reproduction_page
-
-    return reproduction_page(path, results=Path(__file__).parents[2] / "results")
-
-
 WRITERS = {
     "weights": write_cancer,
     "weights of numbers": write_numbers,
@@ -172,7 +164,7 @@ WRITERS = {
     "suspects": write_suspects,
 }
 if find_spec("torch"):
-    WRITERS |= {"improvement": write_improvement, "reproduction": write_reproduction}
+    WRITERS |= {"improvement": write_improvement}
 
 
 @pytest.fixture(scope="session")

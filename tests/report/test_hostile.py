@@ -1,7 +1,6 @@
 """Data full of markup are shown, not obeyed: in every page, in a parser and in a real browser."""
 
 from html.parser import HTMLParser
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -141,12 +140,3 @@ def test_a_script_that_slipped_through_would_still_not_run(written, visit, tmp_p
     assert there.page.evaluate("typeof hacked") == "undefined"
     assert len(there.complaints) == 2  # the policy says so for each
     assert there.blocked == [("https://127.0.0.1/x.png", "csp")]  # before it left
-
-
-@pytest.mark.skipif(not find_spec("torch"), reason="needs torch")
-def test_the_names_of_lines_are_text_in_the_page_of_the_reproduction(tmp_path):
-    from steep.paper.page import _table
-
-    table = _table(f"| arm |\n|---|\n| {EVIL.replace('|', '')} |\n")
-    assert "<script>" not in table
-    assert "<img" not in table

@@ -54,8 +54,7 @@ def test_numbers_are_written_for_people(value, text):
 
 def plain(path, **options):
     return write_page(
-        path, "reproduction.html", title="t", verdict={"sentence": "s", "state": "none"}, parts=[], claims=[],
-        sections=[], scale="x", **options,
+        path, "base.html", title="t", verdict={"sentence": "s", "state": "none"}, **options,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from reproduction.problems import bateman, runge
 from steep import (
     Box,
     Integer,
@@ -15,7 +16,6 @@ from steep import (
 from steep.exceptions import AcceptanceError, FunctionError, InputError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise_variation
-from steep.paper.problems import bateman, runge
 
 BATEMAN = {"u0": (0.0, 1.0), "eta0": (0.01, 1.0), "t": (0.0, 10.0)}
 

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steep.cli import campaign, demo, design, improve, report, reproduce, suspects, weigh
+from steep.cli import campaign, demo, design, improve, report, suspects, weigh
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
 from steep.cli.printing import one_line
 from steep.exceptions import SteepError
@@ -49,7 +49,6 @@ add(app, "design", design.design_command, design.EXAMPLE)
 app.add_typer(campaign.app, name="campaign")
 add(app, "improve", improve.improve_command, improve.EXAMPLE)
 add(app, "report", report.report_command, report.EXAMPLE)
-add(app, "reproduce", reproduce.reproduce_command, reproduce.EXAMPLE)
 add(app, "demo", demo.demo_command, "steep demo --output demo")
 
 

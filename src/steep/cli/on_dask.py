@@ -138,8 +138,7 @@ def _computed(client: Any, weights: Any) -> Any:
             while not future.done():
                 time.sleep(_LOOK)
                 if bar.shown:
-                    n_done, n_all = client.run_on_scheduler(_counts)
-                    bar.total = n_all
+                    n_done, _ = client.run_on_scheduler(_counts)
                     bar.counts(n_done)
         return future.result()
     except SteepError:

@@ -10,7 +10,7 @@ import typer
 from steep.cli.options import Debug, Force, Json
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import finish
-from steep.exceptions import InputError, MissingExtraError
+from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     from steep.cli.tables import Table
@@ -24,7 +24,7 @@ def report_command(
         Path,
         typer.Argument(
             metavar="RESULT", show_default=False,
-            help="A campaign (.db or .toml), a weighted table, a design, or the folder of a reproduction.",
+            help="A campaign (.db or .toml), a weighted table or a design.",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("page.html"),
@@ -46,7 +46,7 @@ def report_command(
     """Write a page about a result: one HTML file that needs nothing else.
 
     What the page is about is told from the file: the store of a campaign, a table that steep weigh has
-    written (with --target), a table that steep design has written, or a folder of steep reproduce.
+    written (with --target), or a table that steep design has written.
     """
     check_page(output, force=force, option="--output")
     kind = _write(source, output, target or [], weight_column, drop or [], title)
@@ -60,8 +60,6 @@ def report_command(
 def _write(
     source: Path, output: Path, target: list[str], weight_column: str, drop: list[str], title: str | None
 ) -> str:
-    if source.is_dir():
-        return _write_reproduction(source, output)
     if source.suffix.lower() == ".toml" or _is_sqlite(source):
         from steep.cli.campaign.store import open_campaign
 
@@ -84,21 +82,6 @@ def _is_sqlite(path: Path) -> bool:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError:
         return False
-
-
-def _write_reproduction(source: Path, output: Path) -> str:
-    if not any(source.glob("*/*.jsonl")):
-        raise InputError(
-            f"{source} holds no lines of steep reproduce; need its folder of results; check the name"
-        )
-    try:
-        from steep.paper import reproduction_page
-    except ImportError as error:
-        raise MissingExtraError(
-            f"this page needs more packages ({error}); need the extra 'paper'; run pip install 'steep[paper]'"
-        ) from error
-    reproduction_page(output, results=source)
-    return "reproduction"
 
 
 def _write_weighting(

@@ -1,0 +1,141 @@
+"""Figure tbs (a) to (d): networks trained on uniform points and on TBS points of the Bateman equations.
+
+(a) f_θ over time for a start drawn at random, (b) for the start with the largest error, (c) max_t Df over (u_0, η_0),
+capped at 0.10 as in the paper, (d) g_BS − g_TBS: where TBS lowers the largest error over time. The paper shows one
+pair of networks; the claim drawn from it is measured on every repeat of Table 2.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import steep
+from reproduction import table2
+from reproduction.jobs import Context, Job, Results, Scale
+from reproduction.problems import BATEMAN
+from reproduction.summary import Claim, Figure, Lines, Section, judge, not_run, show_gain
+from steep._progress import progress
+from steep._validation import FloatArray
+from steep.metrics import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+TITLE = "Figure tbs: what TBS changes on the Bateman equations"
+INPUTS = "scaled"
+N_GRID = {"smoke": 6, "laptop": 30, "paper": 100}
+CAP = 0.10
+CLAIM = "The error falls most where Df is high, at small u_0 (Fig. tbs c, d)", "a picture"
+
+
+def jobs(scale: Scale) -> list[Job]:
+    """One line a repeat: the map of its gain; the first also holds curves and Df."""
+    numbers = {**table2.SETTINGS[scale]["bateman"], "n_grid": N_GRID[scale]}
+    lines = tuple(("maps", seed) for seed in range(numbers["repeats"]))
+    return [Job("tbs", "maps", lines, partial(_run, numbers), {"inputs": INPUTS, **numbers})]
+
+
+def _run(numbers: dict[str, int], context: Context) -> Results:
+    n, repeats = numbers["n_grid"], range(numbers["repeats"])
+    grid = table2.grid_of(BATEMAN, n)
+    flat = grid.reshape(-1, 3)
+    truth = BATEMAN.function(flat).reshape(*grid.shape[:2], 2)
+    outputs = {}
+    for arm in progress(("uniform", "TBS"), total=2, label="arms", shown=context.progress):
+        plans = [table2.ARMS[arm](BATEMAN, numbers["n_points"], seed)[0] for seed in repeats]
+        ensemble = table2.train(BATEMAN, INPUTS, plans, numbers, context.progress)
+        outputs[arm] = table2.predict(ensemble, BATEMAN, INPUTS, flat).reshape(len(plans), *truth.shape)
+    worst = {arm: ((out - truth) ** 2).sum(axis=3).max(axis=2) for arm, out in outputs.items()}
+    df = steep.taylor_variation(None, flat, order=2, epsilon=table2.EPSILON, derivatives=BATEMAN.derivatives)
+    variation = df.reshape(grid.shape[:2]).max(axis=1)
+    results: Results = {}
+    for seed in repeats:
+        gain = worst["uniform"][seed] - worst["TBS"][seed]
+        correlation = float(np.corrcoef(_ranks(variation), _ranks(gain))[0, 1])
+        results["maps", seed] = {"gain": _rounded(gain.reshape(n, n)), "correlation": correlation}
+    chosen = {
+        "random": int(np.random.default_rng(0).integers(n * n)),
+        "worst": int(np.argmax(np.maximum(*(errors[0] for errors in worst.values())))),
+    }
+    results["maps", 0] |= {
+        "variation": _rounded(variation.reshape(n, n)),
+        "curves": {name: {"start": _rounded(grid[row, 0, :2]), "truth": _rounded(truth[row]),
+                          **{arm: _rounded(out[0, row]) for arm, out in outputs.items()}}
+                   for name, row in chosen.items()},
+    }  # fmt: skip
+    return results
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(values), dtype=np.float64)
+
+
+def _rounded(values: Any) -> Any:
+    return np.asarray(values).astype(float).round(6).tolist()
+
+
+def summarize(lines: Lines) -> Section:
+    """The four pictures, and the rank correlation of (c) and (d) over the repeats."""
+    first = lines.result("tbs", "maps")
+    correlations = lines.values("tbs", "maps", "correlation")
+    if first is None or len(correlations) < 2:
+        return Section([not_run(*CLAIM)])
+    variation = np.array(first["variation"])
+    peak = np.unravel_index(np.argmax(variation), variation.shape)
+    u0, eta0 = (float(index) / (len(variation) - 1) for index in peak)
+    found = mean_interval(correlations)
+    claim = Claim(
+        *CLAIM,
+        f"one pair of networks: rank correlation of max Df and error reduction {correlations[0]:+.2f}; max Df at "
+        f"u_0 = {u0:.2f}, η_0 = {eta0:.2f}, {variation.max() / variation.min():.2f} times its least",
+        f"mean of {len(correlations)} pairs {show_gain(found)}",
+        judge(found) if u0 < 0.5 else "does not hold",
+    )
+    caption = "Bateman: (a) a random start, (b) the worst start, (c) max Df, (d) mean error reduction by TBS"
+    return Section([claim], [], [Figure("tbs", caption, partial(_draw, lines))])
+
+
+def _draw(lines: Lines) -> Drawing:
+    from matplotlib import pyplot
+
+    result = lines.result("tbs", "maps") or {}
+    gains = [(lines.result("tbs", "maps", seed) or {})["gain"] for seed in lines.seeds("tbs", "maps")]
+    figure, axes = pyplot.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
+    for ax, (letter, (name, curves)) in zip(
+        axes[0], zip("ab", result["curves"].items(), strict=True), strict=True
+    ):
+        t = np.linspace(0, 10, len(curves["truth"]))
+        for label, colour, style in (
+            ("truth", "0.3", "-"),
+            ("uniform", "#235789", "--"),
+            ("TBS", "#d94800", "--"),
+        ):
+            for output, values in enumerate(np.array(curves[label]).T):
+                ax.plot(t, values, style, color=colour, label=label if output == 0 else None)
+        u0, eta0 = curves["start"]
+        ax.set(
+            title=f"({letter}) {name} start: $u_0$ = {u0:.2f}, $η_0$ = {eta0:.2f}", xlabel="t", ylabel="u, η"
+        )
+        ax.legend(frameon=False)
+    maps = (
+        ("(c) largest Df over time", np.minimum(result["variation"], CAP), "viridis"),
+        ("(d) $g_{BS} − g_{TBS}$, mean (red: TBS better)", np.mean(gains, axis=0), "coolwarm"),
+    )
+    for ax, (title, values, colours) in zip(axes[1], maps, strict=True):
+        reach = np.abs(values).max() if colours == "coolwarm" else None
+        image = ax.imshow(
+            values.T,
+            origin="lower",
+            extent=(0, 1, 0, 1),
+            cmap=colours,
+            vmin=-reach if reach else None,
+            vmax=reach,
+        )
+        ax.set(title=title, xlabel="$u_0$", ylabel="$η_0$")
+        figure.colorbar(image, ax=ax)
+    return figure

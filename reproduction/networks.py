@@ -1,0 +1,94 @@
+"""The networks of the paper: LeNet-5 (MNIST) and ResNet20 in He et al.'s form for CIFAR-10.
+
+Perceptrons go through :func:`steep.nn.train_ensemble`; text uses frozen features (:meth:`reproduction.data.Data.glue`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from steep._validation import check_choice
+
+
+def lenet5(seed: int = 0) -> nn.Module:
+    """LeNet-5 with ReLU: 84 features before its head.
+
+    Examples
+    --------
+    >>> tuple(lenet5()(torch.zeros(2, 1, 28, 28)).shape)
+    (2, 10)
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.AvgPool2d(2),
+            nn.Conv2d(6, 16, 5), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
+            nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
+        )  # fmt: skip
+
+
+class _Block(nn.Module):
+    """Two 3 × 3 convolutions and a shortcut without parameters: subsampled, new channels zero (option A)."""
+
+    def __init__(self, n_in: int, n_out: int) -> None:
+        super().__init__()
+        self.stride, self.grown = 2 if n_out > n_in else 1, n_out - n_in
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride=self.stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(n_out)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(n_out)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(x)))))
+        if self.grown:
+            x = functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.grown // 2, self.grown - self.grown // 2))
+        return functional.relu(out + x)
+
+
+class ResNet20(nn.Module):
+    """19 convolutions in three stages of 16, 32 and 64 channels, global average, and a head of 64 features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1, bias=False)
+        self.bn = nn.BatchNorm2d(16)
+        widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
+        self.blocks = nn.Sequential(*(_Block(a, b) for a, b in itertools.pairwise(widths)))
+        self.head = nn.Linear(64, 10)
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Class scores of pictures ``(n, 3, 32, 32)``."""
+        x = functional.relu(self.bn(self.conv(x.contiguous(memory_format=torch.channels_last))))
+        out: Tensor = self.head(self.blocks(x).mean(dim=(2, 3)))
+        return out
+
+
+def resnet20(seed: int = 0) -> nn.Module:
+    """ResNet20, convolutions laid out for the CPU.
+
+    Examples
+    --------
+    >>> sum(parameter.numel() for parameter in resnet20().parameters())
+    269722
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = ResNet20()
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+NETWORKS: dict[str, Callable[[int], nn.Module]] = {"lenet5": lenet5, "resnet20": resnet20}
+
+
+def build(name: str, seed: int) -> nn.Module:
+    """A network by name, with the start of a seed."""
+    check_choice(name, name="name", choices=tuple(NETWORKS))
+    return NETWORKS[name](seed)

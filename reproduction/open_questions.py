@@ -1,0 +1,260 @@
+"""What the authors leave open: weights divided by p(x), and how the neighbour estimate approaches Df².
+
+*Density.* Eq. J2* asks for w = Df̂²/p(x); the paper leaves p out. Both against equal weights on new splits.
+
+*Convergence.* Over k neighbours in radius r the variance of the labels is about r²‖∇f‖²/(d + 2), so Df̂² can follow Df²
+up to a factor. Its relative error has a bias O(r²) = O((k/n)^{2/d}) and a variance O(1/k): with k fixed the second
+stays whatever n is, and k ∝ n^{4/(d+4)} balances both. Measured as a rank correlation on a function whose gradient is
+known, with k = 20 and with k growing so.
+
+The third question, why TCL and VBSW go together, is answered from the lines of Table 7.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+import steep
+from reproduction.data import describe
+from reproduction.jobs import Context, Job, Results, Scale
+from reproduction.summary import Claim, Figure, Lines, Section, judge, markdown, not_run, show, show_gain
+from reproduction.table3 import load
+from steep._progress import progress
+from steep._validation import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+TITLE = "Open questions of the paper"
+RATIO, K = 20.0, 20
+GROWING = "convergence, k grows"
+MEASURES = {"equal weights": None, "Df²": "variance", "Df²/p": "density"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "smoke": {"splits": 3, "sizes": [100, 400], "dimensions": [1, 3], "repeats": 2, "n_growing": 2},
+    "laptop": {
+        "splits": 60,
+        "sizes": [250, 1000, 4000, 16000, 64000],
+        "dimensions": [1, 2, 3, 6],
+        "repeats": 5,
+        "n_growing": 4,
+    },
+    "paper": {
+        "splits": 60,
+        "sizes": [250, 1000, 4000, 16000, 64000],
+        "dimensions": [1, 2, 3, 6],
+        "repeats": 20,
+        "n_growing": 5,
+    },
+}
+DATA = ("boston", "breast_cancer")
+
+
+def jobs(scale: Scale) -> list[Job]:
+    """Splits of two tables; repeats of the convergence for each dimension."""
+    numbers = SETTINGS[scale]
+    found = []
+    for name in DATA:
+        lines = tuple((arm, split) for arm in MEASURES for split in range(numbers["splits"]))
+        told = {
+            **describe(scale if name == "boston" else "real"),
+            "m": RATIO,
+            "k": K,
+            "splits": numbers["splits"],
+        }
+        found.append(
+            Job(f"density, {name}", "all splits", lines, partial(_density, name, numbers["splits"]), told)
+        )
+    for d in numbers["dimensions"]:
+        lines = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"]))
+        run = partial(_convergence, d, numbers)
+        found.append(Job("convergence", f"d = {d}", lines, run, {"k": K, "sizes": numbers["sizes"]}))
+    for d in numbers["dimensions"]:
+        sizes = numbers["sizes"][: numbers["n_growing"]]
+        told = {"k": [growing(n, sizes[0], d) for n in sizes], "sizes": sizes}
+        lines = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"]))
+        run = partial(_convergence, d, {**numbers, "sizes": sizes, "k": told["k"]})
+        found.append(Job(GROWING, f"d = {d}", lines, run, told))
+    return found
+
+
+def growing(n: int, first: int, d: int) -> int:
+    """k ∝ n^{4/(d + 4)}, 20 at the first size.
+
+    Examples
+    --------
+    >>> growing(250, 250, 2), growing(4000, 250, 2)
+    (20, 127)
+    """
+    factor: float = (n / first) ** (4 / (d + 4))
+    return round(K * factor)
+
+
+def _density(name: str, n_splits: int, context: Context) -> Results:
+    X, y = load(name, context.data)
+    results: Results = {}
+    for split in progress(range(n_splits), total=n_splits, label="splits", shown=context.progress):
+        parts = train_test_split(X, y, test_size=0.2, random_state=split)
+        scaler = StandardScaler().fit(parts[0])
+        train, test = scaler.transform(parts[0]), scaler.transform(parts[1])
+        for arm, measure in MEASURES.items():
+            weight = (
+                None
+                if measure is None
+                else steep.sample_weights(train, parts[2], measure=measure, weight_ratio=RATIO, n_neighbors=K)
+            )
+            model = LinearRegression() if name == "boston" else LogisticRegression(max_iter=1000)
+            predicted = model.fit(train, parts[2], sample_weight=weight).predict(test)
+            score = (
+                ((predicted - parts[3]) ** 2).mean()
+                if name == "boston"
+                else 100 * (predicted == parts[3]).mean()
+            )
+            results[arm, split] = {"score": float(score)}
+    return results
+
+
+def _wave(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A function of all inputs with a known gradient: f and ‖∇f‖²."""
+    direction = np.arange(1, X.shape[1] + 1) / np.linalg.norm(np.arange(1, X.shape[1] + 1))
+    along = X @ direction
+    return np.tanh(4 * (along - along.mean())), (4 / np.cosh(4 * (along - along.mean())) ** 2) ** 2
+
+
+def _convergence(d: int, numbers: dict[str, Any], context: Context) -> Results:
+    results: Results = {}
+    neighbors = numbers.get("k", [K] * len(numbers["sizes"]))
+    for seed in progress(
+        range(numbers["repeats"]), total=numbers["repeats"], label="repeats", shown=context.progress
+    ):
+        correlations = []
+        for n, k in zip(numbers["sizes"], neighbors, strict=True):
+            X = np.random.default_rng(seed).random((n, d))
+            f, squared = _wave(X)
+            estimate = steep.neighbor_variance(X, f, n_neighbors=k)
+            correlations.append(float(stats.spearmanr(estimate, squared)[0]))
+        results[f"d = {d}", seed] = {"sizes": numbers["sizes"], "rank_correlation": correlations}
+    return results
+
+
+def summarize(lines: Lines) -> Section:
+    """Whether p(x) helps, and how fast the estimate converges."""
+    claims = [_density_claim(lines, name) for name in DATA] + [_convergence_claim(lines)]
+    tables, figures = [_density_table(lines)], []
+    for experiment, told in CURVES.items():
+        if _dimensions(lines, experiment):
+            tables.append(
+                f"Rank correlation of Df̂² and ‖∇f‖², {told}\n\n" + _convergence_table(lines, experiment)
+            )
+    if _dimensions(lines, "convergence"):
+        caption = "1 − rank correlation of Df̂² and ‖∇f‖² against n: k = 20 (solid), k growing with n (dashed)"
+        figures.append(Figure("convergence", caption, partial(_draw, lines)))
+    return Section(claims, tables, figures)
+
+
+CURVES = {"convergence": "k = 20", GROWING: "k ∝ n^{4/(d+4)}"}
+
+
+def _density_claim(lines: Lines, name: str) -> Claim:
+    is_error, experiment = name == "boston", f"density, {name}"
+    gain = lines.gain(experiment, "Df²", "Df²/p", "score", is_error=is_error)
+    over_equal = lines.gain(experiment, "equal weights", "Df²/p", "score", is_error=is_error)
+    return Claim(
+        f"Dividing by p(x) improves the weights: {name.replace('_', ' ')}", "left open (p omitted)", "not in the paper",
+        f"Df²/p − Df² {show_gain(gain)}; Df²/p − equal weights {show_gain(over_equal)}", judge(gain),
+    )  # fmt: skip
+
+
+def _density_table(lines: Lines) -> str:
+    rows = []
+    for name in DATA:
+        for arm in MEASURES:
+            experiment = f"density, {name}"
+            gain = lines.gain(experiment, "equal weights", arm, "score", is_error=name == "boston")
+            rows.append(
+                [
+                    name,
+                    arm,
+                    show(lines.interval(experiment, arm, "score"), digits=4),
+                    "" if arm == "equal weights" else show_gain(gain),
+                ]
+            )
+    return markdown(
+        ["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"],
+        rows,
+    )
+
+
+def _dimensions(lines: Lines, experiment: str) -> list[str]:
+    return sorted(
+        {line["arm"] for line in lines.all if line["experiment"] == experiment},
+        key=lambda arm: int(arm.split()[-1]),
+    )
+
+
+def _curve(lines: Lines, experiment: str, arm: str) -> tuple[list[int], FloatArray]:
+    results = [lines.result(experiment, arm, seed) or {} for seed in lines.seeds(experiment, arm)]
+    return results[0]["sizes"], np.mean([r["rank_correlation"] for r in results], axis=0)
+
+
+def slope(sizes: list[int], curve: FloatArray) -> float:
+    """s of 1 − ρ ∝ n^{−s}, by least squares over all sizes.
+
+    Examples
+    --------
+    >>> round(slope([100, 1000], np.array([0.9, 0.99])), 3)
+    1.0
+    """
+    return -float(np.polyfit(np.log(sizes), np.log(1 - curve), 1)[0])
+
+
+def _convergence_claim(lines: Lines) -> Claim:
+    title = "Df̂² over neighbours becomes Df² as data grow denser", "argued, not measured"
+    dimensions = _dimensions(lines, GROWING)
+    if not dimensions or dimensions != _dimensions(lines, "convergence"):
+        return not_run(*title)
+    fixed, grown = ({arm: _curve(lines, name, arm) for arm in dimensions} for name in CURVES)
+    slopes = [slope(*grown[arm]) for arm in dimensions]
+    ends = [f"{arm}: {fixed[arm][1][-1]:.3f}" for arm in dimensions]
+    told = [f"{arm}: n^−{found:.2f}" for arm, found in zip(dimensions, slopes, strict=True)]
+    return Claim(
+        *title,
+        "not in the paper",
+        f"rank correlation with ‖∇f‖² at k = 20 and the largest n: {', '.join(ends)}; with k growing, 1 − correlation "
+        f"falls as {', '.join(told)}",
+        "holds under conditions" if all(found > 0 for found in slopes) else "does not hold",
+    )
+
+
+def _convergence_table(lines: Lines, experiment: str) -> str:
+    curves = {arm: _curve(lines, experiment, arm) for arm in _dimensions(lines, experiment)}
+    sizes = next(iter(curves.values()))[0]
+    grows = experiment == GROWING
+    rows = [
+        [arm, *(f"{value:.3f}" for value in curve), f"n^−{slope(sizes, curve):.2f}"]
+        + ([f"n^−{4 / (int(arm.split()[-1]) + 4):.2f}"] if grows else [])
+        for arm, (_, curve) in curves.items()
+    ]
+    header = ["dimension", *(f"n = {n}" for n in sizes), "1 − correlation falls as"]
+    return markdown([*header, "theory: n^−4/(d+4)"] if grows else header, rows)
+
+
+def _draw(lines: Lines) -> Drawing:
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")
+    for number, arm in enumerate(_dimensions(lines, "convergence")):
+        for experiment, style in zip(CURVES, ("o-", "s--"), strict=True):
+            if lines.seeds(experiment, arm):
+                sizes, curve = _curve(lines, experiment, arm)
+                label = arm if experiment == "convergence" else None
+                ax.loglog(sizes, 1 - curve, style, color=f"C{number}", ms=4, label=label)
+    ax.set(xlabel="n", ylabel="1 − rank correlation")
+    ax.legend(frameon=False, fontsize=8)
+    return figure

@@ -1,0 +1,237 @@
+"""Table 4 and Figure difficult: heads of LeNet-5 (MNIST) and ResNet20 (CIFAR-10) re-trained with VBSW.
+
+The paper trains 40 and 50 networks, re-trains each head 10 times and takes the best *on the test set* as the gain per
+model. Beside it: the mean over heads, the equal-weight head, and ``improve``, which chooses on held-out pictures.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from reproduction.appendix import row
+from reproduction.data import describe
+from reproduction.heads import ARMS, HeadPlan, Labelled, study_network
+from reproduction.jobs import Context, Job, Results, Scale
+from reproduction.pictures import pack, parts_of, unpack
+from reproduction.summary import (
+    Claim,
+    Figure,
+    Lines,
+    Section,
+    judge,
+    markdown,
+    not_run,
+    show_gain,
+    show_scores,
+)
+from reproduction.training import Recipe, train_network
+from steep.metrics import Interval, paired_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+TITLE = "Table 4 and Figure difficult: MNIST and CIFAR-10"
+GRID = {"l2": [1e-2, 1e-3, 1e-4, 1e-5], "weight_ratio": [0.5, 2.0, 5.0, 40.0], "n_neighbors": [20]}
+SMALL_GRID = {"l2": [1e-3], "weight_ratio": [5.0], "n_neighbors": [10]}
+SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
+    "smoke": {
+        "mnist": {
+            "networks": 2,
+            "epochs": 3,
+            "n_train": 400,
+            "n_held_out": 100,
+            "heads": 3,
+            "head_epochs": 2,
+        },
+        "cifar10": {
+            "networks": 1,
+            "epochs": 1,
+            "n_train": 100,
+            "n_held_out": 40,
+            "heads": 2,
+            "head_epochs": 2,
+        },
+    },
+    "laptop": {
+        "mnist": {
+            "networks": 10,
+            "epochs": 10,
+            "n_train": 50000,
+            "n_held_out": 10000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
+        "cifar10": {
+            "networks": 3,
+            "epochs": 16,
+            "n_train": 45000,
+            "n_held_out": 5000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
+    },
+    "paper": {
+        "mnist": {
+            "networks": 40,
+            "epochs": 20,
+            "n_train": 50000,
+            "n_held_out": 10000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
+        "cifar10": {
+            "networks": 50,
+            "epochs": 200,
+            "n_train": 45000,
+            "n_held_out": 5000,
+            "heads": 10,
+            "head_epochs": 25,
+        },
+    },
+}
+# best, mean ± se of the baseline, of VBSW, and the gain per model.
+PAPER = {
+    "mnist": ("98.99, 98.84 ± 0.01", "99.09, 98.87 ± 0.01", "0.15, 0.03 ± 0.01"),
+    "cifar10": ("91.01, 90.46 ± 0.10", "91.30, 90.64 ± 0.07", "1.65, 0.15 ± 0.04"),
+}
+N_SHOWN = 20
+
+
+def recipe_of(name: str, numbers: dict[str, Any], seed: int) -> Recipe:
+    """LeNet-5 by Adam; ResNet20 with altered pictures and one cycle of SGD."""
+    if name == "mnist":
+        return Recipe("lenet5", numbers["epochs"], 128, 1e-3, True, False, seed, "mnist")
+    return Recipe("resnet20", numbers["epochs"], 128, 0.2, True, True, seed, "cifar10", "sgd")
+
+
+def trained(recipe: Recipe, train: Labelled, context: Context) -> nn.Module:
+    """The network of a recipe."""
+    return train_network(recipe, *train, context.cache, progress=context.progress)
+
+
+def jobs(scale: Scale) -> list[Job]:
+    """One job a network: its training, and all heads on its features."""
+    found = []
+    for name, numbers in SETTINGS[scale].items():
+        recipe = recipe_of(name, numbers, 0)
+        told = {**describe(scale), **numbers, "m": row(name).m, "k": row(name).k, "optimizer": recipe.optimizer,
+                "learning_rate": recipe.learning_rate, "batch_size": recipe.batch_size}  # fmt: skip
+        for seed in range(numbers["networks"]):
+            lines = tuple((arm, seed) for arm in ARMS)
+            run = partial(_run, name, numbers, seed, SMALL_GRID if scale == "smoke" else GRID)
+            found.append(Job(name, f"network {seed}", lines, run, told))
+    return found
+
+
+def _run(name: str, numbers: dict[str, Any], seed: int, grid: dict[str, Any], context: Context) -> Results:
+    data = context.data.mnist() if name == "mnist" else context.data.cifar10()
+    parts = parts_of(data, n_train=numbers["n_train"], n_held_out=numbers["n_held_out"])
+    network = trained(recipe_of(name, numbers, seed), parts.train, context)
+    plan = HeadPlan(row(name), numbers["heads"], numbers["head_epochs"], grid)
+    found = study_network(network, parts.train, parts.held_out, parts.test, plan)
+    if seed == 0:
+        hardest = np.argsort(-found["weights"], kind="stable")[:N_SHOWN]
+        found["VBSW"] |= {
+            "hardest": pack(parts.raw[hardest]),
+            "their_labels": parts.train[1][hardest].tolist(),
+        }
+    return {(arm, seed): found[arm] for arm in ARMS}
+
+
+def summarize(lines: Lines) -> Section:
+    """Best, mean, se and gain per model, with the control."""
+    tables = [f"**{name}**: {_told(lines, name)}\n\n" + head_table(lines, name) for name in PAPER]
+    figures = [
+        Figure(f"difficult-{name}", f"{name}: training pictures with the largest weights", partial(_draw, lines, name))
+        for name in PAPER if "hardest" in (lines.result(name, "VBSW") or {})
+    ]  # fmt: skip
+    claims = [
+        head_claim(lines, f"VBSW raises accuracy: {name}", name, f"{start} → {vbsw}; gain per model {gain}")
+        for name, (start, vbsw, gain) in PAPER.items()
+    ]
+    return Section(claims, tables, figures)
+
+
+def _told(lines: Lines, name: str) -> str:
+    numbers = lines.settings(name)
+    if not numbers:
+        return "not run"
+    n_networks = len(lines.seeds(name, "original"))
+    told = f"{n_networks} networks, {numbers['epochs']} epochs on {numbers['n_train']} pictures"
+    return f"{told}, {numbers['heads']} heads each; data {numbers['data']}"
+
+
+def head_table(lines: Lines, experiment: str, prefix: str = "", arms: tuple[str, ...] = ARMS) -> str:
+    """Arms over networks: mean of the heads, the paper's best head, and the paired gain over the network itself."""
+    header = ["arm", "accuracy: best, mean ± se", "best head of each network (chosen on the test set)",
+              "gain per model (paper)", "honest gain over the network"]  # fmt: skip
+    return markdown(header, [head_row(lines, experiment, prefix, arm) for arm in arms])
+
+
+def head_row(lines: Lines, experiment: str, prefix: str, arm: str) -> list[str]:
+    """One row of :func:`head_table`; ``prefix`` is put before the names of the arms."""
+    name, control = prefix + arm, f"{prefix}original"
+    cells = [name, show_scores(lines.values(experiment, name, "accuracy")), "", "", ""]
+    if arm in ("equal-weight head", "VBSW"):
+        cells[2] = show_scores(lines.values(experiment, name, "best"))
+        cells[3] = show_scores(lines.gains_per_model(experiment, control, name))
+    if arm != "original":
+        cells[4] = show_gain(lines.gain(experiment, control, name, "accuracy"))
+    return cells
+
+
+def head_claim(lines: Lines, title: str, experiment: str, paper: str, prefix: str = "") -> Claim:
+    """VBSW against the network itself (paper) and against the equal-weight head (honest)."""
+    original, equal, vbsw, improved = (prefix + arm for arm in ARMS)
+    gains = lines.gains_per_model(experiment, original, vbsw)
+    if not len(gains):
+        return not_run(title, paper)
+    control = lines.gains_per_model(experiment, original, equal)
+    honest = lines.gain(experiment, equal, vbsw, "accuracy")
+    told = show_gain(honest)
+    if honest is None:
+        honest = _gain_of_one(lines, experiment, equal, vbsw)
+        told = f"{show_gain(honest)} over the heads of one network"
+    return Claim(
+        title,
+        paper,
+        f"{show_scores(lines.values(experiment, original, 'accuracy'))} → "
+        f"{show_scores(lines.values(experiment, vbsw, 'best'))}; gain per model {show_scores(gains)} (best head on the "
+        f"test set; the equal-weight head gives {show_scores(control)})",
+        f"VBSW − equal-weight head {told}{_improved(lines, experiment, original, improved)}",
+        judge(honest, lines.mean_gain_per_model(experiment, original, vbsw)),
+    )
+
+
+def _improved(lines: Lines, experiment: str, original: str, improved: str) -> str:
+    before, after = lines.paired(experiment, original, improved, "accuracy")
+    if not len(after):
+        return ""
+    gain = lines.gain(experiment, original, improved, "accuracy")
+    return f"; improve − original {show_gain(gain) if gain else f'{after[0] - before[0]:+.3g} (one network)'}"
+
+
+def _gain_of_one(lines: Lines, experiment: str, equal: str, vbsw: str) -> Interval | None:
+    """With a single network the pairs are its heads, start by start: this says nothing about other networks."""
+    both = sorted({*lines.seeds(experiment, equal)} & {*lines.seeds(experiment, vbsw)})
+    if not both:
+        return None
+    first, second = ((lines.result(experiment, arm, both[0]) or {})["all"] for arm in (equal, vbsw))
+    return paired_interval(first, second) if len(first) > 1 else None
+
+
+def _draw(lines: Lines, name: str) -> Drawing:
+    from matplotlib import pyplot
+
+    result = lines.result(name, "VBSW") or {}
+    pictures = unpack(result["hardest"])
+    figure, axes = pyplot.subplots(2, N_SHOWN // 2, figsize=(N_SHOWN / 2 * 0.9, 2.2), layout="constrained")
+    for ax, picture, label in zip(axes.ravel(), pictures, result["their_labels"], strict=True):
+        ax.imshow(picture, cmap="gray_r" if picture.ndim == 2 else None)
+        ax.set_title(str(label), fontsize=8)
+        ax.axis("off")
+    return figure

@@ -1,0 +1,81 @@
+"""Small laws inside single tables and figures."""
+
+import numpy as np
+import pytest
+
+from reproduction.figure_hyp_search import _shape_verdict, chosen_elsewhere
+from reproduction.open_questions import growing
+from reproduction.problems import RUNGE, TANH
+from reproduction.report import fewer
+from reproduction.summary import mean_interval
+from reproduction.table1 import CODE_ARMS, N_NEW, N
+from reproduction.table3 import BestEpoch
+from reproduction.table5 import scores
+
+
+def test_a_pair_chosen_elsewhere_never_sees_its_own_split():
+    maps = np.ones((3, 2, 2))
+    maps[0, 0, 0] = 0.0  # best on split 0 alone, and by far
+    maps[:, 1, 1] = 0.9
+    equal = np.ones(3)
+    np.testing.assert_allclose(chosen_elsewhere(maps, equal), [0.1, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(("is_error", "best"), [(False, [100.0, 50.0]), (True, [0.0, 0.5])])
+def test_the_best_epoch_is_the_best_for_each_member_by_itself(is_error, best):
+    kept = BestEpoch(np.array([0.0, 1.0]), is_error=is_error)
+    right, half, wrong = [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]
+    kept.see(np.array([right, wrong]))
+    kept.see(np.array([wrong, half]))
+    found = kept.results(np.array([wrong, half]), ["arm"], [0, 1])
+    assert [found["arm", seed]["best_epoch"] for seed in (0, 1)] == best
+    assert found["arm", 0]["score"] == (1.0 if is_error else 0.0)
+
+
+def test_without_a_watched_epoch_there_is_no_best_one():
+    found = BestEpoch(np.array([0.0, 1.0])).results(np.array([[0.0, 1.0]]), ["arm"], [0])
+    assert found == {("arm", 0): {"score": 100.0}}
+
+
+def test_f1_of_the_code_has_the_accuracy_in_the_place_of_the_precision():
+    truth, outputs = np.array([1, 1, 1, 0, 0]), np.array([0.9, 0.9, 0.1, 0.9, 0.1])
+    found = scores("MRPC", truth, outputs)
+    accuracy, precision, recall = 3 / 5, 2 / 3, 2 / 3
+    assert found["f1"] == pytest.approx(100 * 2 * precision * recall / (precision + recall))
+    assert found["f1_code"] == pytest.approx(100 * 2 * accuracy * recall / (accuracy + recall))
+
+
+def test_nothing_right_has_no_f1():
+    assert scores("MRPC", np.array([1, 1]), np.array([0.1, 0.1]))["f1_code"] == 0.0
+
+
+@pytest.mark.parametrize("problem", [RUNGE, TANH])
+def test_the_designs_of_the_code_start_from_the_same_grid(problem):
+    for design in CODE_ARMS.values():
+        X, cost = design(problem, 3)
+        assert X.shape == (N + N_NEW, 1)
+        assert cost == N + N_NEW
+        assert X.min() >= 0
+        assert X.max() <= 1
+    drawn = CODE_ARMS["TBS"](problem, 3)[0]
+    np.testing.assert_allclose(drawn[:N, 0], np.linspace(0, 1, N))
+
+
+def test_a_shape_holds_only_when_every_sign_is_significant():
+    up, doubtful = mean_interval([0.9, 1.0, 0.8]), mean_interval([0.9, -1.0, 0.8])
+    assert _shape_verdict([(1, up, 0.9), (1, up, 0.9)]) == "holds"
+    assert _shape_verdict([(1, up, 0.9), (1, doubtful, 0.9)]) == "holds under conditions"
+    assert _shape_verdict([(1, up, 0.9), (-1, doubtful, 0.9)]) == "does not hold"
+
+
+def test_neighbours_grow_slower_than_data():
+    for d in (1, 3, 6):
+        sizes = [250, 1000, 4000]
+        shares = [growing(n, 250, d) / n for n in sizes]
+        assert shares == sorted(shares, reverse=True)
+        assert growing(4000, 250, d) > growing(250, 250, d)
+
+
+def test_the_paper_has_nothing_less_than_itself():
+    assert fewer("table2", "paper") == {}
+    assert "epochs 60 of 40,000" in fewer("table2", "smoke")["bateman, inputs scaled"]

@@ -1,0 +1,159 @@
+"""Checkpoints, rivals and networks."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from reproduction.curricula import Curriculum
+from reproduction.networks import lenet5, resnet20
+from reproduction.rivals import ActiveBias, TransferCurriculum, easiest_first
+from reproduction.training import Recipe, train_network
+from steep.exceptions import StorageError
+
+RECIPE = Recipe("lenet5", 3, 16, 1e-3, True, False, 0)
+
+
+@pytest.fixture
+def digits():
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(48, 1, 28, 28, generator=generator), torch.arange(48) % 10
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop_in_epoch(curriculum, epoch):
+    plain = curriculum.batches
+
+    def batches(now, generator):
+        for number, rows in enumerate(plain(now, generator)):
+            if now == epoch and number == 1:
+                raise StoppedError
+            yield rows
+
+    curriculum.batches = batches
+    return curriculum
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Curriculum(48, 16),
+    lambda: ActiveBias(48, 16, burn_in=2),
+    lambda: TransferCurriculum(torch.arange(48), 16, start=0.5, step_length=2),
+])  # fmt: skip
+def test_a_stopped_training_continues_to_the_same_weights(tmp_path, digits, make):
+    whole = train_network(RECIPE, *digits, tmp_path / "whole", curriculum=make())
+    with pytest.raises(StoppedError):
+        train_network(RECIPE, *digits, tmp_path / "cut", curriculum=stop_in_epoch(make(), 2))
+    resumed = train_network(RECIPE, *digits, tmp_path / "cut", curriculum=make())
+    for one, two in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(one, two)
+
+
+def test_a_finished_training_is_loaded_and_not_run(tmp_path, digits):
+    first = train_network(RECIPE, *digits, tmp_path)
+    again = train_network(RECIPE, *digits, tmp_path, curriculum=stop_in_epoch(Curriculum(48, 16), 0))
+    assert torch.equal(first[0].weight, again[0].weight)
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path, digits):
+    train_network(RECIPE, *digits, tmp_path)
+    with pytest.raises(StorageError, match="other data"):
+        train_network(RECIPE, digits[0], digits[1].flip(0), tmp_path)
+
+
+def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, digits):
+    path = tmp_path / RECIPE.file_name()
+    path.write_bytes(b"nonsense")
+    with pytest.raises(StorageError, match="not a checkpoint"):
+        train_network(RECIPE, *digits, tmp_path)
+    assert path.read_bytes() == b"nonsense"
+
+
+def test_training_leaves_the_random_state_of_the_caller_alone(tmp_path, digits):
+    before = torch.random.get_rng_state()
+    train_network(RECIPE, *digits, tmp_path)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_resnet20_has_the_size_of_he_et_al():
+    network = resnet20(0)
+    assert sum(p.numel() for p in network.parameters()) == 269_722
+    convolutions = [m for m in network.modules() if isinstance(m, torch.nn.Conv2d)]
+    assert len(convolutions) == 19
+    assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("build", [lenet5, resnet20])
+def test_equal_seeds_give_equal_networks(build):
+    one, two, other = build(3), build(3), build(4)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+    assert not torch.equal(next(one.parameters()), next(other.parameters()))
+
+
+def test_active_bias_weights_are_the_printed_formula():
+    generator = torch.Generator().manual_seed(0)
+    history = torch.rand(7, 20, generator=generator).double()
+    bias = ActiveBias(20, 5, burn_in=2)
+    rows = torch.arange(20)
+    for probabilities in history:
+        bias.observe(rows, probabilities)
+    variance = history.var(dim=0)
+    deviation = (variance + variance**2 / 6).sqrt()
+    expected = deviation + deviation.mean()
+    np.testing.assert_allclose(bias.weights(rows, 5), expected / expected.mean(), rtol=1e-5)
+
+
+def test_active_bias_is_plain_training_during_burn_in_and_without_variance():
+    bias = ActiveBias(4, 2, burn_in=3)
+    rows = torch.arange(4)
+    for _ in range(3):
+        bias.observe(rows, torch.full((4,), 0.25))
+    assert bias.weights(rows, 2) is None
+    weights = bias.weights(rows, 3)
+    assert weights is None or torch.allclose(weights, torch.ones(4))
+
+
+def test_active_bias_weights_average_one_and_favour_varying_samples():
+    bias = ActiveBias(3, 3, burn_in=2)
+    rows = torch.arange(3)
+    for p in ([0.9, 0.1, 0.5], [0.9, 0.9, 0.6], [0.9, 0.1, 0.5]):
+        bias.observe(rows, torch.tensor(p))
+    weights = bias.weights(rows, 4)
+    assert weights.mean().item() == pytest.approx(1)
+    assert weights[1] > weights[2] > weights[0]
+
+
+def test_pacing_never_shrinks_and_ends_with_all_samples():
+    curriculum = TransferCurriculum(torch.arange(1000), 20, start=0.04, growth=1.9, step_length=30)
+    sizes = [curriculum.size(step) for step in range(1000)]
+    assert sizes[0] == 40
+    assert all(a <= b for a, b in itertools.pairwise(sizes))
+    assert sizes[-1] == 1000
+    assert curriculum.size(10**9) == 1000
+
+
+def test_a_step_shows_only_the_easiest_samples():
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(1))
+    curriculum = TransferCurriculum(order, 10, start=0.1, growth=2.0, step_length=7)
+    for epoch in range(3):
+        steps = list(curriculum.batches(epoch, torch.Generator().manual_seed(epoch)))
+        assert len(steps) == 20
+        for number, rows in enumerate(steps, start=20 * epoch):
+            allowed = {*order[: curriculum.size(number)].tolist()}
+            assert {*rows.tolist()} <= allowed
+            assert len({*rows.tolist()}) == 10
+
+
+def test_easiest_first_is_balanced_and_puts_the_far_side_first():
+    generator = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 60)
+    centres = np.array([[0, 0], [4, 0], [0, 4]])[labels]
+    features = centres + generator.normal(size=(180, 2))
+    order = easiest_first(features, labels).numpy()
+    assert sorted(order.tolist()) == list(range(180))
+    assert np.bincount(labels[order[:30]]).tolist() == [10, 10, 10]
+    distance = np.linalg.norm(features - centres, axis=1)
+    assert distance[order[:60]].mean() < distance[order[-60:]].mean()

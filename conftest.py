@@ -20,7 +20,6 @@ collect_ignore_glob = [] if find_spec("torch") else _NEED_TORCH
 # So do these files what they are about.
 _NEED_DASK = ["src/steep/campaign/dask_cluster.py", "src/steep/dask/*", "tests/dask/*"]
 collect_ignore_glob += [] if find_spec("distributed") else _NEED_DASK
-collect_ignore_glob += [] if find_spec("gest_api") else ["src/steep/campaign/generator.py"]
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and so would every process they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,7 +7,7 @@ from steep import taylor_variation
 from steep.exceptions import FunctionError, InputTypeError
 from steep.measures.derivatives import FiniteDifferences
 from steep.measures.multi_index import multi_indices
-from steep.nn import hutchinson_variation, torch_derivatives
+from steep.nn import torch_derivatives
 
 X = np.random.default_rng(0).uniform(-1, 1, (7, 3))
 
@@ -46,15 +46,6 @@ def test_taylor_variation_takes_the_derivatives_of_a_network():
     rough = taylor_variation(lambda x: network(torch.as_tensor(x)).detach().numpy(), X)
     np.testing.assert_allclose(exact, rough, rtol=1e-4)
     assert all(parameter.grad is None for parameter in network.parameters())
-
-
-def test_hutchinson_is_unbiased():
-    epsilon = np.array([0.3, 0.2, 0.1])
-    exact = taylor_variation(None, X, epsilon=epsilon, derivatives=torch_derivatives(bent))
-    many = hutchinson_variation(bent, np.tile(X, (3000, 1)), epsilon=epsilon, n_draws=2)
-    estimates = many.reshape(3000, len(X))
-    error = np.abs(estimates.mean(axis=0) - exact) / (estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates)))
-    assert error.max() < 4.5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from steep.exceptions import SteepError
 from steep.nn import (
     WeightedLoss,
-    hutchinson_variation,
     improve,
     project,
     retrain_head,
@@ -153,10 +152,6 @@ DOORS = {
         lambda X=POINTS, multi_indices=INDICES: torch_derivatives(lambda x: x[:, 0])(X, multi_indices),
         ["X", "multi_indices"],
     ),
-    "hutchinson_variation": (
-        lambda **k: hutchinson_variation(**{"function": lambda x: x[:, 0], "X": POINTS, "n_draws": 1, **k}),
-        ["function", "X", "epsilon", "n_draws", "dtype", "random_state"],
-    ),
 }  # fmt: skip
 
 # Large but lawful: work that takes long is no odd argument.
@@ -208,7 +203,7 @@ def test_odd_networks_work_or_are_refused_in_one_line(number):
 
 def test_no_door_moves_a_global_random_state():
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    for door in ("project", "retrain_head", "improve", "train_ensemble", "hutchinson_variation"):
+    for door in ("project", "retrain_head", "improve", "train_ensemble"):
         call, _ = DOORS[door]
         call()
     assert torch.equal(before[0], torch.get_rng_state())
@@ -223,9 +218,3 @@ def test_derivatives_can_be_pickled():
     derivatives = torch_derivatives(square)
     k = np.array([[2, 0, 0]])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(derivatives))(POINTS, k), derivatives(POINTS, k))
-
-
-@pytest.mark.parametrize("state", [3, np.random.default_rng(3), None])
-def test_directions_may_come_from_any_random_state(state):
-    found = hutchinson_variation(lambda x: 3 * x[:, 0], POINTS, random_state=state)
-    assert found.shape == (12,)

@@ -10,7 +10,7 @@ except ImportError as error:
         f"steep.nn needs torch and safetensors ({error}); run pip install steep[torch]"
     ) from error
 
-from steep.nn.autograd import hutchinson_variation, torch_derivatives
+from steep.nn.autograd import torch_derivatives
 from steep.nn.ensemble import Ensemble, train_ensemble
 from steep.nn.improvement import Improvement
 from steep.nn.loss import WeightedLoss, weighted_sampler
@@ -24,7 +24,6 @@ __all__ = [
     "Projection",
     "Split",
     "WeightedLoss",
-    "hutchinson_variation",
     "improve",
     "project",
     "retrain_head",

@@ -6,11 +6,7 @@ derivative with a constant direction, so with D_i f = jvp(f, e_i)
     ∂^k f = D_{i_1} D_{i_2} … D_{i_n} f,
 
 nested ``torch.func.jvp`` of the batched function: one pass for all points, the lower orders along the way for
-free. No point is treated by itself. For many inputs the second-order term of Eq. dn,
-
-    Σ_{|k|=2} ε^k (∂^k f)²/k! = ½ Σ_ij ε_i ε_j H_ij² = ½ E[(zᵀ H z')²],   z, z' ~ N(0, diag ε) independent,
-
-is estimated without bias from a few random directions (Hutchinson).
+free. No point is treated by itself.
 """
 
 from __future__ import annotations
@@ -26,9 +22,9 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
-from steep._validation import FloatArray, Seed, check_count, check_epsilon, check_points, one_line
+from steep._validation import FloatArray, check_count, check_points, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_precision, check_seed
+from steep.nn._arguments import check_precision
 
 TorchFunction = Callable[[Tensor], Tensor]
 # Numbers in a batch of points: derivatives of order n keep about 2ⁿ copies of every intermediate result.
@@ -191,66 +187,3 @@ def _columns(values: Tensor, n: int) -> Tensor:
             f"function returned {shape} for {n} points; need a tensor ({n},) or ({n}, n_outputs)"
         )
     return values.reshape(n, -1)
-
-
-def hutchinson_variation(
-    function: TorchFunction,
-    X: Any,
-    *,
-    epsilon: Any = 1e-3,
-    n_draws: int = 8,
-    dtype: torch.dtype = torch.float64,
-    random_state: Seed = 0,
-) -> FloatArray:
-    """Unbiased estimate of Df²_ε (Eq. dn, order 2) from random directions: its cost does not grow with d².
-
-    Parameters
-    ----------
-    function : callable
-        As for :func:`torch_derivatives`.
-    X : array-like of shape (n_samples, n_features)
-        Where to measure.
-    epsilon : float or array of shape (n_features,), default 1e-3
-        ε, a variance.
-    n_draws : int, default 8
-        Pairs of directions; the estimate's error falls as 1/√n_draws.
-    dtype : torch.dtype, default torch.float64
-        Precision.
-    random_state : int, Generator or None, default 0
-        Seed of the directions.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-
-    Notes
-    -----
-    First order: Σ ε_i (∂_i f)² = E[(zᵀ∇f)²]; second order: ½ Σ ε_i ε_j H_ij² = ½ E[(zᵀHz')²].
-
-    Examples
-    --------
-    >>> f = lambda x: x[:, 0] * 3.0
-    >>> estimates = hutchinson_variation(f, np.zeros((20000, 1)), epsilon=0.01, n_draws=2)
-    >>> float(estimates.mean().round(2))
-    0.09
-    """
-    _check_function(function)
-    points = check_points(X)
-    n_draws = check_count(n_draws, name="n_draws")
-    dtype = check_precision(dtype)
-    scale = torch.as_tensor(np.sqrt(check_epsilon(epsilon, points.shape[1])), dtype=dtype)
-    generator = torch.Generator().manual_seed(check_seed(random_state))
-    x = torch.as_tensor(points, dtype=dtype)
-    total = torch.zeros(len(x), dtype=dtype)
-    for _ in range(n_draws):
-        z, other = (torch.randn(x.shape, generator=generator, dtype=dtype) * scale for _ in range(2))
-
-        def along(at: Tensor, z: Tensor = z) -> Tensor:
-            derivative: Tensor = _directional(lambda u: _values(function, u), at, z)[1]
-            return derivative
-
-        with torch.no_grad():
-            first, second = _directional(along, x, other)
-        total += (first**2).sum(dim=1) + (second**2).sum(dim=1) / 2
-    variation: FloatArray = (total / n_draws).numpy()
-    return variation

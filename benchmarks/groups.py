@@ -7,10 +7,7 @@
     python benchmarks/groups.py show                                              # both parts, written as JSON too
 
 Seeds 0 to 4 are the development networks (the rule was settled on seeds 0 and 1); seeds 10 to 19 are run once.
-``results/groups-first-rule.jsonl`` are the lines of the rule before: no heads held near the first one, none weighted
-by its doubt, no means of two heads. ``results/groups-earlier-networks.jsonl`` are lines of the
-present rule on networks of seeds 10 and 11 trained before, which training does not give again to the last digit. The
-problems are in ``group_problems.py``, the peers in ``group_rivals.py``.
+The problems are in ``group_problems.py``, the peers in ``group_rivals.py``.
 Peers are chosen by their best worst-group accuracy on the validation data, steep by its own rule of evidence for the
 same score on the same data; balanced accuracy takes the place of worst-group accuracy where classes are imbalanced. No
 method is told the groups of what it is fitted to but DFR. "same data" are the training images, "unseen" a fifth as

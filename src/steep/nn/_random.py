@@ -32,14 +32,6 @@ def kept_random_state(network: nn.Module | None = None, *, seed: int | None = No
             np.random.set_state(numpy)  # noqa: NPY002
 
 
-def reseed(seed: int, number: int) -> None:
-    """Seed every global generator for one batch, so that it can be made again without those before it.
-
-    To be called within :func:`kept_random_state`.
-    """
-    _seed_all(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
-
-
 def _seed_all(seed: int) -> None:
     torch.manual_seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002 - for data sets that draw from it

@@ -8,7 +8,7 @@ yields batches each time it is iterated over, such as one that reads file after 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sized
+from collections.abc import Generator, Iterable, Iterator, Sized
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -22,7 +22,6 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     SequentialSampler,
-    Subset,
     default_collate,
 )
 
@@ -36,41 +35,18 @@ _LABEL_KEYS = ("labels", "label", "y")
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
 
 
-def iterate_batches(data: Any, batch_size: int | None = None) -> Generator[Batch, None, None]:
+def iterate_batches(
+    data: Any, batch_size: int | None = None, *, streams: bool = False
+) -> Generator[Batch, None, None]:
     """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it.
 
     The inputs are copies: a network or an ``augment`` that works in place does not reach the caller's data.
+    Data of unknown length are read where ``streams`` is True.
     """
-    _refuse_streams(data)
+    if not streams:
+        _refuse_streams(data)
     with _kept_generators(data):
         yield from _batches(data, check_batch_size(batch_size))
-
-
-def numbered_batches(
-    data: Any, batch_size: int | None, *, first: int = 0, before: Callable[[int], None]
-) -> Generator[tuple[int, Any, Any], None, None]:
-    """Yield (number, inputs, labels or None); streams are read too.
-
-    Parameters
-    ----------
-    data, batch_size
-        As for :func:`iterate_batches`, or a stream.
-    first : int, default 0
-        The first batch wanted. Where rows can be addressed nothing before it is read; a stream, and a loader with
-        workers, whose random states go from batch to batch, are read from the beginning, and yield those batches too.
-    before : callable
-        ``before(number)`` is called before each batch is read.
-    """
-    number = first if _is_addressable(data) else 0
-    with _kept_generators(data):
-        batches = iter(_batches(data, check_batch_size(batch_size), number))
-        while True:
-            before(number)
-            batch = next(batches, None)
-            if batch is None:
-                return
-            yield number, *batch
-            number += 1
 
 
 def is_stream(data: Any) -> bool:
@@ -81,31 +57,22 @@ def is_stream(data: Any) -> bool:
     return not known and isinstance(data, Iterable) and not isinstance(data, Iterator)
 
 
-def _batches(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
-    """Batches from number ``first`` on; that is 0 where rows cannot be addressed."""
+def _batches(data: Any, batch_size: int | None) -> Iterator[Batch]:
     if isinstance(data, DataLoader):
         # Begun here and not at the first batch: a loader draws a seed when it is begun.
-        return (separate(_copied(batch)) for batch in iter(_in_order(data, first)))
+        return (separate(_copied(batch)) for batch in iter(_in_order(data)))
     if isinstance(data, Tensor | np.ndarray):
-        return ((part, None) for part in _slices(data, batch_size, first))
+        return ((part, None) for part in _slices(data, batch_size))
     if _is_pair(data):
-        return _paired_slices(data[0], data[1], batch_size, first)
+        return _paired_slices(data[0], data[1], batch_size)
     if isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], dict | tuple)):
-        return _collated(data, batch_size, first)
+        return _collated(data, batch_size)
     if is_stream(data):
         return (separate(_as_tensors(_copied(batch))) for batch in iter(data))
     raise InputTypeError(
         f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader "
         "or a list of dicts"
     )
-
-
-def _is_addressable(data: Any) -> bool:
-    """Whether batches can be read from any number on, to the same bytes."""
-    if not isinstance(data, DataLoader):
-        return not is_stream(data)
-    in_order = isinstance(data.sampler, SequentialSampler) or _is_reordered(data)
-    return not is_stream(data) and data.batch_size is not None and data.num_workers == 0 and in_order
 
 
 @contextmanager
@@ -127,35 +94,35 @@ def _as_tensors(batch: Any) -> Any:
     return type(batch)(_as_tensors(part) for part in batch) if type(batch) in (tuple, list) else batch
 
 
-def _slices(inputs: Any, batch_size: int | None, first: int = 0) -> Iterator[Tensor]:
+def _slices(inputs: Any, batch_size: int | None) -> Iterator[Tensor]:
     if inputs.ndim == 0:
         raise InputError("data has shape (); need one row for each sample")
     if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "biufc":
         raise InputTypeError(f"data has dtype {inputs.dtype}; need numbers; encode text and objects first")
     size = batch_size or fitting_batch(inputs)
-    for start in range(first * size, len(inputs), size):
+    for start in range(0, len(inputs), size):
         part = inputs[start : start + size]
         yield part.clone() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
 
 
-def _paired_slices(inputs: Any, labels: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
+def _paired_slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]:
     told = label_array(labels)
     if inputs.ndim == 0 or told.ndim == 0 or len(inputs) != len(told):
         n_inputs, n_labels = (len(part) if part.ndim else 1 for part in (inputs, told))
         raise InputError(
             f"data has {n_inputs} inputs and {n_labels} labels; need one label for each input, (n_samples, …) both"
         )
-    start = first * (batch_size or fitting_batch(inputs))
-    for part in _slices(inputs, batch_size, first):
+    start = 0
+    for part in _slices(inputs, batch_size):
         yield part, told[start : start + len(part)]
         start += len(part)
 
 
-def _collated(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
+def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
     if not len(data):
         return
     size = batch_size or fitting_batch(separate(data[0])[0], single=True)
-    for start in range(first * size, len(data), size):
+    for start in range(0, len(data), size):
         items = [data[i] for i in range(start, min(start + size, len(data)))]
         try:
             batch = default_collate(items)
@@ -192,8 +159,10 @@ def label_array(labels: Any) -> npt.NDArray[Any]:
         ) from error
 
 
-def n_samples(data: Any) -> int:
-    """Samples that one pass over the data yields; those of a loader with batches of its own are a guess."""
+def n_samples(data: Any, *, streams: bool = False) -> int:
+    """Samples that one pass over the data yields: a guess for a loader with its own batches, 0 for a stream."""
+    if streams and is_stream(data):
+        return 0
     _refuse_streams(data)
     if isinstance(data, DataLoader):
         return _loader_length(data)
@@ -255,18 +224,11 @@ def _is_reordered(loader: DataLoader[Any]) -> bool:
     )
 
 
-def _in_order(loader: DataLoader[Any], first: int = 0) -> DataLoader[Any]:
-    """The loader's batches in the order of its data set; a sampler of the caller's own is kept.
-
-    From batch ``first`` on, where rows can be addressed.
-    """
-    if not _is_reordered(loader) and not first:
+def _in_order(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """The loader's batches in the order of its data set; a user-supplied sampler is kept."""
+    if not _is_reordered(loader):
         return loader
-    dataset, size = loader.dataset, loader.batch_size or 1
-    if first:
-        n_samples = len(dataset)  # type: ignore[arg-type]
-        dataset = Subset(dataset, range(min(first * size, n_samples), n_samples))
-    return DataLoader(dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
+    return DataLoader(loader.dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
 
 
 def _copied(batch: Any) -> Any:

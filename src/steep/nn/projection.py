@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +18,16 @@ from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
-from steep.nn._random import kept_random_state, reseed
+from steep.nn._random import kept_random_state
 from steep.nn.batches import (
     first_rows,
-    is_stream,
     iterate_batches,
     label_array,
     move,
     n_samples,
-    numbered_batches,
     refuse_single_samples,
 )
-from steep.nn.feature_file import FeatureFile, Origin, open_features
+from steep.nn.feature_file import FeatureWriter, open_features
 from steep.nn.network import Forward, Split, default_forward, run_network, split, undisturbed
 
 Augment = Callable[[Any], Any]
@@ -128,25 +126,17 @@ def project(
         Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
     memmap : path, optional
         An ``.npy`` file for the features, when there are more than fit in memory; one batch is held at a time. The
-        labels go beside them, to ``*.labels.npy``. A pass that was killed resumes, to the same bytes, when the call is
-        repeated, and one that is finished is not made again; see Notes.
+        labels go to ``*.labels.npy`` next to it. The files get their names when the pass ends;
+        :meth:`Projection.open` opens them again.
     progress : bool, optional
         Whether to show a progress bar on standard error; default on a terminal, after two seconds.
     random_state : int, Generator or None, default 0
         Seed of torch, NumPy and Python while data are read and ``augment`` runs; their global random states are
-        given back as they were. With ``memmap`` each batch has a seed of its own, drawn from this one.
+        given back as they were.
 
     Returns
     -------
     Projection
-
-    Notes
-    -----
-    A file is resumed for the same network (its weights before the head), head, seed and data (the first two samples and
-    their number; labels are compared as they are passed), and refused for others. ``augment`` cannot be compared.
-    A killed pass has lost at most the last few thousand rows. Rows that were done are not read again from tensors, a
-    ``Dataset`` or a ``DataLoader`` without workers; a stream and a loader with workers are read through to where the
-    pass ended, without running the network.
 
     Examples
     --------
@@ -163,106 +153,43 @@ def project(
     check_flag(progress, name="progress", optional=True)
     check_batch_size(batch_size)
     seed = check_seed(random_state)
-    if memmap is not None:
-        _project_to_file(network, data, memmap, augment, batch_size, progress, seed)
-        return Projection.open(memmap)
-    total = n_samples(data)
-    rows, labels = _Rows(total), []
+    total = n_samples(data, streams=memmap is not None)
     with (
         _ready(network, seed),
         progress_bar(total=total, label="projecting", shown=progress) as bar,
     ):
-        for inputs, batch_labels in iterate_batches(data, batch_size):
-            found = _run(network, inputs, augment)
-            rows.append(found)
+        batches = iterate_batches(data, batch_size, streams=memmap is not None)
+        passes = _pass(network, batches, augment, bar)
+        if memmap is not None:
+            return _projected_to_file(network, passes, memmap)
+        rows, labels = _Rows(total), []
+        for features, batch_labels in passes:
+            rows.append(features)
             if batch_labels is not None:
-                labels.append(label_array(batch_labels))
-            bar.update(len(found))
+                labels.append(batch_labels)
     made_by = digest_of(network.network, network.name) if is_public else None
     return Projection(rows.filled(), _joined(labels), network.name, made_by)
 
 
-def _project_to_file(
-    parts: Split,
-    data: Any,
-    path: str | Path,
-    augment: Augment | None,
-    batch_size: int | None,
-    progress: bool | None,
-    seed: int,
-) -> None:
-    """Make, or finish, the file of the features."""
-    total = 0 if is_stream(data) else n_samples(data)
-    with _ready(parts, seed):
-        origin, batch_rows = _origin(parts, data, batch_size, augment, seed, total)
-        file = FeatureFile(path, origin, batch_rows)
-        if file.is_complete:
-            return
-        try:
-            with progress_bar(total=total, label="projecting", done=file.n_rows, shown=progress) as bar:
-                _append_all(file, parts, data, augment, batch_size, seed, bar)
-            file.finish()
-        finally:
-            file.close()
+def _pass(
+    parts: Split, batches: Iterator[tuple[Any, Any]], augment: Augment | None, bar: Any
+) -> Iterator[tuple[FloatArray, npt.NDArray[Any] | None]]:
+    """Features and labels of each batch."""
+    for inputs, labels in batches:
+        features = _run(parts, inputs, augment)
+        yield features, None if labels is None else label_array(labels)
+        bar.update(len(features))
 
 
-def _append_all(
-    file: FeatureFile,
-    parts: Split,
-    data: Any,
-    augment: Augment | None,
-    batch_size: int | None,
-    seed: int,
-    bar: Any,
-) -> None:
-    """Run what is not in the file yet; what is passed over must be what it was."""
-    first, n_passed, n_seen = file.n_batches, 0, file.n_batches
-    for number, inputs, labels in numbered_batches(
-        data, batch_size, first=first, before=lambda number: reseed(seed, number)
-    ):
-        told, n_seen = None if labels is None else label_array(labels), number + 1
-        if number < first:
-            n_passed += _check_passed(file, n_passed, number, inputs, told)
-            continue
-        found = _run(parts, inputs, augment)
-        file.append(found, told)
-        bar.update(len(found))
-    if n_seen < first:
-        raise InputError(
-            f"data ended after {n_seen} batches where {first} are in {file.path} already; need the same data to "
-            "resume; delete it to start again"
-        )
-
-
-def _check_passed(file: FeatureFile, start: int, number: int, inputs: Any, labels: Any) -> int:
-    """Compare a batch that is in the file already with the labels kept of it; return its rows."""
-    n_rows = _n_rows(inputs) or (0 if labels is None else len(labels))
-    kept = file.known_labels(start, n_rows)
-    if labels is not None and (kept is None or not np.array_equal(kept, labels)):
-        raise InputError(
-            f"batch {number} of the data has other labels than when {file.path} was begun; need the same data in the "
-            "same order to resume; delete it to start again"
-        )
-    return n_rows
-
-
-def _origin(
-    parts: Split, data: Any, batch_size: int | None, augment: Augment | None, seed: int, total: int
-) -> tuple[Origin, int | None]:
-    """Whose features these are, and the samples of the first batch."""
-    batches = numbered_batches(data, batch_size, before=lambda number: reseed(seed, number))
-    first = next(batches, None)
-    batches.close()
-    if first is None:
-        raise InputError("data yielded no batch; need at least 1 sample; pass some data")
-    _, inputs, labels = first
-    told = hashlib.sha256()
-    for part in _leaves([first_rows(inputs), None if labels is None else label_array(labels)[:2], total]):
-        told.update(part)
-    origin = Origin(
-        digest_of(parts.network, parts.name), parts.name, told.hexdigest(), seed, augment is not None
-    )
-    return origin, _n_rows(inputs)
+def _projected_to_file(
+    parts: Split, passes: Iterator[tuple[FloatArray, Any]], path: str | Path
+) -> Projection:
+    """Write the features of a pass, and open them."""
+    with FeatureWriter(path) as file:
+        for features, labels in passes:
+            file.append(features, labels)
+        file.finish(network=digest_of(parts.network, parts.name), head=parts.name)
+    return Projection.open(path)
 
 
 def digest_of(network: nn.Module, head: str) -> str:
@@ -296,16 +223,6 @@ def _leaves(value: Any) -> Iterator[bytes]:
         yield (repr(value) if is_plain else type(value).__name__).encode()
 
 
-def _n_rows(inputs: Any) -> int | None:
-    """Samples of a batch, by its first tensor."""
-    if isinstance(inputs, Tensor):
-        return len(inputs) if inputs.ndim else 1
-    parts = (
-        inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple | list) else ()
-    )
-    return next((len(part) for part in parts if isinstance(part, Tensor) and part.ndim), None)
-
-
 @contextmanager
 def _ready(parts: Split, seed: int) -> Iterator[None]:
     """Eval mode, no gradients, seeded; all given back as it was."""
@@ -331,21 +248,15 @@ def cut(
         raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
     if isinstance(data, Projection):
         return data.split(network, head, forward)
-    is_known = not (streams and is_stream(data))
-    if is_known and not n_samples(data):
+    if not streams and not n_samples(data):
         raise InputError("data has 0 samples; need at least 1; pass some data")
     with kept_random_state(network):
-        batches = iterate_batches(data, 2) if is_known else _stream_batches(data)
+        batches = iterate_batches(data, 2, streams=streams)
         first = next(batches, None)
         batches.close()  # gives back the states of a loader's generators
     if first is None:
         raise InputError("data yielded no batch; need at least 1 sample; pass some data")
     return split(network, head, sample=move(first_rows(first[0]), device_of(network)), forward=forward)
-
-
-def _stream_batches(data: Any) -> Generator[tuple[Any, Any], None, None]:
-    for _, inputs, labels in numbered_batches(data, None, before=lambda number: None):
-        yield inputs, labels
 
 
 def _altered(augment: Augment, inputs: Any) -> Any:

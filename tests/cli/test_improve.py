@@ -88,7 +88,7 @@ def test_weights_are_loaded_first(here):
         (["--train", "objects.npz"], "objects.npz cannot be read"),
         (["--train", "one.npy"], "holds one array"),
         (["--train", "train.npz", "-o", "x.pt"], "is no .safetensors file"),
-        (["--train", "train.npz", "-o", "none/x.safetensors"], "in a folder that is not there"),
+        (["--train", "train.npz", "-o", "none/x.safetensors"], "its folder does not exist; create it first"),
         (["--train", "train.npz", "--scoring", "beauty"], "scoring='beauty' is unknown"),
         (
             ["--train", "train.npz", "--scoring", "neg_mean_squared_error"],

@@ -91,7 +91,7 @@ def improve_command(
     known = None if groups is None else read_groups(train if validation is None else validation, groups)
     from steep.nn import improve
 
-    with aside():
+    with aside(network):
         model = load_network(network, weights)
         result = improve(
             model, _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),

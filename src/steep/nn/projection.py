@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
-from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_batch_size, check_callable, check_seed
+from steep.exceptions import FunctionError, InputError, SteepError
+from steep.nn._arguments import check_batch_size, check_callable, check_network, check_seed
 from steep.nn._random import kept_random_state
 from steep.nn.batches import (
     first_rows,
@@ -68,8 +68,7 @@ class Projection:
 
     def split(self, network: nn.Module, head: str | None = None, forward: Forward | None = None) -> Split:
         """Cut the network these are features of, without a sample to run it on; any other is refused."""
-        if not isinstance(network, nn.Module):
-            raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+        check_network(network)
         run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
         name = self.head if head is None else head
         if name is None:
@@ -244,8 +243,7 @@ def cut(
     streams: bool = False,
 ) -> Split:
     """Split the network, looking at it with the first two samples of the data; features know where it was cut."""
-    if not isinstance(network, nn.Module):
-        raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+    check_network(network)
     if isinstance(data, Projection):
         return data.split(network, head, forward)
     if not streams and not n_samples(data):

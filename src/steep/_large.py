@@ -44,6 +44,19 @@ def refuse_large(data: Any, name: str, instead: str) -> None:
         )
 
 
+def refuse_unloaded(data: Any, name: str) -> None:
+    """Reject a Dask collection, or the path of a file, where data in memory are expected."""
+    if is_collection(data):
+        raise InputTypeError(
+            f"{name} is a Dask {type(data).__name__}; expected data in memory; pass {name}.compute() if it fits, or "
+            "some of the rows"
+        )
+    if isinstance(data, str | PathLike):
+        raise InputTypeError(
+            f"{name} is the path {str(data)!r}; expected data in memory; load the file first and pass what it holds"
+        )
+
+
 def refuse_checkpoint(checkpoint: Any) -> None:
     """Refuse a checkpoint of data in memory, of which none is made."""
     if checkpoint is not None:

@@ -45,7 +45,7 @@ def test_partitions_that_do_not_match_are_refused():
         lambda: neighbor_variance(X, Y.rechunk(1_500)),
         InputError,
     )
-    refused("y has 2,000 rows, X 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
+    refused("y has 2,000 rows and X has 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
     frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
     other = dd.from_pandas(pd.Series(Y_), npartitions=3).repartition(divisions=(0, 500, 2_000, 2_999))
     refused(r"partition \d .*y has shape", lambda: neighbor_variance(frame, other).compute(), InputError)
@@ -112,7 +112,9 @@ def test_what_needs_all_points_at_once_is_refused():
 def test_no_dask_array_is_loaded_silently():
     from sklearn.linear_model import LogisticRegression
 
-    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X_, Y), InputTypeError)
+    refused("X is a Dask Array; expected data in memory", lambda: suspects(X, Y_), InputTypeError)
+    refused("y is a Dask Array; expected data in memory", lambda: suspects(X_, Y), InputTypeError)
+    refused("X is the path 'x.npy'; expected data in memory", lambda: suspects("x.npy", Y_), InputTypeError)
     refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
     refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
 

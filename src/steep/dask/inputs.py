@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from steep._large import is_collection, is_large, is_npy
+from steep._large import is_collection, is_npy
 from steep._validation import shown
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
@@ -72,29 +72,6 @@ def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
     return points, labels
 
 
-@dataclass(frozen=True)
-class Said:
-    """Predictions that the caller brings along, and by which name."""
-
-    name: str
-    rows: Rows
-
-
-def read_beside(X: Any, y: Any, predicted: tuple[str, Any] | None) -> tuple[Rows, Rows, Said | None]:
-    """Inputs, labels and predictions, by the name they were passed, as rows in the same chunks."""
-    if y is None:
-        raise InputError("y is None; need labels; pass y cut like X")
-    points, labels = read_inputs(X, y)
-    if predicted is None:
-        return points, cast(Rows, labels), None
-    name, data = predicted
-    if not is_large(data):
-        data = _cut_alike(data, points, name)
-    rows = _rows(data, name, two_dimensional=name == "pred_probs", alike=points)
-    _check_alike(points, rows, name)
-    return points, cast(Rows, labels), Said(name, rows)
-
-
 def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = None) -> Rows:
     if isinstance(data, str | os.PathLike) or is_npy(data):
         return _npy_rows(data, name, alike)
@@ -138,24 +115,24 @@ def _check_numeric(dtype: Any, name: str) -> None:
         raise InputError(f"{name} has dtype {dtype}; need real numbers in Dask arrays; encode {name} first")
 
 
-def _cut_alike(y: Any, points: Rows, name: str = "y") -> Any:
-    """Labels or predictions in memory, cut as the points are."""
+def _cut_alike(y: Any, points: Rows) -> Any:
+    """Labels in memory, cut as the points are."""
     import dask.array as da
 
     labels = np.asarray(y)
     if len(labels) != points.bounds[-1]:
         raise InputError(
-            f"{name} has {len(labels)} rows, X {points.bounds[-1]}; need as many; pass those of the same rows"
+            f"y has {len(labels)} rows and X has {points.bounds[-1]}; expected as many; pass the same rows"
         )
     if labels.dtype.kind == "O":
         labels = labels.astype(np.str_)
     return da.from_array(labels, chunks=(points.lengths, *labels.shape[1:]))
 
 
-def _check_alike(points: Rows, labels: Rows, name: str = "y") -> None:
+def _check_alike(points: Rows, labels: Rows) -> None:
     if points.bounds[-1] != labels.bounds[-1]:
         raise InputError(
-            f"{name} has {labels.bounds[-1]:,} rows, X {points.bounds[-1]:,}; need as many; pass those of the same rows"
+            f"y has {labels.bounds[-1]:,} rows and X has {points.bounds[-1]:,}; expected as many; pass the same rows"
         )
     if points.lengths != labels.lengths:
         at = next(
@@ -167,8 +144,8 @@ def _check_alike(points: Rows, labels: Rows, name: str = "y") -> None:
             min(len(points.lengths), len(labels.lengths)),
         )
         raise InputError(
-            f"X has {len(points.lengths)} partitions and {name} {len(labels.lengths)}, of other lengths from partition "
-            f"{at} on; need the same partitions; use {name}.rechunk(X.chunks[0]) or repartition"
+            f"X has {len(points.lengths)} partitions and y {len(labels.lengths)}, of other lengths from partition "
+            f"{at} on; expected the same partitions; use y.rechunk(X.chunks[0]) or repartition"
         )
 
 

@@ -94,6 +94,35 @@ def test_files_that_are_not_there_are_named(tmp_path):
     refused("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
 
 
+def test_files_that_hold_no_array_are_named(tmp_path):
+    np.save(tmp_path / "y.npy", Y_)
+    (tmp_path / "empty.npy").write_bytes(b"")
+    np.savez(tmp_path / "two.npz", a=X_, b=Y_)
+    (tmp_path / "two.npz").rename(tmp_path / "two.npy")
+    for name in ("empty.npy", "two.npy"):
+        refused(
+            f"{name}.* cannot be mapped",
+            lambda name=name: sample_weights(tmp_path / name, tmp_path / "y.npy"),
+            StorageError,
+        )
+
+
+@pytest.mark.parametrize("lacking", ["a", "kind"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_file_of_parquet_that_lacks_a_column_is_named(lacking, at, tmp_path):
+    table = pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100])
+    for part in (0, 1):
+        own = table.drop(columns=lacking) if part == at else table
+        own.to_parquet(tmp_path / f"{part}.parquet")
+    refused(f"{at}.parquet lacks column '{lacking}'", lambda: sample_weights(tmp_path, "kind"), StorageError)
+
+
+def test_a_damaged_file_of_parquet_is_one_line(tmp_path):
+    pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100]).to_parquet(tmp_path / "0.parquet")
+    (tmp_path / "1.parquet").write_bytes(b"PAR1")
+    refused("cannot be read as Parquet", lambda: sample_weights(tmp_path, "kind"), StorageError)
+
+
 def test_what_needs_all_points_at_once_is_refused():
     refused("measure='slope'", lambda: sample_weights(X, Y, measure="slope"), InputError)
     refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)

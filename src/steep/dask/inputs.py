@@ -221,11 +221,33 @@ def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
 
 def _read_parquet(dd: Any, path: Any) -> Any:
     try:
+        _check_columns(path)
         return dd.read_parquet(str(path))
+    except StorageError:
+        raise
     except Exception as error:  # pyarrow, fsspec and Dask each have their own
         raise StorageError(
-            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); need a .npy file or a folder of Parquet"
+            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); expected a .npy file or a folder of "
+            "Parquet files"
         ) from error
+
+
+def _check_columns(path: Any) -> None:
+    """Name the first file that lacks a column of others: Dask reads the columns that the first of them has."""
+    import pyarrow.dataset as ds
+
+    columns = {
+        part.path: {name for name in part.physical_schema.names if not name.startswith("__")}
+        for part in ds.dataset(str(path), format="parquet").get_fragments()
+    }
+    everywhere = set().union(*columns.values())
+    for file, names in columns.items():
+        if names != everywhere:
+            lacking = sorted(everywhere - names)[0]
+            raise StorageError(
+                f"{file} lacks column {lacking!r} that other files have; expected the same columns in all files; add it, or "
+                "move the file away"
+            )
 
 
 # -------------------------------------------------------------------------------------- .npy files
@@ -246,16 +268,22 @@ class Slice:
 
 def _mapped(path: Any, name: str) -> Any:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise ValueError("it holds several arrays")
+        return found
+    except (OSError, ValueError, EOFError) as error:
         raise StorageError(
-            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); need a .npy file of numbers "
+            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); expected a .npy file of numbers "
             "that all workers see"
         ) from error
 
 
 def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
-    path = Path(data.filename if is_npy(data) else data).resolve()
+    if isinstance(data, np.memmap):
+        data.flush()  # what was written to a map is in its file before others read it
+        data = data.filename
+    path = Path(data).resolve()
     mapped = _mapped(path, name)
     if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
         raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; need (n_samples, n_features)")

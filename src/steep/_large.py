@@ -9,6 +9,8 @@ import numpy as np
 
 from steep.exceptions import InputError, InputTypeError
 
+_COMPARED = 64  # rows by which a file that was replaced is noticed
+
 
 def is_large(data: Any) -> bool:
     """Whether ``data`` is to be weighed by Dask, piece by piece.
@@ -29,11 +31,26 @@ def is_collection(data: Any) -> bool:
 
 
 def is_npy(data: Any) -> bool:
-    """Whether ``data`` is the whole of a ``.npy`` file as ``np.load(path, mmap_mode="r")`` maps it."""
+    """Whether ``data`` is the whole of a ``.npy`` file, so that the file may be read in its place."""
     if not isinstance(data, np.memmap) or not str(data.filename).endswith(".npy"):
         return False
-    # A slice of it is a memmap, too, and says nothing of where it begins: its base is another array.
-    return not isinstance(data.base, np.ndarray) and data.flags.c_contiguous
+    # A copy-on-write map may hold changes that its file does not. A slice is a memmap, too, whose base is an array.
+    if data.mode == "c" or isinstance(data.base, np.ndarray) or not data.flags.c_contiguous:
+        return False
+    try:
+        again = np.load(data.filename, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return False
+    return isinstance(again, np.memmap) and _is_same(data, again)
+
+
+def _is_same(data: Any, again: Any) -> bool:
+    """Whether two maps are of one array: a file may be mapped from any byte, or replaced since."""
+    place = data.shape, data.dtype, data.offset
+    if place != (again.shape, again.dtype, again.offset):
+        return False
+    rows = np.linspace(0, max(len(data) - 1, 0), min(len(data), _COMPARED)).astype(np.intp)
+    return bool(np.array(data[rows]).tobytes() == np.array(again[rows]).tobytes())
 
 
 def refuse_large(data: Any, name: str, instead: str) -> None:
@@ -41,6 +58,19 @@ def refuse_large(data: Any, name: str, instead: str) -> None:
     if is_collection(data):
         raise InputTypeError(
             f"{name} is a Dask {type(data).__name__}, which would be loaded whole; need data in memory; {instead}"
+        )
+
+
+def refuse_unloaded(data: Any, name: str) -> None:
+    """Reject a Dask collection, or the path of a file, where data in memory are expected."""
+    if is_collection(data):
+        raise InputTypeError(
+            f"{name} is a Dask {type(data).__name__}; expected data in memory; pass {name}.compute() if it fits, or "
+            "some of the rows"
+        )
+    if isinstance(data, str | PathLike):
+        raise InputTypeError(
+            f"{name} is the path {str(data)!r}; expected data in memory; load the file first and pass what it holds"
         )
 
 

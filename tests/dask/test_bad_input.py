@@ -45,7 +45,7 @@ def test_partitions_that_do_not_match_are_refused():
         lambda: neighbor_variance(X, Y.rechunk(1_500)),
         InputError,
     )
-    refused("y has 2,000 rows, X 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
+    refused("y has 2,000 rows and X has 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
     frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
     other = dd.from_pandas(pd.Series(Y_), npartitions=3).repartition(divisions=(0, 500, 2_000, 2_999))
     refused(r"partition \d .*y has shape", lambda: neighbor_variance(frame, other).compute(), InputError)
@@ -94,6 +94,35 @@ def test_files_that_are_not_there_are_named(tmp_path):
     refused("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
 
 
+def test_files_that_hold_no_array_are_named(tmp_path):
+    np.save(tmp_path / "y.npy", Y_)
+    (tmp_path / "empty.npy").write_bytes(b"")
+    np.savez(tmp_path / "two.npz", a=X_, b=Y_)
+    (tmp_path / "two.npz").rename(tmp_path / "two.npy")
+    for name in ("empty.npy", "two.npy"):
+        refused(
+            f"{name}.* cannot be mapped",
+            lambda name=name: sample_weights(tmp_path / name, tmp_path / "y.npy"),
+            StorageError,
+        )
+
+
+@pytest.mark.parametrize("lacking", ["a", "kind"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_file_of_parquet_that_lacks_a_column_is_named(lacking, at, tmp_path):
+    table = pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100])
+    for part in (0, 1):
+        own = table.drop(columns=lacking) if part == at else table
+        own.to_parquet(tmp_path / f"{part}.parquet")
+    refused(f"{at}.parquet lacks column '{lacking}'", lambda: sample_weights(tmp_path, "kind"), StorageError)
+
+
+def test_a_damaged_file_of_parquet_is_one_line(tmp_path):
+    pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100]).to_parquet(tmp_path / "0.parquet")
+    (tmp_path / "1.parquet").write_bytes(b"PAR1")
+    refused("cannot be read as Parquet", lambda: sample_weights(tmp_path, "kind"), StorageError)
+
+
 def test_what_needs_all_points_at_once_is_refused():
     refused("measure='slope'", lambda: sample_weights(X, Y, measure="slope"), InputError)
     refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
@@ -112,7 +141,9 @@ def test_what_needs_all_points_at_once_is_refused():
 def test_no_dask_array_is_loaded_silently():
     from sklearn.linear_model import LogisticRegression
 
-    refused("is a Dask Array, which would be loaded whole", lambda: suspects(X_, Y), InputTypeError)
+    refused("X is a Dask Array; expected data in memory", lambda: suspects(X, Y_), InputTypeError)
+    refused("y is a Dask Array; expected data in memory", lambda: suspects(X_, Y), InputTypeError)
+    refused("X is the path 'x.npy'; expected data in memory", lambda: suspects("x.npy", Y_), InputTypeError)
     refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
     refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
 

@@ -236,3 +236,52 @@ def test_cells_in_order_lie_side_by_side():
     walked = centers[spatial_order(centers, np.ones(64, int))]
     mixed = np.linalg.norm(np.diff(centers, axis=0), axis=1).mean()
     assert np.linalg.norm(np.diff(walked, axis=0), axis=1).mean() < mixed / 3
+
+
+def _changed(path):
+    X = np.load(path, mmap_mode="c")
+    X[:, 0] /= 1000
+    return X
+
+
+def _replaced(path):
+    X = np.load(path, mmap_mode="r")
+    np.save(path.with_name("new.npy"), np.asarray(X)[::-1])
+    path.with_name("new.npy").replace(path)
+    return X
+
+
+def _written(path):
+    X = np.load(path, mmap_mode="r+")
+    X[:, 0] /= 1000
+    return X
+
+
+def _from_byte(path):
+    """The file mapped by hand, as if its header were numbers."""
+    return np.memmap(path, np.float64, mode="r", shape=(301, 3))
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        _changed,
+        _replaced,
+        _written,
+        _from_byte,
+        lambda path: np.load(path, mmap_mode="r")[10:],
+        lambda path: np.load(path, mmap_mode="r")[::-1],
+        lambda path: np.load(path, mmap_mode="r").T[:, :3],
+        lambda path: np.load(path, mmap_mode="r").reshape(150, 6),
+        lambda path: np.load(path, mmap_mode="c")[:],
+    ],
+)
+def test_what_a_map_holds_is_weighed_and_not_what_its_file_holds(mapped, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(300, 3)) * [1000, 1, 1])
+    X = mapped(tmp_path / "x.npy")
+    y = np.sin(np.arange(len(X)))
+    k = min(3, len(X))
+    expected = neighbor_variance(np.array(X), y, n_neighbors=k)
+    np.testing.assert_allclose(np.asarray(neighbor_variance(X, y, n_neighbors=k)), expected)
+    labels = np.asarray(neighbor_variance(np.array(X), X[:, 0], n_neighbors=k))
+    np.testing.assert_allclose(labels, neighbor_variance(np.array(X), np.array(X[:, 0]), n_neighbors=k))

@@ -134,3 +134,19 @@ def test_the_partitioned_engine_keeps_its_promise_or_says_so(seed):
             X, n_neighbors=5, include_self=False, algorithm="partitioned", recall=promised, random_state=seed
         )
     assert said or shares_found(X, indices).mean() >= promised
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3])
+def test_cells_of_many_equal_points_hold_the_nearest(share):
+    """Most candidates of a cell are ties there; the lists hold the nearest all the same."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9_000, 6)) * (rng.random((9_000, 6)) < share)
+    rows = np.arange(0, 9_000, 90)
+    distances, indices = neighbor_graph(
+        X, n_neighbors=8, include_self=False, algorithm="partitioned", recall=0.95, random_state=0
+    )
+    assert shares_found(X, indices, rows).mean() >= 0.95
+    assert all(len(set(row)) == 8 for row in indices[rows])
+    for q in rows:
+        lengths = np.linalg.norm(X[indices[q]] - X[q], axis=1)
+        np.testing.assert_allclose(distances[q], lengths, rtol=1e-6, atol=1e-9)

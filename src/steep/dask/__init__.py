@@ -1,9 +1,8 @@
 """The same calls on data that do not fit in memory: Dask arrays and frames, ``.npy`` files, Parquet folders.
 
-Nobody imports this: :func:`steep.sample_weights`, :func:`steep.neighbor_variance`, :func:`steep.neighbor_graph` and
-:func:`steep.suspects` come here by themselves when they are given such data, and return lazily. How it is cut is told
-in ``docs/decisions/0011``; the setting ``steep.task-memory`` of Dask's configuration says how much memory a task may
-use.
+:func:`steep.sample_weights`, :func:`steep.neighbor_variance` and :func:`steep.neighbor_graph` call it when they are
+given such data, and return lazily. ``docs/decisions/0011`` explains how the data are cut; the setting
+``steep.task-memory`` of Dask's configuration says how much memory a task may use.
 """
 
 from __future__ import annotations
@@ -101,45 +100,6 @@ def lazy_weights(
         X, y, n_neighbors, include_self, task, n_jobs, checkpoint, standardised=embedding is not None
     )
     return lazy_rows(joined, "variation", scale_tasks(joined, scaling), dtype="float64")
-
-
-def lazy_suspects(
-    X: Any,
-    y: Any,
-    *,
-    estimator: Any,
-    n_neighbors: int,
-    pred_probs: Any,
-    predictions: Any,
-    groups: Any,
-    embedding: Any,
-    task: str,
-    random_state: Seed,
-    n_jobs: int | None,
-    checkpoint: Any,
-) -> Any:
-    """:func:`steep.suspects` of large data: a :class:`~steep.dask.suspects.LazySuspects`."""
-    from steep.dask.suspects import find_suspects
-
-    for name, value in (("estimator", estimator), ("groups", groups)):
-        if value is not None:
-            raise InputError(
-                f"{name}= needs all samples in memory; need none for Dask arrays and files; leave it out, or pass "
-                "out-of-sample pred_probs= or predictions= cut like X"
-            )
-    _check_embedding(embedding)
-    given = [
-        (name, data)
-        for name, data in (("pred_probs", pred_probs), ("predictions", predictions))
-        if data is not None
-    ]
-    if len(given) > 1:
-        raise InputError("pred_probs and predictions are given; need one of them; leave out the other")
-    return find_suspects(
-        X, y, given[0] if given else None, n_neighbors=check_count(n_neighbors, name="n_neighbors"),
-        standardised=embedding is not None, task=check_choice(task, name="task", choices=TASKS),
-        seed=_seed(random_state), n_jobs=check_jobs(n_jobs), checkpoint=checkpoint,
-    )  # fmt: skip
 
 
 def _check_embedding(embedding: Any) -> None:

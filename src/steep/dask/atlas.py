@@ -66,10 +66,6 @@ class Atlas:
     def __len__(self) -> int:
         return len(self.centers)
 
-    def group_of(self, positions: IntArray) -> IntArray:
-        """The group of each position."""
-        return np.searchsorted(self.first_point, positions, side="right") - 1
-
     def cell_of(self, positions: IntArray) -> IntArray:
         """The cell of each position."""
         return np.searchsorted(self.start, positions, side="right") - 1
@@ -109,7 +105,7 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> Sum
         n_near *= 2
         del near
     plan.store.write("near", near.cell)
-    kinds = ("points", "rows", "labels", "predicted")
+    kinds = ("points", "rows", "labels")
     plan.store.drop(*(f"{kind}-{chunk}" for kind in kinds for chunk in range(plan.n_chunks)))
     return plan.store.finish(
         "atlas",

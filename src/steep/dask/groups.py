@@ -45,8 +45,7 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Su
     rows = rows[cells.order]
     plan.store.write(f"cells-{group}", cells.points)
     plan.store.write(f"cell-rows-{group}", rows)
-    for kind in ("labels", "predicted") if plan.predicts else ("labels",):
-        plan.store.write(f"cell-{kind}-{group}", gathered(plan, group, groups, kind)[cells.order])
+    plan.store.write(f"cell-labels-{group}", gathered(plan, group, groups, "labels")[cells.order])
     plan.store.write(f"scores-{group}", lists.score)
     plan.store.write(f"lists-{group}", lists.index)
     judged = np.flatnonzero(np.isin(rows, partition["judged_rows"]))
@@ -65,10 +64,8 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Su
 
 
 def read_group(plan: Plan, group: int, groups: Summary) -> dict[str, npt.NDArray[Any]]:
-    """Points, rows, labels and predictions of a group, in the order of the rows."""
+    """Points, rows and labels of a group, in the order of the rows."""
     found = {kind: gathered(plan, group, groups, kind) for kind in ("points", "rows", "labels")}
-    if plan.predicts:
-        found["predicted"] = gathered(plan, group, groups, "predicted")
     order = np.argsort(found["rows"])
     return {kind: array[order] for kind, array in found.items()}
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from steep._large import is_collection, is_large, is_npy
+from steep._large import is_collection, is_npy
 from steep._validation import shown
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
@@ -72,29 +72,6 @@ def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
     return points, labels
 
 
-@dataclass(frozen=True)
-class Said:
-    """Predictions that the caller brings along, and by which name."""
-
-    name: str
-    rows: Rows
-
-
-def read_beside(X: Any, y: Any, predicted: tuple[str, Any] | None) -> tuple[Rows, Rows, Said | None]:
-    """Inputs, labels and predictions, by the name they were passed, as rows in the same chunks."""
-    if y is None:
-        raise InputError("y is None; need labels; pass y cut like X")
-    points, labels = read_inputs(X, y)
-    if predicted is None:
-        return points, cast(Rows, labels), None
-    name, data = predicted
-    if not is_large(data):
-        data = _cut_alike(data, points, name)
-    rows = _rows(data, name, two_dimensional=name == "pred_probs", alike=points)
-    _check_alike(points, rows, name)
-    return points, cast(Rows, labels), Said(name, rows)
-
-
 def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = None) -> Rows:
     if isinstance(data, str | os.PathLike) or is_npy(data):
         return _npy_rows(data, name, alike)
@@ -138,24 +115,24 @@ def _check_numeric(dtype: Any, name: str) -> None:
         raise InputError(f"{name} has dtype {dtype}; need real numbers in Dask arrays; encode {name} first")
 
 
-def _cut_alike(y: Any, points: Rows, name: str = "y") -> Any:
-    """Labels or predictions in memory, cut as the points are."""
+def _cut_alike(y: Any, points: Rows) -> Any:
+    """Labels in memory, cut as the points are."""
     import dask.array as da
 
     labels = np.asarray(y)
     if len(labels) != points.bounds[-1]:
         raise InputError(
-            f"{name} has {len(labels)} rows, X {points.bounds[-1]}; need as many; pass those of the same rows"
+            f"y has {len(labels)} rows and X has {points.bounds[-1]}; expected as many; pass the same rows"
         )
     if labels.dtype.kind == "O":
         labels = labels.astype(np.str_)
     return da.from_array(labels, chunks=(points.lengths, *labels.shape[1:]))
 
 
-def _check_alike(points: Rows, labels: Rows, name: str = "y") -> None:
+def _check_alike(points: Rows, labels: Rows) -> None:
     if points.bounds[-1] != labels.bounds[-1]:
         raise InputError(
-            f"{name} has {labels.bounds[-1]:,} rows, X {points.bounds[-1]:,}; need as many; pass those of the same rows"
+            f"y has {labels.bounds[-1]:,} rows and X has {points.bounds[-1]:,}; expected as many; pass the same rows"
         )
     if points.lengths != labels.lengths:
         at = next(
@@ -167,8 +144,8 @@ def _check_alike(points: Rows, labels: Rows, name: str = "y") -> None:
             min(len(points.lengths), len(labels.lengths)),
         )
         raise InputError(
-            f"X has {len(points.lengths)} partitions and {name} {len(labels.lengths)}, of other lengths from partition "
-            f"{at} on; need the same partitions; use {name}.rechunk(X.chunks[0]) or repartition"
+            f"X has {len(points.lengths)} partitions and y {len(labels.lengths)}, of other lengths from partition "
+            f"{at} on; expected the same partitions; use y.rechunk(X.chunks[0]) or repartition"
         )
 
 
@@ -244,11 +221,33 @@ def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
 
 def _read_parquet(dd: Any, path: Any) -> Any:
     try:
+        _check_columns(path)
         return dd.read_parquet(str(path))
+    except StorageError:
+        raise
     except Exception as error:  # pyarrow, fsspec and Dask each have their own
         raise StorageError(
-            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); need a .npy file or a folder of Parquet"
+            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); expected a .npy file or a folder of "
+            "Parquet files"
         ) from error
+
+
+def _check_columns(path: Any) -> None:
+    """Name the first file that lacks a column of others: Dask reads the columns that the first of them has."""
+    import pyarrow.dataset as ds
+
+    columns = {
+        part.path: {name for name in part.physical_schema.names if not name.startswith("__")}
+        for part in ds.dataset(str(path), format="parquet").get_fragments()
+    }
+    everywhere = set().union(*columns.values())
+    for file, names in columns.items():
+        if names != everywhere:
+            lacking = sorted(everywhere - names)[0]
+            raise StorageError(
+                f"{file} lacks column {lacking!r} that other files have; expected the same columns in all files; add it, or "
+                "move the file away"
+            )
 
 
 # -------------------------------------------------------------------------------------- .npy files
@@ -269,16 +268,22 @@ class Slice:
 
 def _mapped(path: Any, name: str) -> Any:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise ValueError("it holds several arrays")
+        return found
+    except (OSError, ValueError, EOFError) as error:
         raise StorageError(
-            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); need a .npy file of numbers "
+            f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); expected a .npy file of numbers "
             "that all workers see"
         ) from error
 
 
 def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
-    path = Path(data.filename if is_npy(data) else data).resolve()
+    if isinstance(data, np.memmap):
+        data.flush()  # what was written to a map is in its file before others read it
+        data = data.filename
+    path = Path(data).resolve()
     mapped = _mapped(path, name)
     if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
         raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; need (n_samples, n_features)")

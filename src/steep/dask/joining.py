@@ -21,8 +21,7 @@ from steep._validation import FloatArray, IntArray
 from steep.dask.atlas import Atlas
 from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
-from steep.dask.store import Summary
-from steep.dask.votes import distinct, table_of, write_around
+from steep.dask.store import Store, Summary
 from steep.exceptions import SteepError
 from steep.labels import Labels
 from steep.measures.variance import prefix_variances
@@ -62,8 +61,6 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
         low, high = _write_variation(plan, meeting, order)
     else:
         _write_graph(plan, meeting, order, unit)
-    if plan.wanted == "suspects":
-        write_around(plan, group, meeting.positions(), order)
     shares = _shares_found(meeting, found, unit)
     splits[:] = np.searchsorted(rows[order], plan.bounds)
     return plan.store.finish(name, splits=splits, found=shares, low=low, high=high)
@@ -209,8 +206,8 @@ class Meeting:
     def looked_up(self, kind: str, rows: Any = slice(None)) -> tuple[npt.NDArray[Any], IntArray]:
         """What is known of the neighbours of some points, ``kind-{group}``, all own points first; and who follows."""
         index = self.lists.index[rows]
-        away = distinct(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
-        return table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
+        away = _distinct(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
+        return _table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
     def places(self, away: IntArray, rows: Any = slice(None)) -> IntArray:
         """Where the neighbours of some points are in such a table; a place nobody took is the point's own."""
@@ -258,6 +255,22 @@ class Meeting:
         inside = position - self.atlas.start[block.cells][cell]
         q, j = np.nonzero((position >= 0) & (inside >= 0) & (inside < self._sizes(block.cells)[cell]))
         return q, j, cells.start[self.last - self.first + cell[q, j]] + inside[q, j]
+
+
+def _distinct(values: IntArray) -> IntArray:
+    """The different ones of ``values``, ascending; they are sorted in place: a hash table takes ten times as much."""
+    values.sort()
+    return np.asarray(values[np.append(True, values[1:] != values[:-1])] if len(values) else values)
+
+
+def _table_of(store: Store, kind: str, group: int, first_point: IntArray, away: IntArray) -> npt.NDArray[Any]:
+    """``kind-{group}``, and after it what is known of the positions ``away``, ascending, of other groups."""
+    table = [store.read(f"{kind}-{group}")]
+    groups = np.searchsorted(first_point, away, side="right") - 1
+    for other in np.unique(groups):
+        theirs = store.read(f"{kind}-{other}")
+        table.append(theirs[away[groups == other] - first_point[other]])
+    return np.concatenate(table)
 
 
 def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float]:

@@ -23,7 +23,6 @@ from steep.dask.inputs import Rows
 from steep.dask.joining import join_group
 from steep.dask.partition import deal_groups, sort_chunk, train_partition
 from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
-from steep.dask.predicting import grow_forest
 from steep.dask.results import Scaling, describe, gather_chunk, range_of, scale_of, weights_of_group
 from steep.dask.store import Store, checkpoint_store
 from steep.dask.taking import take_chunk
@@ -56,9 +55,7 @@ class Joined:
     points: Rows
 
 
-def join_all(
-    points: Rows, labels: Rows | None, *, checkpoint: Any, predicted: Rows | None = None, **how: Any
-) -> Joined:
+def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) -> Joined:
     """Plan a run and lay out its tasks up to the neighbours of every group; nothing is computed."""
     dtype = "float32" if points.dtype == np.float32 else "float64"
     n_rows = points.bounds[-1]
@@ -76,8 +73,6 @@ def join_all(
     )  # fmt: skip
     token = secrets.token_hex(8)
     sources = [points.source, "" if labels is None else labels.source]
-    if predicted is not None:
-        sources.append(predicted.source)
     holder = None
     if checkpoint is None:
         store, holder = temporary_store(token)
@@ -90,7 +85,7 @@ def join_all(
     def name(stage: str, *place: int) -> str:
         return "-".join(["steep", stage, token, *map(str, place)])
 
-    return _layout(plan, [points, labels, predicted], name, holder, known)
+    return _layout(plan, [points, labels], name, holder, known)
 
 
 def _layout(
@@ -107,9 +102,8 @@ def _layout(
         for chunk in range(plan.n_chunks)
     ]
     partition = task(train_partition, name("train"), taken)
-    forest = task(grow_forest, name("grow"), taken, partition) if plan.predicts == "forest" else None
     rows = [
-        task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition, forest)
+        task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition)
         for chunk in range(plan.n_chunks)
     ]
     if plan.n_groups == 1:

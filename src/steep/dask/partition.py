@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
 from steep.dask.plan import Plan
-from steep.dask.predicting import ask_forest, check_classes
 from steep.dask.store import Summary
 from steep.exceptions import InputError
 from steep.neighbors.cells import kmeans, nearest_center
@@ -50,8 +49,6 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
     frame = _frame(sample, ends)
     figures |= {"center": frame.center, "frame": [frame.exponent, frame.typical, frame.extent, frame.largest]}
     figures |= _coarse(plan, frame, sample) | _classes(taken)
-    if plan.wanted == "suspects":
-        check_classes(plan, taken, figures["classes"])
     return plan.store.finish("partition", **figures)
 
 
@@ -117,8 +114,8 @@ def _classes(taken: Sequence[Summary]) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------- sorting rows
 
 
-def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary, model: Any = None) -> Summary:
-    """Write the rows of a chunk in the order of their coarse cells, placed, with their labels and predictions."""
+def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Summary:
+    """Write the rows of a chunk in the order of their coarse cells, placed, with their labels."""
     name = f"sorted-{chunk}"
     done = plan.store.summary(name)
     if done is not None:
@@ -141,12 +138,8 @@ def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary, model
     plan.store.write(f"points-{chunk}", points[order])
     plan.store.write(f"rows-{chunk}", (order + plan.bounds[chunk]).astype(np.int64))
     plan.store.write(f"labels-{chunk}", labels[order])
-    if plan.predicts:
-        given = plan.predicts == "given"
-        said = plan.store.read(f"p-{chunk}") if given else ask_forest(plan, chunk, points, model, partition)
-        plan.store.write(f"predicted-{chunk}", said[order])
     summary = plan.store.finish(name, counts=np.bincount(cell, minlength=plan.n_coarse))
-    plan.store.drop(f"x-{chunk}", f"y-{chunk}", f"p-{chunk}")
+    plan.store.drop(f"x-{chunk}", f"y-{chunk}")
     return summary
 
 

@@ -22,11 +22,7 @@ COARSE = 8  # coarse cells per group: fewer balance groups badly
 # Positions are int32 and leave room for the points read from other groups.
 MOST_ROWS = 2**30
 
-# Rows that a forest is grown on, where its trees draw 10,000 of them each.
-POOL = 100_000
-
-Wanted = Literal["variation", "graph", "suspects"]
-Predicts = Literal["", "given", "forest"]
+Wanted = Literal["variation", "graph"]
 
 
 @dataclass(frozen=True)
@@ -47,9 +43,8 @@ class Plan:
         Neighbours looked for, the sample itself not counted.
     include_self, recall, metric, standardised
         As in the public functions.
-    wanted : {"variation", "graph", "suspects"}
-        What is returned: with "variation" labels are read, and search goes on where they vary; "suspects" wants the
-        graph, labels and predictions.
+    wanted : {"variation", "graph"}
+        What is returned: with "variation" labels are read, and the search goes further where they vary.
     task : str
         "classification" or "regression"; how labels are read.
     seed : int
@@ -62,12 +57,6 @@ class Plan:
         Whether the result is a series with the index of X.
     n_jobs : int or None
         Threads of a task.
-    predicts : {"", "given", "forest"}
-        Where predictions are from, for suspects.
-    n_predicted : int
-        Columns of the predictions that were given.
-    n_pool : int
-        Rows that the forest is grown on.
     """
 
     store: Store
@@ -87,9 +76,6 @@ class Plan:
     algorithm: str = "auto"
     framed: bool = False
     n_jobs: int | None = None
-    predicts: Predicts = ""
-    n_predicted: int = 0
-    n_pool: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -129,16 +115,9 @@ class Plan:
         n_sampled = len(self.sampled_rows())
         return np.sort(self.rng(1).choice(n_sampled, min(SAMPLE, n_sampled), replace=False))
 
-    def pool_rows(self) -> IntArray:
-        """Rows that the forest is grown on, ascending."""
-        if self.n_pool == self.n_rows:
-            return np.arange(self.n_rows)
-        return np.sort(self.rng(4).choice(self.n_rows, self.n_pool, replace=False))
-
     def about(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
-        predictions = {"predictions": self.predicts, "pool": self.n_pool} if self.predicts else {}
-        return predictions | {
+        return {
             "rows and columns": [self.n_rows, self.n_features],
             "chunks": _digest(self.bounds),
             "dtype": self.dtype,
@@ -184,11 +163,6 @@ def rows_per_group(memory: int, n_features: int, dtype: str, n_others: int) -> i
     points = n_features * (2 * np.dtype(dtype).itemsize + 8)
     lists = 40 * (n_others + 1)
     return max(4 * n_others, 1_000, memory // (points + lists))
-
-
-def pool_size(n_rows: int, n_features: int) -> int:
-    """Rows that a forest is grown on: all, or as many as a task can hold and its trees have use for."""
-    return min(n_rows, POOL, max(5_000, task_memory() // (32 * n_features)))
 
 
 def cut_into(n_rows: int, n_features: int, dtype: str, n_others: int) -> tuple[int, int]:

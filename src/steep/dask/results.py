@@ -109,15 +109,15 @@ def quantile(plan: Plan, share: float, joined: Sequence[Summary]) -> float:
     return low + (high - low) * (place - below)
 
 
-def ranked(plan: Plan, rank: int, n_groups: int, kind: str = "out-variation") -> float:
+def ranked(plan: Plan, rank: int, n_groups: int) -> float:
     """The size of one rank: positive floats are in the order of their bits, which are counted 16 at a time."""
     prefix = np.uint64(0)
     for shift in range(64 - _BITS, -1, -_BITS):
         counts = np.zeros(2**_BITS, np.int64)
         for group in range(n_groups):
-            if not plan.store.path(f"{kind}-{group}").exists():
+            if not plan.store.path(f"out-variation-{group}").exists():
                 continue
-            bits = np.abs(plan.store.read(f"{kind}-{group}")).view(np.uint64)
+            bits = np.abs(plan.store.read(f"out-variation-{group}")).view(np.uint64)
             if shift + _BITS < 64:
                 bits = bits[bits >> np.uint64(shift + _BITS) == prefix]
             digits = (bits >> np.uint64(shift)) & np.uint64(2**_BITS - 1)

@@ -13,22 +13,20 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray, check_points
 from steep.dask.plan import Plan
-from steep.dask.predicting import read_predicted, write_pool
 from steep.dask.store import Summary
 from steep.exceptions import InputError, SteepError
 from steep.labels import check_labels
 from steep.neighbors.distances import unit_rows
 
 
-def take_chunk(plan: Plan, chunk: int, X: Any, y: Any, predicted: Any = None) -> Summary:
+def take_chunk(plan: Plan, chunk: int, X: Any, y: Any) -> Summary:
     """Check and write one chunk; with X=None it was written before, by the same data."""
     name = f"taken-{chunk}"
     done = plan.store.summary(name)
     if X is None and done is not None:
         return done
     points, labels, classes = _read(plan, chunk, X, y)
-    said = read_predicted(plan, chunk, labels, predicted)
-    print_ = _fingerprint(points, labels, said)
+    print_ = _fingerprint(points, labels)
     if done is not None:
         if str(done["fingerprint"]) != print_:
             raise InputError(
@@ -45,10 +43,6 @@ def take_chunk(plan: Plan, chunk: int, X: Any, y: Any, predicted: Any = None) ->
     mine = sampled[slice(*np.searchsorted(sampled, (first, last)))] - first
     plan.store.write(f"x-{chunk}", points)
     plan.store.write(f"y-{chunk}", labels)
-    if plan.predicts == "given":
-        plan.store.write(f"p-{chunk}", said)
-    if plan.predicts == "forest":
-        write_pool(plan, chunk, points, labels)
     return plan.store.finish(
         name,
         fingerprint=print_,
@@ -59,7 +53,6 @@ def take_chunk(plan: Plan, chunk: int, X: Any, y: Any, predicted: Any = None) ->
         upper=points.max(axis=0).astype(np.float64),
         sample=points[mine],
         classes=classes,
-        labels=[labels.min(), labels.max()] if labels.size else [0, 0],
     )
 
 
@@ -83,10 +76,6 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
             raise InputError(
                 "y has columns of several classes; need 0/1 columns in Dask arrays; encode them one-hot"
             )
-        if plan.wanted == "suspects" and labels.codes is None and labels.n_columns > 1:
-            raise InputError(
-                f"y has {labels.n_columns} columns; need one label a sample; call suspects once for every column"
-            )
     except SteepError as error:
         raise type(error)(f"{plan.called(chunk)}: {error}") from error
     if labels.codes is None:
@@ -100,7 +89,6 @@ def _nothing(plan: Plan, fingerprint: str) -> dict[str, Any]:
     return {
         "fingerprint": fingerprint, "n_rows": 0, "mean": none, "squares": none, "lower": none + np.inf,
         "upper": none - np.inf, "sample": np.empty((0, plan.n_features), plan.dtype), "classes": np.empty(0),
-        "labels": [np.inf, -np.inf],
     }  # fmt: skip
 
 
@@ -117,8 +105,7 @@ def _plain_classes(classes: Any, chunk: int) -> npt.NDArray[Any]:
     return np.asarray(classes.tolist(), dtype=np.str_)
 
 
-def _fingerprint(points: FloatArray, *beside: npt.NDArray[Any]) -> str:
+def _fingerprint(points: FloatArray, labels: npt.NDArray[Any]) -> str:
     found = hashlib.blake2b(np.ascontiguousarray(points).data, digest_size=16)
-    for array in beside:
-        found.update(np.ascontiguousarray(array).data)
+    found.update(np.ascontiguousarray(labels).data)
     return found.hexdigest()

@@ -7,7 +7,6 @@ import numpy as np
 from steep.dask.groups import read_group
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
-from steep.dask.votes import write_around
 from steep.labels import Labels
 from steep.measures.variance import prefix_variances
 from steep.neighbors.graph import search_graph
@@ -47,9 +46,5 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
             distances = distances * distances * np.float32(0.5)
         plan.store.write("out-distances-0", distances)
         plan.store.write("out-indices-0", indices)
-    if plan.wanted == "suspects":
-        for kind in ("rows", "labels", "predicted"):
-            plan.store.write(f"cell-{kind}-0", own[kind])
-        write_around(plan, 0, indices, np.arange(len(rows)))
     splits = np.asarray(plan.bounds, np.int64)
     return plan.store.finish("joined-0", splits=splits, found=[info.estimated_recall], low=low, high=high)

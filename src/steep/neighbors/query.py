@@ -40,7 +40,7 @@ def query_graph(
         The points whose neighbours are wanted.
     n_neighbors : int, default=20
     metric : {"euclidean", "cosine"}, default="euclidean"
-        "cosine" is 1 − cos of the angle and refuses rows of zeros.
+        "cosine" is 1 − cos of the angle and rejects rows of zeros.
 
     Returns
     -------
@@ -65,9 +65,28 @@ def query_graph(
             "more data"
         )
     if metric == "cosine":
-        distances, indices = nearest(unit_rows(points, "X"), unit_rows(asked, "queries"), n_neighbors)
+        distances, indices = _first_nearest(unit_rows(points, "X"), unit_rows(asked, "queries"), n_neighbors)
         return 0.5 * np.square(distances), indices
-    return nearest(points, asked, n_neighbors)
+    return _first_nearest(points, asked, n_neighbors)
+
+
+def _first_nearest(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
+    """:func:`nearest` where equal distances come by index, at the last place too."""
+    distances, indices = _sorted(*nearest(points, queries, min(width + 1, len(points))))
+    if len(points) == width:
+        return distances, indices
+    tied = np.flatnonzero(distances[:, width - 1] == distances[:, width])
+    distances, indices = distances[:, :width], indices[:, :width]
+    if len(tied):  # others at the same distance may have smaller indices: look at more of them
+        different, place = np.unique(queries[tied], axis=0, return_inverse=True)
+        wider = min(4 * width, len(points))
+        step = max(1, _BLOCK // wider)
+        parts = [
+            _first_nearest(points, different[at : at + step], wider) for at in range(0, len(different), step)
+        ]
+        distances[tied] = np.vstack([part[0][:, :width] for part in parts])[place.reshape(-1)]
+        indices[tied] = np.vstack([part[1][:, :width] for part in parts])[place.reshape(-1)]
+    return distances, indices
 
 
 def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tuple[FloatArray, IntArray]:

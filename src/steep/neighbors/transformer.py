@@ -6,16 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from steep._validation import FloatArray, IntArray, Seed, check_choice
+from steep._validation import FloatArray, IntArray, Seed, check_choice, check_count
 from steep.exceptions import InputError
 from steep.neighbors.graph import Algorithm, Metric, neighbor_graph
 from steep.neighbors.query import query_graph
 
 
-class NeighborTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn samples into the sparse graph of their nearest neighbours, as ``KNeighborsTransformer`` does.
 
     What takes ``metric="precomputed"`` (``DBSCAN``, ``Isomap``, ``TSNE``, ``SpectralClustering``,
@@ -26,7 +26,8 @@ class NeighborTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc
     mode : {"distance", "connectivity"}, default="distance"
         Whether entries are distances or ones.
     n_neighbors : int, default=5
-        Neighbours beside the sample itself, which is always there as well.
+        Neighbours of each sample. As in scikit-learn, graphs of distances hold one more than that, because a sample
+        is its own first neighbour; graphs of ones count it among the ``n_neighbors``.
     metric : {"euclidean", "cosine"}, default="euclidean"
     recall : float in (0, 1], default=0.95
         Share of the true neighbours that must be found among more than 8,000 samples; fewer are searched exactly.
@@ -80,13 +81,14 @@ class NeighborTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc
     def fit_transform(self, X: Any, y: Any = None) -> csr_matrix:
         """Return the graph of the samples with themselves, shape ``(n_samples, n_samples)``."""
         self.fit(X)
-        if self.n_neighbors >= self.n_samples_fit_:
+        width = self._width()
+        if width > self.n_samples_fit_:
             raise InputError(
-                f"n_neighbors={self.n_neighbors} needs at least {self.n_neighbors + 1} samples, got "
-                f"{self.n_samples_fit_}; lower n_neighbors or pass more data"
+                f"n_neighbors={self.n_neighbors} requires at least {width} samples, but X has {self.n_samples_fit_}; "
+                "lower n_neighbors or pass more data"
             )
         distances, indices = neighbor_graph(
-            self._points, n_neighbors=self.n_neighbors + 1, recall=self.recall, algorithm=self.algorithm,
+            self._points, n_neighbors=width, recall=self.recall, algorithm=self.algorithm,
             metric=self.metric, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
         return self._matrix(distances, indices)
@@ -95,10 +97,16 @@ class NeighborTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc
         """Return the graph from samples to those fitted, shape ``(n_samples, n_samples_fit)``; it is exact."""
         check_is_fitted(self)
         queries = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
-        distances, indices = query_graph(
-            self._points, queries, n_neighbors=self.n_neighbors + 1, metric=self.metric
-        )
+        distances, indices = query_graph(self._points, queries, n_neighbors=self._width(), metric=self.metric)
         return self._matrix(distances, indices)
+
+    def _width(self) -> int:
+        """Entries of each row."""
+        return int(check_count(self.n_neighbors, name="n_neighbors")) + (self.mode == "distance")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_samples_fit_
 
     def _matrix(self, distances: FloatArray, indices: IntArray) -> csr_matrix:
         n_samples, width = indices.shape

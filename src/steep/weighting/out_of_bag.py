@@ -39,23 +39,11 @@ def forest(labels: Labels, seed: int, n_jobs: int | None = None, **settings: Any
 
 def out_of_bag(points: FloatArray, labels: Labels, seed: int, n_jobs: int | None = None) -> FloatArray:
     """Probability of every class, or the value, as the trees that have not drawn a sample predict it."""
-    return grown(points, labels, seed, len(labels), n_jobs)[1]
-
-
-def grown(
-    points: FloatArray, labels: Labels, seed: int, n_samples: int, n_jobs: int | None = None
-) -> tuple[Any, FloatArray]:
-    """The forest for data of ``n_samples``, of which these may be some, and what it says of those it was grown on."""
-    n_trees = next((trees for most, trees in _TREES if n_samples <= most), _FEWEST_TREES)
+    n_trees = next((trees for most, trees in _TREES if len(labels) <= most), _FEWEST_TREES)
     model = forest(labels, seed, n_jobs, n_estimators=n_trees, oob_score=True)
     if labels.codes is None:
-        return model, np.asarray(model.fit(points, labels.array[:, 0]).oob_prediction_)
+        return np.asarray(model.fit(points, labels.array[:, 0]).oob_prediction_)
     model.fit(points, labels.codes)
-    return model, spread(model, model.oob_decision_function_, labels.n_columns)
-
-
-def spread(model: Any, probabilities: FloatArray, n_classes: int) -> FloatArray:
-    """Probabilities of the classes that a model has met, in the columns of all."""
-    predicted = np.zeros((len(probabilities), n_classes))
-    predicted[:, model.classes_] = probabilities
+    predicted = np.zeros((len(labels), labels.n_columns))
+    predicted[:, model.classes_] = model.oob_decision_function_
     return predicted

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
-from steep._large import is_large, refuse_checkpoint
+from steep._large import refuse_unloaded
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
@@ -43,7 +43,6 @@ def suspects(
     task: Task = "auto",
     random_state: Seed = None,
     n_jobs: int | None = None,
-    checkpoint: Any = None,
 ) -> Suspects:
     """Rank labels by how probable it is that they are wrong, for classes and for numbers.
 
@@ -54,8 +53,7 @@ def suspects(
     ----------
     X : array-like or frame of shape (n_samples, n_features)
         Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values.
-        Features of a network are samples too. Of Dask arrays and frames, ``.npy`` files and folders of Parquet, which
-        hold numbers only, the result is lazy; see Notes.
+        Features of a network are samples too.
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
@@ -82,26 +80,13 @@ def suspects(
         Seed of the parts and of the default forest.
     n_jobs : int, optional
         Threads of the search and processes of the fits; −1 is all processors.
-    checkpoint : path, optional
-        Of data that are not in memory: a folder where finished stages are kept, so that a run that was killed
-        continues.
 
     Returns
     -------
     Suspects
         ``table`` has one row a sample in the order of ``X``, ``top(20)`` the most probable ones; ``verdict`` is
         one sentence, ``n_wrong`` the estimated number of wrong labels with rough limits, ``knn_graph()`` the
-        neighbours as cleanlab's Datalab takes them. Of data that are not in memory, a
-        :class:`~steep.dask.suspects.LazySuspects`: the same fields as Dask arrays, ``table`` as a Dask frame, and
-        ``compute()`` for all of it at once.
-
-    Notes
-    -----
-    Of data that are not in memory the rule is the same, computed in passes over groups of neighbouring rows.
-    ``pred_probs`` and ``predictions`` are then cut like ``X``. Without them the forest is grown on all rows or, of
-    more than 100,000 or than a task can hold, on rows drawn at random, as many as that: a row that was drawn
-    is judged by the trees that have not seen it, any other row by all of them. ``estimator`` and ``groups`` are
-    refused.
+        neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -114,15 +99,8 @@ def suspects(
     >>> found.table.loc[3, ["label", "suggested"]].tolist()
     [2, 0]
     """
-    if is_large(X):
-        from steep.dask import lazy_suspects
-
-        return lazy_suspects(  # type: ignore[no-any-return]
-            X, y, estimator=estimator, n_neighbors=n_neighbors, pred_probs=pred_probs, predictions=predictions,
-            groups=groups, embedding=embedding, task=task, random_state=random_state, n_jobs=n_jobs,
-            checkpoint=checkpoint,
-        )  # fmt: skip
-    refuse_checkpoint(checkpoint)
+    for name, data in (("X", X), ("y", y), ("pred_probs", pred_probs), ("predictions", predictions)):
+        refuse_unloaded(data, name)
     watch = Stopwatch()
     rng = check_generator(random_state)
     jobs = check_jobs(n_jobs)
@@ -139,7 +117,7 @@ def suspects(
         None,
         n_neighbors=size,
         include_self=False,
-        recall=recall_of(len(points)),
+        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
         n_jobs=jobs,
         random_state=0,
     )
@@ -161,11 +139,6 @@ def suspects(
         predicted=predicted,
         seconds=watch.seconds,
     )
-
-
-def recall_of(n_samples: int) -> float:
-    """The share of the true neighbours that the search promises."""
-    return _RECALL if n_samples <= _MANY else _RECALL_OF_MANY
 
 
 def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:

@@ -9,6 +9,7 @@ import numpy as np
 from steep.neighbors.kernels import NO_NAN, compiled
 from steep.neighbors.kernels.panels import (
     copy_rows,
+    insert,
     meet,
     panels_of,
     room_for_tile,
@@ -32,6 +33,7 @@ from steep.neighbors.kernels.vectors import (
 
 HALVINGS = 8
 FINITE = np.float32(3e38)
+MANY = 8  # times the width: where more are picked most are ties, as among equal points
 
 
 @compiled()
@@ -90,8 +92,15 @@ def choose(line, bound, first, q, score, index, top, picked, picked_index):
             hits &= hits - np.uint32(1)
             picked[n_picked], picked_index[n_picked] = line[j], first + j
             n_picked += 1
-    start_list(picked, picked_index, n_picked, score[q], index[q])
-    top[q] = score[q, -1]
+    if n_picked <= MANY * score.shape[1]:
+        start_list(picked, picked_index, n_picked, score[q], index[q])
+        top[q] = score[q, -1]
+        return
+    last = score[q, -1]  # the same list, one by one: placing each among all takes the square of their number
+    for i in range(n_picked):
+        if picked[i] < last:
+            last = insert(score, index, q, picked[i], picked_index[i])
+    top[q] = last
 
 
 @compiled()

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from steep.evidence import NO_GAIN, Score, Verdict, _largest_flipped_t, weigh_evidence
+from steep.evidence import NO_GAIN, Score, Verdict, _largest_flipped_t, weigh_evidence, weigh_resamples
 from steep.metrics import Interval, mean_interval
 
 
@@ -154,3 +154,56 @@ def test_the_table_of_a_verdict_is_made_when_it_is_asked_for():
     verdict = Verdict("All is well.", NO_GAIN, "points", {"measure": ["misfit"], "gain": [0.1]})
     assert verdict.table is verdict.table
     assert verdict.table.loc[0, "measure"] == "misfit"
+
+
+def overlapping_folds(rng, truth, n_units=10, test_ratio=0.25):
+    """Correlated candidates with heavy tails; what all folds share is not seen in their spread."""
+    place = np.linspace(-1, 1, len(truth))[:, None]
+
+    def noise(n):
+        slope, bend, own = (rng.standard_t(5, size=(rows, n)) for rows in (1, 1, len(truth)))
+        return place * slope + place**2 * bend + 0.3 * own
+
+    return truth[:, None] + noise(n_units) + np.sqrt(test_ratio) * noise(1)
+
+
+@pytest.mark.parametrize(("n_units", "test_ratio"), [(10, 0.25), (300, 0.0)])
+@pytest.mark.parametrize("size", [1.5, 3.0])
+def test_the_stated_gain_of_the_best_of_many_is_right_on_average(n_units, test_ratio, size):
+    rng = np.random.default_rng(8)
+    truth = size * np.sqrt(1 / n_units + test_ratio) * (1 - np.abs(np.linspace(-1, 1, 24) - 0.6))
+    found = []
+    for _ in range(60):
+        evidence = weigh_evidence(overlapping_folds(rng, truth, n_units, test_ratio), test_ratio, 0.84, rng)
+        if (best := evidence.chosen) is not None:
+            found.append((truth[best], evidence.stated(best).mean, evidence.gains[best]))
+    real, stated, seen = np.mean(found, axis=0)
+    assert 0.7 < stated / real < 1.35
+    assert abs(stated - real) < 0.6 * abs(seen - real)
+
+
+def test_a_gain_without_a_choice_is_stated_as_it_is():
+    rows = np.random.default_rng(0).normal(size=(1, 40)) + 50.0
+    evidence = weigh_evidence(rows, 0.0, 0.84, np.random.default_rng(0))
+    assert evidence.stated(0).mean == pytest.approx(rows.mean(), rel=0.01)
+
+
+def test_the_interval_of_a_stated_gain_holds_it():
+    rng = np.random.default_rng(9)
+    for _ in range(40):
+        evidence = weigh_evidence(null_differences(rng) + 0.2, 0.25, 0.5, rng)
+        if evidence.chosen is not None:
+            stated = evidence.stated(evidence.chosen)
+            assert stated.low <= stated.mean <= stated.high
+            assert 0 <= stated.mean <= evidence.gains[evidence.chosen]
+
+
+def test_resamples_state_what_units_state():
+    rng = np.random.default_rng(10)
+    rows = null_differences(rng, 12, 400) + 0.25
+    drawn = np.array([rows[:, rng.integers(400, size=400)].mean(axis=1) for _ in range(400)]).T
+    units = weigh_evidence(rows, 0.0, 0.84, rng)
+    resamples = weigh_resamples(rows.mean(axis=1), drawn, 400, 0.0, 0.84)
+    assert units.chosen == resamples.chosen is not None
+    assert resamples.kept_share == pytest.approx(units.kept_share, abs=0.1)
+    assert units.kept_share < 0.95

@@ -29,7 +29,7 @@ class Outcome:
     equal, control, chosen : int
         Candidates: the best setting with equal weights, the control that weightings had to beat, and the choice.
     interval : Interval
-        Gain of the choice over the control it had to beat; zero for equal weights.
+        Gain of the choice over the control it had to beat, corrected for choosing it; zero for equal weights.
     rivals : list of int
         The weightings.
     evidence : Evidence or None
@@ -63,12 +63,12 @@ def conclude(
     rivals = [i for i, kind in enumerate(kinds) if kind is None]
     control, interval = equal, NO_GAIN
     if (first := beaten(equal, others)) is not None and first.chosen is not None:
-        control, interval = others[first.chosen], first.interval(first.chosen)
+        control, interval = others[first.chosen], first.stated(first.chosen)
     evidence = beaten(control, rivals)
     if evidence is None or evidence.chosen is None:
         return Outcome(equal, control, control, interval, rivals, evidence)
     return Outcome(
-        equal, control, rivals[evidence.chosen], evidence.interval(evidence.chosen), rivals, evidence
+        equal, control, rivals[evidence.chosen], evidence.stated(evidence.chosen), rivals, evidence
     )
 
 

@@ -134,8 +134,9 @@ class VarianceWeightedCV(DelegatingEstimator):
     verdict_ : Verdict
         The outcome in plain words (``print`` it); its ``table`` holds every candidate.
     gain_, gain_interval_ : float, Interval
-        Mean gain of what was chosen in the deciding score, larger is better, 0 for equal weights; with a
-        95 % interval that holds for all candidates at once. A weighting is compared with the control it had
+        Gain to expect of what was chosen in the deciding score, larger is better, 0 for equal weights: the mean
+        over the folds, corrected for having chosen the best of many. Its 95 % interval holds for all candidates
+        at once. A weighting is compared with the control it had
         to beat, a control with equal weights.
     best_params_, best_index_ : dict, int
         What was chosen, and its row of ``cv_results_``.

@@ -187,5 +187,6 @@ def test_default_threads_take_the_cpu_seconds_of_one_on_a_busy_machine():
     finally:
         for other in others:
             other.kill()
+            other.wait()
     default, one = (np.min(found[name], axis=0) for name in ("default", "one"))
     assert (default <= 1.2 * one).all(), (default, one)

@@ -14,6 +14,7 @@ from reproduction.jobs import SCALES, Context, Job, Scale
 from reproduction.locks import turn
 from reproduction.records import Records, cpu_seconds
 from reproduction.registry import ALIASES, EXPERIMENTS, module
+from steep import _blas
 from steep._progress import progress_bar
 from steep._validation import check_choice
 from steep.exceptions import InputError, StorageError
@@ -195,11 +196,5 @@ def _missing(records: Records, job: Job) -> list[tuple[str, int]]:
 def one_thread() -> Iterator[None]:
     """Sums depend on how many threads share them: one thread gives the same line every time."""
     import_module("steep.nn")  # says what to install where torch is missing
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with _blas.one_thread():
         yield
-    finally:
-        torch.set_num_threads(before)

@@ -1,53 +1,80 @@
-"""Linear algebra held to one thread where problems are small: threads would only wait for each other."""
+"""How many threads linear algebra runs on: one for small problems, where threads would only wait for each other.
+
+This is the only place that sets a limit. A limit is set around the linear algebra itself, never around a call of the
+user's function, which keeps its threads. Which libraries are loaded is looked up again only after modules were
+imported: a look takes about a millisecond, as long as several fits of a small model.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Numbers in a matrix up to which a product with a vector is done before a second thread has woken up.
 SMALL = 4_000_000
 
 
 class _OneBlasThread:
-    """Hold BLAS to one thread while calls are inside, and leave it as the first of them found it.
+    """Hold BLAS to one thread while calls are inside, and leave it as it was; also a decorator.
 
-    The limit is the whole process's: calls that overlap would else restore each other's limit. Who set it
-    restores it on leaving, even if others are still inside, because threadpoolctl may ignore all other threads
-    (those inside then only lose speed). The last to leave restores it as well, for versions that do not.
+    The limit belongs to the whole process, and threadpoolctl lets only the thread that set it change it again. So one
+    thread at a time holds it, from its first call to the end of its last. Calls of other threads meanwhile share the
+    limit and change nothing; the next call after the holder has left becomes the holder.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
-        self._setter: threading.Thread | None = None
+        self._holder: threading.Thread | None = None
+        self._depth = 0
         self._limits: Any = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._inside == 0:
-                self._setter = threading.current_thread()
-                self._limits = threadpool_limits(limits=1, user_api="blas")
-            self._inside += 1
+        is_mine = self._enter(threading.current_thread())
         try:
             yield
         finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0 or threading.current_thread() is self._setter:
-                    self._limits.restore_original_limits()
+            if is_mine:
+                self._leave()
+
+    def _enter(self, thread: threading.Thread) -> bool:
+        """Set the limit unless it is held; whether this thread holds it."""
+        with self._lock:
+            if self._holder is None:
+                self._limits = _libraries("blas", len(sys.modules)).limit(limits=1)
+                self._holder = thread
+            is_mine = self._holder is thread
+            self._depth += is_mine
+            return is_mine
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._holder = None
+                self._limits.restore_original_limits()
+
+
+@lru_cache(maxsize=2)
+def _libraries(kind: str, n_modules: int) -> ThreadpoolController:
+    """Libraries of one kind that were loaded when ``n_modules`` modules were imported.
+
+    Only those: on leaving, a limit sets every library of its controller back.
+    """
+    return ThreadpoolController().select(user_api=kind)
 
 
 one_blas_thread = _OneBlasThread()
 
 
 def few_threads(n_numbers: int) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for fits on ``n_numbers`` numbers, if those are few.
+    """Hold BLAS to one thread for work on ``n_numbers`` numbers, if these are few.
 
     Examples
     --------
@@ -55,3 +82,21 @@ def few_threads(n_numbers: int) -> AbstractContextManager[None]:
     ...     pass
     """
     return one_blas_thread() if n_numbers <= SMALL else nullcontext()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, and OpenMP as well, which torch uses.
+
+    The limit of OpenMP belongs to the calling thread alone, so calls in several threads do not meet.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     pass
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.get_num_threads()  # the first question in a thread sets its number, over any limit
+    with one_blas_thread(), _libraries("openmp", len(sys.modules)).limit(limits=1):
+        yield

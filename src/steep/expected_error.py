@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray
 from steep.interpolation import fewest_points, interpolant
 
@@ -122,6 +123,7 @@ class ErrorTrack:
         self._even = np.empty(0, dtype=bool)
         self._blocks: dict[int, tuple[IntArray, FloatArray]] = {}
 
+    @one_blas_thread()
     def estimate(
         self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]
     ) -> ErrorEstimate:

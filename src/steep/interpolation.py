@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.interpolate import RBFInterpolator
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray
 
 # Points an interpolant is built from around each point it is judged at.
@@ -62,6 +63,7 @@ def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
     def linear(at: FloatArray) -> FloatArray:
         return np.asarray(RBFInterpolator(known, values, neighbors=k, kernel="linear", degree=0)(at))
 
+    @one_blas_thread()
     def predict(at: FloatArray) -> FloatArray:
         if at_once and len(known) > _AT_ONCE:
             return linear(at)
@@ -82,6 +84,7 @@ def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
     return predict
 
 
+@one_blas_thread()
 def _independent(points: FloatArray) -> FloatArray:
     """Directions along which points spread, as columns: all axes, or fewer that keep every distance."""
     _, sizes, directions = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)

@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from steep._blas import few_threads
 from steep._validation import (
     FloatArray,
     Seed,
@@ -115,7 +116,10 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         points, shares = self._check_data(X, sample_weight)
         generator = check_generator(self.random_state)
         best = None
-        with np.errstate(over="ignore", invalid="ignore"):  # covariances that are not finite are refused
+        with (
+            few_threads(points.size),
+            np.errstate(over="ignore", invalid="ignore"),
+        ):  # covariances that are not finite are refused
             for _ in range(check_count(self.n_init, name="n_init")):
                 run = self._run(points, shares, self._start(points, shares, generator))
                 if best is None or run[1] > best[1]:
@@ -135,7 +139,8 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
                 "features as input; pass the inputs of fit"
             )
         validate_data(self, X, reset=False, skip_check_array=True)  # only compares the names
-        density: FloatArray = logsumexp(_log_joint(points, self._fitted), axis=1)
+        with few_threads(points.size):
+            density: FloatArray = logsumexp(_log_joint(points, self._fitted), axis=1)
         return density
 
     def score(self, X: Any, y: Any = None) -> float:

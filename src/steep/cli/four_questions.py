@@ -36,18 +36,14 @@ def run_demo(output: str | Path = "demo", *, say: Print = print) -> Path:
     Path
         The page; pages with more lie beside it.
     """
-    from threadpoolctl import threadpool_limits
-
     from steep.report.overview import overview_page
 
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     answers = []
-    # Many small problems: threads of linear algebra would only get in each other's way.
-    with threadpool_limits(1):
-        for number, job in enumerate((_design, _weigh, _suspects, _improve), start=1):
-            answers.append(job(folder))
-            say(f"{number}. {answers[-1].question}\n   {answers[-1].told}\n   → {answers[-1].verdict}\n")
+    for number, job in enumerate((_design, _weigh, _suspects, _improve), start=1):
+        answers.append(job(folder))
+        say(f"{number}. {answers[-1].question}\n   {answers[-1].told}\n   → {answers[-1].verdict}\n")
     page = overview_page(
         folder / PAGE,
         answers,

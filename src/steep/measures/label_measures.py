@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray
 from steep.labels import Labels, one_hot
 from steep.measures.neighborhood import Neighborhood
@@ -36,6 +37,7 @@ _NEIGHBORS_PER_DIRECTION = 4
 _DENSITY_BOUND = 3.0
 
 
+@one_blas_thread()
 def slope(around: Neighborhood) -> FloatArray:
     """Variance explained by a linear fit in the neighbourhood, beyond what noise alone would explain.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray, check_count, check_indices, check_points
 from steep.exceptions import InputError
 from steep.labels import check_labels, one_hot
@@ -108,6 +109,7 @@ def _prediction_errors(
     return np.vstack(parts)
 
 
+@one_blas_thread()
 def _errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
     centred: FloatArray = points[others] - points[wanted][:, None]
     # The unit of length is each neighbourhood's own: it keeps the systems well conditioned.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
+from steep._blas import few_threads
 from steep._validation import FloatArray, IntArray, check_choice, check_count, check_points
 from steep.exceptions import InputError
 from steep.neighbors.distances import lengths_between, unit_rows, vanished
@@ -162,7 +163,8 @@ def _by_products(
     indices = np.empty((len(queries), width), np.int64)
     for first in range(0, len(queries), step):
         part = slice(first, first + step)
-        distances[part], indices[part] = _block(points, wide, queries[part], frame, rest, width)
+        with few_threads(len(points) * len(queries)):
+            distances[part], indices[part] = _block(points, wide, queries[part], frame, rest, width)
     for q in np.flatnonzero(frame.is_far(queries)):
         distances[q], indices[q] = _compare_all(points, queries[q], width)
     return distances, indices

@@ -12,15 +12,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 from torch import nn
 
+from steep._blas import one_thread
 from steep._validation import Seed, check_choice, check_count, check_flag, check_jobs, check_real
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
@@ -369,11 +369,9 @@ def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: An
     return replace(grid, anchor="none") if held == "doubted" and not grid.doubted else grid
 
 
-@contextmanager
-def _few_threads(samples: Samples) -> Iterator[None]:
+def _few_threads(samples: Samples) -> AbstractContextManager[None]:
     """Hold BLAS and torch to one thread where the products are small: threads would wait for each other."""
-    with threadpool_limits(limits=1 if samples.features.size <= _SMALL else None):
-        yield
+    return one_thread() if samples.features.size <= _SMALL else nullcontext()
 
 
 def _trainings(

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
+from steep._blas import few_threads
 from steep._validation import FloatArray, IntArray
 from steep.sampling.quick import matern
 
@@ -97,11 +98,20 @@ def fill_doubt(
     """
     n_known = len(known)
     rows = np.zeros((n_known + n_samples, len(pool)))
+    with few_threads(rows.size):
+        return _filled(known, pool, np.maximum(weights, 0.0) ** 2, length, rows)
+
+
+def _filled(
+    known: FloatArray, pool: FloatArray, squares: FloatArray, length: float, rows: FloatArray
+) -> IntArray:
+    """What :func:`fill_doubt` takes; ``rows`` are zeros for the factor of all points, known ones first."""
+    n_known, n_samples = len(known), len(rows) - len(known)
     if n_known:
         lower = np.linalg.cholesky(matern(known, known, length) + _JITTER * np.eye(n_known))
         rows[:n_known] = solve_triangular(lower, matern(known, pool, length), lower=True, check_finite=False)
     variance = 1.0 - np.einsum("ij,ij->j", rows[:n_known], rows[:n_known])
-    squares, taken = np.maximum(weights, 0.0) ** 2, np.empty(n_samples, dtype=np.int64)
+    taken = np.empty(n_samples, dtype=np.int64)
     for i in range(n_samples):
         scores = squares * np.maximum(variance, _JITTER)
         scores[taken[:i]] = -1.0

@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray
 from steep.domain import Box
 from steep.evidence import weigh_evidence
@@ -91,6 +92,7 @@ class Hedge:
         return f"{self.sentence} From all runs about {share} looks like noise{followed}"
 
 
+@one_blas_thread()
 def choose_share(
     points: FloatArray,
     labels: FloatArray,

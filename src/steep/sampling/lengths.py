@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray
 from steep.measures.surprise import standardised
 from steep.sampling.relevance import axis_relevance
@@ -47,6 +48,7 @@ def stretch(points: FloatArray, labels: FloatArray) -> tuple[FloatArray, float |
     return middle / lengths, middle
 
 
+@one_blas_thread()
 def length_scales(points: FloatArray, labels: FloatArray, noise: float = 0.0) -> FloatArray:
     """The likeliest length scale of each coordinate.
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray
 
 Kernel = Callable[[FloatArray, FloatArray, float], FloatArray]
@@ -60,6 +61,7 @@ def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
     return np.asarray((1 + gaps + gaps**2 / 3) * np.exp(-gaps))
 
 
+@one_blas_thread()
 def length_scale(points: FloatArray, labels: FloatArray, noise: float = 0.0) -> float:
     """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through some runs.
 
@@ -103,11 +105,13 @@ class Fitted(NamedTuple):
     errors: FloatArray
     clean: FloatArray
 
+    @one_blas_thread()
     def predict(self, at: FloatArray) -> FloatArray:
         """f̂ at some points, ``(n, n_outputs)``."""
         return np.asarray(self.kernel(at, self.points, self.scale) @ self.coefficients + self.mean)
 
 
+@one_blas_thread()
 def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
     """Fit a quick surrogate of one kind.
 

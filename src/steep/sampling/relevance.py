@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from steep._blas import one_blas_thread
 from steep._validation import FloatArray
 from steep.domain import Box
 from steep.measures.surprise import standardised
@@ -15,6 +16,7 @@ from steep.neighbors.query import nearest
 _LEAST = 0.1
 
 
+@one_blas_thread()
 def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
     """Scale of each coordinate, of geometric mean one: root mean square slope of local linear fits.
 

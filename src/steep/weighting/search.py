@@ -26,6 +26,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
+from steep._blas import few_threads
 from steep._progress import progress
 from steep._timing import Stopwatch
 from steep._validation import (
@@ -64,7 +65,6 @@ from steep.weighting.controls import EQUAL, THRESHOLD, check_controls, threshold
 from steep.weighting.linear import Linear
 from steep.weighting.outcome import best_of_measures, conclude, params_of, results_table, verdict
 from steep.weighting.racing import fill_in, folds_before_racing, is_settled, still_running
-from steep.weighting.threads import one_thread
 from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
 
@@ -238,7 +238,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         splits = self._splits(samples, generator)
 
         watch = Stopwatch()
-        with one_thread(np.size(samples.X)):
+        with few_threads(np.size(samples.X)):
             training = self._with_linear(training, samples, menu)
             watch.lap("fits")
             graph = shared_graph(samples, menu, splits, self.n_jobs)

@@ -1,0 +1,192 @@
+"""Planning uses one thread of linear algebra, and the user's own code keeps all of its threads."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from steep import Box, Campaign, design
+
+JOBS = """
+import json, os, warnings
+import numpy as np
+import steep
+from steep.interpolation import cross_errors, error_curve
+from steep.measures.surprise import surprise_variation
+
+warnings.simplefilter("ignore")
+TICK = os.sysconf("SC_CLK_TCK")
+
+def seconds():
+    "CPU seconds of the main thread, and of all other threads."
+    used = {}
+    for task in os.listdir("/proc/self/task"):
+        fields = open(f"/proc/self/task/{task}/stat").read().rsplit(")", 1)[1].split()
+        used[int(task)] = (int(fields[11]) + int(fields[12])) / TICK
+    return used.pop(os.getpid()), sum(used.values())
+
+def front(X):
+    return np.tanh(9 * (X[:, 0] - 0.3 - 0.4 * X[:, 1])) * (1 + X[:, 2])
+
+def campaign():
+    campaign = steep.Campaign([(0, 1)] * 3, storage=":memory:")
+    campaign.tell(U[:200, :3], front(U[:200]))
+    for _ in range(4):
+        campaign.tell(X := campaign.ask(2), front(X))
+        campaign.estimated_error()
+    campaign.hedge()
+
+U = np.random.default_rng(0).random((1000, 8))
+JOBS = {
+    "design of 3 inputs": lambda: steep.design(front, [(0, 1)] * 3, n_initial=40, n_samples=110, random_state=0),
+    "design of 8 inputs": lambda: steep.design(front, [(0, 1)] * 8, n_initial=60, n_samples=60, random_state=0),
+    "paper": lambda: steep.design(front, [(0, 1)] * 3, n_initial=99, n_samples=99, variant="paper", random_state=0),
+    "doubt": lambda: steep.design(
+        front, [(0, 1)] * 3, n_initial=200, n_samples=20, rounds=4, draw="doubt", measure="slope", random_state=0
+    ),
+    "campaign": campaign,
+    "errors": lambda: (error_curve(U[:, :3], front(U)[:, None]), cross_errors(U[:300, :3], front(U[:300])[:, None])),
+    "surprise": lambda: surprise_variation(U, front(U)),
+}
+front(U)
+for name, job in JOBS.items():
+    own, others = seconds()
+    job()
+    after = seconds()
+    print(json.dumps({"job": name, "own": after[0] - own, "others": after[1] - others}))
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="reads the CPU seconds of threads from /proc"
+)
+def test_no_second_thread_works_on_a_plan():
+    done = subprocess.run(
+        [sys.executable, "-c", JOBS],
+        env=os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2"),
+        capture_output=True, text=True, check=False, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == 7
+    # A thread that is woken spins for a few hundredths of a second; one that works takes a large part of the time.
+    assert [line for line in lines if line["others"] > 0.05 + 0.05 * line["own"]] == []
+
+
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture
+def two_threads():
+    with threadpool_limits(2, user_api="blas"):
+        if blas_threads() != {2}:
+            pytest.skip("this BLAS cannot be given two threads")
+        yield
+
+
+class Spy:
+    """Notes how many threads linear algebra has whenever the user's code is called."""
+
+    def __init__(self, function):
+        self.function, self.seen = function, set()
+
+    def __call__(self, *values, **named):
+        self.seen |= blas_threads()
+        return self.function(*values, **named)
+
+
+def wave(X):
+    return np.sin(5 * X[:, 0]) + X[:, 1] ** 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"measure": "taylor"}, {"measure": "perturbation"}, {"variant": "paper"}, {"vectorized": False}],
+    ids=str,
+)
+def test_the_function_of_a_design_keeps_its_threads(two_threads, options):
+    spy = Spy(wave if options.get("vectorized", True) else lambda x: x.sum())
+    design(spy, [(0, 1)] * 2, n_initial=16, n_samples=16, random_state=0, **options)
+    assert spy.seen == {2}
+    assert blas_threads() == {2}
+
+
+def test_constraints_and_measures_of_the_user_keep_their_threads(two_threads):
+    allowed, measure = Spy(lambda X: X[:, 0] < 0.9), Spy(lambda X, y: np.abs(y))
+    design(
+        wave, [(0, 1)] * 2, n_initial=16, n_samples=16, constraint=allowed, measure=measure, random_state=0
+    )
+    assert allowed.seen == measure.seen == {2}
+
+
+def test_the_function_and_the_rule_of_a_campaign_keep_their_threads(two_threads):
+    run, stop, live = Spy(lambda x: x.sum() ** 2), Spy(lambda campaign: False), Spy(lambda campaign: None)
+    with Campaign(Box([(0, 1)] * 2), storage=":memory:") as campaign:
+        campaign.run(run, n_initial=16, n_samples=8, batch_size=2, stop_when=stop, live=live)
+    assert run.seen == stop.seen == live.seen == {2}
+
+
+def test_a_function_that_fails_leaves_the_threads_as_they_were(two_threads):
+    def half(X):
+        if len(X) < 16:
+            raise KeyboardInterrupt
+        return wave(X)
+
+    with pytest.raises(KeyboardInterrupt), warnings.catch_warnings():
+        design(half, [(0, 1)] * 2, n_initial=16, n_samples=16, random_state=0)
+    assert blas_threads() == {2}
+
+
+CPU_SECONDS = """
+import os
+import numpy as np
+import steep
+
+def front(X):
+    return np.tanh(10 * (X[:, 0] - 0.3 - 0.4 * X[:, 1])) * (1 + X[:, 2])
+
+def seconds():
+    return sum(os.times()[:2])
+
+steep.design(front, [(0, 1)] * 3, n_initial=10, n_samples=4, random_state=0)
+began = seconds()
+steep.design(front, [(0, 1)] * 3, n_initial=38, n_samples=112, random_state=0)
+designed = seconds() - began
+campaign = steep.Campaign([(0, 1)] * 3, storage=":memory:")
+X = steep.Box([(0, 1)] * 3).sobol(150, random_state=0)
+campaign.tell(X, front(X))
+campaign.ask(2)
+began = seconds()
+for _ in range(20):
+    campaign.ask(2)
+print(designed, (seconds() - began) / 20)
+"""
+
+
+@pytest.mark.slow
+def test_default_threads_take_the_cpu_seconds_of_one_on_a_busy_machine():
+    """Each core runs a busy process; CPU seconds of a design of 150 runs and of ask(2), the least of three."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
+    usual = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    found = {"default": [], "one": []}
+    try:
+        for _ in range(3):
+            for name, more in (("default", {}), ("one", {"OMP_NUM_THREADS": "1"})):
+                done = subprocess.run(
+                    [sys.executable, "-c", CPU_SECONDS], env=usual | more, capture_output=True, text=True, check=True
+                )  # fmt: skip
+                found[name].append([float(value) for value in done.stdout.split()])
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    default, one = (np.min(found[name], axis=0) for name in ("default", "one"))
+    assert (default <= 1.2 * one).all(), (default, one)

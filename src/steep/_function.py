@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from steep._outputs import numbers
 from steep._validation import FloatArray, check_flag, shown
 from steep.exceptions import FunctionError, InputError, InputTypeError
 
@@ -85,12 +86,7 @@ def _shown_signature(signature: inspect.Signature) -> str:
 def function_values(raw: Any, name: str) -> FloatArray:
     """What a caller's function returned, as an array of float64."""
     try:
-        values = np.asarray(raw)
-        if values.dtype.kind in "cmM":
-            raise TypeError(f"dtype {values.dtype}")
-        if isinstance(raw, np.ma.MaskedArray):
-            values = np.ma.filled(raw.astype(np.float64), np.nan)
-        return values.astype(np.float64, copy=False)
+        return numbers(raw)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise FunctionError(
             f"{name} returned a {type(raw).__name__} that is not an array of numbers ({shown(error)}); need "

@@ -203,7 +203,7 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         raise InputTypeError(
             f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory"
         )
-    _refuse_masked(values, name)
+    refuse_masked(values, name)
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind in "US":
             values = values.astype(np.float64)  # numbers written as text are numbers
@@ -224,12 +224,23 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         raise _non_numeric(name, error) from error
 
 
-def _refuse_masked(values: Any, name: str) -> None:
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse values that are masked, also in lists of them."""
+    n_masked, n = _count_masked(values)
+    if n_masked:
         raise InputError(
-            f"{name} is masked at {int(np.ma.getmaskarray(values).sum())} of {values.size} entries; need a value "
-            "everywhere; fill them or drop those rows"
+            f"{name} is masked at {n_masked} of {n} entries; need a value everywhere; fill them or drop those rows"
         )
+
+
+def _count_masked(values: Any, depth: int = 3) -> tuple[int, int]:
+    """Entries that are masked, and all."""
+    if isinstance(values, np.ma.MaskedArray):
+        return int(np.ma.getmaskarray(values).sum()), values.size
+    if not depth or not isinstance(values, list | tuple):
+        return 0, 1
+    counts = [_count_masked(entry, depth - 1) for entry in values]
+    return sum(count[0] for count in counts), sum(count[1] for count in counts)
 
 
 def one_line(error: BaseException) -> str:

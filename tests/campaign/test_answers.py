@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from steep.campaign.answers import last_json, last_row
@@ -47,4 +49,37 @@ def test_the_last_row_of_a_csv_is_found_after_stray_lines(text, answer):
 @pytest.mark.parametrize("text", ["", "1,2\n", "a\n1,2\n", "a,b\n1,x\n"])
 def test_a_text_without_a_row_is_refused(text):
     with pytest.raises((ValueError, IndexError)):
+        last_row(text)
+
+
+def peak_of(call):
+    tracemalloc.start()
+    try:
+        return call(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "answer"),
+    [
+        (last_json, "a\n" * 200_000 + '{"u": 1}', {"u": 1}),
+        (last_row, "u,v\n" + "1,2\n" * 100_000, {"u": 1.0, "v": 2.0}),
+    ],
+)
+def test_memory_grows_with_the_text_and_not_with_its_lines(read, text, answer):
+    found, peak = peak_of(lambda: read(text))
+    assert found == answer
+    assert peak < 6 * len(text) + 100_000  # StringIO keeps four bytes for each character
+
+
+@pytest.mark.parametrize("text", ['{"u": 1, "u": 2}', 'start\n{"u": 0}\n{"u": 1, "u": 2}\ndone\n'])
+def test_a_json_object_that_names_an_output_twice_is_refused(text):
+    with pytest.raises(ValueError, match=r"\['u', 'u'\]; expected each name once"):
+        last_json(text)
+
+
+@pytest.mark.parametrize("text", ["u,u\n1,2\n", "u,v\n0,0\n u , u\n1,2\n"])
+def test_a_csv_header_that_names_an_output_twice_is_refused(text):
+    with pytest.raises(ValueError, match=r"\['u', 'u'\]; expected each name once"):
         last_row(text)

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from campaign_functions import MARK, marked
+from campaign_functions import MARK, marked, segfaults
 from steep import SteepError
 from steep.campaign import Campaign, command_simulator
 from steep.exceptions import FunctionError, InputError
@@ -36,6 +36,7 @@ def test_a_program_is_run_for_each_point_of_a_campaign(tmp_path):
         ("print('{\"a\": 1.5}')", "json", {"a": 1.5}),
         ("print('[1, 2]')", "json", [1, 2]),
         ("print('a,b'); print('1,2'); print('3,4')", "csv", {"a": 3.0, "b": 4.0}),
+        ("print('CL = 0.5, CD = 0.02')", r"CL = (?P<CL>\S+), CD = (?P<CD>\S+)", {"CL": 0.5, "CD": 0.02}),
         ("print('noise'); print('energy = -1.5e3 J, t=2')", r"energy = (\S+) J, t=(\d+)", [-1500.0, 2.0]),
     ],
 )
@@ -61,6 +62,31 @@ def test_an_answer_may_be_in_a_file_of_the_runs_own_directory():
     assert set(os.listdir()) == here
     with pytest.raises(FunctionError, match=r"left no file 'out\.json' .* stdout ends with 'chatter"):
         command_simulator(program("print('chatter')"), file="out.json")()
+
+
+@pytest.mark.parametrize("make", ["mkfifo out.json", "ln -s /dev/zero out.json", "mkdir out.json"])
+def test_only_a_regular_file_is_an_answer(make):
+    with pytest.raises(
+        FunctionError, match=r"left no file 'out\.json' \((not a regular file|Is a directory)\)"
+    ):
+        command_simulator(["sh", "-c", make], file="out.json", timeout=600)()
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_segmentation_fault_is_called_the_same_wherever_it_happens(tmp_path, executor):
+    crash = command_simulator(["sh", "-c", "kill -SEGV $$"]) if executor == "threads" else segfaults
+    with Campaign({"u": (0.0, 1.0)}, storage=tmp_path / "c.db") as campaign:
+        campaign.run(crash, n_initial=1, n_samples=0, retries=0, executor=executor, n_workers=1)
+        assert "was ended by SIGSEGV" in campaign.failures().message[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [("u,u\\n1,2", "csv"), ('{"u": 1, "u": 2}', "json"), ('{"u": 1}\\n{"u": 1, "u": 2}', "json")],
+)
+def test_an_answer_that_names_an_output_twice_fails_its_run(text, outputs):
+    with pytest.raises(FunctionError, match="expected each name once"):
+        command_simulator(["printf", text.replace("{", "{{").replace("}", "}}")], outputs=outputs)()
 
 
 @pytest.mark.parametrize(
@@ -183,6 +209,7 @@ def test_a_relative_program_is_found_from_the_directory_it_was_made_in(tmp_path,
         (lambda: command_simulator("a {x"), "write a literal brace twice"),
         (lambda: command_simulator("a", outputs="(x"), "neither 'json', 'csv' nor a regular expression"),
         (lambda: command_simulator("a", outputs="x"), "has no group"),
+        (lambda: command_simulator("a", outputs="(?P<u>x) (y)"), "names some of its groups"),
         (lambda: command_simulator("a", timeout=0), "timeout=0 is out of range"),
         (lambda: command_simulator("a {x}")(y=1), r"command needs inputs \['x'\], got \['y'\]"),
         (lambda: command_simulator("/no/such/program")(), "did not start"),

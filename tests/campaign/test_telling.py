@@ -2,6 +2,7 @@ import contextlib
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from campaign_functions import BOUNDS, wave
@@ -75,6 +76,127 @@ def test_results_by_name_are_filed_by_name(campaign):
     assert campaign.y.tolist() == [[1.0, 3.0], [2.0, 4.0], [5.0, 6.0], [7.0, 8.0]]
     with pytest.raises(InputError, match=r"outputs are \['a'\], need \['a', 'b'\]"):
         campaign.tell([[0.1, 0.1]], {"a": 1.0})
+
+
+SWAPPED = [
+    pd.DataFrame({"t": [3.0, 4.0], "u0": [0.1, 0.2]}),
+    pl.DataFrame({"t": [3.0, 4.0], "u0": [0.1, 0.2]}),
+    pd.DataFrame({"t": [3, 4], "u0": [0.1, 0.2]}, index=[7, 8]),
+    {"t": [3.0, 4.0], "u0": [0.1, 0.2]},
+]
+
+
+@pytest.mark.parametrize("X", SWAPPED)
+def test_points_by_name_are_filed_by_name(campaign, X):
+    campaign.tell(X, [1.0, 2.0])
+    assert campaign.X.tolist() == [[0.1, 3.0], [0.2, 4.0]]
+    assert campaign.box.contains(X).all()
+    assert campaign.box.unit(X).tolist() == [[0.1, 0.3], [0.2, 0.4]]
+
+
+@pytest.mark.parametrize("X", SWAPPED)
+def test_failed_points_by_name_are_found_by_name(storage, X):
+    with Campaign(BOUNDS, storage=storage) as campaign:
+        asked = campaign.ask(2)
+        table = pd.DataFrame(asked, columns=["u0", "t"])[["t", "u0"]]
+        kind = type(X)
+        named = {name: list(table[name]) for name in table} if kind is dict else kind(table.to_dict("list"))
+        campaign.tell_failure(named)
+        assert campaign.n_failed == 2
+
+
+def test_categories_of_a_named_point_are_their_values(storage):
+    with Campaign(KINDS, storage=storage) as campaign:
+        frame = campaign.ask(3, lease="1 h")
+        campaign.tell(frame[["m", "n", "k", "u"]], [1.0, 2.0, 3.0])
+        assert (campaign.n_done, len(campaign.pending)) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (pd.DataFrame({"t": [1.0], "u": [0.1]}), r"columns \['t', 'u'\]; expected \['u0', 't'\]"),
+        (pd.DataFrame({"t": [1.0], "u0": [0.1], "v": [0.1]}), r"columns \['t', 'u0', 'v'\]"),
+        (pd.DataFrame([[1.0, 0.1]], columns=["t", "t"]), r"columns \['t', 't'\]"),
+        (pl.DataFrame({"t": [1.0]}), r"columns \['t'\]"),
+        ({"t": [1.0, 2.0], "u0": [0.1]}, "same length"),
+        (pd.DataFrame({"t": [None], "u0": [0.1]}), "value of 't' is None"),
+        (pd.DataFrame({"t": [np.nan], "u0": [0.1]}), "NaN"),
+        (pd.DataFrame({"t": [pd.NA], "u0": [0.1]}), "value of 't' is <NA>"),
+    ],
+)
+def test_points_whose_names_do_not_match_are_one_clear_line(campaign, X, message):
+    for call in (lambda: campaign.tell(X, [1.0]), lambda: campaign.tell_failure(X)):
+        with pytest.raises(SteepError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert campaign.n_done == 0
+
+
+def test_points_without_names_are_taken_in_order(tmp_path, campaign):
+    campaign.tell(pd.DataFrame([[0.1, 3.0]]), [1.0])
+    assert campaign.X.tolist() == [[0.1, 3.0]]
+    with Campaign([(0, 1), (0, 10)], storage=tmp_path / "list.db") as unnamed:
+        unnamed.tell(pd.DataFrame({"a": [0.1], "b": [3.0]}), [1.0])
+        unnamed.tell(pd.DataFrame({"x1": [4.0], "x0": [0.2]}), [1.0])
+        assert unnamed.X.tolist() == [[0.1, 3.0], [0.2, 4.0]]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, dict])
+def test_results_of_every_kind_of_table_are_filed_by_name(campaign, kind):
+    numbers = campaign.ask(4, lease="1 h").run.tolist()
+    campaign.tell(run=numbers[:2], y={"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    campaign.tell(run=numbers[2:], y=kind({"b": [3.0, 4.0], "a": [1.0, 2.0]}))
+    assert campaign.y.tolist() == [[1.0, 3.0], [2.0, 4.0]] * 2
+    campaign.correct(numbers[0], kind({"b": [5.0], "a": [6.0]}))
+    assert campaign.to_dataframe().loc[0, ["a", "b"]].tolist() == [6.0, 5.0]
+
+
+def test_the_outputs_of_one_point_may_be_a_series_with_names(campaign):
+    campaign.tell([[0.1, 1.0]], {"a": 1.0, "b": 2.0})
+    campaign.tell([[0.2, 1.0]], pd.Series({"b": 2.0, "a": 1.0}))
+    assert campaign.y.tolist() == [[1.0, 2.0]] * 2
+    with pytest.raises(InputError, match=r"outputs are \['a', 'c'\], need \['a', 'b'\]"):
+        campaign.tell([[0.3, 1.0]], pd.Series({"c": 2.0, "a": 1.0}))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.ma.array([1.0, 9.97e36], mask=[0, 1]),
+        np.ma.array([[1.0], [9.97e36]], mask=[[0], [1]]),
+        [1.0, np.ma.masked],
+        [np.ma.array([1.0]), np.ma.array([2.0], mask=True)],
+        {"f": np.ma.array([1.0, 9.97e36], mask=[0, 1])},
+        {"f": [1.0, np.ma.masked]},
+        {"f": [1.0, None]},
+        [1.0, pd.NA],
+        pd.Series([1, None], dtype="Int64"),
+        pd.DataFrame({"f": pd.Series([1, None], dtype="Int64")}),
+        pl.Series([1.0, None]),
+        pl.DataFrame({"f": [1.0, None]}),
+        pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["f", "f"]),
+        pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=[1, "1"]),
+        [1.0, 2.0 + 1j],
+        {"f": np.array([1.0, 2.0 + 1j])},
+    ],
+)
+def test_masked_missing_or_ambiguous_results_record_nothing(campaign, y):
+    with pytest.raises(SteepError) as caught:
+        campaign.tell([[0.1, 1.0], [0.2, 2.0]], y)
+    assert "\n" not in str(caught.value)
+    assert campaign.n_done == 0
+
+
+def test_masked_points_record_nothing(campaign):
+    for X in (
+        np.ma.array([[0.1, 1.0]], mask=[[0, 1]]),
+        [[0.1, np.ma.masked]],
+        {"u0": np.ma.array([0.1], mask=[1]), "t": [1.0]},
+    ):
+        with pytest.raises(SteepError, match="masked"):
+            campaign.tell(X, [1.0])
+    assert campaign.n_done == 0
 
 
 def test_results_told_beforehand_shorten_the_start(tmp_path):

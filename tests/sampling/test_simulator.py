@@ -158,7 +158,7 @@ def test_outputs_that_change_their_names_fail_and_swapped_ones_are_filed_by_name
     np.testing.assert_array_equal(labels, X[:2])
     np.testing.assert_array_equal(points, X[:2])
     assert simulator.messages == [
-        "FunctionError: function returned the outputs ['c'] after ['a', 'b']; need the same everywhere"
+        "FunctionError: function returned the outputs ['c'] after ['a', 'b']; expected the same names at every point"
     ]
 
 

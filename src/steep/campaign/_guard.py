@@ -26,6 +26,7 @@ import pickle
 import select
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -102,6 +103,22 @@ def end_descendants(group: int | None = None) -> None:
         except ChildProcessError:
             return  # orphans are adopted, so no child means no descendant
         time.sleep(0.002)
+
+
+def ended(code: int) -> str:
+    """How a process ended, by its exit code.
+
+    Examples
+    --------
+    >>> ended(3), ended(-11)
+    ('ended with code 3', 'was ended by SIGSEGV')
+    """
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
 
 
 # ---------------------------------------------------------------- frames
@@ -415,13 +432,22 @@ def _append(stdout: int, folder: str, name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     try:
-        content = Path(folder, name).read_bytes()
+        content = _content(Path(folder, name))
     except (OSError, ValueError) as error:
         return {"missing": getattr(error, "strerror", None) or str(error)}
     left = memoryview(content)
     while left:
         left = left[os.write(stdout, left) :]
     return {"size": len(content)}
+
+
+def _content(path: Path) -> bytes:
+    """Content of a regular file: opening a pipe, or reading a device, may never end."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(file, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ValueError("not a regular file")
+        return opened.read()
 
 
 def _start_program(wanted: dict[str, Any], folder: str, report: int) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
+from collections.abc import Iterator
 from typing import Any
 
 # Lines at the end of an answer among which its JSON may begin.
@@ -22,26 +22,59 @@ def last_json(text: str) -> Any:
     >>> last_json('reading mesh [3]\n{"u": 1,\n "v": 2}\n')
     {'u': 1, 'v': 2}
     """
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
     try:
-        return json.loads(text)
+        return _once(decoder.decode(text))
+    except _TwiceError:
+        raise
     except (ValueError, RecursionError) as error:
         first = error
-    decoder = json.JSONDecoder()
-    starts = [match.end() for match in re.finditer(r"^[ \t]*", text, re.MULTILINE)]
     last_object = None
-    for start in reversed(starts[-_LINES:]):
+    for start in _line_starts(text):
         try:
             value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
         rest = text[end:].strip() if len(text) - end < 1000 else "more"
         if not rest:
-            return value
+            return _once(value)
         if last_object is None and isinstance(value, dict) and text[end] in "\r\n":
             last_object = value
     if last_object is None:
         raise first
-    return last_object
+    return _once(last_object)
+
+
+def _line_starts(text: str) -> Iterator[int]:
+    """Where the last lines begin, blanks skipped, from the last one up; the lines before are not looked at."""
+    end = len(text)
+    for _ in range(_LINES):
+        start = text.rfind("\n", 0, end) + 1
+        while start < len(text) and text[start] in " \t":
+            start += 1
+        yield start
+        end = text.rfind("\n", 0, end)
+        if end < 0:
+            return
+
+
+class _Twice(dict[str, Any]):
+    """An object of JSON that has a name twice, of which a dict would keep the last."""
+
+
+class _TwiceError(ValueError):
+    """An answer that has a name twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Twice(names=[name for name, _ in pairs])
+
+
+def _once(value: Any) -> Any:
+    if isinstance(value, _Twice):
+        raise _TwiceError(f"outputs are named {value['names']}; expected each name once")
+    return value
 
 
 def last_row(text: str) -> dict[str, float]:
@@ -52,12 +85,20 @@ def last_row(text: str) -> dict[str, float]:
     >>> last_row("reading mesh\na,b\n1,2\n3,4\n")
     {'a': 3.0, 'b': 4.0}
     """
-    rows = [row for row in csv.reader(io.StringIO(text)) if row]
-    values = [float(entry) for entry in rows[-1]]
-    for row in reversed(rows[:-1]):
-        if len(row) == len(values) and not any(_is_number(entry) for entry in row):
-            return dict(zip((name.strip() for name in row), values, strict=True))
-    raise ValueError("no header with a name for each number")
+    last: list[str] = []
+    headers: dict[int, list[str]] = {}  # the last row of each length without a number
+    for row in csv.reader(io.StringIO(text)):
+        if row:
+            last = row
+            if not any(map(_is_number, row)):
+                headers[len(row)] = row
+    values = [float(entry) for entry in last]
+    if not values or len(values) not in headers:
+        raise ValueError("no header with a name for each number")
+    names = [name.strip() for name in headers[len(values)]]
+    if len(set(names)) < len(names):
+        raise _TwiceError(f"outputs are named {names}; expected each name once")
+    return dict(zip(names, values, strict=True))
 
 
 def _is_number(text: str) -> bool:

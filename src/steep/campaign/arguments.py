@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steep._validation import FloatArray, check_count, check_points, check_real, shown
+from steep._validation import FloatArray, check_count, check_points, check_real, refuse_masked, shown
 from steep.exceptions import InputError, InputTypeError, SteepError
 
-# More runs than this are a slip of the pen.
+# More runs than this are a typo.
 _MOST_RUNS = 10**9
 # A hundred years.
 _LONGEST = 3.2e9
@@ -66,7 +66,14 @@ def label_rows(y: Any, n: int) -> FloatArray:
     return values
 
 
+def label_column(column: Any, n: int, name: str) -> FloatArray:
+    """Results of one output as ``(n, 1)``."""
+    refuse_masked(column, f"output {name!r}")
+    return label_rows(np.reshape(np.asarray(column), (-1, 1)), n)
+
+
 def _as_rows(y: Any, n: int) -> Any:
+    refuse_masked(y, "y")
     shape = np.shape(y) if not hasattr(y, "shape") else y.shape
     if len(shape) > 1:
         return y

@@ -206,10 +206,10 @@ class Campaign:
 
         Parameters
         ----------
-        X : array-like of shape (n, n_features)
-            Points; or pass ``run``.
-        y : array-like of shape (n,) or (n, n_outputs), or mapping of name to n numbers
-            Their results. For one point a vector is its outputs.
+        X : array-like of shape (n, n_features), DataFrame or mapping of name to n values
+            Points; or pass ``run``. Columns with names are matched by name, whatever their order.
+        y : array-like of shape (n,) or (n, n_outputs), DataFrame or mapping of name to n numbers
+            Their results, matched by name where they have names. For one point a vector is its outputs.
         run : int or sequence of int
             Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
         tolerance : float, default 1e-5
@@ -219,7 +219,7 @@ class Campaign:
         if (X is None) == (run is None):
             raise InputTypeError("tell needs points X or the numbers run=, one of them")
         if run is None:
-            points = numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+            points = numbers_of("X", lambda: self.box.points(X))
             return self.tell_named(points, *labels_of(y, len(points)), tolerance=tolerance)
         numbers = run_numbers(run)
         values, names = labels_of(y, len(numbers))
@@ -250,7 +250,7 @@ class Campaign:
             raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
         retries = check_count(retries, name="retries", minimum=0)
         chosen = None if run is None else run_numbers(run)
-        points = None if chosen else numbers_of("X", lambda: check_points(X, n_features=self.box.n_features))
+        points = None if chosen else numbers_of("X", lambda: self.box.points(X))
         self._catch_up()
         with self.journal.transaction():
             numbers = pending_numbers(self, points, TOLERANCE) if points is not None else chosen or []

@@ -39,8 +39,8 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         shell is involved: an input is always part of one argument, whatever characters it holds.
     outputs : {"json", "csv"} or str
         How to read the answer: a JSON object (by name), array or number; the last line of a CSV with
-        its header (by name); or a regular expression, one output for each group. Lines of something
-        else may come before JSON and CSV.
+        its header (by name); or a regular expression, one output for each group, by name where groups
+        are written ``(?P<name>…)``. Lines of something else may come before JSON and CSV.
     file : str, optional
         Read this file, in the directory the command runs in, instead of stdout.
     timeout : float, optional
@@ -117,7 +117,8 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
             found = re.search(self.outputs, answer)
             if found is None:
                 raise ValueError("no match")
-            return [float(group) for group in found.groups()]
+            named = {name: float(group) for name, group in found.groupdict().items()}
+            return named or [float(group) for group in found.groups()]
         except (ValueError, TypeError, IndexError, RecursionError, csv.Error) as error:
             raise FunctionError(
                 f"the answer is not readable as {self.outputs!r} ({error}); it ends with {answer[-200:]!r}"
@@ -180,16 +181,17 @@ def _communicate(
 
 
 def _see_off(guard: subprocess.Popen[bytes]) -> None:
-    """Wait until a guard has cleared up, and let go of its pipes."""
+    """Let go of the pipes of a guard, and wait until it has cleared up."""
+    # Pipes first: a guard that still writes an answer nobody reads would wait as well.
+    for pipe in (guard.stdin, guard.stdout, guard.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
     try:
         guard.wait(_GRACE)
     except subprocess.TimeoutExpired:
         guard.kill()
         guard.wait(_GRACE)
-    for pipe in (guard.stdin, guard.stdout, guard.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
 
 
 def _run_unguarded(
@@ -221,7 +223,7 @@ def _run_unguarded(
 def _check_code(arguments: list[str], code: int, stderr: bytes) -> None:
     if code != 0:
         shown = stderr[-_KEPT:].decode(errors="replace")
-        raise FunctionError(f"{shlex.join(arguments)} ended with code {code}; its stderr:\n{shown}")
+        raise FunctionError(f"{shlex.join(arguments)} {_guard.ended(code)}; its stderr:\n{shown}")
 
 
 def _no_file(file: str | None, reason: str | None, stdout: bytes) -> FunctionError:
@@ -317,10 +319,15 @@ def _checked_env(env: Any) -> dict[str, str]:
 
 def _check_pattern(pattern: str) -> None:
     try:
-        groups = re.compile(pattern).groups
+        compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
         raise InputError(
             f"outputs={pattern!r} is neither 'json', 'csv' nor a regular expression ({error})"
         ) from error
-    if groups == 0:
+    if compiled.groups == 0:
         raise InputError(f"outputs={pattern!r} has no group; put each output in (…)")
+    if 0 < len(compiled.groupindex) < compiled.groups:
+        raise InputError(
+            f"outputs={pattern!r} names some of its groups; name all of them as (?P<name>…), and write (?:…) for a "
+            "group that is not an output"
+        )

@@ -9,7 +9,6 @@ import json
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -85,8 +84,8 @@ class Processes(Crew):
         if tag == _guard.DIED:
             code, was_ready = json.loads(body)
             if not was_ready:
-                return self._died_loading(worker, f"{_ended(code)} while it loaded the function")
-            return worker.land(Failure("worker", f"the worker process died: it {_ended(code)}"))
+                return self._died_loading(worker, f"{_guard.ended(code)} while it loaded the function")
+            return worker.land(Failure("worker", f"the worker process died: it {_guard.ended(code)}"))
         if tag == _guard.LATE:
             if not json.loads(body):
                 raise CampaignError(
@@ -243,12 +242,3 @@ def _unloadable(reason: str) -> str:
         f"a worker process cannot load the function ({reason}); define it in a module or script file that can be "
         "imported, with the call of run under if __name__ == '__main__':, or use executor='threads'"
     )
-
-
-def _ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with code {code}"
-    try:
-        return f"was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was ended by signal {-code}"

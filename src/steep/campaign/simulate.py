@@ -1,6 +1,6 @@
 """One run of a simulator, in whatever process it happens: the answer is always plain data.
 
-Only the standard library is imported here, since worker processes load this file without steep.
+Only the standard library is imported at first, since worker processes load this file without steep.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import struct
 import traceback
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 Style = Literal["keywords", "array", "mapping"]
@@ -71,13 +71,15 @@ def _trace(error: BaseException) -> str:
 
 
 def _plain(value: Any) -> Answer:
-    if isinstance(value, Mapping):
-        return Answer([float(entry) for entry in value.values()], tuple(str(name) for name in value))
     if isinstance(value, int | float):
         return Answer([float(value)])
-    import numpy as np
+    # Not before a run: until the function is loaded, a worker may not find steep.
+    from steep._outputs import named_outputs, numbers, one_number
 
-    return Answer(np.asarray(value, dtype=np.float64).reshape(-1).tolist())
+    named = named_outputs(value)
+    if named is not None:
+        return Answer([one_number(entry, name) for name, entry in named.items()], tuple(named))
+    return Answer(numbers(value).reshape(-1).tolist())
 
 
 # An answer as bytes: the length of a JSON head, the head, the outputs as doubles.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.spatial import cKDTree
 
+from steep._outputs import named_outputs
 from steep._validation import FloatArray, shown
-from steep.campaign.arguments import label_rows
+from steep.campaign.arguments import label_column, label_rows
 from steep.campaign.journal import Journal, encode
 from steep.campaign.settings import Names, checked_outputs
 from steep.domain import Box
@@ -27,14 +28,16 @@ _FEW = 20
 
 def labels_of(y: Any, n: int) -> tuple[FloatArray, Names | None]:
     """Results as rows, with the names of their columns where they have some."""
-    if isinstance(y, pd.DataFrame):
-        y = {str(name): y[name].to_numpy() for name in y.columns}
-    if not isinstance(y, Mapping):
+    try:
+        # Labels of a Series of several results name its rows.
+        named = None if isinstance(y, pd.Series) and n > 1 else named_outputs(y)
+    except ValueError as error:
+        raise InputError(f"{error}; nothing was recorded; rename them") from error
+    if named is None:
         return label_rows(y, n), None
-    if not y:
+    if not named:
         raise InputError("y has no outputs; need at least one name")
-    columns = [label_rows(np.reshape(np.asarray(column), (-1, 1)), n) for column in y.values()]
-    return np.hstack(columns), checked_outputs([str(name) for name in y])
+    return np.hstack([label_column(column, n, name) for name, column in named.items()]), tuple(named)
 
 
 def aligned(journal: Journal, values: FloatArray, names: Names | None) -> FloatArray:

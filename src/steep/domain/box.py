@@ -14,7 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import qmc
 
-from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
+from steep._outputs import labelled
+from steep._validation import (
+    FloatArray,
+    Seed,
+    check_count,
+    check_generator,
+    check_points,
+    refuse_masked,
+    shown,
+)
 from steep.domain.axes import Axis, make_axis
 from steep.exceptions import AcceptanceError, InputError, InputTypeError
 
@@ -105,9 +114,43 @@ class Box:
         points = np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
         return points[self.contains(points)]
 
+    def points(self, X: Any) -> FloatArray:
+        """Points as numbers: a table or mapping by the names of its columns, with categories as values.
+
+        Anything without names is taken in the order of the inputs, with categories as codes.
+
+        Examples
+        --------
+        >>> Box({"u": (0, 1), "m": ["steel", "copper"]}).points({"m": ["copper"], "u": [0.5]})
+        array([[0.5, 1. ]])
+        """
+        named = None if type(X) is np.ndarray else labelled(X)
+        if named is None or self._is_unknown([name for name, _ in named]):
+            return check_points(X, n_features=self.n_features)
+        for name, column in named:
+            refuse_masked(column, f"column {name!r} of X")
+        columns = {name: [column] if np.ndim(column) == 0 else list(column) for name, column in named}
+        if len({len(column) for column in columns.values()}) > 1:
+            raise InputError(
+                f"columns of X have {[len(column) for column in columns.values()]} rows; expected columns of the "
+                "same length"
+            )
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return check_points(self.encode(rows), n_features=self.n_features)
+
+    def _is_unknown(self, names: list[str]) -> bool:
+        """Whether names say nothing about inputs that have none; names of other inputs are an error."""
+        if sorted(names) == sorted(self.names):
+            return False
+        if self.names == tuple(f"x{i}" for i in range(self.n_features)) and not {*names} & {*self.names}:
+            return True
+        raise InputError(
+            f"X has columns {shown(names)}; expected {shown(list(self.names))}, each once; rename or drop columns"
+        )
+
     def unit(self, X: Any) -> FloatArray:
         """Map points of the box to the unit cube."""
-        points = check_points(X, n_features=self.n_features)
+        points = self.points(X)
         with np.errstate(over="ignore"):  # far outside is outside
             return np.column_stack([axis.unit(x) for axis, x in zip(self.axes, points.T, strict=True)])
 
@@ -125,7 +168,7 @@ class Box:
 
     def contains(self, X: Any) -> npt.NDArray[np.bool_]:
         """Tell for each point whether it lies in S: in the box, edges included, and allowed."""
-        points = check_points(X, n_features=self.n_features)
+        points = self.points(X)
         inside: npt.NDArray[np.bool_] = np.all(
             [axis.contains(x) for axis, x in zip(self.axes, points.T, strict=True)], axis=0
         )
@@ -189,7 +232,7 @@ class Box:
 
     def decode(self, X: Any) -> list[dict[str, Any]]:
         """Name the inputs of each point: floats, ints and categories as a function wants them."""
-        points = check_points(X, n_features=self.n_features)
+        points = self.points(X)
         named = list(zip(self.names, self.axes, strict=True))
         return [{name: axis.value(x) for (name, axis), x in zip(named, row, strict=True)} for row in points]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from steep._function import (
     function_values,
     stack_rows,
 )
+from steep._outputs import named_outputs
 from steep._validation import FloatArray, check_choice, check_flag, check_jobs
 from steep.domain import Box
 from steep.exceptions import FunctionError
@@ -97,7 +98,7 @@ class Simulator:
     def everywhere(self, X: FloatArray) -> FloatArray:
         """Labels of all points; one that fails is an error, as where a measure compares them."""
         if self.style == "array" and self.vectorized:
-            return evaluate(self.function, X)
+            return evaluate(lambda points: self._values(self.function(points)), X)
         return evaluate(lambda points: stack_rows([self._row(answer) for answer in self._answers(points)]), X)
 
     def _answers(self, X: FloatArray) -> list[Any]:
@@ -123,7 +124,7 @@ class Simulator:
                 self._fail(X[0], error)
                 return X[:0], np.empty((0, self._n_outputs))
             return self._parts(X, error)
-        values = function_values(raw, "function")
+        values = function_values(self._values(raw), "function")
         if values.ndim not in (1, 2) or values.shape[0] != len(X):
             raise FunctionError(
                 f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
@@ -139,7 +140,7 @@ class Simulator:
         """One point may spoil the call for all: each by itself, until it is clear that all fail."""
         if len(X) == 1:
             raise error
-        one = lambda x: np.ravel(function_values(self.function(x[None].copy()), "function"))  # noqa: E731
+        one = lambda x: np.ravel(function_values(self._values(self.function(x[None].copy())), "function"))  # noqa: E731
         try:
             self.n_evaluations += len(X)
             return self._one_by_one(X, [_answer(one, x, False) for x in X])
@@ -158,17 +159,21 @@ class Simulator:
     # ---------------------------------------------------------------- one point at a time
 
     def _values(self, raw: Any) -> Any:
-        """Numbers of an answer; a mapping gives the outputs their names, and each comes in its place."""
-        if self.style == "array" or not isinstance(raw, Mapping):
+        """Numbers of an answer: outputs that have names in the order of the first answer, one column for each."""
+        try:
+            named = named_outputs(raw)
+        except ValueError as error:
+            raise FunctionError(f"function returned outputs that cannot be told apart: {error}") from error
+        if named is None:
             return raw
-        names = tuple(str(name) for name in raw)
         if self.outputs is None:
-            self.outputs = names
-        if set(names) != set(self.outputs):
+            self.outputs = tuple(named)
+        if set(named) != set(self.outputs):
             raise FunctionError(
-                f"function returned the outputs {sorted(names)} after {sorted(self.outputs)}; need the same everywhere"
+                f"function returned the outputs {sorted(named)} after {sorted(self.outputs)}; expected the same names "
+                "at every point"
             )
-        return [raw[name] for name in self.outputs]
+        return np.stack([function_values(named[name], f"output {name!r}") for name in self.outputs], axis=-1)
 
     def _one_by_one(self, X: FloatArray, answers: list[Any]) -> tuple[FloatArray, FloatArray]:
         rows, kept = [], []

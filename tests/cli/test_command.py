@@ -142,7 +142,7 @@ ASCII = [
 
 
 @pytest.mark.parametrize(
-    ("locale", "arguments"), [(ASCII[0], ["reproduce", "--help"]), (ASCII[1], ["weigh", "none….csv"])]
+    ("locale", "arguments"), [(ASCII[0], ["improve", "--help"]), (ASCII[1], ["weigh", "none….csv"])]
 )
 def test_an_ascii_locale_gets_ascii(start, locale, arguments):
     run = start(*arguments, env=os.environ | locale)

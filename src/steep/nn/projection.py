@@ -114,7 +114,7 @@ def project(
     ----------
     network : nn.Module or Split
         M; it is run where its parameters are, and left as it was.
-    data : Tensor, (inputs, labels), Dataset, DataLoader or list of dicts
+    data : Tensor, dict of tensors, (inputs, labels), Dataset, DataLoader or list of dicts
         See :mod:`steep.nn.batches`. With ``memmap`` also a ``DataLoader`` over a stream, or any object that yields
         batches each time it is iterated over.
     head, forward

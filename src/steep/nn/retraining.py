@@ -90,7 +90,7 @@ def retrain_head(
     ----------
     network : nn.Module
         M, trained; it is not changed.
-    X : Tensor, Dataset, DataLoader, list of dicts or Projection
+    X : Tensor, dict of tensors, Dataset, DataLoader, list of dicts or Projection
         Training data, or their features, which may lie in a file; see :func:`project`.
     y : array-like, optional
         Labels, where ``X`` does not hold them.

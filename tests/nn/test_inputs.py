@@ -1,0 +1,185 @@
+"""What is accepted as data: forms of labels and inputs, and what is said about data that mislead."""
+
+import warnings
+from collections import UserDict
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from architectures import CLASSES, DICTS, TOKENS, ForSequenceClassification, X, build
+from steep.exceptions import InputError, SteepError, SteepWarning
+from steep.nn import improve, project, retrain_head
+
+SMALL = {"l2": (1e-3,), "weight_ratio": (5.0,), "n_neighbors": (10,)}
+ONE_HOT = functional.one_hot(CLASSES, 3)
+SOFT = 0.9 * ONE_HOT.float() + 0.1 / 3
+
+
+def same_head(one, other):
+    return torch.equal(list(one.parameters())[-2], list(other.parameters())[-2])
+
+
+# ------------------------------------------------------------------------------------------- labels
+
+
+@pytest.mark.parametrize("form", [ONE_HOT, ONE_HOT.float(), ONE_HOT.bool(), ONE_HOT.numpy()])
+def test_one_hot_labels_are_classes(form):
+    network = build("mlp")[0]
+    with pytest.warns(SteepWarning, match=r"one-hot.*taken as classes; .*task='multilabel'"):
+        found = retrain_head(network, X, form, n_neighbors=10)
+    assert same_head(found, retrain_head(network, X, CLASSES, n_neighbors=10))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same_head(found, retrain_head(network, X, form, n_neighbors=10, task="multiclass"))
+        labelwise = retrain_head(network, X, form, n_neighbors=10, task="multilabel")
+    assert not same_head(found, labelwise)
+
+
+def test_improve_takes_one_hot_labels_of_both_parts():
+    network = build("mlp")[0]
+    with pytest.warns(SteepWarning, match="one-hot") as seen:
+        found = improve(network, (X[:80], ONE_HOT[:80]), (X[80:], ONE_HOT[80:]), **SMALL)
+    assert len(seen) == 1
+    expected = improve(network, (X[:80], CLASSES[:80]), (X[80:], CLASSES[80:]), **SMALL)
+    assert str(found.verdict) == str(expected.verdict)
+    assert found.rescored == expected.rescored
+    with pytest.warns(SteepWarning, match="one-hot"):  # the parts may differ in form
+        mixed = improve(network, (X[:80], ONE_HOT[:80]), (X[80:], CLASSES[80:]), **SMALL)
+    assert mixed.rescored == expected.rescored
+
+
+@pytest.mark.parametrize("form", [SOFT, SOFT.double(), SOFT.half(), SOFT.numpy()])
+def test_soft_labels_are_rejected_with_the_way_out(form):
+    network = build("mlp")[0]
+    message = r"rows that sum to one.*class probabilities; pass labels\.argmax\(1\).*task='regression'"
+    with pytest.raises(InputError, match=message):
+        retrain_head(network, X, form)
+    with pytest.raises(InputError, match=message):
+        improve(network, (X, form))
+    retrain_head(network, X, form, n_neighbors=10, task="regression")
+
+
+def test_labels_that_only_look_alike_are_what_they_were():
+    network = build("mlp")[0]
+    several = ONE_HOT.clone()
+    several[0, :2] = 1  # one sample of two labels: no classes
+    numbers = SOFT.clone()
+    numbers[0, 0] += 1
+    for labels, task in ((several, "multilabel"), (numbers, "regression")):
+        by_itself = retrain_head(network, X, labels, n_neighbors=10)
+        assert same_head(by_itself, retrain_head(network, X, labels, n_neighbors=10, task=task))
+
+
+@pytest.mark.parametrize("name", ["regression", "several outputs"])
+@pytest.mark.parametrize("size", [1e10, 1e30, 1e200])
+def test_labels_that_are_too_large_are_one_line(name, size):
+    network, (_, y), _, _ = build(name)
+    large = size * y.double() / y.abs().max()
+    for call in (
+        lambda: improve(network, (X, large), **SMALL),
+        lambda: improve(network, (X[:80], y[:80]), (X[80:], large[80:]), **SMALL),
+        lambda: retrain_head(network, X, large, n_neighbors=10),
+    ):
+        with pytest.raises(InputError, match=r"labels reach \S+e\+\d+; expected numbers up to \S+; divide"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["regression", "several outputs"])
+def test_labels_as_large_as_allowed_raise_no_warning(name):
+    network, (_, y), _, _ = build(name)
+    improve(network, (X, 7e8 * y.double() / y.abs().max()), **SMALL)
+
+
+# ------------------------------------------------------------------------------------------- dicts
+
+FIELDS = {"input_ids": TOKENS, "attention_mask": torch.ones(len(TOKENS), 6)}
+
+
+def plain(form):
+    return {key: value.tolist() if form == "lists" else value.numpy() for key, value in FIELDS.items()}
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+@pytest.mark.parametrize("data", [
+    (FIELDS, CLASSES), [FIELDS, CLASSES.numpy()], (FIELDS, CLASSES.tolist()), FIELDS | {"labels": CLASSES},
+    (plain("arrays"), CLASSES), (plain("lists"), CLASSES), plain("lists") | {"label": CLASSES.tolist()},
+    [{key: value[i] for key, value in plain("lists").items()} | {"y": int(CLASSES[i])} for i in range(len(CLASSES))],
+    [({key: value[i] for key, value in plain("lists").items()}, int(CLASSES[i])) for i in range(len(CLASSES))],
+    [({key: value[i] for key, value in FIELDS.items()}, CLASSES[i]) for i in range(len(CLASSES))],
+])  # fmt: skip
+def test_every_form_of_dicts_gives_the_same_features(data, batch_size):
+    network = build("output object")[0]
+    expected = project(network, DICTS)
+    found = project(network, data, batch_size=batch_size)
+    np.testing.assert_allclose(found.features, expected.features, atol=1e-6)
+    np.testing.assert_array_equal(found.labels, CLASSES)
+
+
+def test_a_loader_over_lists_of_numbers_is_read_as_it_is_meant():
+    network = build("output object")[0]
+    samples = [
+        {"input_ids": ids.tolist(), "attention_mask": [1] * 6, "labels": int(label)}
+        for ids, label in zip(TOKENS, CLASSES, strict=True)
+    ]
+    found = project(network, DataLoader(samples, batch_size=50))
+    np.testing.assert_allclose(found.features, project(network, DICTS).features, atol=1e-6)
+
+
+def test_a_mapping_of_another_class_is_a_dict():
+    network = build("output object")[0]
+    expected = project(network, DICTS).features
+    for data in (
+        (UserDict(FIELDS), CLASSES),
+        UserDict(FIELDS),
+        [UserDict(sample) for sample in DICTS],
+        DataLoader(
+            DICTS, batch_size=50, collate_fn=lambda items: UserDict(torch.utils.data.default_collate(items))
+        ),
+    ):
+        np.testing.assert_allclose(project(network, data).features, expected, atol=1e-6)
+
+
+def test_lists_of_tensors_and_text_in_samples_reach_the_network_as_they_are_collated():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(5, 3)
+
+        def forward(self, parts, name):
+            assert isinstance(name[0], str)
+            return self.head(parts[0] + parts[1])
+
+    samples = [{"parts": [x, x], "name": "a"} for x in X]
+    np.testing.assert_allclose(project(Both(), samples).features, 2 * X)
+
+
+def test_improve_takes_a_dict_of_tensors_with_labels():
+    network = build("output object")[0]
+    train, validation = (
+        ({key: value[part] for key, value in FIELDS.items()}, CLASSES[part])
+        for part in (slice(80), slice(80, None))
+    )
+    found = improve(network, train, validation, **SMALL)
+    assert str(found.verdict) == str(improve(network, DICTS[:80], DICTS[80:], **SMALL).verdict)
+    assert isinstance(found.network, ForSequenceClassification)
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    ((FIELDS, CLASSES[:5]), "120 inputs and 5 labels"),
+    ((FIELDS | {"attention_mask": torch.ones(7, 6)}, CLASSES), "'attention_mask' has 7 rows and 'input_ids' 120"),
+    (({}, CLASSES), "the dict of inputs is empty"),
+    (({"input_ids": "text"}, CLASSES), r"'input_ids' is a str; expected a tensor, an array or a list of numbers"),
+    (({"input_ids": [[1, 2], [3]]}, CLASSES[:2]), r"'input_ids' is ragged.*pad"),
+    (({"input_ids": [["a"], ["b"]]}, CLASSES[:2]), r"'input_ids' holds text or objects; .*encode"),
+    ([{"input_ids": [1, 2], "y": 0}, {"input_ids": [3], "y": 1}], "pad them"),
+])  # fmt: skip
+def test_dicts_that_do_not_fit_are_one_line(data, message):
+    network = build("output object")[0]
+    for call in (lambda: project(network, data), lambda: retrain_head(network, data)):
+        with pytest.raises(SteepError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)

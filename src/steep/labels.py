@@ -73,6 +73,11 @@ class Labels:
             return int(self.array.shape[1])
         return len(self.classes) if self.classes is not None else int(self.codes.max()) + 1
 
+    @property
+    def size(self) -> float:
+        """The largest length of a label that is a number, or several."""
+        return 0.0 if self.codes is not None else float(np.linalg.norm(np.abs(self.array).max(axis=0)))
+
     def rows(self, rows: IntArray) -> Labels:
         """The labels of some samples, as they were read among all."""
         if self.codes is not None:

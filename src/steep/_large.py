@@ -38,7 +38,7 @@ def is_npy(data: Any) -> bool:
     if data.mode == "c" or isinstance(data.base, np.ndarray) or not data.flags.c_contiguous:
         return False
     try:
-        again = np.load(data.filename, mmap_mode="r", allow_pickle=False)
+        again = np.load(str(data.filename), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return False
     return isinstance(again, np.memmap) and _is_same(data, again)

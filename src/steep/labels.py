@@ -7,11 +7,18 @@ class stands for its one-hot column and variance is summed over columns. Labels 
   never built, because the variance of one-hot columns follows from counts alone;
 * ``values``, ``(n_samples, n_outputs)`` floats: regression, several outputs, or indicator columns of
   multi-label data.
+
+One rule says which of the two labels are, :func:`infer_task`: floats are numbers; so are integers of more than 20
+different values, unless they are exactly the codes 0 to C − 1 or 1 to C of C classes with ten samples or more each on
+average; everything else is classes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -26,9 +33,15 @@ from steep.exceptions import InputError, InputTypeError
 Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 
-# Integer labels with more classes than this share of the samples are more likely counts or ages.
-_SUSPICIOUS_CLASS_SHARE = 0.1
-_SUSPICIOUS_CLASS_MINIMUM = 20
+# Integers of more different values are more likely counts, ages or prices, unless they are codes of classes.
+_MOST_CLASSES = 20
+_SAMPLES_A_CLASS = 10
+
+# Squares of larger or smaller numbers, summed over neighbours and outputs, would overflow or vanish.
+_LARGEST, _SMALLEST = 1e150, 1e-150
+
+_AT_ONCE = 2**24  # numbers of one-hot columns held at once: 128 MiB
+_MOST_NUMBERS = 2**26  # of all one-hot columns of labels in several columns
 
 # Whole floats with no more different values than this, each met ten times on average, are more likely classes.
 _FEW_VALUES = 10
@@ -60,6 +73,11 @@ class Labels:
             return int(self.array.shape[1])
         return len(self.classes) if self.classes is not None else int(self.codes.max()) + 1
 
+    @property
+    def size(self) -> float:
+        """The largest length of a label that is a number, or several."""
+        return 0.0 if self.codes is not None else float(np.linalg.norm(np.abs(self.array).max(axis=0)))
+
     def rows(self, rows: IntArray) -> Labels:
         """The labels of some samples, as they were read among all."""
         if self.codes is not None:
@@ -70,12 +88,11 @@ class Labels:
 def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y") -> Labels:
     """Return ``y`` in the form its kind asks for.
 
-    With ``task="auto"`` floats are regression and everything else (integers, booleans, strings,
-    categories) is classes; a 2-D array of 0 and 1 is multi-label. Integers that are quantities need
-    ``task="regression"``, floats that are classes ``task="classification"``.
+    ``task="auto"`` goes by :func:`infer_task`. Of classes in several columns, those of 0 and 1 are multi-label, and any
+    other column becomes one column for each of its classes.
     """
     check_choice(task, name="task", choices=TASKS)
-    array = _label_array(y, name)
+    array = label_array(y, name)
     if array.ndim not in (1, 2) or array.shape[0] != n_samples or 0 in array.shape:
         raise InputError(
             f"{name} has shape {array.shape} for {n_samples} samples; need ({n_samples},) or "
@@ -83,13 +100,53 @@ def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y"
         )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    is_regression = task == "regression" or (task == "auto" and array.dtype.kind == "f")
-    if is_regression:
+    if task == "auto":
+        task = _inferred(array, y)
+        if task == "regression" and array.dtype.kind in "iu":
+            warn_user(
+                f"{name} holds {len(np.unique(array))} different integers and is read as numbers; pass "
+                "task='classification' if they are classes, or task='regression' to keep this quiet"
+            )
+    if task == "regression":
         return Labels(values=_finite_values(array, name))
     if array.ndim == 2:
         return Labels(values=_indicator_columns(array, name))
-    codes, classes = _class_codes(array, name, warn=task == "auto")
+    codes, classes = _class_codes(array, name)
     return Labels(codes=codes, classes=classes)
+
+
+def infer_task(y: Any, name: str = "y") -> Literal["classification", "regression"]:
+    """Whether labels are classes or numbers, where nobody said so; the rule is at the head of this file.
+
+    Labels in several columns are numbers as soon as one of the columns is.
+
+    Examples
+    --------
+    >>> infer_task([0, 1, 1]), infer_task([0.5, 1.0]), infer_task(range(17, 90))
+    ('classification', 'regression', 'regression')
+    """
+    return _inferred(label_array(y, name), y)
+
+
+def _inferred(array: npt.NDArray[Any], y: Any) -> Literal["classification", "regression"]:
+    kinds = y.dtypes if isinstance(y, pd.DataFrame) else [getattr(y, "dtype", None)]
+    if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds):
+        return "classification"
+    if array.dtype.kind == "f":
+        return "regression"
+    if array.dtype.kind in "iu" and array.size:
+        columns = array.reshape(len(array), -1).T
+        if any(are_quantities(np.unique(column), len(column)) for column in columns):
+            return "regression"
+    return "classification"
+
+
+def are_quantities(different: npt.NDArray[Any], n_samples: int) -> bool:
+    """Whether integers, of which the different ones are given in order, are numbers rather than classes."""
+    first, last = int(different[0]), int(different[-1])
+    are_codes = first in (0, 1) and last - first == len(different) - 1
+    are_codes &= n_samples >= _SAMPLES_A_CLASS * len(different)
+    return len(different) > _MOST_CLASSES and not are_codes
 
 
 def warn_of_float_classes(labels: Labels, task: Task, *, fewest: int = 3) -> None:
@@ -111,7 +168,8 @@ def warn_of_float_classes(labels: Labels, task: Task, *, fewest: int = 3) -> Non
         )
 
 
-def _label_array(y: Any, name: str) -> npt.NDArray[Any]:
+def label_array(y: Any, name: str) -> npt.NDArray[Any]:
+    """Labels as NumPy holds them, none of them missing; numbers that are held as objects as numbers."""
     if y is None:
         raise InputError(
             f"{name} is None; need labels. This requires y to be passed, but the target y is None"
@@ -136,16 +194,33 @@ def _label_array(y: Any, name: str) -> npt.NDArray[Any]:
         raise InputTypeError(f"{name} holds records ({array.dtype}); need one array of numbers or classes")
     if array.dtype.kind in "OmM" and (missing := np.asarray(pd.isna(array))).any():
         raise _missing(name, missing)
-    return array
+    return _plain_numbers(array) if array.dtype.kind == "O" else array
 
 
 def _pandas_array(y: Any) -> npt.NDArray[Any]:
     """Pandas labels as NumPy holds them; its nullable dtypes would become objects otherwise."""
     kinds = {dtype.kind for dtype in ([y.dtype] if isinstance(y, pd.Series) else y.dtypes)}
-    for allowed, dtype in (("b", bool), ("biu", np.int64), ("biuf", np.float64)):
+    for allowed, dtype in (("b", bool), ("bi", np.int64), ("bu", np.uint64), ("biuf", np.float64)):
+        if kinds == {"i", "u"}:
+            break  # both at once fit neither: as objects first
         if kinds and kinds <= set(allowed):
             return np.asarray(y.to_numpy(dtype=dtype))
-    return np.asarray(y)
+    return np.asarray(y.to_numpy(dtype=object)) if kinds == {"i", "u"} else np.asarray(y)
+
+
+def _plain_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects that are all numbers (decimals, floats of pandas' object columns) as numbers; others as they are."""
+    flat = array.ravel().tolist()
+    if not all(isinstance(value, Real | Decimal) and not isinstance(value, bool) for value in flat):
+        return array
+    if not all(isinstance(value, Integral) for value in flat):
+        return array.astype(np.float64)
+    for dtype in (np.int64, np.uint64):
+        try:
+            return array.astype(dtype)
+        except OverflowError:
+            continue
+    return array  # beyond all integers of NumPy: classes
 
 
 def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
@@ -157,6 +232,7 @@ def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
 
 
 def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64]:
+    _refuse_lost_digits(array, name)
     try:
         values = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -174,9 +250,34 @@ def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
     return values.reshape(len(values), -1)
 
 
-def _class_codes(
-    array: npt.NDArray[Any], name: str, *, warn: bool
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+def refuse_extremes(labels: Labels, *, tiny: bool = True) -> None:
+    """Reject numbers whose squares overflow and, where ratios of them matter, those whose squares vanish."""
+    largest = 0.0 if labels.codes is not None else float(np.abs(labels.array).max())
+    if largest > _LARGEST:
+        raise InputError(
+            f"y reaches {largest:.2g}; expected numbers up to {_LARGEST:g}, because squares of larger ones overflow; "
+            "divide them"
+        )
+    if tiny and 0 < largest < _SMALLEST:
+        raise InputError(
+            f"y reaches {largest:.2g}; expected numbers from {_SMALLEST:g} on, because squares of smaller ones vanish; "
+            "multiply them"
+        )
+
+
+def _refuse_lost_digits(array: npt.NDArray[Any], name: str) -> None:
+    """Reject integers that no float64 is equal to."""
+    if array.dtype.kind not in "iu" or not array.size or max(int(array.max()), -int(array.min())) <= 2**53:
+        return
+    for value in np.unique(array).tolist():
+        if int(float(value)) != value:
+            raise InputError(
+                f"{name} holds {value}, and integers above 2^53 lose digits as floating-point numbers; expected "
+                "smaller ones; subtract an offset, or pass task='classification' if they are classes"
+            )
+
+
+def _class_codes(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise _missing(name, ~np.isfinite(array))
     try:
@@ -186,12 +287,6 @@ def _class_codes(
             f"{name} mixes kinds of labels that cannot be compared ({one_line(error)}); need one kind; convert "
             "them to str"
         ) from error
-    suspicious = max(_SUSPICIOUS_CLASS_MINIMUM, _SUSPICIOUS_CLASS_SHARE * len(array))
-    if warn and array.dtype.kind in "iu" and len(classes) > suspicious:
-        warn_user(
-            f"{name} holds {len(classes)} different integers in {len(array)} samples and is taken as classes; "
-            "pass task='regression' if they are quantities, or task='classification' to keep this quiet"
-        )
     return codes.reshape(-1).astype(np.int32), classes
 
 
@@ -199,7 +294,13 @@ def _indicator_columns(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.flo
     """One column per label; columns that hold several classes become one column per class."""
     if array.dtype.kind in "biuf" and np.isin(array, (0, 1)).all():
         return array.astype(np.float64)
-    columns = [_class_codes(array[:, j], name, warn=False)[0] for j in range(array.shape[1])]
+    columns = [_class_codes(array[:, j], name)[0] for j in range(array.shape[1])]
+    n_classes = sum(int(codes.max()) + 1 for codes in columns)
+    if n_classes * len(array) > _MOST_NUMBERS:
+        raise InputError(
+            f"{name} has {len(columns)} columns with {n_classes:,} classes in {len(array):,} samples; expected at most "
+            f"{_MOST_NUMBERS // len(array):,} classes; pass one column at a time, or task='regression' for numbers"
+        )
     return np.hstack([np.eye(int(codes.max()) + 1)[codes] for codes in columns])
 
 
@@ -208,3 +309,16 @@ def one_hot(labels: Labels) -> FloatArray:
     if labels.codes is None:
         return labels.array
     return np.asarray(np.eye(labels.n_columns)[labels.codes])
+
+
+def column_blocks(labels: Labels) -> Iterator[FloatArray]:
+    """The columns of :func:`one_hot`, a block of them at a time: thousands of classes would fill the memory."""
+    if labels.codes is None:
+        yield labels.array
+        return
+    step = max(1, _AT_ONCE // len(labels))
+    for first in range(0, labels.n_columns, step):
+        block = np.zeros((len(labels), min(step, labels.n_columns - first)))
+        inside = np.flatnonzero((labels.codes >= first) & (labels.codes < first + block.shape[1]))
+        block[inside, labels.codes[inside] - first] = 1.0
+        yield block

@@ -20,6 +20,10 @@ from steep._validation import FloatArray, check_choice, check_real, check_vector
 # Sums of larger weights might overflow.
 _LARGE = 1e200
 
+# Variation is a sum of squares over k neighbours: about k times 2⁻⁵³ of it is rounding. Differences below this share of
+# it would need k in the millions to be that, and are far too small to weight samples by.
+_ROUNDING = 2.0**-30
+
 Method = Literal["minmax", "max"]
 Normalize = Literal["mean", "sum"] | None
 
@@ -110,7 +114,7 @@ def rescale_pairs(
     check_choice(normalize, name="normalize", choices=("mean", "sum", None))
     if clip is not None:
         values = _clipped(values, check_real(clip, name="clip", above=0.0, maximum=1.0))
-    share = _unit_range(values, method)
+    share = _unit_range(level(values), method)
     places = np.array([place for place, _ in pairs], dtype=np.intp)
     weights = share[places]
     for row, ratio in zip(weights, ratios, strict=True):
@@ -166,6 +170,30 @@ def _quantiles(values: FloatArray, share: float) -> FloatArray:
     low, high = ordered[:, below], ordered[:, above]
     quantiles: FloatArray = low + (high - low) * (place - below)
     return quantiles
+
+
+def level(variation: FloatArray, label_size: float = 0.0) -> FloatArray:
+    """Variation, ``(..., n_samples)``, made exactly equal where it is equal up to rounding.
+
+    A label of size |y| is known to u = 4 · 2⁻⁵² |y|, a few roundings of the caller's own. Labels that change by u
+    change a variance v by 2 u √v + u² at most, by the Cauchy-Schwarz inequality.
+
+    Parameters
+    ----------
+    variation : ndarray
+        Values ≥ 0.
+    label_size : float
+        The largest |y| of the labels that were compared; 0 for classes, which are exact.
+
+    Examples
+    --------
+    >>> level(np.array([1.0, 1.0 + 1e-15])), level(np.array([1e-33, 2e-33]), label_size=1.0)
+    (array([1., 1.]), array([2.e-33, 2.e-33]))
+    """
+    low, high = variation.min(axis=-1, keepdims=True), variation.max(axis=-1, keepdims=True)
+    unit = 4 * float(np.finfo(np.float64).eps) * label_size
+    tolerance = _ROUNDING * high + 2 * unit * np.sqrt(high) + unit**2
+    return np.where(high - low <= tolerance, high, variation)
 
 
 def _unit_range(values: FloatArray, method: Method) -> FloatArray:

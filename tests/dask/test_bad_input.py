@@ -123,6 +123,28 @@ def test_a_damaged_file_of_parquet_is_one_line(tmp_path):
     refused("cannot be read as Parquet", lambda: sample_weights(tmp_path, "kind"), StorageError)
 
 
+def test_integers_that_may_be_numbers_are_asked_about():
+    many = da.from_array(7 * np.arange(3_000), chunks=1_000)
+    refused("y holds 3000 different integers.*task=", lambda: sample_weights(X, many).compute(), InputError)
+    numbers = sample_weights(X, many, task="regression").compute()
+    np.testing.assert_allclose(
+        numbers, sample_weights(X_, 7 * np.arange(3_000), task="regression"), rtol=1e-4
+    )
+
+
+def test_decimals_are_numbers_or_asked_about():
+    from decimal import Decimal
+
+    values = np.sin(np.arange(3_000.0))
+    decimals = [Decimal(value) for value in values]
+    expected = neighbor_variance(X_, values)
+    np.testing.assert_allclose(neighbor_variance(X, decimals).compute(), expected, rtol=1e-4)
+    frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
+    with dask.config.set({"dataframe.convert-string": False}):
+        objects = dd.from_pandas(pd.Series(decimals, dtype=object), npartitions=3)
+    refused("y holds numbers as objects", lambda: neighbor_variance(frame, objects).compute(), InputError)
+
+
 def test_what_needs_all_points_at_once_is_refused():
     refused("measure='slope'", lambda: sample_weights(X, Y, measure="slope"), InputError)
     refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)

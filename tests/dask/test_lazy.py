@@ -202,6 +202,16 @@ def test_a_folder_of_parquet_is_weighed_as_a_frame(tmp_path):
     np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
 
 
+@pytest.mark.parametrize("clip", [None, 0.9])
+def test_rounding_does_not_become_weights(clip):
+    rng = np.random.default_rng(0)
+    points = [da.from_array(rng.normal(size=(20, 3)), chunks=(10, 3)) for _ in range(2)]
+    y = [rng.normal(size=20), 0.3 * (1 + 2.3e-16 * rng.integers(-1, 2, 20))]
+    for X_, y_, k in zip(points, y, (20, 5), strict=True):
+        weights = sample_weights(X_, da.from_array(y_, chunks=10), n_neighbors=k, clip=clip)
+        assert (weights.compute() == 1.0).all()
+
+
 def test_partitions_without_rows_are_passed_over():
     X, y = blobs(4_000)
     X_, y_ = (
@@ -259,7 +269,7 @@ def _written(path):
 
 def _from_byte(path):
     """The file mapped by hand, as if its header were numbers."""
-    return np.memmap(path, np.float64, mode="r", shape=(301, 3))
+    return np.memmap(path, np.int16, mode="r", shape=(301, 3))
 
 
 @pytest.mark.parametrize(
@@ -283,5 +293,6 @@ def test_what_a_map_holds_is_weighed_and_not_what_its_file_holds(mapped, tmp_pat
     k = min(3, len(X))
     expected = neighbor_variance(np.array(X), y, n_neighbors=k)
     np.testing.assert_allclose(np.asarray(neighbor_variance(X, y, n_neighbors=k)), expected)
-    labels = np.asarray(neighbor_variance(np.array(X), X[:, 0], n_neighbors=k))
-    np.testing.assert_allclose(labels, neighbor_variance(np.array(X), np.array(X[:, 0]), n_neighbors=k))
+    labels = neighbor_variance(np.array(X), X[:, 0], n_neighbors=k, task="regression")
+    expected = neighbor_variance(np.array(X), np.array(X[:, 0]), n_neighbors=k, task="regression")
+    np.testing.assert_allclose(np.asarray(labels), expected)

@@ -129,7 +129,7 @@ def test_points_and_labels_are_checked_once_on_their_way(monkeypatch):
     from steep import _validation, sample_weights
 
     calls = {"read": 0, "finite": 0}
-    read, finite = steep.labels._label_array, _validation._check_finite
+    read, finite = steep.labels.label_array, _validation._check_finite
 
     def reading(*args):
         calls["read"] += 1
@@ -139,7 +139,7 @@ def test_points_and_labels_are_checked_once_on_their_way(monkeypatch):
         calls["finite"] += name == "X"
         return finite(array, name)
 
-    monkeypatch.setattr(steep.labels, "_label_array", reading)
+    monkeypatch.setattr(steep.labels, "label_array", reading)
     monkeypatch.setattr(_validation, "_check_finite", checking)
     sample_weights(X, VALUES)
     assert calls == {"read": 1, "finite": 1}

@@ -118,9 +118,10 @@ def test_integers_read_as_quantities_when_told_so():
     )
 
 
-def test_integers_that_look_like_quantities_bring_a_warning():
-    with pytest.warns(SteepWarning, match="60 different integers in 60 samples.*task='regression'"):
-        neighbor_variance(X, np.arange(60))
+def test_integers_that_look_like_quantities_are_read_so_with_a_warning():
+    with pytest.warns(SteepWarning, match="60 different integers and is read as numbers.*task='regression'"):
+        found = neighbor_variance(X, np.arange(60))
+    np.testing.assert_array_equal(found, neighbor_variance(X, np.arange(60.0)))
 
 
 @pytest.mark.parametrize("center", ["mean", "point"])

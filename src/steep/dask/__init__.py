@@ -130,12 +130,13 @@ def _variation(
     if y is None:
         raise InputError("y is None; need labels; pass y cut like X")
     points, labels = read_inputs(X, y)
-    if labels is not None and task == "auto":
+    inferred = task == "auto"
+    if labels is not None and inferred:
         task = "regression" if labels.dtype.kind == "f" else "classification"
     return join_all(
         points, labels, checkpoint=checkpoint, n_others=size - include_self, include_self=include_self, recall=RECALL,
         metric="euclidean", standardised=standardised, wanted="variation", task=task, seed=0, algorithm="auto",
-        n_jobs=check_jobs(n_jobs),
+        inferred=inferred, n_jobs=check_jobs(n_jobs),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from steep._large import is_collection, is_npy
 from steep._validation import shown
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
+from steep.labels import label_array
 
 Kind = Literal["array", "frame"]
 
@@ -119,7 +120,7 @@ def _cut_alike(y: Any, points: Rows) -> Any:
     """Labels in memory, cut as the points are."""
     import dask.array as da
 
-    labels = np.asarray(y)
+    labels = label_array(y, "y")
     if len(labels) != points.bounds[-1]:
         raise InputError(
             f"y has {len(labels)} rows and X has {points.bounds[-1]}; expected as many; pass the same rows"
@@ -245,8 +246,8 @@ def _check_columns(path: Any) -> None:
         if names != everywhere:
             lacking = sorted(everywhere - names)[0]
             raise StorageError(
-                f"{file} lacks column {lacking!r} that other files have; expected the same columns in all files; add it, or "
-                "move the file away"
+                f"{file} lacks column {lacking!r} that other files have; expected the same columns in all files; "
+                "add it, or move the file away"
             )
 
 

@@ -46,7 +46,7 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
     atlas = Atlas.read(found)
     splits = np.zeros(plan.n_chunks + 1, np.int64)
     if atlas.first_cell[group] == atlas.first_cell[group + 1]:
-        return plan.store.finish(name, splits=splits, found=np.empty(0), low=np.inf, high=-np.inf)
+        return plan.store.finish(name, splits=splits, found=np.empty(0), low=np.inf, high=-np.inf, size=0.0)
     with threads(plan.n_jobs) as team:
         meeting = Meeting(plan, group, atlas, found, team)
         meeting.sweep()
@@ -56,14 +56,14 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
     order = np.argsort(rows)
     plan.store.write(f"out-rows-{group}", rows[order])
     unit = frame_of(partition).unit
-    low = high = 0.0
+    low = high = size = 0.0
     if plan.wanted == "variation":
-        low, high = _write_variation(plan, meeting, order)
+        low, high, size = _write_variation(plan, meeting, order)
     else:
         _write_graph(plan, meeting, order, unit)
     shares = _shares_found(meeting, found, unit)
     splits[:] = np.searchsorted(rows[order], plan.bounds)
-    return plan.store.finish(name, splits=splits, found=shares, low=low, high=high)
+    return plan.store.finish(name, splits=splits, found=shares, low=low, high=high, size=size)
 
 
 @dataclass
@@ -273,10 +273,13 @@ def _table_of(store: Store, kind: str, group: int, first_point: IntArray, away: 
     return np.concatenate(table)
 
 
-def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float]:
+def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float, float]:
+    """Write the variation; return the least, the largest, and the size of the labels behind it."""
     variation = meeting.variation
     plan.store.write(f"out-variation-{meeting.group}", variation[order])
-    return float(variation.min()), float(variation.max())
+    labels = plan.store.read(f"cell-labels-{meeting.group}")
+    size = 0.0 if labels.ndim == 1 else Labels(values=labels).size
+    return float(variation.min()), float(variation.max()), size
 
 
 def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> None:

@@ -16,6 +16,7 @@ from steep._validation import FloatArray, IntArray
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
 from steep.exceptions import InputError
+from steep.labels import are_quantities
 from steep.neighbors.cells import kmeans, nearest_center
 from steep.neighbors.frame import BALL, Frame
 from steep.neighbors.query import nearest
@@ -49,6 +50,7 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
     frame = _frame(sample, ends)
     figures |= {"center": frame.center, "frame": [frame.exponent, frame.typical, frame.extent, frame.largest]}
     figures |= _coarse(plan, frame, sample) | _classes(taken)
+    _refuse_quantities(plan, figures["classes"])
     return plan.store.finish("partition", **figures)
 
 
@@ -109,6 +111,15 @@ def _coarse(plan: Plan, frame: Frame, sample: FloatArray) -> dict[str, Any]:
 def _classes(taken: Sequence[Summary]) -> dict[str, Any]:
     found = [part["classes"] for part in taken if len(part["classes"])]
     return {"classes": np.unique(np.concatenate(found)) if found else np.empty(0)}
+
+
+def _refuse_quantities(plan: Plan, classes: npt.NDArray[Any]) -> None:
+    """Reject integers that labels in memory would be read as numbers for: they were taken as classes, unseen."""
+    if plan.inferred and classes.dtype.kind in "iu" and len(classes) and are_quantities(classes, plan.n_rows):
+        raise InputError(
+            f"y holds {len(classes)} different integers, which may be numbers or classes; expected task= for such "
+            "labels in Dask collections and files; pass task='regression' or task='classification'"
+        )
 
 
 # ----------------------------------------------------------------------------------- sorting rows

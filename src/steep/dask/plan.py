@@ -47,6 +47,8 @@ class Plan:
         What is returned: with "variation" labels are read, and the search goes further where they vary.
     task : str
         "classification" or "regression"; how labels are read.
+    inferred : bool
+        Whether integers are read as classes because nobody said what they are.
     seed : int
         Of the partition.
     n_groups, n_coarse : int
@@ -75,6 +77,7 @@ class Plan:
     n_coarse: int
     algorithm: str = "auto"
     framed: bool = False
+    inferred: bool = False
     n_jobs: int | None = None
 
     @property

@@ -17,7 +17,7 @@ from steep._validation import FloatArray
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
 from steep.neighbors.graph import GraphInfo
-from steep.rescaling import raw_weights
+from steep.rescaling import level, raw_weights
 
 _BITS = 16  # of a float are counted at once
 
@@ -63,9 +63,10 @@ def range_of(plan: Plan, scaling: Scaling, joined: Sequence[Summary]) -> dict[st
     """The least and the largest variation, the latter cut off where the caller wants it."""
     low = float(min(part["low"] for part in joined))
     high = float(max(part["high"] for part in joined))
+    low, high = level(np.array([low, high]), float(max(part["size"] for part in joined))).tolist()
     if scaling.clip is not None:
         high = quantile(plan, scaling.clip, joined) or high
-        low = min(low, high)
+        low, high = level(np.array([min(low, high), high])).tolist()
     low = low if scaling.method == "minmax" else 0.0
     return {"low": low, "high": high, "ratio": scaling.weight_ratio, "divisor": 1.0, "equal": None}
 

@@ -35,16 +35,18 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
         n_jobs=plan.n_jobs,
         random_state=plan.seed,
     )
-    low = high = 0.0
+    low = high = size = 0.0
     plan.store.write("out-rows-0", rows)
     if labels is not None:
         variation = prefix_variances(labels, indices, [plan.n_neighbors])[0]
         plan.store.write("out-variation-0", variation)
-        low, high = float(variation.min()), float(variation.max())
+        low, high, size = float(variation.min()), float(variation.max()), labels.size
     else:
         if plan.metric == "cosine":
             distances = distances * distances * np.float32(0.5)
         plan.store.write("out-distances-0", distances)
         plan.store.write("out-indices-0", indices)
     splits = np.asarray(plan.bounds, np.int64)
-    return plan.store.finish("joined-0", splits=splits, found=[info.estimated_recall], low=low, high=high)
+    return plan.store.finish(
+        "joined-0", splits=splits, found=[info.estimated_recall], low=low, high=high, size=size
+    )

@@ -18,20 +18,24 @@ Each is one function of a :class:`Neighborhood` and returns values ≥ 0 of shap
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
-import numpy.typing as npt
 
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray
-from steep.labels import Labels, one_hot
+from steep.labels import Labels, column_blocks
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.variance import prefix_variances, variance
 
-# Rows worked on at once, to bound the (rows, k, n_features) block in memory.
-_BLOCK = 4096
+# Rows worked on at once, and numbers of their neighbours: what bounds a (rows, k, columns) block in memory.
+_BLOCK, _NUMBERS = 4096, 2**23
 
 # Neighbours spent on each direction of the local fit; fewer would fit the noise.
 _NEIGHBORS_PER_DIRECTION = 4
+
+# A linear fit leaves this share of the variance by rounding, and more along directions of little extent.
+_EXPLAINED = 1e-9
 
 # Densities farther than this factor from the median are cut off: k-NN densities have heavy tails.
 _DENSITY_BOUND = 3.0
@@ -47,16 +51,32 @@ def slope(around: Neighborhood) -> FloatArray:
     """
     k = around.n_neighbors
     n_directions = max(1, min(around.points.shape[1], k // _NEIGHBORS_PER_DIRECTION, k - 2))
-    total, explained = variance(around), np.empty(len(around.indices))
-    columns, points = one_hot(around.labels), around.coordinates
-    for start in range(0, len(explained), _BLOCK):
-        rows = around.indices[start : start + _BLOCK]
-        fitted = _leading_directions(points[rows], n_directions)
-        centred = columns[rows] - columns[rows].mean(axis=1, keepdims=True)
-        explained[start : start + _BLOCK] = np.sum((np.swapaxes(fitted, 1, 2) @ centred) ** 2, axis=(1, 2))
+    total = variance(around)
+    points, explained = around.coordinates, np.zeros(len(around.indices))
+    for columns in _columns(around.labels):
+        for part in _parts(len(explained), k * max(points.shape[1], columns.shape[1])):
+            rows = around.indices[part]
+            fitted = _leading_directions(points[rows], n_directions)
+            centred = columns[rows] - columns[rows].mean(axis=1, keepdims=True)
+            explained[part] += np.sum((np.swapaxes(fitted, 1, 2) @ centred) ** 2, axis=(1, 2))
     explained /= k - 1
-    by_chance = np.maximum(total - explained, 0) * n_directions / (k - 1 - n_directions)
-    return np.asarray(np.clip(explained - by_chance, 0, total))
+    left = total - explained
+    left[left < _EXPLAINED * total] = 0.0
+    by_chance = left * n_directions / (k - 1 - n_directions)
+    return np.asarray(np.maximum(total - left - by_chance, 0))
+
+
+def _columns(labels: Labels) -> Iterator[FloatArray]:
+    """Columns whose variances are summed, some at a time; numbers less their median: an offset costs no digits."""
+    for columns in column_blocks(labels):
+        yield columns - np.median(columns, axis=0) if labels.codes is None else columns
+
+
+def _parts(n_rows: int, width: int) -> Iterator[slice]:
+    """Rows of ``width`` numbers each, some at a time."""
+    step = max(1, min(_BLOCK, _NUMBERS // width))
+    for start in range(0, n_rows, step):
+        yield slice(start, start + step)
 
 
 def _leading_directions(neighbors: FloatArray, n_directions: int) -> FloatArray:
@@ -71,9 +91,8 @@ def _leading_directions(neighbors: FloatArray, n_directions: int) -> FloatArray:
         values, axes = np.linalg.eigh(centred @ turned)
         leading = axes[:, :, -n_directions:]
     # A direction without extent (duplicates, flat subspaces) is no direction.
-    extent = values[:, -n_directions:]
-    keep = extent > 1e-10 * values[:, -1:]
-    length = np.sqrt(np.where(keep, extent, 1.0)) if neighbors.shape[2] < neighbors.shape[1] else 1.0
+    keep = values[:, -n_directions:] > 1e-10 * values[:, -1:]
+    length = np.where(keep, np.linalg.norm(leading, axis=1), 1.0)
     return np.asarray(leading * (keep / length)[:, None, :])
 
 
@@ -82,18 +101,19 @@ def noise(around: Neighborhood) -> FloatArray:
     return variance(around) - slope(around)
 
 
-def _means_of_others(around: Neighborhood) -> npt.NDArray[np.float64]:
-    columns = one_hot(around.labels)
+def _means_of_others(columns: FloatArray, around: Neighborhood) -> FloatArray:
+    """Mean of some columns over the neighbours without the sample itself."""
     means = np.empty(columns.shape)
-    for start in range(0, len(means), _BLOCK):
-        rows = around.indices[start : start + _BLOCK, 1:]
-        means[start : start + _BLOCK] = columns[rows].mean(axis=1)
+    for part in _parts(len(means), around.n_neighbors * columns.shape[1]):
+        means[part] = columns[around.indices[part, 1:]].mean(axis=1)
     return means
 
 
 def contradiction(around: Neighborhood) -> FloatArray:
     """Squared leave-one-out error: how far a label is from the mean of its neighbours'."""
-    error: FloatArray = ((one_hot(around.labels) - _means_of_others(around)) ** 2).sum(axis=1)
+    error: FloatArray = np.zeros(len(around.indices))
+    for columns in _columns(around.labels):
+        error += ((columns - _means_of_others(columns, around)) ** 2).sum(axis=1)
     return error
 
 
@@ -116,8 +136,10 @@ def ambiguity(around: Neighborhood) -> FloatArray:
 
 def smoothed(around: Neighborhood) -> FloatArray:
     """Eq. Dhat2 of the leave-one-out means instead of the labels: noise is averaged out first."""
-    means = Labels(values=_means_of_others(around))
-    spread: FloatArray = prefix_variances(means, around.indices, [around.n_neighbors])[0]
+    spread: FloatArray = np.zeros(len(around.indices))
+    for columns in _columns(around.labels):
+        means = Labels(values=_means_of_others(columns, around))
+        spread += prefix_variances(means, around.indices, [around.n_neighbors])[0]
     return spread
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from steep._validation import FloatArray
 from steep.exceptions import InputError
-from steep.labels import one_hot
+from steep.labels import column_blocks
 from steep.measures.neighborhood import Neighborhood
 
 
@@ -64,13 +64,18 @@ def doubt(around: Neighborhood) -> FloatArray:
 
 def squared_errors(around: Neighborhood) -> FloatArray:
     """‖y_i − f̂(x_i)‖² of every sample, ``(n_samples,)``."""
-    labels, predicted = one_hot(around.labels), predictions(around, "misfit")
-    if labels.shape != predicted.shape:
+    labels, predicted = around.labels, predictions(around, "misfit")
+    shape = len(labels), labels.n_columns
+    if shape != predicted.shape:
         raise InputError(
-            f"measure='misfit' got labels of shape {labels.shape} and predictions of shape {predicted.shape}; need "
+            f"measure='misfit' got labels of shape {shape} and predictions of shape {predicted.shape}; expected "
             "one class, or numbers, per sample; use measure='variance' for other labels"
         )
-    errors: FloatArray = ((labels - predicted) ** 2).sum(axis=1)
+    errors: FloatArray = np.zeros(len(labels))
+    first = 0
+    for columns in column_blocks(labels):
+        errors += ((columns - predicted[:, first : first + columns.shape[1]]) ** 2).sum(axis=1)
+        first += columns.shape[1]
     return errors
 
 

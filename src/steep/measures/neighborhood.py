@@ -11,7 +11,7 @@ from steep._function import Function
 from steep._validation import FloatArray, IntArray, Seed, check_count, check_points
 from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import Labels, Task, check_labels
+from steep.labels import Labels, Task, check_labels, refuse_extremes
 from steep.neighbors.graph import search_graph
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Neighborhood:
         """Check the data, read the labels and find the neighbours."""
         points = check_points(X)
         labels = check_labels(y, n_samples=len(points), task=task)
+        refuse_extremes(labels, tiny=False)
         return cls.search(
             points,
             labels,

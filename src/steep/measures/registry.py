@@ -38,6 +38,7 @@ from steep.measures.surprise import default_size as surprise_size
 from steep.measures.surprise import surprise
 from steep.measures.taylor import taylor
 from steep.measures.variance import variance, variances
+from steep.rescaling import level
 
 Needs = Literal["function", "labels", "model"]
 
@@ -88,13 +89,19 @@ class Measure:
 
     def variation(self, around: Any) -> FloatArray:
         """Variation at every point."""
-        return self.function(around)
+        return self._level(self.function(around), around)
 
     def variations(self, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
         """Variation for every k in ``sizes`` from one graph, ``(len(sizes), n_samples)``."""
         if self.prefixes is not None:
-            return self.prefixes(around, sizes)
-        return np.array([self.function(around.narrowed(k)) for k in sizes])
+            return self._level(self.prefixes(around, sizes), around)
+        return self._level(np.array([self.function(around.narrowed(k)) for k in sizes]), around)
+
+    def _level(self, variation: FloatArray, around: Any) -> FloatArray:
+        """Variation that differs by the rounding of labels alone, made equal; a caller's own as it is."""
+        if self.needs == "function" or self.name not in MEASURES or around.labels.codes is not None:
+            return variation
+        return level(variation, around.labels.size)
 
 
 MEASURES: dict[str, Measure] = {

@@ -54,7 +54,7 @@ def neighbor_variance(
         A graph from :func:`neighbor_graph`, to save the search; its first ``n_neighbors`` columns
         are used and ``include_self`` is then the graph's own.
     task : {"auto", "classification", "regression"}, default "auto"
-        How to read ``y``; "auto" takes floats as quantities and everything else as classes.
+        How to read ``y``; see :func:`steep.sample_weights`.
     n_jobs : int, optional
         Parallel jobs of the search.
     checkpoint : path, optional

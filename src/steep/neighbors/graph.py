@@ -195,8 +195,7 @@ def refined_graph(
     X, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state, return_info
         As in :func:`neighbor_graph`; ``recall`` holds for all points, before searching on.
     labels : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        One-dimensional integers, booleans or strings are classes, of which only equality counts;
-        anything else is a matrix of real outputs.
+        Classes, of which only equality counts, or numbers; see :func:`steep.labels.infer_task`.
 
     Returns
     -------
@@ -213,7 +212,7 @@ def refined_graph(
     points = check_points(X)
     distances, indices, info = search_graph(
         points,
-        labels if isinstance(labels, Labels) else _read_labels(labels, len(points)),
+        labels if isinstance(labels, Labels) else check_labels(labels, n_samples=len(points), name="labels"),
         n_neighbors=n_neighbors,
         include_self=include_self,
         recall=recall,
@@ -340,14 +339,6 @@ def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> in
             "lower n_neighbors or pass more data"
         )
     return needed - 1
-
-
-def _read_labels(labels: Any, n_samples: int) -> Labels:
-    """Integers, booleans and text of one dimension are classes, anything else is numbers."""
-    given = np.asarray(labels)
-    classes = given.ndim == 1 and given.dtype.kind in "iubUS"
-    task: Any = "classification" if classes else "regression"
-    return check_labels(labels, n_samples=n_samples, task=task, name="labels")
 
 
 def _outputs(labels: Labels) -> Any:

@@ -14,7 +14,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from steep._sklearn import count_samples, take_rows
 from steep._validation import IntArray, one_line, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import Labels, check_labels
+from steep.labels import Labels, check_labels, infer_task
 from steep.report.coordinates import array_of, column_name
 from steep.report.page import number
 from steep.report.pictures import Pictures
@@ -24,8 +24,6 @@ _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
 _CELL, _TEXT = 60, 600
 # Characters of pictures and texts in all that show up under the pointer.
 _BUDGET = 1_500_000
-# Whole numbers of more different values than this are quantities rather than classes.
-_MANY_CLASSES = 100
 
 
 def count_rows(data: Any, name: str) -> int:
@@ -42,11 +40,7 @@ def count_rows(data: Any, name: str) -> int:
 
 def read_labels(y: Any, n_samples: int, name: str = "y") -> Labels:
     """Labels as a page shows them: classes by name, or numbers."""
-    dtype = getattr(y, "dtype", None)
-    is_whole = isinstance(dtype, np.dtype) and dtype.kind in "iu"
-    # The same rule by which check_labels would doubt that these are classes, and ask.
-    many = is_whole and len(np.unique(y)) > min(_MANY_CLASSES, max(20, 0.1 * n_samples))
-    return check_labels(y, n_samples=n_samples, task="regression" if many else "auto", name=name)
+    return check_labels(y, n_samples=n_samples, task=infer_task(y, name), name=name)
 
 
 class Cards:

@@ -19,14 +19,11 @@ from steep._sklearn import count_samples
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray, check_count, check_sample_weight
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import Labels, Task, check_labels, warn_of_float_classes
+from steep.labels import Labels, Task, check_labels, refuse_extremes, warn_of_float_classes
 from steep.measures import Measure, Neighborhood, resolve
 from steep.rescaling import Method, Normalize, rescale
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.embedding import Space
-
-# Squares of larger labels, summed over neighbours and outputs, would overflow.
-_LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -67,16 +64,14 @@ class Samples:
         space = Space.settle(X, embedding, y=y, estimator=estimator)
         n_samples = count_samples(X)
         labels = check_labels(y, n_samples=n_samples, task=task)
-        if labels.codes is None and np.abs(labels.array).max() > _LARGEST:
-            raise InputError(
-                f"y reaches {np.abs(labels.array).max():.2g}; need numbers up to {_LARGEST:g}, or squares overflow; "
-                "divide them"
-            )
+        refuse_extremes(labels)
         own = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
         if groups is not None:
             groups = check_labels(groups, n_samples=n_samples, task="classification", name="groups").codes
             if groups is None:
-                raise InputError(f"groups has several columns; need ({n_samples},), one group a sample")
+                raise InputError(
+                    f"groups has several columns; expected shape ({n_samples},), one group per sample"
+                )
         return cls(space, labels, own, groups)
 
     def __len__(self) -> int:
@@ -257,8 +252,8 @@ def sample_weights(
     neighbors : ndarray or (distances, indices), optional
         A graph from :func:`neighbor_graph`, which saves the search; ``embedding`` is then not used.
     task : {"auto", "classification", "regression"}, default "auto"
-        How to read ``y``: "auto" takes floats as quantities, and warns when they are a few whole numbers;
-        everything else as classes.
+        How to read ``y``: "auto" takes floats, and integers of more than 20 different values that are not codes of
+        classes, as numbers, and everything else as classes (:func:`steep.labels.infer_task`).
     n_jobs : int, optional
         Threads of the search.
     checkpoint : path, optional

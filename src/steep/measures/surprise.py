@@ -7,6 +7,9 @@
 The error sees curvature where the spread sees slope: a plane has spread and no error, a kink has both.
 Their product is a variance like the other measures, so ``temper=½`` takes its root. An interpolant of
 the whole design would say nearly the same at n³ the cost.
+
+Other points that nearly coincide (closer than about 1e-5 of the way to the farthest one) count as one: the slope
+between their labels would say more about the rounding of the labels than about f.
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from steep.neighbors.query import nearest
 
 # Share of the mean added to error and spread, so that one accidental zero does not hide a region.
 _REGULAR = 0.02
-# Doubles in one batch of linear systems: 64 MiB.
-_BATCH = 8 * 2**20
+# Doubles in one batch of linear systems: 16 MiB, so that Ctrl-C is noticed in between.
+_BATCH = 2 * 2**20
 
 
 def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: Any = None) -> FloatArray:

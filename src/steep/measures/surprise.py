@@ -21,7 +21,7 @@ import numpy as np
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray, check_count, check_indices, check_points
 from steep.exceptions import InputError
-from steep.labels import check_labels, one_hot
+from steep.labels import check_labels, deviations, one_hot
 from steep.measures.neighborhood import Neighborhood, in_safe_units
 from steep.neighbors.query import nearest
 
@@ -92,10 +92,9 @@ def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: 
 
 
 def standardised(labels: FloatArray) -> FloatArray:
-    """Each output centred and divided by its deviation; a constant output becomes zero."""
+    """Each output centred and divided by its deviation; an output that is constant up to rounding becomes zero."""
     values = in_safe_units(labels)
-    deviation = values.std(axis=0)
-    scaled: FloatArray = (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    scaled: FloatArray = (values - values.mean(axis=0)) / deviations(values)
     return scaled
 
 

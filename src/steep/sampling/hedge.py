@@ -170,7 +170,7 @@ def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
     """Labels in deviations over the domain: an extreme one that was sought out does not shrink the rest."""
     values = standardised(labels)
     deviation = values[even].std(axis=0)
-    scaled: FloatArray = (values - values[even].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    scaled: FloatArray = (values - values[even].mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
     return scaled
 
 

@@ -2,7 +2,7 @@
 
 Network r starts from its own number, by default r, whatever the design, so designs are compared pairwise. A process
 has one length scale an input, by greatest likelihood from two starts; labels are taken as exact but for 1e-6 of their
-variance, unless they are noisy.
+variance.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 _WIDTH = 32
 
@@ -68,14 +68,12 @@ def predictions(X, y, X_test, *, n_steps=600, lr=2e-2, seed=0, numbers=None):
     return predicted.numpy() * deviation + mean
 
 
-def process_prediction(X, y, X_test, *, kind, noisy=False):
+def process_prediction(X, y, X_test, *, kind):
     """Prediction of one Gaussian process, "matern" (5/2) or "rbf", of shape (m, outputs)."""
     mean, deviation = y.mean(axis=0), y.std(axis=0) + 1e-12
     scales, bounds = np.full(X.shape[1], 0.5), (0.02, 20)
     shape = RBF(scales, bounds) if kind == "rbf" else Matern(scales, bounds, nu=2.5)
     kernel = ConstantKernel(1.0, (1e-3, 1e4)) * shape
-    if noisy:
-        kernel = kernel + WhiteKernel(1e-2, (1e-6, 1.0))
     model = GaussianProcessRegressor(kernel, alpha=1e-6, n_restarts_optimizer=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
+from steep.expected_error import ErrorEstimate, ErrorGoal, ErrorTrack, error_history, unknown_error
 from steep.interpolation import interpolant
 
 
@@ -100,3 +100,62 @@ def test_an_estimate_is_a_float_wherever_one_was():
 @pytest.mark.parametrize("n_runs", [0, 5])
 def test_an_unknown_error_is_not_a_number(n_runs):
     assert np.isnan(unknown_error(n_runs))
+
+
+def estimate(n_runs, *, value=0.2, high=0.3, rate=1.0):
+    return ErrorEstimate(value, low=value / 2, high=high, n_runs=n_runs, n_judged=20, rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("highs", "first", "wanted"),
+    [
+        ([0.2, 0.2, 0.2, 0.2], 21, [False, False, True, True]),
+        ([0.2, 0.2, 0.31, 0.2, 0.2, 0.2], 21, [False] * 5 + [True]),
+        ([0.2, 0.2, 0.2, 0.2], 19, [False] * 4),  # two of them within the initial runs
+        ([np.nan, 0.3, 0.3, 0.3], 21, [False, False, False, True]),
+    ],
+    ids=["at once", "interrupted", "initial runs", "unknown"],
+)
+def test_a_goal_needs_three_looks_in_a_row_after_the_initial_runs(highs, first, wanted):
+    goal = ErrorGoal(0.3, n_initial=20)
+    assert [goal.look(estimate(first + i, high=high)) for i, high in enumerate(highs)] == wanted
+
+
+def test_looking_again_at_the_same_results_is_no_further_look():
+    goal = ErrorGoal(0.3, n_initial=20)
+    assert not any(goal.look(estimate(30)) for _ in range(5))
+
+
+def test_the_upper_end_counts_not_the_estimate():
+    goal = ErrorGoal(0.3, n_initial=20)
+    assert not any(goal.look(estimate(n, value=0.1, high=0.301)) for n in range(21, 40))
+
+
+def test_an_output_that_is_constant_up_to_rounding_does_not_count():
+    X = np.random.default_rng(0).random((80, 2))
+    y = FUNCTIONS["wave"](X)
+    rounding = 1e5 * (1 + 2e-16 * np.random.default_rng(1).integers(-2, 3, 80))[:, None]
+    alone = ErrorTrack().estimate(X, y, np.ones(80, bool))
+    both = ErrorTrack().estimate(X, np.hstack([rounding, y]), np.ones(80, bool))
+    assert (both, both.low, both.high) == pytest.approx((alone, alone.low, alone.high))
+    assert (alone.n_constant, both.n_constant) == (0, 1)
+    assert "1 constant output(s) left out" in both.sentence
+
+
+@pytest.mark.parametrize(("rate", "more"), [(1.0, 50), (0.31, 418), (0.05, None), (1e-9, None), (0.0, None)])
+def test_the_trend_is_carried_on_to_ten_times_the_runs_at_most(rate, more):
+    error = estimate(50, rate=rate)
+    assert error.more_runs_for_half == more
+    if more is None:
+        assert "more than 10 times as many" in error.sentence or "does not fall" in error.sentence
+
+
+def test_the_history_ends_with_the_estimate_of_all_runs():
+    X = np.random.default_rng(0).random((120, 2))
+    y, is_even = FUNCTIONS["front"](X), np.arange(120) % 2 == 0
+    history = error_history(X, y, is_even)
+    assert history[-1] == pytest.approx(ErrorTrack().estimate(X, y, is_even))
+    assert [error.n_runs for error in history] == sorted({error.n_runs for error in history})
+    assert not np.isnan(history).any()
+    assert error_history(X[:15], y[:15], None) == []
+    assert len(error_history(X[:16], y[:16], None)) == 1

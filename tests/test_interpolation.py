@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steep import Box, Category, Integer, Log
-from steep.interpolation import cross_errors, error_curve, error_on_last, fewest_points, interpolant
+from steep.interpolation import cross_errors, interpolant
 
 
 def test_an_interpolant_gives_back_what_it_was_told():
@@ -45,24 +45,6 @@ def test_no_result_is_predicted_from_itself():
     predicted, errors = cross_errors(points, labels)
     assert errors.argmax() == 20
     assert abs(predicted[20, 0]) < 0.01
-    labels[-1], labels[20] = 1.0, 0.0
-    assert error_on_last(points, labels, 1) > 1
-
-
-def test_the_curve_ends_with_all_results_and_begins_with_enough():
-    rng = np.random.default_rng(0)
-    points = rng.random((333, 2))
-    sizes, errors = error_curve(points, np.sin(5 * points[:, :1]))
-    assert sizes[0] == 10 >= fewest_points(2)
-    assert len(sizes) == len(errors) <= 12
-    assert (np.diff([*sizes, 333]) >= 10).all()
-    assert errors[-1] < errors[0]
-
-
-def test_few_results_have_no_error():
-    points = np.random.default_rng(0).random((15, 2))
-    assert [len(part) for part in error_curve(points, points[:, :1])] == [0, 0]
-    assert np.isnan(error_on_last(points, points[:, :1], 12))
 
 
 def test_of_very_many_results_some_are_judged():

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray
 from steep.interpolation import fewest_points, interpolant
+from steep.labels import deviations
 
 # Results predicted before there is an estimate, at least; and before the first block.
 _FEWEST, _FIRST = 6, 10
@@ -33,6 +34,12 @@ _N_DRAWS = 400
 _STEEPEST = 6.0
 # What the bootstrap cannot see, as a standard deviation of the logarithm of the error.
 _UNSEEN = 0.12
+# The trend is carried on to this many times the runs, and no further.
+_FARTHEST = 10
+# Looks in a row at which a goal must be met.
+_LOOKS = 3
+# Estimates in a history, at most.
+_HISTORY = 12
 
 
 class ErrorEstimate(float):
@@ -46,6 +53,8 @@ class ErrorEstimate(float):
         Runs so far, and even runs the estimate rests on.
     rate : float
         r of error ∝ runs^(−r).
+    n_constant : int
+        Outputs that are constant up to rounding; they do not count.
 
     Examples
     --------
@@ -61,32 +70,47 @@ class ErrorEstimate(float):
     n_runs: int
     n_judged: int
     rate: float
+    n_constant: int
 
     def __new__(
-        cls, value: float, *, low: float, high: float, n_runs: int, n_judged: int, rate: float
+        cls,
+        value: float,
+        *,
+        low: float,
+        high: float,
+        n_runs: int,
+        n_judged: int,
+        rate: float,
+        n_constant: int = 0,
     ) -> ErrorEstimate:
         """A float that remembers where it comes from."""
         made = super().__new__(cls, value)
         made.low, made.high, made.n_runs, made.n_judged, made.rate = low, high, n_runs, n_judged, rate
+        made.n_constant = n_constant
         return made
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, float]]:
         """For copies."""
-        named = {name: getattr(self, name) for name in ("low", "high", "n_runs", "n_judged", "rate")}
-        return (float(self),), named
+        names = ("low", "high", "n_runs", "n_judged", "rate", "n_constant")
+        return (float(self),), {name: getattr(self, name) for name in names}
 
     def more_runs_for(self, error: float) -> int | None:
-        """Runs still to make for some error, by the trend; None where there is no trend to follow."""
+        """Runs still to make for some error, by the trend.
+
+        None where the error does not fall, and where the trend would have to hold for more than ten times the runs
+        it was taken from.
+        """
         if self <= error:
             return 0
-        if not (self.rate > 0.05 and error > 0):
+        if not (self.rate > 0 and error > 0):
             return None
-        factor = (float(self) / error) ** (1 / self.rate)
-        return int(np.ceil(self.n_runs * (factor - 1))) if factor < 1e6 else None
+        # In logarithms: a small rate asks for more runs than a float holds.
+        factor = np.log(float(self) / error) / self.rate
+        return int(np.ceil(self.n_runs * np.expm1(factor))) if factor <= np.log(_FARTHEST) else None
 
     @property
     def more_runs_for_half(self) -> int | None:
-        """Runs still to make for half the error, by the trend; None where there is no trend to follow."""
+        """Runs still to make for half the error, by the trend; see :meth:`more_runs_for`."""
         return self.more_runs_for(float(self) / 2) if float(self) > 0 else None
 
     @property
@@ -94,16 +118,69 @@ class ErrorEstimate(float):
         """The estimate in plain words."""
         if np.isnan(self):
             return f"{self.n_runs} runs are too few to tell the error"
+        left_out = f"; {self.n_constant} constant output(s) left out" if self.n_constant else ""
+        return f"error {self.interval} after {self.n_runs} runs; {self._trend}{left_out}"
+
+    @property
+    def interval(self) -> str:
+        """The number and its interval, in plain words."""
+        return f"{float(self):.3g} (90 % interval {self.low:.3g} to {self.high:.3g})"
+
+    @property
+    def _trend(self) -> str:
         more = self.more_runs_for_half
-        trend = "it does not fall yet" if more is None else f"half of it takes about {more} runs more"
-        interval = f"90 % interval {self.low:.3g} to {self.high:.3g}"
-        return f"error {float(self):.3g} ({interval}) after {self.n_runs} runs; {trend}"
+        if more is not None:
+            return f"half of it takes about {more} runs more"
+        if not self.rate > 0:
+            return "it does not fall yet"
+        return f"half of it takes more than {_FARTHEST} times as many runs"
 
 
 def unknown_error(n_runs: int) -> ErrorEstimate:
     """The estimate of too few runs."""
     nan = float("nan")
     return ErrorEstimate(nan, low=nan, high=nan, n_runs=n_runs, n_judged=0, rate=nan)
+
+
+class ErrorGoal:
+    """Whether an error is reached, by a rule that one lucky estimate does not satisfy.
+
+    The upper end of the 90 % interval must be at or below the goal at three looks in a row, each after another
+    result, and none of them while there are no more results than initial runs.
+
+    Parameters
+    ----------
+    goal : float
+        The error to reach.
+    n_initial : int
+        Initial runs.
+
+    Examples
+    --------
+    >>> goal = ErrorGoal(0.3, n_initial=99)
+    >>> looks = [ErrorEstimate(0.2, low=0.1, high=0.3, n_runs=n, n_judged=40, rate=1.0) for n in range(98, 103)]
+    >>> [goal.look(error) for error in looks]
+    [False, False, False, False, True]
+    """
+
+    def __init__(self, goal: float, n_initial: int) -> None:
+        self.goal, self.n_initial = goal, n_initial
+        self._n_looks, self._seen_at = 0, -1
+
+    def look(self, error: ErrorEstimate) -> bool:
+        """Look at the estimate after a result; the same number of results is looked at once."""
+        if error.n_runs != self._seen_at:
+            met = error.n_runs > self.n_initial and error.high <= self.goal
+            self._n_looks = self._n_looks + 1 if met else 0
+            self._seen_at = error.n_runs
+        return self._n_looks >= _LOOKS
+
+    def reason(self, error: ErrorEstimate) -> str:
+        """Why it is reached, in plain words."""
+        return (
+            f"estimated error {error.interval} after {error.n_runs} runs; the upper end was at most {self.goal:g} at "
+            f"{_LOOKS} looks in a row"
+        )
 
 
 class ErrorTrack:
@@ -149,11 +226,12 @@ class ErrorTrack:
         self._forget_changed(points, labels, is_even)
         parts = [self._block(points, labels, is_even, *edge) for edge in _edges(first, len(points))]
         starts = np.concatenate([np.full(len(rows), start) for start, rows, _ in parts])
-        squares = np.vstack([wrong for _, _, wrong in parts]) ** 2
-        scale = labels[is_even].var(axis=0)
-        squares = squares / np.where(scale > 0, scale, 1.0)
+        scale, overall = deviations(labels[is_even]), deviations(labels)
+        scale = np.where(np.isinf(scale), overall, scale)
+        squares = (np.vstack([wrong for _, _, wrong in parts]) / scale) ** 2
         worst = int(np.argmax(squares[starts >= min(len(points) / 2, starts.max())].mean(axis=0)))
-        return _estimate(starts.astype(float), squares[:, worst], len(points))
+        n_constant = int(np.isinf(scale).sum())
+        return _estimate(starts.astype(float), squares[:, worst], len(points), n_constant)
 
     def _forget_changed(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> None:
         """Results that were corrected, or seen as another kind, are predicted again."""
@@ -185,6 +263,29 @@ class ErrorTrack:
         return start, rows, wrong
 
 
+def error_history(
+    points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_] | None
+) -> list[ErrorEstimate]:
+    """The estimate at up to a dozen numbers of runs, the last of which is all; empty where there are too few.
+
+    ``is_even`` is None where it is not known which runs stand for the domain; all are taken then.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).random((200, 1))
+    >>> history = error_history(x, np.sin(9 * x), None)
+    >>> history[-1].n_runs, bool(history[-1] < history[0] / 100)
+    (200, True)
+    """
+    n, least = len(points), max(_FIRST, fewest_points(points.shape[1])) + _FEWEST
+    if n < least:
+        return []
+    even = np.ones(n, dtype=bool) if is_even is None else is_even
+    sizes = np.unique(np.geomspace(least, n, _HISTORY).round().astype(int))
+    track = ErrorTrack()
+    return [track.estimate(points[:size], labels[:size], even[:size]) for size in sizes]
+
+
 def _edges(first: int, n_samples: int) -> list[tuple[int, int]]:
     """Blocks from ``first`` on, the last one as far as there are runs."""
     edges = [first]
@@ -194,7 +295,7 @@ def _edges(first: int, n_samples: int) -> list[tuple[int, int]]:
     return [(start, end) for start, end in pairwise(edges) if end > start]
 
 
-def _estimate(starts: FloatArray, squares: FloatArray, n_samples: int) -> ErrorEstimate:
+def _estimate(starts: FloatArray, squares: FloatArray, n_samples: int, n_constant: int) -> ErrorEstimate:
     weights = np.vstack(
         [np.ones(len(squares)), np.random.default_rng(0).standard_exponential((_N_DRAWS, len(squares)))]
     )
@@ -212,7 +313,7 @@ def _estimate(starts: FloatArray, squares: FloatArray, n_samples: int) -> ErrorE
     value = float(np.exp(roots[0]))
     return ErrorEstimate(
         value, low=value * np.exp(-half), high=value * np.exp(half), n_runs=n_samples, n_judged=int(recent.sum()),
-        rate=float(beta[0] / 2),
+        rate=float(beta[0] / 2), n_constant=n_constant,
     )  # fmt: skip
 
 

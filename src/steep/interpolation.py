@@ -12,13 +12,13 @@ No error here is of a point the interpolant has seen.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
 
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray
+from steep.labels import deviations
 
 # Points an interpolant is built from around each point it is judged at.
 _NEIGHBORS = 50
@@ -26,8 +26,6 @@ _NEIGHBORS = 50
 _AT_ONCE = 500
 # Above this many results not every one is judged.
 _MOST_JUDGED = 3000
-# Results predicted at once when an error is followed over the runs, at least.
-_FEWEST = 10
 
 Predict = Callable[[FloatArray], FloatArray]
 
@@ -57,6 +55,7 @@ def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
     unique = np.unique(points, axis=0, return_index=True)[1]
     known, values, k = points[unique], labels[unique], min(_NEIGHBORS, len(unique))
     low, high = values.min(axis=0), values.max(axis=0)
+    varies = np.isfinite(deviations(values))
     basis = _independent(known)
     at_once = basis.shape[1] < known.shape[1]
 
@@ -76,7 +75,7 @@ def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
         except np.linalg.LinAlgError:  # neighbours all in one plane, as within one category
             return linear(at)
         # Neighbours nearly in one plane raise nothing and predict anything: far outside what was seen.
-        wild = ~((found >= 2 * low - high) & (found <= 2 * high - low)).all(axis=1)
+        wild = ~((found >= 2 * low - high) & (found <= 2 * high - low))[:, varies].all(axis=1)
         if wild.any():
             found[wild] = linear(at[wild])
         return found
@@ -90,69 +89,6 @@ def _independent(points: FloatArray) -> FloatArray:
     _, sizes, directions = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     kept = sizes > 1e-9 * max(float(sizes[0]), 1e-300)
     return np.eye(points.shape[1]) if kept.all() else np.asarray(directions[kept].T)
-
-
-def error_on_last(points: FloatArray, labels: FloatArray, n_last: int) -> float:
-    """Root mean square error on the last results, predicted from those before, in deviations of y.
-
-    Every result is new to the interpolant that predicts it. A design runs where the function is hard,
-    so the error over S is usually smaller.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((60, 1))
-    >>> error_on_last(x, np.sin(3 * x), 10) < 0.01
-    True
-    """
-    n_before = len(points) - n_last
-    if n_last < 1 or n_before < fewest_points(points.shape[1]):
-        return float("nan")
-    predicted = interpolant(points[:n_before], labels[:n_before])(points[n_before:])
-    return _root_mean_square(predicted, labels[n_before:], _deviation(labels))
-
-
-def error_curve(points: FloatArray, labels: FloatArray, *, n_blocks: int = 12) -> tuple[IntArray, FloatArray]:
-    """How the error fell with the number of results.
-
-    Parameters
-    ----------
-    points, labels : ndarray
-        See :func:`interpolant`; in the order of the runs.
-    n_blocks : int, default 12
-        Errors at most; each is of at least ten results, predicted from those before.
-
-    Returns
-    -------
-    sizes : ndarray of int
-        Results that an error was predicted from.
-    errors : ndarray of float
-        See :func:`error_on_last`; empty where there are too few results.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((200, 1))
-    >>> sizes, errors = error_curve(x, np.sin(9 * x))
-    >>> bool(sizes[0] == 10), bool(errors[-1] < errors[0] / 100)
-    (True, True)
-    """
-    first, n_samples = max(_FEWEST, fewest_points(points.shape[1])), len(points)
-    if n_samples < first + _FEWEST:
-        return np.empty(0, dtype=int), np.empty(0)
-    # Blocks grow with the runs: errors are looked at on logarithmic axes.
-    ends = np.unique(np.geomspace(first, n_samples, n_blocks + 1).round().astype(int))
-    kept = [int(ends[0])]
-    for end in ends[1:]:
-        if end - kept[-1] >= _FEWEST and (n_samples - end >= _FEWEST or end == n_samples):
-            kept.append(int(end))
-    if kept[-1] != n_samples:
-        kept.append(n_samples)
-    scale = _deviation(labels)
-    errors = []
-    for start, end in pairwise(kept):
-        judged = _evenly(start, end, _MOST_JUDGED // 6)
-        predicted = interpolant(points[:start], labels[:start])(points[judged])
-        errors.append(_root_mean_square(predicted, labels[judged], scale))
-    return np.array(kept[:-1]), np.array(errors)
 
 
 def cross_errors(
@@ -182,7 +118,7 @@ def cross_errors(
     for i in range(n_folds):
         if (fold == i).any() and (fold != i).sum() >= fewest_points(points.shape[1]):
             predicted[fold == i] = interpolant(points[fold != i], labels[fold != i])(points[fold == i])
-    return predicted, np.abs((predicted - labels) / _deviation(labels)).max(axis=1)
+    return predicted, np.abs((predicted - labels) / deviations(labels)).max(axis=1)
 
 
 def fewest_points(n_coordinates: int) -> int:
@@ -193,12 +129,3 @@ def fewest_points(n_coordinates: int) -> int:
 def _evenly(start: int, end: int, most: int) -> IntArray:
     """Up to ``most`` of the numbers from ``start`` to ``end``, which is left out."""
     return np.unique(np.linspace(start, end - 1, min(end - start, most)).astype(int))
-
-
-def _deviation(labels: FloatArray) -> FloatArray:
-    deviation = labels.std(axis=0)
-    return np.where(deviation > 0, deviation, 1.0)
-
-
-def _root_mean_square(predicted: FloatArray, labels: FloatArray, scale: FloatArray) -> float:
-    return float(np.max(np.sqrt(np.mean(((predicted - labels) / scale) ** 2, axis=0))))

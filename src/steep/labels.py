@@ -47,6 +47,22 @@ _MOST_NUMBERS = 2**26  # of all one-hot columns of labels in several columns
 _FEW_VALUES = 10
 
 
+# An output whose deviation is a smaller share of its size than this is constant: the rest is rounding.
+_ROUNDING = 1e-12
+
+
+def deviations(values: FloatArray) -> FloatArray:
+    """Standard deviation of each output, to divide by; infinite for an output that is constant up to rounding.
+
+    Examples
+    --------
+    >>> deviations(np.array([[1.0, 0.1 + 0.2], [3.0, 0.3]])).tolist()
+    [1.0, inf]
+    """
+    spread = values.std(axis=0)
+    return np.where(spread > _ROUNDING * np.abs(values).max(axis=0, initial=0.0), spread, np.inf)
+
+
 @dataclass(frozen=True)
 class Labels:
     """Labels as class ``codes`` or as ``values``; exactly one of the two is set.

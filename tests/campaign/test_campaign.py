@@ -285,7 +285,6 @@ def test_odd_arguments_work_or_raise_a_steep_error(tmp_path):
         lambda c: c.tell([[0.1, 0.2], [0.3, rng.random()]], odd()),
         lambda c: c.tell_failure(odd(), odd(), retries=odd()),
         lambda c: c.load_dataframe(odd()),
-        lambda c: c.estimated_error(odd()),
         run,
     ]
     with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -64,9 +66,36 @@ def test_stopping_early_by_runs_time_error_or_choice(tmp_path):
     assert run({"runs": 5}, "runs") == 5
     assert run({"seconds": 0.0}, "seconds") == 0
     assert run(lambda campaign: campaign.n_done >= 3, "choice") == 3
-    assert 16 <= run({"error": 1e-3}, "error") < 40  # a plane is predicted exactly
+    assert run({"error": 1e-3}, "error") == 23  # a plane is predicted exactly: three looks after the start
     with pytest.raises(InputError, match=r"unknown entries \['hours'\]"):
         run({"hours": 1}, "hours")
+
+
+def test_a_campaign_says_why_it_stopped(campaign):
+    wanted = [
+        (
+            {"error": 0.5},
+            "estimated error .* after 23 runs; the upper end was at most 0.5 at 3 looks in a row",
+        ),
+        ({"runs": 25}, "25 runs are done, at least 25 were asked for"),
+        ({"seconds": 0}, "seconds have passed, at most 0 were allowed"),
+        (lambda campaign: True, "stop_when returned True"),
+    ]
+    for stop_when, reason in wanted:
+        campaign.run(lambda u0, t: u0 + t, n_initial=20, n_samples=20, stop_when=stop_when)
+        assert re.search(reason, campaign.stop_reason)
+    campaign.run(lambda u0, t: u0 + t, n_initial=20, n_samples=6)
+    assert campaign.stop_reason is None
+
+
+@pytest.mark.parametrize("n_initial", [24, 60])
+def test_an_error_goal_never_stops_inside_the_initial_runs(storage, n_initial):
+    """The estimate of a moving front dips below the goal among the first runs."""
+    front = lambda x: np.tanh(10 * (x[0] - 0.3 - 0.4 * x[1])) * (1 + x[2])  # noqa: E731
+    with Campaign([(0, 1)] * 3, storage=storage) as campaign:
+        campaign.run(front, n_initial=n_initial, n_samples=200 - n_initial, stop_when={"error": 0.9})
+        assert n_initial + 3 <= campaign.n_done < 200
+        assert campaign.estimated_error().high <= 0.9
 
 
 @pytest.mark.parametrize(

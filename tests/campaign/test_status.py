@@ -41,6 +41,7 @@ def test_figures_are_those_of_the_campaign(storage):
         status = read(storage)
         assert (status.n_done, status.n_failed) == (campaign.n_done, campaign.n_failed)
         assert status.estimated_error == campaign.estimated_error()
+        assert campaign.to_design().estimated_error() == status.estimated_error
     assert status.budget == 40
     assert status.n_left == 0
     assert status.outcome == "finished"

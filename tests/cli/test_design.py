@@ -22,10 +22,27 @@ def test_the_points_are_those_of_the_library(here, capsys):
         simulator.together, {"x": (0, 1), "t": (0, 10)}, n_initial=6, n_samples=18, random_state=3
     )
     frame = pd.read_csv(here / "design.csv")
-    assert frame.columns.tolist() == ["x", "t", "f", "variation", "is_initial"]
+    assert frame.columns.tolist() == ["x", "t", "f", "variation", "is_initial", "is_even"]
     np.testing.assert_allclose(frame[["x", "t"]], plan.X, rtol=1e-12)
     assert frame["is_initial"].sum() == 6
+    assert frame["is_even"].tolist() == plan.is_even.tolist()
     assert "called with an array of points" in capsys.readouterr().out
+
+
+def test_even_and_placed_points_are_counted_apart(here, capsys):
+    """A plane pays for no placed runs: most of its points are even."""
+    (here / "plane.py").write_text("def f(x, y, z):\n    return x + y + z\n")
+    options = ["--bounds", "x=0:1,y=0:1,z=0:1", "-n", "60", "--report", "page.html", "--json"]
+    assert design("plane:f", *options) == 0
+    figures = json.loads(capsys.readouterr().out)
+    frame = pd.read_csv(here / "design.csv")
+    n_even, n_placed = (frame["is_even"] & ~frame["is_initial"]).sum(), (~frame["is_even"]).sum()
+    assert (figures["start"], figures["even"], figures["placed"]) == (15, n_even, n_placed)
+    assert n_even > 15
+    words = f"60 points: 15 of the start, {n_even} even and {n_placed} placed"
+    assert words in (here / "page.html").read_text()
+    assert design("plane:f", *options[:-3], "--force") == 0
+    assert f"15 of the start, {n_even} even and {n_placed} placed" in capsys.readouterr().out
 
 
 def test_a_function_of_named_inputs_gets_them_and_names_its_outputs(here, capsys):

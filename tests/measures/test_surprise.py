@@ -1,3 +1,6 @@
+import signal
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -117,3 +120,32 @@ def test_units_do_not_matter_however_large_or_small(length, height):
     np.testing.assert_allclose(
         surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6
     )
+
+
+def test_an_interrupt_is_noticed_at_any_time():
+    """A signal handler runs between two steps; none of them takes more than a seventh of the whole."""
+    X = np.random.default_rng(0).random((60_000, 5))
+    times = []
+    before = signal.signal(signal.SIGVTALRM, lambda *_: times.append(time.process_time()))
+    times.append(time.process_time())
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.01, 0.01)
+    try:
+        surprise_variation(X, np.sin(5 * X[:, 0]))
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    times.append(time.process_time())
+    assert np.diff(times).max() < (times[-1] - times[0]) / 7
+
+
+@pytest.mark.parametrize("gap", [1e-6, 1e-9, 0.0])
+def test_points_that_nearly_coincide_count_as_one(gap):
+    """The neighbours of a pair are predicted as if one of the two were missing, not by the slope between them."""
+    X, y = data(30)
+    step = np.array([gap, 0.0])
+    pair, labels = np.vstack([X, X[:6] + step]), np.concatenate([y, np.tanh(8 * (X[:6, 0] + gap - 0.5))])
+    everyone = np.arange(6, 30)
+    others = [np.delete(np.arange(36), i) for i in everyone]
+    found = _prediction_errors(pair, labels[:, None], everyone, np.array(others))
+    alone = _prediction_errors(X, y[:, None], everyone, np.array([o[o < 30] for o in others]))
+    np.testing.assert_allclose(found, alone, atol=1e-3 * np.abs(alone).max())

@@ -49,7 +49,9 @@ def scattered(ax):
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_every_point_of_a_design_is_drawn(n_features):
     ax = plot_design(plan(n_features), function=runge if n_features == 1 else None)
-    assert scattered(ax) == [16, 9]
+    found = plan(n_features)
+    n_placed = found.is_placed.sum()
+    assert scattered(ax) == [n for n in (16, 9 - n_placed, n_placed) if n]
     assert len(ax.lines) == (n_features == 1)
 
 
@@ -65,7 +67,8 @@ def test_a_design_of_many_inputs_is_drawn_in_pairs_the_steepest_first():
         for column in range(3):
             assert panels[row, column].get_visible() == (column <= row)
             if column < row:
-                assert scattered(panels[row, column]) == [40, 40]
+                n_placed = found.is_placed.sum()
+                assert scattered(panels[row, column]) == [40, 40 - n_placed, n_placed]
 
 
 def test_axes_have_the_kind_and_the_ends_of_the_inputs():
@@ -77,18 +80,18 @@ def test_axes_have_the_kind_and_the_ends_of_the_inputs():
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["x", "y"]
 
 
-def test_the_error_is_drawn_over_the_runs_it_was_predicted_from():
+def test_the_error_that_is_drawn_ends_with_the_estimate():
     found = design(lambda X: np.sin(9 * X[:, 0]), [(0, 1)], n_initial=16, n_samples=48, random_state=0)
     ax = found.plot("error")
     sizes, errors = ax.lines[0].get_data()
-    assert sizes[0] == 10
-    assert (np.diff(sizes) >= 10).all()
+    assert sizes[-1] == 64
+    assert errors[-1] == pytest.approx(found.estimated_error())
     assert errors[-1] < errors[0] / 10
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
 
 
 def test_too_few_results_for_an_error_or_a_surrogate_are_refused():
-    with pytest.raises(InputError, match="there are 6 results; need at least 20"):
+    with pytest.raises(InputError, match="there are 6 results, which are too few to estimate an error"):
         design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0).plot("error")
     with pytest.raises(InputError, match="there are 6 results; need at least 8 for a surrogate"):
         design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0).plot("slices")
@@ -208,7 +211,8 @@ def test_a_campaign_draws_its_points_failures_and_error():
         found, runs = campaign.to_design(), campaign.to_dataframe()
         n_start = int(((runs["origin"] == "initial") & (runs["state"] == "done")).sum())
         assert found.is_initial.sum() == n_start
-        assert scattered(left) == [n_start, campaign.n_done - n_start, campaign.n_failed]
+        n_placed = int(found.is_placed.sum())
+        assert scattered(left) == [n_start, campaign.n_done - n_start - n_placed, n_placed, campaign.n_failed]
         assert campaign.n_failed > 0
         assert right.get_xlabel() == "runs"
         assert found.outputs == ("y0",)

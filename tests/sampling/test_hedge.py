@@ -4,8 +4,8 @@ import pytest
 from steep import design
 from steep.domain import Box
 from steep.sampling.even import EvenSequence, among
-from steep.sampling.hedge import HALF, MOST, NONE, choose_share, noise_share, split
-from steep.sampling.quick import KERNELS, NUGGETS, fit
+from steep.sampling.hedge import HALF, MOST, NONE, choose_share, split
+from steep.sampling.quick import KERNELS, fit
 
 
 def plane(X):
@@ -55,7 +55,7 @@ def test_with_many_inputs_both_surrogates_must_lose(smooth, spread, wanted):
     wobble -= wobble.mean()
     gains = np.array([[-0.2 + 0.02 * wobble, smooth + spread * wobble]] * 2)  # the rough kind loses a fifth
     few, found = (
-        _decided(gains, 100, 0.0, np.random.default_rng(0), many_inputs=many).share for many in (False, True)
+        _decided(gains, 100, np.random.default_rng(0), many_inputs=many).share for many in (False, True)
     )
     assert (few, found) == (NONE, wanted)
 
@@ -64,7 +64,7 @@ def test_with_many_inputs_half_of_the_runs_are_placed_at_most():
     from steep.sampling.hedge import _decided
 
     gains = 0.2 + 0.02 * np.random.default_rng(0).standard_normal((2, 2, 8))
-    few, many = (_decided(gains, 100, 0.0, np.random.default_rng(0), many_inputs=it) for it in (False, True))
+    few, many = (_decided(gains, 100, np.random.default_rng(0), many_inputs=it) for it in (False, True))
     assert (few.share, many.share) == (MOST, HALF)
     assert "follow the variation:" in many.sentence
 
@@ -118,23 +118,6 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_run(kind):
     np.testing.assert_allclose(y[7] - predicted, found.errors[7], rtol=1e-5, atol=1e-7)
 
 
-def test_labels_that_no_run_resolves_are_not_taken_for_noise():
-    rng = np.random.default_rng(0)
-    X = rng.random((100, 2))
-    waves = np.sin(300 * X[:, :1]) * np.sin(500 * X[:, 1:])
-    assert noise_share(X, waves / waves.std(), rng) == 0
-
-
-def test_noise_is_found_where_there_is_some_and_not_where_there_is_none():
-    rng = np.random.default_rng(0)
-    X = rng.random((100, 2))
-    clean = np.tanh(6 * (X[:, :1] - 0.5)) + X[:, 1:]
-    noisy = clean + 0.3 * rng.standard_normal(clean.shape)
-    assert noise_share(X, clean, rng) == 0
-    assert 0.03 < noise_share(X, noisy / noisy.std(), rng) < 0.4
-    assert NUGGETS[0] < 1e-6
-
-
 def test_a_design_says_what_it_chose_and_follows_the_seed():
     plans = [
         design(front, [(0, 1)] * 2, n_initial=16, n_samples=24, rounds=3, random_state=s) for s in (3, 3, 4)
@@ -167,16 +150,6 @@ def test_the_smallest_budgets_work_and_names_and_failures_are_kept():
     assert len(plan.X) + len(plan.failed) == 16
     assert list(plan.to_dataframe())[:3] == ["u", "t", "speed"]
     assert len(plan.is_even) == len(plan.X)
-
-
-def test_a_noisy_front_is_still_found():
-    rng = np.random.default_rng(0)
-    noisy = lambda X: front(X) + 0.4 * rng.standard_normal(len(X))  # noqa: E731
-    plan = design(noisy, [(0, 1)] * 2, n_initial=80, n_samples=24, rounds=2, random_state=0)
-    assert plan.hedge.noise > 0
-    assert "looks like noise" in str(plan.hedge)
-    placed = plan.X[~plan.is_even]
-    assert np.mean(np.abs(placed[:, 0] - 0.6) < 0.2) > 0.4  # 0.4 by chance
 
 
 def test_points_are_known_to_the_last_digit():

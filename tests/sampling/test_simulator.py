@@ -50,7 +50,7 @@ def test_keywords_are_plain_values_of_every_kind_and_names_reach_the_table():
     bounds = {"k": (0.0, 1.0), "n": Integer(1, 4), "m": Category("x", "y")}
     plan = design(solve, bounds, n_initial=12, n_samples=6, random_state=0)
     frame = plan.to_dataframe()
-    assert list(frame.columns) == ["k", "n", "m", "a", "b", "is_initial"]
+    assert list(frame.columns) == ["k", "n", "m", "a", "b", "is_initial", "is_even"]
     assert (frame.a == frame.k * frame.n).all()
     assert set(frame.m) == {"x", "y"}
     assert frame.is_initial.sum() == 12

@@ -17,7 +17,8 @@ JOBS = """
 import json, os, warnings
 import numpy as np
 import steep
-from steep.interpolation import cross_errors, error_curve
+from steep.expected_error import error_history
+from steep.interpolation import cross_errors
 from steep.measures.surprise import surprise_variation
 
 warnings.simplefilter("ignore")
@@ -51,7 +52,8 @@ JOBS = {
         front, [(0, 1)] * 3, n_initial=200, n_samples=20, rounds=4, draw="doubt", measure="slope", random_state=0
     ),
     "campaign": campaign,
-    "errors": lambda: (error_curve(U[:, :3], front(U)[:, None]), cross_errors(U[:300, :3], front(U[:300])[:, None])),
+    "history": lambda: error_history(U[:, :3], front(U)[:, None], None),
+    "errors": lambda: cross_errors(U[:300, :3], front(U[:300])[:, None]),
     "surprise": lambda: surprise_variation(U, front(U)),
 }
 front(U)
@@ -74,7 +76,7 @@ def test_no_second_thread_works_on_a_plan():
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(lines) == 7
+    assert len(lines) == 8
     # A thread that is woken spins for a few hundredths of a second; one that works takes a large part of the time.
     assert [line for line in lines if line["others"] > 0.05 + 0.05 * line["own"]] == []
 

@@ -40,8 +40,7 @@ from steep.campaign.telling import (
 )
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
-from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
-from steep.interpolation import error_on_last
+from steep.expected_error import ErrorEstimate, ErrorTrack
 from steep.measures import Measure, resolve
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from steep.campaign.changes import Where
     from steep.campaign.live import LivePlot
     from steep.sampling import Design
+    from steep.sampling.even import EvenSequence
     from steep.sampling.hedge import Hedge
 
 
@@ -82,6 +82,8 @@ class Campaign:
         S.
     unsaved : list of (run, label, names)
         Results that could not be written yet, as on a full disk; the next call writes them first.
+    stop_reason : str or None
+        Why ``stop_when`` ended the last :meth:`run` of this object; None where it did not.
 
     Examples
     --------
@@ -126,6 +128,7 @@ class Campaign:
             self.journal.close()
             raise
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
+        self.stop_reason: str | None = None
         self._unreleased: list[int] = []
         self._read_anew()
 
@@ -433,29 +436,23 @@ class Campaign:
         """Runs the campaign chose, whatever became of them; foreign ones are none of them."""
         return self.journal.count_asked()
 
-    def estimated_error(self, n_last: int | None = None) -> ErrorEstimate:
+    def estimated_error(self) -> ErrorEstimate:
         """Error of a surrogate over S, with an interval and what it would take to halve it.
 
         Root mean square in standard deviations of the output, judged on the runs of the Sobol sequence, each
-        predicted from the runs before it; the worst output counts. A float, with ``low`` and ``high`` (90 %) and
-        ``more_runs_for_half``; NaN as long as there are too few results.
-
-        Parameters
-        ----------
-        n_last : int, optional
-            Judge the last so many results instead, whatever they are: usually larger, since a campaign runs where
-            the function is hard.
+        predicted from the runs before it; the worst output counts, and outputs that are constant up to rounding do
+        not. A float, with ``low`` and ``high`` (90 %) and ``more_runs_for_half``; NaN as long as there are too few
+        results.
         """
         self._catch_up()
         X, labels, _ = self.results.without_gaps()
         points = self.box.embed(self.box.unit(X)) if len(X) else X
-        if n_last is None:
-            return self._track.estimate(points, labels, self._planner.sequence.holds(X))
-        n_last = check_runs(n_last, name="n_last")
-        if len(X) <= n_last:
-            return unknown_error(len(X))
-        value, nan = error_on_last(points, labels, n_last), float("nan")
-        return ErrorEstimate(value, low=nan, high=nan, n_runs=len(X), n_judged=n_last, rate=nan)
+        return self._track.estimate(points, labels, self.sequence.holds(X))
+
+    @property
+    def sequence(self) -> EvenSequence:
+        """The Sobol sequence of the start; the runs on it stand for the whole of S."""
+        return self._planner.sequence
 
     def hedge(self) -> Hedge:
         """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
@@ -600,8 +597,10 @@ class Campaign:
             likely by a mistake. Those runs are not given up. None goes on whatever fails.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
-            ``stop_when(campaign) -> bool``, looked at after each run. The error is
-            :meth:`estimated_error`. Runs in flight are finished first.
+            ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the upper end of
+            the interval of :meth:`estimated_error` is at most ``e`` at three looks in a row, none of them within
+            the initial runs. It may still be wrong: "When may I stop?" in ``docs/designs.md`` says how often.
+            Runs in flight are finished first; ``stop_reason`` says why it stopped.
         pass_as : {"auto", "keywords", "array", "mapping"}, default "auto"
             How a run gets its inputs; "auto" is keywords for named bounds and an array for a list.
         progress : bool, optional

@@ -17,13 +17,13 @@ from steep.campaign.journal import Journal
 from steep.campaign.results import Results
 from steep.campaign.settings import DEFAULT
 from steep.domain import Box
-from steep.measures import MEASURES, Measure
+from steep.measures import Measure
 from steep.measures.surprise import standardised
 from steep.sampling import VariationSampler
 from steep.sampling.design import Recipe
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.even import EvenSequence
-from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
+from steep.sampling.hedge import Hedge, choose_share, domain_points, split
 from steep.sampling.lengths import stretch
 from steep.sampling.quick import length_scale
 from steep.sampling.relevance import axis_relevance
@@ -173,9 +173,8 @@ def next_points(
         parts = split(n, hedge.share, number=seed[-1], n_coordinates=len(scale), n_runs=len(X))
         sampler.floor = Recipe.floor if parts.floor is None else parts.floor
         even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
-        variation = label_variation(MEASURES[NOISY], seen) if hedge.noise > 0 else variation
         if sampler.draw == "doubt":
-            length = length or length_scale(seen.coordinates * scale, standardised(seen.labels), hedge.noise)
+            length = length or length_scale(seen.coordinates * scale, standardised(seen.labels))
     if len(even) == n:
         return even
     if not variation.any():  # nothing to follow yet: an even spread

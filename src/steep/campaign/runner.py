@@ -23,6 +23,7 @@ from steep.campaign.mistakes import Streak
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import make_crew
 from steep.exceptions import CampaignError, InputError, InputTypeError
+from steep.expected_error import ErrorGoal
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
@@ -62,7 +63,8 @@ def run_campaign(
     retries = check_count(retries, name="retries", minimum=0)
     seconds = None if timeout is None else _checked_seconds(timeout, executor)
     streak = Streak(max_failures)
-    stop = stopper(campaign, stop_when)
+    stop = stopper(campaign, stop_when, n_initial)
+    campaign.stop_reason = None
     crew = make_crew(executor, n_workers, Task(function, style, seconds))
     batch = max(crew.n, -(-total // 32)) if size is None else size
     at_once, outcome = True, "interrupted"
@@ -114,15 +116,19 @@ class _Loop:
         plan: Callable[[], list[Job]],
         retries: int,
         streak: Streak,
-        stop: Callable[[], bool],
+        stop: Callable[[], str | None],
         live: Callable[[Campaign], Any] | None,
         bar: Bar,
     ) -> None:
         self.campaign, self.crew, self.style, self.plan = campaign, crew, style, plan
         self.retries, self.streak, self.stop, self.live, self.bar = retries, streak, stop, live, bar
-        self.stopped = False
         self.waiting: deque[Job] = deque()
         self.flying: dict[int, Job] = {}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether ``stop_when`` ended it."""
+        return self.campaign.stop_reason is not None
 
     def run(self) -> None:
         """Work until nothing is left; whatever ends it, runs without a result are let go of."""
@@ -138,7 +144,8 @@ class _Loop:
 
     def _launch(self) -> bool:
         """Fill the free workers; False when nothing is in flight and nothing is left to do."""
-        self.stopped = self.stop()
+        # A reason to stop holds while the runs in flight end.
+        self.campaign.stop_reason = self.campaign.stop_reason or self.stop()
         while not self.stopped and len(self.flying) < self.crew.n and self._is_more():
             # In flight before it is started: whatever happens then, it is not forgotten.
             number, x = job = self.waiting.popleft()
@@ -187,12 +194,12 @@ class _Loop:
             self.bar.counts(self.campaign.n_done, running=len(self.flying), failed=self.campaign.n_failed)
 
 
-def stopper(campaign: Campaign, stop_when: Any) -> Callable[[], bool]:
-    """Whether to stop now, by what ``stop_when`` of :meth:`Campaign.run` says."""
+def stopper(campaign: Campaign, stop_when: Any, n_initial: int) -> Callable[[], str | None]:
+    """Why to stop now, by what ``stop_when`` of :meth:`Campaign.run` says; None to go on."""
     if stop_when is None:
-        return lambda: False
+        return lambda: None
     if callable(stop_when):
-        return lambda: bool(stop_when(campaign))
+        return lambda: "stop_when returned True" if stop_when(campaign) else None
     if not isinstance(stop_when, Mapping):
         raise InputTypeError(
             f"stop_when is a {type(stop_when).__name__}; need a mapping with some of {', '.join(_STOPS)}, or a callable"
@@ -205,24 +212,26 @@ def stopper(campaign: Campaign, stop_when: Any) -> Callable[[], bool]:
     limits = {
         name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()
     }
-    return _Limits(campaign, limits).reached
+    return _Limits(campaign, limits, n_initial).reached
 
 
 class _Limits:
-    """Whether one of the limits of ``stop_when`` is reached."""
+    """Which of the limits of ``stop_when`` is reached."""
 
-    def __init__(self, campaign: Campaign, limits: dict[str, float]) -> None:
+    def __init__(self, campaign: Campaign, limits: dict[str, float], n_initial: int) -> None:
         self.campaign, self.limits = campaign, limits
         self.started = time.monotonic()
-        self._judged_at, self._error = -1, float("nan")
+        self._goal = ErrorGoal(limits["error"], n_initial) if "error" in limits else None
+        self._judged_at = -1
 
-    def reached(self) -> bool:
-        """Look at the runs, the clock and the error, which is estimated anew after each result."""
-        n_done = self.campaign.n_done
+    def reached(self) -> str | None:
+        """Look at the runs, the clock and the error, which is estimated again after each result."""
+        n_done, seconds = self.campaign.n_done, time.monotonic() - self.started
         if n_done >= self.limits.get("runs", np.inf):
-            return True
-        if time.monotonic() - self.started >= self.limits.get("seconds", np.inf):
-            return True
-        if "error" in self.limits and n_done != self._judged_at:
-            self._judged_at, self._error = n_done, self.campaign.estimated_error()
-        return "error" in self.limits and self._error <= self.limits["error"]
+            return f"{n_done} runs are done, at least {self.limits['runs']:g} were asked for"
+        if seconds >= self.limits.get("seconds", np.inf):
+            return f"{seconds:.3g} seconds have passed, at most {self.limits['seconds']:g} were allowed"
+        if self._goal is None or n_done == self._judged_at:
+            return None
+        self._judged_at, error = n_done, self.campaign.estimated_error()
+        return self._goal.reason(error) if self._goal.look(error) else None

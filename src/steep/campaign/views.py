@@ -42,6 +42,7 @@ def design_of(campaign: Campaign) -> Design:
         n_evaluations=campaign.n_done,
         box=campaign.box,
         outputs=outputs or None,
+        is_even=campaign.sequence.holds(X),
     )
 
 

@@ -51,8 +51,8 @@ def design_command(
     """Choose where to run a function: a start, then points where it varies.
 
     The function is called as it is written: with an array of all points of a round, or once a point with its
-    inputs by name. The file holds inputs, outputs, the variation where it was measured, and which points
-    belong to the start.
+    inputs by name. The file holds inputs, outputs, the variation where it was measured, which points belong
+    to the start, and which are even: these stand for the whole domain, the others were placed.
     """
     from steep.cli.tables.writing import check_format, write_frame
     from steep.domain import Box
@@ -87,14 +87,15 @@ def design_command(
     if report is not None:
         writer_of("design_page")(report, plan, title=f"Design of {function}")
     figures = {
-        "function": function, "output": output, "runs": len(frame), "start": n_start, "inputs": list(box.names),
-        "outputs": list(plan.output_names), "evaluations": plan.n_evaluations, "seed": seed,
+        "function": function, "output": output, "runs": len(frame), "start": int(plan.is_initial.sum()),
+        "even": int((~plan.is_initial & ~plan.is_placed).sum()), "placed": int(plan.is_placed.sum()),
+        "inputs": list(box.names), "outputs": list(plan.output_names), "evaluations": plan.n_evaluations,
+        "seed": seed,
         "called_with": "an array of points" if is_array else "one point by name", "report": report,
     }  # fmt: skip
     lines = [
         f"{function}: called with {figures['called_with']}",
-        f"{output}: {len(frame)} points, {n_start} of the start and {n - n_start} where it varies; "
-        f"{plan.n_evaluations} evaluations",
+        f"{output}: {len(frame)} points, {plan.parts}; {plan.n_evaluations} evaluations",
         *([f"{report}: a page to look at"] if report is not None else []),
     ]
     finish(figures, lines, as_json=as_json)
@@ -112,10 +113,10 @@ def _start(n: int, n_initial: int | None, n_inputs: int) -> int:
 
 
 def _frame(plan: Design) -> pd.DataFrame:
-    """Inputs, outputs, the variation where it was measured, and which points belong to the start."""
+    """Inputs, outputs, the variation where it was measured, and which points belong to the start or are even."""
     frame = plan.to_dataframe()
     name = "variation"
     while name in frame:
         name = f"{name}_"
-    frame.insert(len(frame.columns) - 1, name, plan.variation)
+    frame.insert(len(plan.domain.names) + len(plan.output_names), name, plan.variation)
     return frame

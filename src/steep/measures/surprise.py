@@ -7,6 +7,9 @@
 The error sees curvature where the spread sees slope: a plane has spread and no error, a kink has both.
 Their product is a variance like the other measures, so ``temper=½`` takes its root. An interpolant of
 the whole design would say nearly the same at n³ the cost.
+
+Other points that nearly coincide (closer than about 1e-5 of the way to the farthest one) count as one: the slope
+between their labels would say more about the rounding of the labels than about f.
 """
 
 from __future__ import annotations
@@ -18,14 +21,14 @@ import numpy as np
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray, IntArray, check_count, check_indices, check_points
 from steep.exceptions import InputError
-from steep.labels import check_labels, one_hot
+from steep.labels import check_labels, deviations, one_hot
 from steep.measures.neighborhood import Neighborhood, in_safe_units
 from steep.neighbors.query import nearest
 
 # Share of the mean added to error and spread, so that one accidental zero does not hide a region.
 _REGULAR = 0.02
-# Doubles in one batch of linear systems: 64 MiB.
-_BATCH = 8 * 2**20
+# Doubles in one batch of linear systems: 16 MiB, so that Ctrl-C is noticed in between.
+_BATCH = 2 * 2**20
 
 
 def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: Any = None) -> FloatArray:
@@ -89,10 +92,9 @@ def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: 
 
 
 def standardised(labels: FloatArray) -> FloatArray:
-    """Each output centred and divided by its deviation; a constant output becomes zero."""
+    """Each output centred and divided by its deviation; an output that is constant up to rounding becomes zero."""
     values = in_safe_units(labels)
-    deviation = values.std(axis=0)
-    scaled: FloatArray = (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    scaled: FloatArray = (values - values.mean(axis=0)) / deviations(values)
     return scaled
 
 

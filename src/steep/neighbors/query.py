@@ -24,6 +24,8 @@ _TREE_FEATURES = 6
 _LARGE = 20_000
 # Numbers held at once: 4 M doubles are 32 MiB.
 _BLOCK = 4 * 2**20
+# Queries a tree is asked at once: some hundredths of a second.
+_ASKED = 4096
 # Lengths in the frame between which the tree has lost no digits.
 _LEAST, _MOST = 2.0**-490, 2.0**490
 
@@ -128,10 +130,19 @@ def _by_plain_tree(points: FloatArray, queries: FloatArray, width: int) -> tuple
     largest = max(float(np.abs(points).max()), float(np.abs(queries).max(initial=0.0)))
     if not largest < _MOST:
         return None
-    distances, indices = KDTree(points).query(queries, k=np.arange(1, width + 1))
+    distances, indices = _asked(KDTree(points), queries, width)
     row, place = np.nonzero(distances < _LEAST)
     if (points[indices[row, place]] != queries[row]).any():
         return None
+    return distances, indices
+
+
+def _asked(tree: KDTree, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
+    """Return what a tree finds, a part of the queries at a time, so that Ctrl-C is noticed in between."""
+    distances, indices = np.empty((len(queries), width)), np.empty((len(queries), width), np.int64)
+    for first in range(0, len(queries), _ASKED):
+        part = slice(first, first + _ASKED)
+        distances[part], indices[part] = tree.query(queries[part], k=np.arange(1, width + 1))
     return distances, indices
 
 
@@ -139,7 +150,7 @@ def _by_tree(
     points: FloatArray, queries: FloatArray, frame: Frame, width: int
 ) -> tuple[FloatArray, IntArray]:
     tree, scaled = KDTree(frame.scale(points)), frame.scale(queries)
-    indices: IntArray = tree.query(scaled, k=np.arange(1, width + 1))[1]
+    indices = _asked(tree, scaled, width)[1]
     distances = _lengths(points, queries, indices)
     with np.errstate(over="ignore", under="ignore"):
         last = distances.max(axis=1, initial=0.0) * frame.unit

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._function import Function, evaluate
 from steep._validation import FloatArray, check_count
 from steep.exceptions import InputError
-from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, name_of, new_axes, span, tidy
+from steep.plotting.style import CURVE, DRAWN, EVEN, QUIET, START, Drawable, name_of, new_axes, span, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Marks that differ in shape as well as in colour.
-_GROUPS = (("start", START, "o", 22), ("drawn where it varies", DRAWN, "^", 24))
+_GROUPS = (("start", START, "o", 22), ("even", EVEN, "s", 18), ("placed", DRAWN, "^", 24))
 
 
 def plot_design(
@@ -27,7 +28,7 @@ def plot_design(
     failed: FloatArray | None = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw the points of a design; start points and drawn points by colour and shape.
+    """Draw the points of a design; the start, even points and placed points by colour and shape.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def line(
     if function is not None:
         grid = axis.from_unit(np.linspace(0, 1, 400))[:, None]
         ax.plot(grid, evaluate(function, grid)[:, output], color=CURVE, lw=1, label="f")
-    for rows, (label, colour, mark, size) in zip((plan.is_initial, ~plan.is_initial), _GROUPS, strict=True):
+    for rows, (label, colour, mark, size) in _parts(plan):
         heights = plan.labels[rows, output]
         ax.scatter(plan.X[rows, 0], heights, s=size, color=colour, marker=mark, label=label, zorder=3)
     crosses(ax, failed, 0)
@@ -120,9 +121,15 @@ def _plane(
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=3, borderaxespad=0)
 
 
+def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, str, int]]]:
+    """Rows of each part of a design, and how it is drawn; parts without a point are left out."""
+    rows = (plan.is_initial, ~plan.is_initial & ~plan.is_placed, plan.is_placed)
+    return [(part, look) for part, look in zip(rows, _GROUPS, strict=True) if part.any()]
+
+
 def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:
-    """Points over two inputs, the start and the others apart."""
-    for rows, (label, colour, mark, size) in zip((plan.is_initial, ~plan.is_initial), _GROUPS, strict=True):
+    """Points over two inputs: the start, even points and placed points."""
+    for rows, (label, colour, mark, size) in _parts(plan):
         x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
         ax.scatter(x, y, s=factor * size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
 
@@ -187,13 +194,14 @@ def _outer_names(ax: Axes, row: int, column: int, n: int, across: str, up: str) 
 
 
 def _along(plan: Drawable, ax: Axes, column: int) -> None:
-    """How the start and the drawn points spread along one input."""
+    """How the parts of the design spread along one input."""
     axis = plan.domain.axes[column]
     if axis.n_values <= 20:  # a bar for each value
         edges = np.arange(axis.low, axis.high + 2) - 0.5
     else:
         edges = np.unique(axis.from_unit(np.linspace(0, 1, 17)))
-    groups = [plan.X[plan.is_initial, column], plan.X[~plan.is_initial, column]]
-    ax.hist(groups, bins=edges.tolist(), stacked=True, color=[START, DRAWN])
+    parts = _parts(plan)
+    groups = [plan.X[rows, column] for rows, _ in parts]
+    ax.hist(groups, bins=edges.tolist(), stacked=True, color=[look[1] for _, look in parts])
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

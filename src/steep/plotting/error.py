@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from steep.exceptions import InputError
-from steep.interpolation import error_curve, fewest_points
+from steep.expected_error import error_history
 from steep.plotting.style import DRAWN, QUIET, Drawable, new_axes, plain_ticks, tidy
 
 if TYPE_CHECKING:
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 
 def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
-    """Draw the error of a cubic interpolant against the number of runs, on logarithmic axes.
+    """Draw the estimated error against the number of runs, on logarithmic axes, with its 90 % interval.
 
-    Each error is of at least ten results, predicted from the results before them, in standard deviations of the
-    output; the worst output counts. Runs are placed where the function is hard: over the whole domain the error is
-    usually smaller.
+    Each is what :meth:`steep.Campaign.estimated_error` said after that many runs: the error of a surrogate over the
+    domain, in standard deviations of the output; the worst output counts.
 
     Parameters
     ----------
@@ -39,19 +38,19 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     """
     box = plan.domain
     points = box.embed(box.unit(plan.X))
-    sizes, errors = error_curve(points, plan.labels)
-    if not len(sizes):
-        least = 10 + max(10, fewest_points(points.shape[1]))
-        raise InputError(
-            f"there are {len(points)} results; need at least {least} to follow an error; run more"
-        )
+    history = error_history(points, plan.labels, plan.is_even)
+    if not history:
+        raise InputError(f"there are {len(points)} results, which are too few to estimate an error; run more")
     ax = tidy(new_axes() if ax is None else ax)
-    ax.plot(sizes, errors, color=DRAWN, marker="o", ms=5, lw=1.6)
-    ax.set(xscale="log", yscale="log" if (errors > 0).all() else "linear", xlabel="runs")
-    ax.set_ylabel("error on the next runs (deviations)")
+    sizes = [error.n_runs for error in history]
+    ax.fill_between(
+        sizes, [error.low for error in history], [error.high for error in history], color=DRAWN, alpha=0.15, lw=0
+    )  # fmt: skip
+    ax.plot(sizes, history, color=DRAWN, marker="o", ms=5, lw=1.6)
+    ax.set(xscale="log", yscale="log", xlabel="runs")
+    ax.set_ylabel("estimated error (deviations)")
     plain_ticks(ax.xaxis)
-    if (errors > 0).all():
-        plain_ticks(ax.yaxis)
+    plain_ticks(ax.yaxis)
     n_initial = int(plan.is_initial.sum())
     if sizes[0] < n_initial < len(points):
         ax.axvline(n_initial, color=QUIET, lw=1, ls=":")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.interpolation import error_curve
+from steep.exceptions import InputError
 from steep.plotting.design import crosses, line, scatter
 from steep.plotting.error import plot_error
 from steep.plotting.style import QUIET, Drawable, name_of, new_axes, span, tidy
@@ -42,9 +42,9 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
         line(plan, left, None, 0, failed)
     else:
         _steepest(plan, left, failed)
-    if len(error_curve(plan.domain.embed(plan.domain.unit(plan.X)), plan.labels)[0]):
+    try:
         plot_error(plan, ax=right)
-    else:
+    except InputError:
         right.set_axis_off()
         right.text(0.5, 0.5, "too few runs for an error", ha="center", color=QUIET, transform=right.transAxes)
     return panels

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Colours that stay apart in print and for colour-blind readers (the paper's own blue and orange).
-START, DRAWN, CURVE, QUIET, GRID = "#235789", "#d94800", "#444444", "#5c6670", "#e3e7eb"
+START, EVEN, DRAWN = "#235789", "#4f8cc4", "#d94800"
+CURVE, QUIET, GRID = "#444444", "#5c6670", "#e3e7eb"
 # Blue below the middle, grey at it, orange above: apart for every reader, by lightness too.
 _DIVERGING = ("#1f4e79", "#4f8cc4", "#cfd7df", "#e5843a", "#8c3200")
 # The same for weights, where what is light should not catch the eye.
@@ -49,6 +50,14 @@ class Drawable(Protocol):
 
     @property
     def is_initial(self) -> npt.NDArray[np.bool_]:
+        """``(n_samples,)``."""
+
+    @property
+    def is_even(self) -> npt.NDArray[np.bool_] | None:
+        """``(n_samples,)``; None where it is not known."""
+
+    @property
+    def is_placed(self) -> npt.NDArray[np.bool_]:
         """``(n_samples,)``."""
 
     @property

@@ -14,7 +14,7 @@ from steep.campaign import Campaign
 from steep.exceptions import InputTypeError
 from steep.report.design import SCRIPTS, prepare
 from steep.report.page import check_text, number, write_page
-from steep.report.runs import cell_of
+from steep.report.runs import ORIGINS, cell_of, origins_of
 
 # Attempts that are listed, the last ones.
 _MOST_FAILURES = 200
@@ -28,7 +28,6 @@ _UNITS = (
     ("hours", 3600.0, 432_000.0),
     ("days", 86_400.0, np.inf),
 )
-_ORIGINS = {"initial": 0, "design": 1, "foreign": 2}
 
 
 def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = None) -> Path:
@@ -117,7 +116,12 @@ def _content(campaign: Campaign, runs: pd.DataFrame) -> dict[str, Any]:
     # Results in the order of the design, whatever the clock said.
     done = done.assign(place=[place.get(x.tobytes(), -1) for x in done["x"]])
     done = done[done["place"] >= 0].sort_values("place", kind="stable")
-    origin = [*done["origin"].map(_ORIGINS), *(4 if state == "failed" else 3 for state in others["state"])]
+    is_foreign = (done["origin"] == "foreign").to_numpy()
+    known = np.where(is_foreign, ORIGINS.index("foreign"), origins_of(plan))
+    origin = [
+        *known,
+        *(ORIGINS.index("failed" if state == "failed" else "in flight") for state in others["state"]),
+    ]
     labels = np.vstack([plan.labels, np.full((len(others), plan.labels.shape[1]), np.nan)])
     X: FloatArray = np.vstack([plan.X, *[x[None] for x in others["x"]]])
     content = prepare(

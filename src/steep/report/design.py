@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from steep.exceptions import InputTypeError
-from steep.interpolation import error_on_last
 from steep.report import runs
 from steep.report.packing import pack
 from steep.report.page import check_text, number, write_page
@@ -46,12 +45,9 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
         raise InputTypeError(
             f"design is a {type(design).__name__}; need a Design; pass what design() returned"
         )
-    n_points, n_initial = len(design.X), int(design.is_initial.sum())
-    content = prepare(design, numbers=np.arange(n_points), origin=np.where(design.is_initial, 0, 1))
-    told = (
-        f"{n_points:,} points: {n_initial:,} of the start and {n_points - n_initial:,} where the function varies. "
-        f"{content.pop('error_words')}"
-    )
+    n_points = len(design.X)
+    content = prepare(design, numbers=np.arange(n_points), origin=runs.origins_of(design))
+    told = f"{n_points:,} points: {design.parts}. {content.pop('error_words')}"
     figures = [
         {"name": "points", "value": f"{n_points:,}", "id": ""},
         {"name": "evaluations in all", "value": f"{design.n_evaluations:,}", "id": ""},
@@ -83,8 +79,7 @@ def prepare(
     predicted, errors = runs.judge(plan)
     worst = runs.worst_first(errors)
     shown = runs.thinned(len(X), worst, np.random.default_rng(0))
-    n_last = max(10, len(plan.X) // 10)
-    error = error_on_last(plan.domain.embed(plan.domain.unit(plan.X)), plan.labels, n_last)
+    error = plan.estimated_error()
     data = {
         "axes": runs.axes_data(plan.domain, X[shown], order),
         "outputs": runs.output_axes(plan.output_names, labels[shown]),
@@ -107,12 +102,12 @@ def prepare(
     return {
         "data": data,
         "blocks": runs.kept_points(plan),
-        "rows": runs.run_rows(plan, worst, numbers, predicted, errors),
+        "rows": runs.run_rows(plan, worst, numbers, origin, predicted, errors),
         "names": {"inputs": list(plan.domain.names), "outputs": list(plan.output_names)},
         "judged": bool(np.isfinite(errors).any()),
         "shown": _sentence(len(shown), len(X)),
         "error": number(error),
-        "error_words": runs.error_words(len(plan.X), error, n_last),
+        "error_words": f"{error.sentence[0].upper()}{error.sentence[1:]}.",
         "n_points": len(plan.X),
     }  # fmt: skip
 

@@ -9,7 +9,9 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.domain import Box
 from steep.domain.axes import Axis, Category
-from steep.interpolation import cross_errors, error_curve, fewest_points, interpolant
+from steep.expected_error import error_history
+from steep.interpolation import cross_errors, fewest_points, interpolant
+from steep.labels import deviations
 from steep.report.packing import pack, pack_text
 from steep.report.page import number
 from steep.report.shown import MOST_POINTS, MOST_ROWS
@@ -22,7 +24,7 @@ _STEPS = 120
 # Points that can be downloaded.
 _MOST_KEPT = 100_000
 
-ORIGINS = ("start", "drawn where it varies", "foreign", "in flight", "failed")
+ORIGINS = ("start", "placed", "foreign", "in flight", "failed", "even")
 
 
 def judge(plan: Design) -> tuple[FloatArray, FloatArray]:
@@ -68,14 +70,14 @@ def thinned(n_points: int, keep: IntArray, generator: np.random.Generator) -> In
 
 
 def error_data(plan: Design) -> dict[str, Any] | None:
-    """The error against the number of runs."""
-    sizes, errors = error_curve(_points(plan), plan.labels)
-    if not len(sizes):
+    """The estimated error against the number of runs."""
+    history = error_history(_points(plan), plan.labels, plan.is_even)
+    if not history:
         return None
-    n_initial = int(plan.is_initial.sum())
+    sizes, n_initial = [error.n_runs for error in history], int(plan.is_initial.sum())
     return {
-        "sizes": sizes.tolist(),
-        "errors": errors.tolist(),
+        "sizes": sizes,
+        "errors": [float(error) for error in history],
         "start": n_initial if sizes[0] < n_initial < len(plan.X) else None,
     }
 
@@ -87,8 +89,7 @@ def slices_data(
     if not np.isfinite(errors).any():
         return None
     box, worst = plan.domain, int(np.nanargmax(errors))
-    scale = np.where(plan.labels.std(axis=0) > 0, plan.labels.std(axis=0), 1.0)
-    output = int(np.argmax(np.abs(predicted[worst] - plan.labels[worst]) / scale))
+    output = int(np.argmax(np.abs(predicted[worst] - plan.labels[worst]) / deviations(plan.labels)))
     ask = interpolant(_points(plan), plan.labels)
     slices = []
     for i in order[:_MOST_SLICES]:
@@ -116,7 +117,12 @@ def worst_first(errors: FloatArray) -> IntArray:
 
 
 def run_rows(
-    plan: Design, rows: IntArray, numbers: IntArray, predicted: FloatArray, errors: FloatArray
+    plan: Design,
+    rows: IntArray,
+    numbers: IntArray,
+    origin: IntArray,
+    predicted: FloatArray,
+    errors: FloatArray,
 ) -> list[dict[str, Any]]:
     """Rows of the table of runs."""
     inputs = plan.domain.decode(plan.X[rows])
@@ -126,7 +132,7 @@ def run_rows(
             "cells": [*(cell_of(value) for value in point.values()), *(cell_of(value) for value in plan.labels[row])],
             "predicted": [cell_of(value) for value in predicted[row]],
             "error": float(errors[row]) if np.isfinite(errors[row]) else None,
-            "origin": ORIGINS[0] if plan.is_initial[row] else ORIGINS[1],
+            "origin": ORIGINS[origin[row]],
         }
         for row, point in zip(map(int, rows), inputs, strict=True)
     ]  # fmt: skip
@@ -148,11 +154,6 @@ def kept_points(plan: Design) -> dict[str, str]:
     return {"kept": pack_text(np.hstack([plan.X, plan.labels]).T, "f8")}
 
 
-def error_words(n_runs: int, error: float, n_last: int) -> str:
-    """What is known of the error, in words."""
-    if not np.isfinite(error):
-        return "There are too few runs to estimate an error."
-    return (
-        f"A cubic interpolant of the first {n_runs - n_last:,} errs by {number(error)} deviations of the output on the "
-        f"last {n_last:,}, which it has not seen."
-    )
+def origins_of(plan: Design) -> IntArray:
+    """The origin of each point of a design, as a place in ``ORIGINS``."""
+    return np.select([plan.is_initial, plan.is_placed], [0, 1], ORIGINS.index("even"))

@@ -38,16 +38,15 @@ from steep._validation import (
 from steep._warnings import warn_user
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
-from steep.measures import MEASURES, Measure, resolve
+from steep.measures import Measure, resolve
 from steep.measures.derivatives import Derivatives
 from steep.measures.surprise import standardised
-from steep.sampling.evaluated import Evaluated, Measuring, label_variation, squeezed
+from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.even import EvenSequence, among
-from steep.sampling.hedge import NOISY, Hedge, choose_share, domain_points, split
+from steep.sampling.hedge import Hedge, choose_share, domain_points, split
 from steep.sampling.lengths import stretch
 from steep.sampling.quick import length_scale
 from steep.sampling.relevance import axis_relevance
-from steep.sampling.repeats import Repeats, first_of
 from steep.sampling.result import Design
 from steep.sampling.safety import safety
 from steep.sampling.sampler import DENSITIES, DRAWS, Density, Draw, VariationSampler, usual_draw
@@ -112,7 +111,6 @@ def design(
     n_components: int = 3,
     temper: float | Literal["auto"] | None = None,
     floor: float | None = None,
-    noise: Literal["auto", "repeat"] | None = "auto",
     constraint: Constraint | None = None,
     fixed: Any = None,
     vectorized: bool = True,
@@ -162,11 +160,6 @@ def design(
         See :class:`VariationSampler`. With neither, and with ``measure="auto"`` or ``temper="auto"``, the evidence
         decides in each round how far the points follow variation^0.6, and how many are spread evenly: all of them where
         following it does not pay; see ``Design.hedge``. A measure that is named is followed, with 0.6 and 0.15.
-    noise : {"auto", "repeat", None}, default "auto"
-        Where the evidence decides (see ``temper``), it also finds out whether the labels are noisy; if so the variation
-        is that of local slopes, which tell steepness from noise. "repeat" runs a twentieth of the points again, eight
-        at most, and with much noise goes on repeating: such points are in ``X`` more than once, unless their answers
-        are the same to the last digit. None takes labels as exact.
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
     fixed : array-like of shape (n_fixed, n_features), optional
@@ -200,7 +193,6 @@ def design(
     ((16, 1), (16,), 16)
     """
     box = Box(bounds, constraint=constraint)
-    check_choice(noise, name="noise", choices=(None, "auto", "repeat"))
     generator = check_generator(random_state)
     simulator = Simulator(function, box, pass_as=pass_as, vectorized=vectorized, n_jobs=n_jobs)
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
@@ -225,11 +217,7 @@ def design(
     seen = Evaluated.at(box, *simulator(start))
     n_started, even = len(seen.X), start
     hedge: Hedge | None = None
-    repeats = Repeats(seen, n_initial + n_samples) if noise == "repeat" and recipe.hedges else None
     for number, size in enumerate(_round_sizes(n_samples, recipe.rounds)):
-        if repeats is not None and len(again := repeats.wanted(size, among(seen.X, even))):
-            seen = repeats.answered(seen, *simulator(seen.X[again]))
-            size -= len(again)
         variation = measuring(seen)
         # The paper measures distances nowhere; a pool does, along the axes that matter.
         scale: FloatArray | None = None
@@ -244,42 +232,33 @@ def design(
             hedge = choose_share(
                 seen.coordinates * scale, seen.labels, among(seen.X, even), domain, generator
             )
-            hedge = hedge if repeats is None else repeats.told(hedge, among(seen.X, even))
             parts = split(size, hedge.share, number=number, n_coordinates=len(scale), n_runs=len(seen.X))
             sampler.floor = recipe.floor if parts.floor is None else parts.floor
             spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]))
             even = np.vstack([even, spread])
             sampler.draw = recipe.draw if draw else usual_draw(len(scale), number)
-            if noise is not None and hedge.noise > 0:
-                variation = label_variation(MEASURES[NOISY], seen)
         drawn = spread
         if len(spread) < size:
             around = _around(box, seen, spread, simulator.failed)
             if sampler.draw == "doubt" and scale is not None:
-                around["length"] = length or length_scale(
-                    seen.coordinates * scale, standardised(seen.labels), hedge.noise if hedge else 0.0
-                )
+                around["length"] = length or length_scale(seen.coordinates * scale, standardised(seen.labels))
             sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around)
             drawn = np.vstack([spread, box.from_unit(sampler.sample_unit(size - len(spread)))])
         X, labels = simulator(drawn)
         if len(X):
-            new = Evaluated.at(box, X, labels)
-            seen = seen.joined(new) if repeats is None else repeats.joined(seen, new)
+            seen = seen.joined(Evaluated.at(box, X, labels))
     _report(simulator, len(seen.X))
-    X, labels, rows = seen.X, seen.labels, np.arange(len(seen.X))
-    if repeats is not None and not repeats.is_exact:
-        X, labels, rows = seen.X[repeats.rows], repeats.labels, repeats.rows
     return Design(
-        X=X,
-        y=squeezed(labels),
-        variation=np.concatenate([variation, np.full(len(seen.X) - len(variation), np.nan)])[rows],
-        is_initial=np.arange(len(X)) < n_started,
+        X=seen.X,
+        y=squeezed(seen.labels),
+        variation=np.concatenate([variation, np.full(len(seen.X) - len(variation), np.nan)]),
+        is_initial=np.arange(len(seen.X)) < n_started,
         n_evaluations=simulator.n_evaluations + measuring.n_evaluations,
         box=box,
         outputs=simulator.outputs,
         failed=np.array(simulator.failed).reshape(-1, box.n_features),
         messages=tuple(simulator.messages),
-        is_even=among(X, even) & first_of(rows),
+        is_even=among(seen.X, even),
         hedge=hedge,
     )
 

@@ -56,10 +56,6 @@ _DOMAIN = 1024
 # A kind of surrogate that loses this share of its error vetoes concentration.
 _VETO = 0.03
 _CONFIDENCE = 0.8
-# A share of the variance above which what is left is no noise, but a function that the runs do not resolve yet.
-_MOST_NOISE = 0.5
-# The measure that is followed where labels are noisy: surprise would take noise for steepness.
-NOISY = "slope"
 
 
 @dataclass(frozen=True)
@@ -75,21 +71,14 @@ class Hedge:
     gains : dict of str to float
         By kind of quick surrogate: by which factor placed runs change the root mean square error over the domain, below
         one is better; empty where it could not be told yet.
-    noise : float
-        Share of the labels' variance that is noise; 0 where none was found. ``str(hedge)`` tells both.
     """
 
     share: float
     sentence: str
     gains: dict[str, float]
-    noise: float = 0.0
 
     def __str__(self) -> str:
-        if not self.noise:
-            return self.sentence
-        followed = ": local slopes are followed." if self.share else "."
-        share = f"{100 * self.noise:.2g} % of the variance"
-        return f"{self.sentence} From all runs about {share} looks like noise{followed}"
+        return self.sentence
 
 
 @one_blas_thread()
@@ -130,12 +119,10 @@ def choose_share(
             f"The next runs follow the variation in part: {len(even)} even and {len(placed)} placed runs are too few "
             f"to compare (need {_FEWEST_EVEN} and {_FEWEST_PLACED}).",
             {},
-            noise_share(points[even], values[even], generator),
         )
     rows = np.concatenate([even, placed])
     gains = _gains(points[rows], values[rows], len(even), domain, generator)
-    noise = noise_share(points[even], values[even], generator)
-    return _decided(gains, len(rows), noise, generator, many_inputs=points.shape[1] >= MANY_INPUTS)
+    return _decided(gains, len(rows), generator, many_inputs=points.shape[1] >= MANY_INPUTS)
 
 
 def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
@@ -183,7 +170,7 @@ def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
     """Labels in deviations over the domain: an extreme one that was sought out does not shrink the rest."""
     values = standardised(labels)
     deviation = values[even].std(axis=0)
-    scaled: FloatArray = (values - values[even].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    scaled: FloatArray = (values - values[even].mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
     return scaled
 
 
@@ -241,9 +228,7 @@ def _error(
     return float(np.sqrt(weights @ squares + 1e-10)), float(np.sqrt(squares.max() + 1e-10))
 
 
-def _decided(
-    gains: FloatArray, n_runs: int, noise: float, generator: np.random.Generator, *, many_inputs: bool
-) -> Hedge:
+def _decided(gains: FloatArray, n_runs: int, generator: np.random.Generator, *, many_inputs: bool) -> Hedge:
     """The answer; with many inputs both kinds of surrogate must lose for even runs, and half are placed at most."""
     factors = {kind: float(1 - gain) for kind, gain in zip(KERNELS, gains[0].mean(axis=1), strict=True)}
     ratio = 1 / (_FOLDS - 1)
@@ -259,33 +244,8 @@ def _decided(
         f"of as many even runs (worst: {worst}, {factors[worst]:.2f}) and {largest:.2f} times the largest error"
     )
     if costs and (min if many_inputs else max)(factors.values()) > 1 + _VETO:
-        return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors, noise)
+        return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors)
     if pays and factors[worst] <= 1 + _VETO:
         share = HALF if many_inputs else MOST
-        return Hedge(share, f"The next runs follow the variation: {told}.", factors, noise)
-    return Hedge(
-        HALF, f"The next runs follow the variation in part: {told}, which decides nothing.", factors, noise
-    )
-
-
-def noise_share(points: FloatArray, values: FloatArray, generator: np.random.Generator) -> float:
-    """Share of the variance that is noise: a nugget that predicts left-out labels better than none, or 0.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> U = rng.random((80, 1))
-    >>> clean = np.sin(6 * U)
-    >>> noisy = noise_share(U, clean + 0.3 * rng.standard_normal((80, 1)), rng)
-    >>> noise_share(U, clean, rng), 0.05 < noisy < 0.4
-    (0.0, True)
-    """
-    if len(points) < _FEWEST_EVEN:
-        return 0.0
-    found = fit("rough", points, values)
-    gain = (found.clean**2).mean(axis=1) - (found.errors**2).mean(axis=1)
-    if not gain.any() or weigh_evidence(gain[None], 0.0, 0.95, generator, every_sign=False).chosen is None:
-        return 0.0
-    # What is left out is predicted up to the noise, and a little worse.
-    share = float((found.errors**2).mean())
-    return share if share <= _MOST_NOISE else 0.0
+        return Hedge(share, f"The next runs follow the variation: {told}.", factors)
+    return Hedge(HALF, f"The next runs follow the variation in part: {told}, which decides nothing.", factors)

@@ -49,7 +49,7 @@ def stretch(points: FloatArray, labels: FloatArray) -> tuple[FloatArray, float |
 
 
 @one_blas_thread()
-def length_scales(points: FloatArray, labels: FloatArray, noise: float = 0.0) -> FloatArray:
+def length_scales(points: FloatArray, labels: FloatArray) -> FloatArray:
     """The likeliest length scale of each coordinate.
 
     Parameters
@@ -58,8 +58,6 @@ def length_scales(points: FloatArray, labels: FloatArray, noise: float = 0.0) ->
         Points of the unit cube.
     labels : ndarray of shape (n_samples, n_outputs)
         Their labels, standardised.
-    noise : float, default 0.0
-        Share of the variance that is noise.
 
     Examples
     --------
@@ -78,7 +76,7 @@ def length_scales(points: FloatArray, labels: FloatArray, noise: float = 0.0) ->
     if not values.shape[1]:
         return np.asarray(np.exp(middle))
     found = minimize(
-        _cost, middle, args=(points, values, _JITTER + noise, middle), jac=True, method="L-BFGS-B",
+        _cost, middle, args=(points, values, middle), jac=True, method="L-BFGS-B",
         bounds=[(np.log(_SHORTEST), np.log(_LONGEST))] * n_coordinates, options={"maxiter": _STEPS},
     )  # fmt: skip
     lengths = np.exp(found.x)
@@ -86,7 +84,7 @@ def length_scales(points: FloatArray, labels: FloatArray, noise: float = 0.0) ->
 
 
 def _cost(
-    logs: FloatArray, points: FloatArray, values: FloatArray, nugget: float, middle: FloatArray
+    logs: FloatArray, points: FloatArray, values: FloatArray, middle: FloatArray
 ) -> tuple[float, FloatArray]:
     """−log L of the logarithms of the scales with their prior, and its derivative."""
     n = len(points)
@@ -95,7 +93,7 @@ def _cost(
     r = np.sqrt(5 * np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0))
     decay = np.exp(-r)
     K = (1 + r + r**2 / 3) * decay
-    K[np.diag_indices(n)] += nugget
+    K[np.diag_indices(n)] += _JITTER
     factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
     inverse = cho_solve(factor, np.eye(n), check_finite=False)
     weights = inverse @ values

@@ -62,10 +62,8 @@ def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
 
 
 @one_blas_thread()
-def length_scale(points: FloatArray, labels: FloatArray, noise: float = 0.0) -> float:
-    """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through some runs.
-
-    ``noise`` is the share of the variance that is noise. Of very many runs the last are asked.
+def length_scale(points: FloatArray, labels: FloatArray) -> float:
+    """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through the last runs.
 
     Examples
     --------
@@ -76,15 +74,13 @@ def length_scale(points: FloatArray, labels: FloatArray, noise: float = 0.0) -> 
     points, labels = points[-_MOST:], labels[-_MOST:]
     gaps = _gaps(points, points)
     middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
-    return max(
-        (scale * middle for scale in _LENGTHS), key=lambda length: _likelihood(points, labels, length, noise)
-    )
+    return max((scale * middle for scale in _LENGTHS), key=lambda length: _likelihood(points, labels, length))
 
 
-def _likelihood(points: FloatArray, labels: FloatArray, length: float, noise: float) -> float:
+def _likelihood(points: FloatArray, labels: FloatArray, length: float) -> float:
     """Logarithm of the likelihood, each output with its own variance."""
     n = len(points)
-    lower = np.linalg.cholesky(matern(points, points, length) + (1e-6 + noise) * np.eye(n))
+    lower = np.linalg.cholesky(matern(points, points, length) + 1e-6 * np.eye(n))
     white = solve_triangular(lower, labels - labels.mean(axis=0), lower=True, check_finite=False)
     sizes = np.log((white**2).mean(axis=0) + 1e-30)
     return float(-0.5 * n * sizes.mean() - np.log(np.diag(lower)).sum())
@@ -93,7 +89,7 @@ def _likelihood(points: FloatArray, labels: FloatArray, length: float, noise: fl
 class Fitted(NamedTuple):
     """A quick surrogate: where it was fitted, its kernel and coefficients, and its errors by leave-one-out.
 
-    ``nugget`` is g; ``errors`` is ``(n_samples, n_outputs)``; ``clean`` those of the best fit without noise.
+    ``nugget`` is g; ``errors`` is ``(n_samples, n_outputs)``.
     """
 
     points: FloatArray
@@ -103,7 +99,6 @@ class Fitted(NamedTuple):
     coefficients: FloatArray
     nugget: float
     errors: FloatArray
-    clean: FloatArray
 
     @one_blas_thread()
     def predict(self, at: FloatArray) -> FloatArray:
@@ -134,7 +129,7 @@ def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
     kernel, scales = KERNELS[kind]
     gaps = _gaps(points, points)
     middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
-    best: dict[bool, Fitted] = {}
+    best: Fitted | None = None
     for scale in scales:
         values, vectors = np.linalg.eigh(kernel(points, points, scale * middle))
         turned, ones = vectors.T @ labels, vectors.sum(axis=0)
@@ -145,9 +140,7 @@ def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
             coefficients = vectors @ ((turned - ones[:, None] * mean) * inverse[:, None])
             own = (vectors**2) @ inverse - (vectors @ (ones * inverse)) ** 2 / total
             errors = coefficients / np.maximum(own, 1e-300)[:, None]
-            tried = Fitted(points, kernel, scale * middle, mean, coefficients, nugget, errors, errors)
-            noisy = nugget > NUGGETS[1]
-            if noisy not in best or (errors**2).mean() < (best[noisy].errors ** 2).mean():
-                best[noisy] = tried
-    chosen = min(best.values(), key=lambda found: float((found.errors**2).mean()))
-    return chosen._replace(clean=best[False].errors)
+            if best is None or (errors**2).mean() < (best.errors**2).mean():
+                best = Fitted(points, kernel, scale * middle, mean, coefficients, nugget, errors)
+    assert best is not None
+    return best

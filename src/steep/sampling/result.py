@@ -12,6 +12,7 @@ import numpy.typing as npt
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.domain import Box
+from steep.expected_error import ErrorEstimate, ErrorTrack
 from steep.sampling.hedge import Hedge
 from steep.sampling.relevance import input_relevance
 
@@ -46,7 +47,8 @@ class Design:
     messages : tuple of str
         Why each of them failed.
     is_even : ndarray of bool, optional
-        Which points were spread evenly over S, the start included; the others were placed.
+        Which points stand for the whole of S: the start, and those that go on with its Sobol sequence. The others
+        were placed: they fill a density that follows the variation as far as ``hedge`` says.
     hedge : Hedge, optional
         How far the last round was concentrated, and why: ``print(plan.hedge)``; None where ``temper`` was given.
     """
@@ -84,6 +86,23 @@ class Design:
         low, high = self.X.min(axis=0), self.X.max(axis=0)
         return Box([(a, b if b > a else a + 1.0) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
 
+    @property
+    def is_placed(self) -> npt.NDArray[np.bool_]:
+        """Which points were placed: neither of the start nor even."""
+        return ~self.is_initial if self.is_even is None else ~self.is_initial & ~self.is_even
+
+    @property
+    def parts(self) -> str:
+        """How many points are of the start, even and placed, in plain words."""
+        n_initial, n_placed = int(self.is_initial.sum()), int(self.is_placed.sum())
+        n_even = len(self.X) - n_initial - n_placed
+        return f"{n_initial:,} of the start, {n_even:,} even and {n_placed:,} placed"
+
+    def estimated_error(self) -> ErrorEstimate:
+        """Error of a surrogate over S, with an interval; see :meth:`steep.Campaign.estimated_error`."""
+        even = np.ones(len(self.X), dtype=bool) if self.is_even is None else self.is_even
+        return ErrorTrack().estimate(self.domain.embed(self.domain.unit(self.X)), self.labels, even)
+
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""
         return input_relevance(self.domain, self.X, self.labels)
@@ -113,13 +132,15 @@ class Design:
         return draw[kind](self, **options)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Inputs by name, outputs, and which points belong to the start."""
+        """Inputs by name, outputs, which points belong to the start, and which are even, where that is known."""
         import pandas as pd
 
         frame = pd.DataFrame(self.domain.decode(self.X), columns=list(self.domain.names))
         for name, column in zip(self.output_names, self.labels.T, strict=True):
             frame[_free(name, frame)] = column
         frame[_free("is_initial", frame)] = self.is_initial
+        if self.is_even is not None:
+            frame[_free("is_even", frame)] = self.is_even
         return frame
 
     def failures(self) -> pd.DataFrame:
@@ -133,11 +154,12 @@ class Design:
         return frame
 
     def _repr_html_(self) -> str:
-        n_initial = int(self.is_initial.sum())
+        n_initial, n_placed = int(self.is_initial.sum()), int(self.is_placed.sum())
         figures = {
             "points": len(self.X),
             "of the start": n_initial,
-            "where it varies": len(self.X) - n_initial,
+            "even": len(self.X) - n_initial - n_placed,
+            "placed": n_placed,
             "evaluations": self.n_evaluations,
         }
         why = "" if self.hedge is None else f". {text_of(self.hedge)}"

@@ -51,7 +51,8 @@ def run_command(
         typer.Option("--max-failures", min=0, help="Runs in a row that may fail alike; default 20, 0 is any number."),
     ] = None,
     stop_error: Annotated[
-        float | None, typer.Option("--stop-error", help="Stop once the estimated error is as small as this.")
+        float | None,
+        typer.Option("--stop-error", help="Stop when the error's upper end is at most this at 3 looks in a row."),
     ] = None,
     stop_seconds: Annotated[float | None, typer.Option("--stop-seconds", help="Stop after so many seconds.")] = None,
     measure: Annotated[str | None, typer.Option("--measure", help="What counts as variation.")] = None,
@@ -78,6 +79,7 @@ def run_command(
     with _campaign(settings) as campaign:
         with aside():
             _run(campaign, settings, start, simulator, options)
+        reason = [f"  stopped early: {campaign.stop_reason}"] if campaign.stop_reason else []
         if report is not None:
             writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
     from steep.campaign.status import StatusReader
@@ -85,7 +87,11 @@ def run_command(
     with StatusReader(settings.store) as reader:
         figures, lines = describe_status(reader.read())
     page = [f"{report}: a page to look at"] if report is not None else []
-    finish(figures | {"report": report}, [*lines, *page], as_json=as_json)
+    finish(
+        figures | {"report": report, "stop_reason": campaign.stop_reason},
+        [*lines, *reason, *page],
+        as_json=as_json,
+    )
 
 
 def _checked(settings: Settings) -> tuple[int, Any, dict[str, Any]]:

@@ -82,7 +82,9 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
         )
         lines.append(f"  {_rate(status.rate)}{left}")
     if status.estimated_error == status.estimated_error:
-        lines.append(f"  estimated error {status.estimated_error:.3g} standard deviations of the output")
+        lines.append(
+            f"  estimated error {status.estimated_error.interval} in standard deviations of the output"
+        )
     if status.n_failed:
         lines.append(f"  steep campaign failures {status.storage} shows why runs failed")
     return figures, lines
@@ -95,7 +97,7 @@ def _state(status: Status) -> str:
         return "asked and told from outside"
     if status.outcome == "interrupted":
         return "interrupted; the same steep campaign run resumes"
-    return {"finished": "finished", "stopped": "stopped, its goal is reached"}.get(
+    return {"finished": "finished", "stopped": "stopped early, as it was asked to"}.get(
         status.outcome or "", "not started"
     )
 

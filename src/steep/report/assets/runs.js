@@ -4,7 +4,7 @@ const inputs = data.axes.map(readAxis), outputs = data.outputs.map(readAxis);
 const origin = unpack(data.origin), rows = unpack(data.rows);
 const extra = { variation: data.variation && unpack(data.variation), error: data.errors && unpack(data.errors) };
 const mapAxes = [...inputs, ...outputs];
-const LOOKS = [["light", "circle"], ["heavy", "triangle"], ["quiet", "square"], ["good", "ring"], ["text", "cross"]];
+const LOOKS = [["light", "circle"], ["heavy", "triangle"], ["quiet", "square"], ["good", "ring"], ["text", "cross"], ["light", "square"]];
 const looked = [];  // colours by origin, read once a drawing
 const shapeOf = (i) => LOOKS[origin[i]][1];
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -14,7 +13,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points, check_real
 from steep.campaign.arguments import check_runs, check_seconds, numbers_of
-from steep.campaign.journal import Journal
+from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.liveness import forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
 from steep.campaign.results import Results
@@ -350,9 +349,15 @@ class Campaign:
             self._flush()
             with self.journal.transaction():
                 self.journal.finish(number, aligned(self.journal, label[None], names)[0])
-        except StorageError:
-            self.unsaved.append((number, label, names))
+        except (InputError, StoreGoneError):  # nothing to keep, or kept in a copy
             raise
+        except BaseException:  # Ctrl-C as well: the run is made, whatever happens
+            self.keep(number, values, names)
+            raise
+
+    def keep(self, number: int, values: Any, names: Names | None) -> None:
+        """Note a result in memory; the next call writes it."""
+        self.unsaved.append((number, np.asarray(values, dtype=np.float64), names))
 
     def fail_job(self, number: int, failure: Failure, *, retries: int) -> bool:
         """Record a failed attempt of one run; True when it may be tried again."""
@@ -364,9 +369,13 @@ class Campaign:
         self.journal.begin_session(self._owner, budget)
 
     def end_session(self, outcome: str) -> None:
-        """Note how running ended; a file that cannot be written says nothing, and its owner's end tells."""
-        with contextlib.suppress(StorageError):
+        """Note how running ended; of a file that cannot be written, the end of this process says so."""
+        try:
             self.journal.end_session(self._owner, outcome)
+        except StoreGoneError:
+            raise
+        except StorageError:
+            return
 
     def reopen(self, numbers: Iterable[int]) -> None:
         """Have runs that failed asked again, with all their retries."""
@@ -633,15 +642,21 @@ class Campaign:
             self._flush()
         except StorageError as error:
             if self.unsaved:
+                from steep.campaign.tables import write_unsaved
+
                 raise StorageError(
-                    f"{len(self.unsaved)} results are not in the file yet ({error}); make room and close again, or "
-                    "take them from campaign.unsaved"
+                    f"{len(self.unsaved)} results are not in the file yet ({error}); make room and close again"
+                    f"{write_unsaved(self, self._owner[:8])}"
                 ) from error
         forget_owner(self._owner)
-        # A file that cannot be written keeps a stale name, which no living campaign bears.
-        with contextlib.suppress(StorageError):
+        try:
             self.journal.unregister(self._owner)
-        self.journal.close()
+        except StoreGoneError:
+            raise
+        except StorageError:
+            pass  # a file that cannot be written keeps a stale name, which no living campaign bears
+        finally:
+            self.journal.close()
 
     def __enter__(self) -> Self:
         return self

@@ -17,12 +17,13 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -78,6 +79,15 @@ _ALL_FAILURES = (
 # be interrupted, so it is kept short and repeated here, where Ctrl-C is heard.
 _PATIENCE = 60.0
 _SHORT = 0.2
+# Seconds that all waiting takes together once a campaign was interrupted.
+_HASTE = 2.0
+# Connections to files that went away. Closing one would remove the write-ahead log of that name, which may be that of
+# another file by now.
+_ABANDONED: list[sqlite3.Connection] = []
+
+
+class StoreGoneError(StorageError):
+    """The file was deleted or replaced while it was in use; what was recorded is in a copy."""
 
 
 def _close_when_gone(journal: Journal, db: sqlite3.Connection) -> None:
@@ -101,6 +111,10 @@ class Journal:
         self.path = _checked_path(storage)
         self._thread = threading.get_ident()
         self.is_closed = False
+        self._hurried: float | None = None
+        self._identity: tuple[int, int] | None = None
+        # Never relative: the process may change its folder, and a name such as "file:x" is no address.
+        self._file = self.path if self.path == ":memory:" else os.path.abspath(self.path)
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
         refuse_newer(self.path)
@@ -110,17 +124,22 @@ class Journal:
             _close_when_gone(self, self._db)
             return
         with self._explained():
-            self._db = sqlite3.connect(self.path, timeout=_SHORT, isolation_level=None)
+            self._db = sqlite3.connect(self._file, timeout=_SHORT, isolation_level=None)
         try:
             with self._explained():
                 check_ours(self._db, self.path)
-                self._db.execute("PRAGMA journal_mode = WAL")
-                self._db.execute("PRAGMA synchronous = FULL")
+                self._adopt()
             self._migrate()
         except BaseException:
             self._db.close()
             raise
         _close_when_gone(self, self._db)
+
+    def _adopt(self) -> None:
+        """Make the connection durable, and remember which file it is."""
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._identity = None if self._file == ":memory:" else _identity(self._file)
 
     def close(self) -> None:
         """Close the file; it can be opened again at any time."""
@@ -168,17 +187,55 @@ class Journal:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+        # After the commit, so that a copy holds what was just recorded.
+        if self._identity is not None and self._identity != _identity(self._file):
+            self._rescue()
 
     def _begin(self) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = self._hurried or time.monotonic() + _PATIENCE
         while True:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
+                self._hurried = None
                 return
             except sqlite3.OperationalError as error:
                 busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
                 if not busy or time.monotonic() > deadline:
                     raise
+            except BaseException:  # Ctrl-C
+                self.hurry()
+                raise
+
+    def hurry(self) -> None:
+        """Have no more than a few seconds spent on waiting from now on, until the file can be written again."""
+        if self._hurried is None:
+            self._hurried = time.monotonic() + _HASTE
+
+    def _rescue(self) -> NoReturn:
+        """Write everything to a new file, go on with that one, and say so.
+
+        The file is gone from its folder, but its content is there until the last process lets go of it.
+        """
+        gone = self.path
+        try:
+            path = _new_file(self._file)
+            copy = sqlite3.connect(path, timeout=_SHORT, isolation_level=None)
+            self._db.backup(copy)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreGoneError(
+                f"storage {gone!r} was deleted or replaced while it was in use, and no copy could be written "
+                f"({error}); the results are only in this process: save campaign.to_dataframe() before it ends"
+            ) from error
+        _ABANDONED.append(self._db)
+        self.path = self._file = path
+        self._db = copy
+        with self._explained():
+            self._adopt()
+        _close_when_gone(self, self._db)
+        raise StoreGoneError(
+            f"storage {gone!r} was deleted or replaced while it was in use; all its runs and results are now in "
+            f"{path!r}; go on with that file, or move it to where it was"
+        )
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._explained():
@@ -457,6 +514,32 @@ def encode(values: FloatArray) -> bytes:
     """Numbers as little-endian float64 bytes: exact, and equal points are equal bytes."""
     # Adding 0.0 turns −0.0 into 0.0, which is the same point.
     return (np.asarray(values, dtype="<f8") + 0.0).tobytes()
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    """What tells a file from another that takes its place; None if there is none."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _new_file(gone: str) -> str:
+    """Make a file next to one that is gone, or in the folder for temporary files."""
+    folder = os.path.dirname(gone)
+    stem, suffix = os.path.splitext(os.path.basename(gone))
+    for place in (folder, tempfile.gettempdir()):
+        for number in range(1, 1000):
+            path = os.path.join(place, f"{stem}.rescued{'' if number == 1 else f'-{number}'}{suffix}")
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644))
+                return path
+            except FileExistsError:
+                continue
+            except OSError:
+                break
+    raise FileNotFoundError(f"neither {folder} nor {tempfile.gettempdir()} can be written")
 
 
 def _storable(text: str) -> str:

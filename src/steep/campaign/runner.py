@@ -6,6 +6,7 @@ and ``estimated_error``.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
 from steep._warnings import warn_user
 from steep.campaign.arguments import check_runs
-from steep.campaign.crew import Crew, Task
+from steep.campaign.crew import Crew, Landing, Task
 from steep.campaign.mistakes import Streak
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import make_crew
@@ -124,6 +125,7 @@ class _Loop:
         self.retries, self.streak, self.stop, self.live, self.bar = retries, streak, stop, live, bar
         self.waiting: deque[Job] = deque()
         self.flying: dict[int, Job] = {}
+        self.landed: deque[Landing] = deque()
 
     @property
     def stopped(self) -> bool:
@@ -134,13 +136,27 @@ class _Loop:
         """Work until nothing is left; whatever ends it, runs without a result are let go of."""
         try:
             while self._launch():
-                for number, answer in self.crew.landed(_PACE):
+                self.landed.extend(self.crew.landed(_PACE))
+                while self.landed:
+                    number, answer = self.landed.popleft()
                     self._land(self.flying[number], answer)
                     del self.flying[number]
                 self._show()
+        except BaseException:
+            self._keep_landed()
+            self.campaign.journal.hurry()
+            raise
         finally:
             self.campaign.release([number for number, _ in [*self.flying.values(), *self.waiting]])
         self._show()
+
+    def _keep_landed(self) -> None:
+        """Keep the results of runs that ended before the end of it all."""
+        with contextlib.suppress(Exception):  # a crew that broke has no more to say
+            self.landed.extend(self.crew.landed(0.0))
+        for number, answer in self.landed:
+            if answer.failure is None and answer.values and np.isfinite(answer.values).all():
+                self.campaign.keep(number, answer.values, answer.names)
 
     def _launch(self) -> bool:
         """Fill the free workers; False when nothing is in flight and nothing is left to do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,6 +140,26 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
                 continue
             if campaign.journal.fail(number, Failure("told", str(error)), retries=retries):
                 campaign.journal.release([number])
+
+
+def write_unsaved(campaign: Campaign, mark: str) -> str:
+    """Write results that the journal did not take as a table to tell; where it is, as the end of a sentence."""
+    run, _ = _lease_columns(campaign.box.names)
+    outputs = campaign.outputs
+    rows = []
+    for number, values, names in campaign.unsaved:
+        known = names or outputs or tuple(f"y{i}" for i in range(len(values)))
+        rows.append({run: number, **dict(zip(_distinct(known, campaign.box.names), values, strict=False))})
+    stem = os.path.splitext(os.path.abspath(campaign.journal.path))[0]
+    path = f"{stem}.unsaved-{mark}.csv"  # never that of another process
+    try:
+        pd.DataFrame(rows).to_csv(path, index=False)
+    except OSError:
+        return ", or take them from campaign.unsaved"
+    return (
+        f"; they are in {path!r}: record them with campaign.tell_dataframe(pandas.read_csv({path!r})), or with steep "
+        "campaign tell"
+    )
 
 
 def _failed(frame: pd.DataFrame, labels: list[str]) -> Any:

@@ -17,6 +17,8 @@ from typing import Any
 
 # Wide enough that no table is cut where its reader is another program.
 _PIPED_WIDTH = 10_000
+# Tables of more rows take long enough that each stage is announced.
+_MANY_ROWS = 100_000
 
 
 def printable(text: Any) -> str:
@@ -120,6 +122,15 @@ def working(text: str) -> Iterator[None]:
     from rich.console import Console
 
     with Console(stderr=True, markup=False).status(one_line(text) + " …"):
+        yield
+
+
+@contextmanager
+def stage(text: str, n_rows: int) -> Iterator[None]:
+    """Show that something is under way: on a terminal, and with many rows as a line on stderr."""
+    if n_rows > _MANY_ROWS and not sys.stderr.isatty():
+        note(f"{text} …")
+    with working(text):
         yield
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from steep._function import Function, evaluate
 from steep._validation import FloatArray, check_count
 from steep.exceptions import InputError
-from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, name_of, new_axes, span, tidy
+from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, legend, name_of, new_axes, span, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,7 @@ def line(
     span(ax, axis, along="x")
     ax.set(xlabel=name_of(name), ylabel=name_of(plan.output_names[output]))
     _fill_variation(plan, ax)
-    ax.legend(frameon=False)
+    legend(ax)
 
 
 def _fill_variation(plan: Drawable, ax: Axes) -> None:
@@ -117,7 +117,7 @@ def _plane(
     for place, along in enumerate("xy"):
         span(ax, plan.domain.axes[place], along=along)
     ax.set(xlabel=name_of(plan.domain.names[0]), ylabel=name_of(plan.domain.names[1]))
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=3, borderaxespad=0)
+    legend(ax)
 
 
 def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:

@@ -212,6 +212,21 @@ def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Int
     return mean_interval(second - first, confidence=confidence)
 
 
+def without_rounding(gains: Any, scores: Any = None) -> FloatArray:
+    """Gains with those at zero that are nothing but rounding of sums: of the scores gained upon, or of larger gains.
+
+    Examples
+    --------
+    >>> without_rounding([3.55e-16, 0.02], [0.9, 0.92])
+    array([0.  , 0.02])
+    """
+    values = np.asarray(gains, dtype=np.float64)
+    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    if scores is not None:
+        largest = max(largest, float(np.nanmax(np.abs(np.asarray(scores, dtype=np.float64)), initial=0.0)))
+    return np.where(np.abs(values) < 1e-12 * largest, 0.0, values)
+
+
 def _sample(scores: Any, name: str) -> FloatArray:
     values = check_vector(scores, name=name)
     if values.size < 2:

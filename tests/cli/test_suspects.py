@@ -1,10 +1,13 @@
 """``steep suspects`` ranks the labels of a table as the library does."""
 
+import inspect
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
+import steep
 from steep.cli import main
 
 
@@ -30,14 +33,14 @@ def test_wrong_labels_come_first(wrong, capsys):
     assert len(found) == 150
     assert found["score"].is_monotonic_decreasing
     assert set(found["row"][:2]) == {3, 77}
-    assert found.set_index("row").loc[3, ["label", "suggested"]].tolist() == ["vi", "s"]
+    assert found.set_index("row").loc[3, ["kind", "suggested"]].tolist() == ["vi", "s"]
 
 
 def test_people_read_a_sentence_and_a_table(wrong, capsys):
     assert suspects(wrong) == 0
     printed = capsys.readouterr()
-    assert "labels look wrong" in printed.out
-    assert "neighbours that say so" in printed.out
+    assert "Look at these rows first." in printed.out
+    assert "neighbours with that label" in printed.out
     assert printed.err == ""
     assert list(wrong.parent.iterdir()) == [wrong]
 
@@ -47,7 +50,7 @@ def test_people_read_a_sentence_and_a_table(wrong, capsys):
     [
         (["-o", "none/w.csv"], "its folder does not exist; create it first"),
         (["-o", "w.doc"], "has the suffix '.doc'"),
-        (["-k", "500"], "n_neighbors=500"),
+        (["-k", "500"], "-k 500 needs at least 501 samples"),
         (["--groups", "none"], "has no column 'none'"),
         (["--top", "0"], "Invalid value for"),
     ],
@@ -57,3 +60,79 @@ def test_bad_input_ends_with_one_line(table, capsys, arguments, message):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+
+
+def test_the_command_ranks_as_the_function_does(tmp_path, capsys):
+    """The same k, the same gaps, the same reading of the labels."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "x": rng.normal(size=120), "colour": rng.choice(["red", "blue", None], size=120),
+        "age": rng.integers(20, 60, size=120),
+    })  # fmt: skip
+    frame.loc[:9, "x"] = np.nan
+    frame["kind"] = np.where(frame["x"].fillna(0) + rng.normal(scale=0.3, size=120) > 0, "a", "b")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    output = tmp_path / "found.csv"
+    assert main(["suspects", str(tmp_path / "t.csv"), "--target", "kind", "-o", str(output)]) == 0
+    expected = steep.suspects(frame.drop(columns="kind"), frame["kind"], random_state=0)
+    found = pd.read_csv(output).sort_values("row")
+    np.testing.assert_allclose(found["score"], expected.score, atol=1e-12)
+    assert found["rank"].tolist() == expected.rank.tolist()
+
+
+def test_the_default_of_the_help_is_that_of_the_function(capsys):
+    assert main(["suspects", "--help"]) == 0
+    default = inspect.signature(steep.suspects).parameters["n_neighbors"].default
+    assert f"default {default}" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_the_columns_of_the_table_are_carried_along(wrong, suffix, capsys):
+    text = wrong.read_text().splitlines()
+    wrong.write_text(
+        "\n".join([f"id,{text[0]},score", *(f"{i:05d},{line},NA" for i, line in enumerate(text[1:]))])
+    )
+    output = wrong.with_name(f"found{suffix}")
+    assert suspects(wrong, "-o", output, "--drop", "id", "--drop", "score") == 0
+    found = pd.read_csv(output, dtype={"id": str}) if suffix == ".csv" else pd.read_parquet(output)
+    own = ["rank", "row", "suspect_score", "suggested", "neighbors"]
+    assert found.columns.tolist() == [*own, "id", "a", "b", "c", "d", "kind", "score"]
+    assert found["rank"].tolist() == list(range(1, 151))
+    if suffix == ".csv":  # untouched, digit by digit
+        lines = {line.partition(",")[0]: line for line in wrong.read_text().splitlines()[1:]}
+        written = output.read_text().splitlines()[1:]
+        assert all(
+            row.endswith(lines[f"{number:05d}"]) for row, number in zip(written, found["row"], strict=True)
+        )
+
+
+def test_rows_without_a_label_are_left_out_and_counted(wrong, capsys):
+    frame = pd.read_csv(wrong)
+    frame.loc[[0, 1, 100], "kind"] = None
+    frame.to_csv(wrong, index=False)
+    output = wrong.with_name("found.csv")
+    assert suspects(wrong, "-o", output, "-n", "2", "--json") == 0
+    printed = capsys.readouterr()
+    assert "3 of 150 rows are left out: they have no label" in printed.err
+    figures = json.loads(printed.out)
+    assert (figures["samples"], figures["unlabelled"]) == (147, 3)
+    assert sorted(row["row"] for row in figures["top"]) == [3, 77]
+    found = pd.read_csv(output)
+    assert set(found["row"]) == set(range(150)) - {0, 1, 100}
+    assert sorted(found["row"][:2]) == [3, 77]
+    named = {int(row) for text in found["neighbors"].dropna() for row in str(text).split()}
+    assert not named & {0, 1, 100}
+
+
+def test_the_number_of_wrong_labels_comes_last_and_with_its_caveat(wrong, capsys):
+    page = wrong.with_name("page.html")
+    assert suspects(wrong, "--report", page) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("neighbours with that label") < printed.index("labels may be wrong")
+    caveat = "a rough estimate, which can be far off when errors follow a pattern"
+    assert caveat in printed
+    html = page.read_text(encoding="utf-8")
+    assert caveat in html
+    for text in (printed, html):
+        assert "more likely wrong than right" not in text
+        assert "look wrong (" not in text

@@ -181,20 +181,3 @@ def test_a_folder_that_a_worker_does_not_see_is_one_line(tmp_path):
     weights = neighbor_variance(X, Y, checkpoint=tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
     refused("run", weights.compute)
-
-
-@pytest.mark.slow
-def test_the_command_refuses_what_dask_cannot_do_and_waits_for_no_scheduler(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("distributed")
-    from steep.cli import main, on_dask
-
-    monkeypatch.setattr(on_dask, "_PATIENCE", 1)
-    table = tmp_path / "t.parquet"
-    pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100]).to_parquet(table)
-    weigh = ["weigh", str(table), "--target", "kind", "-o", str(tmp_path / "w.npy")]
-    assert main([*weigh, "--workers", "1"]) == 2
-    assert "without -m" in capsys.readouterr().err
-    assert main([*weigh, "-m", "4", "--scheduler", "tcp://127.0.0.1:1"]) == 2
-    error = capsys.readouterr().err.strip()
-    assert "no scheduler answers at 'tcp://127.0.0.1:1'" in error.splitlines()[-1]
-    assert main([*weigh, "-m", "4", "--checkpoint", "x"]) == 2

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -154,25 +153,3 @@ def test_a_killed_client_continues_from_its_checkpoint(files):
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in done.items())
     expected = weigh(files).compute(scheduler="synchronous")
     assert (np.load(files / "weights.npy") == expected).all()
-
-
-@pytest.mark.slow
-def test_the_command_weighs_parquet_with_workers_of_its_own(files, capsys):
-    import pandas as pd
-
-    from steep.cli import main
-
-    X, y = blobs(3_000)
-    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(kind=y)
-    for part in range(3):
-        frame.iloc[part * 1_000 : (part + 1) * 1_000].to_parquet(files / f"part-{part}.parquet")
-    done: list[int] = []
-    arguments = ["weigh", str(files / "part-*.parquet"), "--target", "kind", "-m", "40", "--workers", "1"]
-    arguments += ["-o", str(files / "w.npy")]
-    thread = threading.Thread(target=lambda: done.append(main(arguments)))
-    thread.start()
-    thread.join(250)
-    assert done == [0]
-    assert "dashboard: http" in capsys.readouterr().err
-    expected = sample_weights(X, y, weight_ratio=40)
-    assert np.corrcoef(np.load(files / "w.npy"), expected)[0, 1] > 0.99

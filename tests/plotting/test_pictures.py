@@ -55,6 +55,37 @@ def test_every_point_of_a_design_is_drawn(n_features):
     assert len(ax.lines) == (n_features == 1)
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plot_design(plan(1), function=runge),
+        lambda: plot_design(plan(2)),
+        lambda: plot_overview(plan(1)),
+        lambda: plot_overview(plan(3)),
+        lambda: plot_slices(plan(2)),
+        lambda: plot_error(plan(2)),
+    ],
+)
+def test_a_legend_lies_outside_the_axes_where_its_marks_are_no_points(draw):
+    panels = np.atleast_1d(draw())
+    figure = panels[0].figure
+    figure.canvas.draw()
+    legends = [ax.get_legend() for ax in panels if ax.get_legend() is not None]
+    for legend in legends:
+        box = legend.get_window_extent()
+        assert not any(box.shrunk(0.98, 0.9).overlaps(ax.get_window_extent()) for ax in panels)
+        assert figure.bbox.x0 <= box.x0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y1 <= figure.bbox.y1
+
+
+def test_rounding_is_not_drawn_as_a_gain():
+    table = {"measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [0.5, 2.0],
+             "mean_gain_r2": [3.55e-16, -1e-17], "mean_test_r2": [0.9, 0.9]}  # fmt: skip
+    (ax,) = plot_heat_map(table)
+    assert [text.get_text() for text in ax.texts] == ["0", "0"]
+
+
 def test_a_design_of_many_inputs_is_drawn_in_pairs_the_steepest_first():
     found = design(steep_in_a, MIXED, n_initial=40, n_samples=40, rounds=2, random_state=0)
     panels = found.plot(max_inputs=3)

@@ -35,7 +35,7 @@ def test_a_frame_of_some_rows_is_enough(tmp_path):
     page = suspects_page(tmp_path / "p.html", frame)
     assert rows_of(page) == [2, 7]
     text = page.read_text(encoding="utf-8")
-    assert "1 of 2 labels are more likely wrong than right" in text
+    assert "2 labels are ranked by score; the first 2 are listed" in text
     assert "2 say a" in text
 
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from steep import rescale
+from steep.cli import main
 from steep.exceptions import InputError, SteepError
 from steep.report import weighting_page
 from steep.report.cards import Cards, read_labels
 from steep.report.pictures import Pictures
 from steep.report.ratio import Ratio, effective_samples
 from steep.report.shown import MOST_POINTS, Shown
+from steep.report.verdicts import heat_maps
 
 from .conftest import WRITERS
 
@@ -112,6 +114,55 @@ def test_a_table_of_any_columns_is_taken(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "missing" in text
     assert "2024-01-01" in text
+
+
+def test_only_a_page_with_a_slider_speaks_of_it(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    for weights, speaks in ((np.ones(150), False), (np.linspace(1, 2, 150), True)):
+        text = weighting_page(tmp_path / "p.html", X=X, y=y, weights=weights).read_text(encoding="utf-8")
+        shown = re.sub(r'<div class="slider panel" hidden>.*?</div>\n</div>', "", text, flags=re.DOTALL)
+        assert ("of the slider" in shown.partition("<script")[0]) == speaks
+
+
+def test_years_are_written_without_a_comma(tmp_path):
+    X = pd.DataFrame({"year": np.arange(1990, 2040), "price": np.linspace(10_000, 20_000, 50)})
+    page = weighting_page(tmp_path / "p.html", X=X, y=X["year"].astype(float), weights=np.linspace(1, 2, 50))
+    text = page.read_text(encoding="utf-8")
+    assert ">2013<" in text
+    assert "2,013" not in text
+    assert ">20,000<" in text
+
+
+def test_a_few_gaps_do_not_squeeze_the_map(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(500, 4)), columns=list("abcd")).assign(kind=["u", "v"] * 250)
+    frame.loc[3, "a"] = frame.loc[9, "b"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = [
+        "--target",
+        "kind",
+        "-m",
+        "5",
+        "-o",
+        str(tmp_path / "w.csv"),
+        "--report",
+        str(tmp_path / "p.html"),
+    ]
+    assert main(["weigh", str(tmp_path / "t.csv"), *options]) == 0
+    axes = data_of(tmp_path / "p.html")["axes"]
+    for axis in axes[:2]:
+        values = np.abs(unpacked(axis["values"]))
+        assert values.max() < 3 * np.quantile(values, 0.9)
+    assert {"c", "d"} <= {axis["name"] for axis in axes}
+
+
+def test_rounding_is_not_shown_as_a_gain():
+    table = pd.DataFrame({
+        "measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [0.5, 2.0],
+        "mean_gain_r2": [3.55e-16, -2e-17], "mean_test_r2": [0.9, 0.9],
+    })  # fmt: skip
+    (grid,) = heat_maps(table)
+    assert [cell["value"] for cell in grid["rows"][0]["cells"]] == [0.0, 0.0]
 
 
 def test_neighbours_that_disagree_are_told():

@@ -39,7 +39,7 @@ def design_command(
         int | None, typer.Option("--n-initial", help="Start points; default a quarter, at least 2 (d + 1).")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File for the points: .csv, .parquet, .feather, .arrow or .npz.")
+        Path, typer.Option("--output", "-o", help="File for the points: .csv, .parquet, .feather or .arrow.")
     ] = Path("design.csv"),
     measure: Annotated[str, typer.Option("--measure", help="What counts as variation.")] = "auto",
     seed: Seed = 0,

@@ -19,6 +19,8 @@ from steep.exceptions import FunctionError
 
 # Wide enough that no table is cut where its reader is another program.
 _PIPED_WIDTH = 10_000
+# Tables of more rows take long enough that each stage is announced.
+_MANY_ROWS = 100_000
 
 
 def printable(text: Any) -> str:
@@ -145,6 +147,15 @@ class Terminated(SystemExit):
 def has_lost_its_reader(error: BaseException) -> bool:
     """Whether an error, or an exit that came from it, says that no one reads our output any more."""
     return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
+
+
+@contextmanager
+def stage(text: str, n_rows: int) -> Iterator[None]:
+    """Show that something is under way: on a terminal, and with many rows as a line on stderr."""
+    if n_rows > _MANY_ROWS and not sys.stderr.isatty():
+        note(f"{text} …")
+    with working(text):
+        yield
 
 
 @contextmanager

@@ -5,16 +5,48 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from steep._validation import IntArray
 from steep.cli.printing import listed, note
 from steep.cli.tables import Table, open_table
-from steep.cli.tables.features import IMPUTE, Features, read_features
+from steep.cli.tables.features import Features, examine
 from steep.cli.tables.roles import Roles, assign_roles
 from steep.cli.tables.target import Target, read_target
 from steep.exceptions import InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 WEIGHTS = "sample_weight"
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The labelled rows of a table, as the library's functions take them.
+
+    Attributes
+    ----------
+    X : DataFrame
+        The features.
+    target : Target
+        The labels.
+    groups : ndarray of str or None
+        Which rows belong together.
+    rows : ndarray of int
+        Rows of the table that have a label.
+    features : Features
+        What was found in the columns.
+    """
+
+    X: pd.DataFrame
+    target: Target
+    groups: Any
+    rows: IntArray
+    features: Features
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -29,8 +61,6 @@ class LabelledTable:
         Which column is what.
     keep : tuple of str
         Columns to use whatever they look like.
-    impute : str or None
-        How missing values are filled.
     task : str
         How the target is to be read.
     """
@@ -38,54 +68,101 @@ class LabelledTable:
     table: Table
     roles: Roles
     keep: tuple[str, ...] = ()
-    impute: str | None = None
     task: str = "auto"
 
-    def read(self) -> tuple[Features, Target]:
-        """Features and labels; what a user may want to decide otherwise is said."""
-        labels = read_target(self.table, self.roles.target, self.task)
-        features = read_features(self.table, self.roles.features, keep=self.keep, impute=self.impute)
-        _say_what_was_found(self.roles, features, labels)
-        return features, labels
+    def read(self) -> Samples:
+        """Features and labels of the rows that have a label; what a user may want to decide otherwise is said."""
+        import numpy as np
 
-    def groups(self) -> Any:
-        """Which rows belong together, or None."""
-        name = self.roles.groups
-        if name is None:
-            return None
-        column = self.table.frame([name])[name]
-        if n_missing := int(column.isna().sum()):
+        roles = self.roles
+        others = [roles.target, *([roles.groups] if roles.groups is not None else [])]
+        frame = self.table.frame([*roles.features, *others])
+        rows = np.flatnonzero(frame[roles.target].notna())
+        if not len(rows):
             raise InputError(
-                f"the groups {name!r} are missing in {n_missing:,} rows; need a group in every row; fill them in first"
+                f"the target {roles.target!r} is missing in all rows; expected labels; check --target"
             )
-        return column.astype(str).to_numpy(dtype=str)
+        if len(rows) < len(frame):
+            frame = frame.iloc[rows].reset_index(drop=True)
+            note(
+                f"{self.table.n_rows - len(rows):,} of {self.table.n_rows:,} rows are left out: they have no label "
+                f"(empty, NA, None or ? in {roles.target!r})"
+            )
+        column = frame[roles.target]
+        if (
+            len(rows) < self.table.n_rows
+            and column.dtype.kind == "f"
+            and bool((column == column.round()).all())
+        ):
+            column = column.astype("int64")  # whole numbers become floats next to a gap
+        groups = _groups(frame[roles.groups]) if roles.groups is not None else None
+        target = read_target(column, self.task)
+        features = examine(frame[list(roles.features)], keep=self.keep)
+        self._say_what_was_found(features, target)
+        return Samples(frame[features.names], target, groups, rows, features)
 
-    def figures(self, features: Features, labels: Target) -> dict[str, Any]:
+    def _say_what_was_found(self, features: Features, target: Target) -> None:
+        if old := self.roles.old_weights:
+            note(f"{listed(old)} holds weights and is not used as a feature; --keep NAME uses it")
+        if features.counters:
+            note(
+                f"{listed(features.counters)} counts the rows and is not used as a feature; --keep NAME uses it"
+            )
+        if features.empty:
+            note(f"{listed(features.empty)} holds no value and is not used as a feature")
+        if features.ids:
+            flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in features.ids)
+            note(
+                f"{listed(features.ids)} looks like an id, which says nothing about new samples; leave it out with "
+                f"{flags}"
+            )
+        for name, remark in self.table.remarks.items():
+            if name in features.names or name == target.name:
+                note(remark)
+        if target.hint is not None:
+            note(target.hint)
+
+    def figures(self, samples: Samples) -> dict[str, Any]:
         """What was read, for ``--json``."""
-        table, roles = self.table, self.roles
+        table, roles, features, target = self.table, self.roles, samples.features, samples.target
         return {
-            "tables": table.paths, "format": table.about, "samples": table.n_rows, "target": labels.name,
-            "task": labels.task, "classes": labels.classes or None, "features": features.names,
+            "tables": table.paths, "format": table.about, "samples": len(samples), "target": target.name,
+            "task": target.task, "classes": target.classes or None, "features": features.names,
             "categories": features.of_kind("categories"), "dates": features.of_kind("dates"),
-            "missing": features.missing, "id_like": features.ids,
-            "left_out": [*roles.dropped, *roles.old_weights, *features.counters],
+            "missing": features.missing, "id_like": features.ids, "unlabelled": table.n_rows - len(samples),
+            "left_out": [*roles.dropped, *roles.old_weights, *features.counters, *features.empty],
         }  # fmt: skip
 
-    def lines(self, features: Features, labels: Target) -> list[str]:
+    def lines(self, samples: Samples) -> list[str]:
         """What was read, for people."""
+        features = samples.features
         kinds = {kind: features.of_kind(kind) for kind in ("numbers", "categories", "dates")}
-        told = [f"{len(kinds['numbers'])} of numbers"] if kinds["numbers"] else []
-        told += [
+        parts = [f"{len(kinds['numbers'])} of numbers"] if kinds["numbers"] else []
+        parts += [
             f"{len(names)} of {kind} ({listed(names)})"
             for kind, names in kinds.items()
             if names and kind != "numbers"
         ]
-        filled = f"; {sum(features.missing.values()):,} missing values filled" if features.missing else ""
+        n_missing = sum(features.missing.values())
+        filled = (
+            f"; {n_missing:,} missing values count as the median or the most frequent value"
+            if n_missing
+            else ""
+        )
         return [
             f"{self.table.title}: {self.table.n_rows:,} rows, {self.table.about}",
-            f"target {labels}",
-            f"features: {len(features.columns)} columns, {', '.join(told)}{filled}",
+            f"target {samples.target}",
+            f"features: {len(features.columns)} columns, {', '.join(parts)}{filled}",
         ]
+
+
+def _groups(column: Any) -> Any:
+    if n_missing := int(column.isna().sum()):
+        raise InputError(
+            f"the groups {column.name!r} are missing in {n_missing:,} rows; expected a group in every row; fill "
+            "them in first"
+        )
+    return column.astype(str).to_numpy(dtype=str)
 
 
 def read_samples(
@@ -95,30 +172,13 @@ def read_samples(
     drop: Sequence[str] | None = None,
     keep: Sequence[str] | None = None,
     groups: str | None = None,
-    impute: str | None = None,
     task: str = "auto",
     weights: Collection[str] = (WEIGHTS,),
     **told: str | None,
 ) -> LabelledTable:
     """Open a labelled table; the parameters are the options of the same names."""
-    if impute not in (None, *IMPUTE):
-        raise InputError(f"--impute {impute!r} is unknown; need one of {', '.join(IMPUTE)}; choose one")
     table = open_table(tables, **told)
     roles = assign_roles(
         table, target=target, drop=drop or (), keep=keep or (), groups=groups, weights=weights
     )
-    return LabelledTable(table, roles, tuple(keep or ()), impute, task)
-
-
-def _say_what_was_found(roles: Roles, features: Features, labels: Target) -> None:
-    if roles.old_weights:
-        note(f"{listed(roles.old_weights)} holds weights and is not used as a feature; --keep NAME uses it")
-    if features.counters:
-        note(f"{listed(features.counters)} counts the rows and is not used as a feature; --keep NAME uses it")
-    if features.ids:
-        flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in features.ids)
-        note(
-            f"{listed(features.ids)} looks like an id, which says nothing about new samples; leave it out with {flags}"
-        )
-    if labels.hint is not None:
-        note(labels.hint)
+    return LabelledTable(table, roles, tuple(keep or ()), task)

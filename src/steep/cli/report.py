@@ -97,12 +97,11 @@ def _write_weighting(
         raise InputError(
             f"{table.title} is a weighted table; need to know its labels; pass one --target COLUMN"
         )
-    samples = read_samples(table.paths, target[0], drop=[*drop, weight_column], impute="median")
-    features, labels = samples.read()
-    weights = table.frame([weight_column])[weight_column].to_numpy()
+    samples = read_samples(table.paths, target[0], drop=[*drop, weight_column]).read()
+    weights = table.frame([weight_column])[weight_column].to_numpy()[samples.rows]
     writer_of("weighting_page")(
-        output, X=features.points, y=labels.values, weights=weights, table=table.frame(features.names),
-        target=target[0], title=title or f"Weights of {table.title}",
+        output, X=samples.X, y=samples.target.shown, weights=weights, target=target[0],
+        title=title or f"Weights of {table.title}",
     )  # fmt: skip
 
 

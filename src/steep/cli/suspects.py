@@ -1,7 +1,8 @@
-"""``steep suspects``: the labels of a table that are probably wrong."""
+"""``steep suspects``: the labels of a table, those that look wrong first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,15 @@ from steep.cli import table_options as told
 from steep.cli.destinations import check_destination
 from steep.cli.options import Debug, Force, Jobs, Json, Report, Seed
 from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import finish, table_of, working
+from steep.cli.printing import finish, stage, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # Up to here starting processes takes longer than the fits.
 _FEW_ROWS = 5_000
+# What is known about the number of wrong labels.
+CAVEAT = "a rough estimate, which can be far off when errors follow a pattern or labels are hard to predict"
 EXAMPLE = "steep suspects iris.csv --target kind -o suspects.csv"
 
 
@@ -28,15 +31,17 @@ def suspects_command(
         Path | None,
         typer.Option(
             "--output", "-o",
-            help="File for every row with its score, label and suggested label, the most suspect first.",
+            help="File for the table, the most suspect row first, with rank, score and suggested label as further "
+            "columns.",
         ),
     ] = None,
     top: Annotated[int, typer.Option("-n", "--top", min=1, help="Rows to print.")] = 10,
-    n_neighbors: Annotated[int, typer.Option("--n-neighbors", "-k", help="k, neighbours asked.")] = 10,
+    n_neighbors: Annotated[
+        int | None, typer.Option("--n-neighbors", "-k", help="k, neighbours compared; default 20.")
+    ] = None,
     drop: told.Drop = None,
     keep: told.Keep = None,
     groups: told.Groups = None,
-    impute: told.Impute = None,
     task: told.Task = "auto",
     encoding: told.Encoding = None,
     separator: told.Separator = None,
@@ -48,69 +53,109 @@ def suspects_command(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:  # fmt: skip
-    """Rank the labels of a table by how probable it is that they are wrong.
+    """Rank the labels of a table, those that look wrong first.
 
-    Each label is compared with those of its nearest neighbours and with the prediction of a model that was
-    fitted without it. Rows count from 0, the first under the header.
+    Each label is compared with the labels of its nearest neighbours and with the prediction of a model that was fitted
+    without it. Look at the rows from the top down, and stop when they are right. Rows count from 0, the first under the
+    header. Rows without a label are left out; missing values count as the median or the most frequent value.
     """
     from steep.cli.reading import read_samples
-    from steep.cli.tables.writing import check_format, write_frame
+    from steep.cli.tables.writing import check_format, write_chosen_rows
+    from steep.cli.wording import shell_words
     from steep.weighting import suspects
 
     if output is not None:
         check_format(output)
-    samples = read_samples(
-        tables, target, drop=drop, keep=keep, groups=groups, impute=impute, task=task, encoding=encoding,
-        separator=separator, decimal=decimal,
+    table = read_samples(
+        tables, target, drop=drop, keep=keep, groups=groups, task=task, encoding=encoding, separator=separator,
+        decimal=decimal,
     )  # fmt: skip
     if output is not None:
-        check_destination(output, inputs=samples.table.paths, force=force)
+        check_destination(output, inputs=table.table.paths, force=force)
     check_page(report, force=force)
-    features, labels = samples.read()
-    with working(f"asking the neighbours and a forest about {samples.table.n_rows:,} labels"):
+    samples = table.read()
+    given = {} if n_neighbors is None else {"n_neighbors": n_neighbors}
+    with (
+        stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)),
+        shell_words(),
+    ):
         found = suspects(
-            features.points, labels.values, n_neighbors=n_neighbors, groups=samples.groups(), embedding=None,
-            task=labels.task, random_state=seed, n_jobs=jobs if samples.table.n_rows > _FEW_ROWS else 1,
+            samples.X, samples.target.values, groups=samples.groups, task=samples.target.task, random_state=seed,
+            n_jobs=jobs if len(samples) > _FEW_ROWS else 1, **given,
         )  # fmt: skip
+    ranked = _in_table(found.table.sort_values("rank"), samples.rows)
     if output is not None:
-        write_frame(output, _ranked(found.table))
+        write_chosen_rows(
+            output, table.table, ranked.index.to_numpy(), _own_columns(ranked, table.table.names)
+        )
     if report is not None:
         writer_of("suspects_page")(
-            report, found, X=features.points, y=labels.values, table=samples.table.frame(features.names), target=target,
-            title=f"Labels of {samples.table.title} that are probably wrong",
+            report, found, X=samples.X, y=samples.target.shown, target=target, verdict=_count(found),
+            title=f"Labels of {table.table.title} to look at",
         )  # fmt: skip
-    worst = found.top(min(top, len(found)))
-    figures = samples.figures(features, labels) | {
+    worst = ranked.head(top)
+    figures = table.figures(samples) | {
         "verdict": str(found.verdict), "wrong": found.n_wrong.mean,
         "wrong_interval": [found.n_wrong.low, found.n_wrong.high], "suspects": int((found.score > 0.5).sum()),
-        "top": worst.reset_index().to_dict("records"), "output": output, "report": report,
+        "caveat": CAVEAT, "top": worst.reset_index().to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
     lines: list[Any] = [
-        *samples.lines(features, labels),
-        str(found.verdict),
-        table_of(["row", "score", "label", "suggested", "neighbours that say so"], _cells(worst)),
-        *([f"{output}: every row, the most suspect first"] if output is not None else []),
+        *table.lines(samples),
+        table_of(["rank", "row", "score", "label", "suggested", "neighbours with that label"], _cells(worst)),
+        _count(found),
+        *(
+            [f"{output}: the table with its labels ranked, the most suspect row first"]
+            if output is not None
+            else []
+        ),
         *([f"{report}: a page to look at"] if report is not None else []),
     ]
     finish(figures, lines, as_json=as_json)
 
 
-def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """Every row, the most suspect first; neighbours as text, which every format can hold."""
-    ranked = table.sort_values("rank").reset_index()
-    ranked["neighbors"] = [" ".join(map(str, rows)) for rows in ranked["neighbors"]]
-    return ranked
+def _count(found: Any) -> str:
+    """How many labels may be wrong, with what is known about that number."""
+    wrong = found.n_wrong
+    return (
+        f"Look at these rows first. About {wrong.mean:,.0f} of {len(found):,} labels may be wrong (between "
+        f"{wrong.low:,.0f} and {wrong.high:,.0f}): {CAVEAT}."
+    )
+
+
+def _in_table(found: pd.DataFrame, rows: Any) -> pd.DataFrame:
+    """The same with the rows of the table, which may have rows without a label between them."""
+    import pandas as pd
+
+    places = rows.tolist()
+    near: list[Any] = [tuple(places[row] for row in rows) for rows in found["neighbors"]]
+    found = found.set_axis(pd.Index([places[row] for row in found.index], name="row"))
+    return found.assign(neighbors=pd.Series(near, index=found.index))
+
+
+def _own_columns(ranked: pd.DataFrame, names: Sequence[str]) -> dict[str, list[Any]]:
+    """What is written next to the table's own columns; neighbours as text, which every format can hold."""
+    own = {
+        "rank": ranked["rank"].tolist(),
+        "row": ranked.index.tolist(),
+        "score": ranked["score"].tolist(),
+        "suggested": ranked["suggested"].tolist(),
+        "neighbors": [" ".join(map(str, rows)) for rows in ranked["neighbors"]],
+    }
+    return {f"suspect_{name}" if name in names else name: values for name, values in own.items()}
 
 
 def _cells(worst: pd.DataFrame) -> list[tuple[Any, ...]]:
+    columns = (
+        worst["rank"],
+        worst.index,
+        worst["score"],
+        worst["label"],
+        worst["suggested"],
+        worst["neighbors"],
+    )
     return [
-        (row, float(f"{score:.3g}"), str(label), str(suggested), ", ".join(map(str, neighbors)))
-        for row, score, label, suggested, neighbors in zip(
-            worst.index.tolist(),
-            worst["score"].tolist(),
-            worst["label"],
-            worst["suggested"],
-            worst["neighbors"],
-            strict=True,
+        (rank, row, float(f"{score:.3g}"), str(label), str(suggested), ", ".join(map(str, neighbors)))
+        for rank, row, score, label, suggested, neighbors in zip(
+            *(column.tolist() for column in columns), strict=True
         )
     ]

@@ -12,7 +12,8 @@ Tables = Annotated[
     typer.Argument(
         metavar="TABLE",
         show_default=False,
-        help="CSV, Parquet, Arrow, NPZ or ARFF, one sample a row; several files or a glob are one table.",
+        help="CSV (also .gz, .zip), Parquet, Arrow, Excel or JSON lines, one sample per row; - is standard input; "
+        "several files or a glob are one table.",
     ),
 ]
 Target = Annotated[str, typer.Option("--target", help="Column that holds the labels.", show_default=False)]
@@ -28,13 +29,7 @@ Keep = Annotated[
 Groups = Annotated[
     str | None,
     typer.Option(
-        "--groups", metavar="COLUMN", help="Rows of one group stay together; the column is no feature."
-    ),
-]
-Impute = Annotated[
-    str | None,
-    typer.Option(
-        "--impute", help="Fill missing numbers by their median or mean, categories by the commonest."
+        "--groups", metavar="COLUMN", help="Rows of one group stay together; the column is not a feature."
     ),
 ]
 Task = Annotated[

@@ -12,8 +12,8 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="File for the table with its weights: .csv, .parquet, .feather, .arrow, .npz; or for the weights "
-        "alone: .npy, .txt. Default TABLE-weighted and the table's own suffix.",
+        help="File for the table with its weights: .csv, .parquet, .feather, .arrow; or for the weights "
+        "alone: .npy, .txt. Default TABLE-weighted with the table's own suffix.",
     ),
 ]
 Auto = Annotated[
@@ -40,35 +40,22 @@ Scoring = Annotated[
     str | None,
     typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error."),
 ]
-Recall = Annotated[
-    float | None,
+Model = Annotated[
+    str,
     typer.Option(
-        "--recall", help="With -m, share of the true neighbours to find; default 0.99, of many 0.95."
+        "--model",
+        help="Model that decides, and that the weights are for: linear, svm, forest, boosting, or "
+        "package.module:name of an estimator.",
     ),
 ]
 Rows = Annotated[
-    int,
-    typer.Option("--rows", min=100, help="Rows that decide: of a larger table, so many drawn at random."),
+    int | None,
+    typer.Option(
+        "--rows",
+        min=100,
+        help="Rows that decide, drawn at random from a larger table; default 20000 for linear, 2000 to 3000 for "
+        "others.",
+    ),
 ]
 WeightColumn = Annotated[str, typer.Option("--weight-column", help="Name of the column of weights.")]
 Only = Annotated[bool, typer.Option("--only", help="Write the column of weights alone.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers", min=1, help="With -m, Parquet of any size: weigh it with so many Dask workers here."
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        "--scheduler", metavar="ADDRESS", help="The same on the cluster of a Dask scheduler, tcp://…"
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="With Dask, keep finished stages, so that a killed run continues.",
-    ),
-]

@@ -1,31 +1,25 @@
-"""What ``steep weigh`` computes: weights of a given ratio, or those that held-out folds ask for."""
+"""What ``steep weigh`` computes: weights of a given ratio, or those that held-out folds choose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
-from steep.cli.printing import note, working
-from steep.cli.tables import Table
-from steep.cli.tables.features import Features
-from steep.cli.tables.target import Target
+from steep.cli.models import Model, ready
+from steep.cli.printing import note, stage
+from steep.cli.reading import Samples
+from steep.cli.wording import shell_words
 from steep.exceptions import InputError
 from steep.measures import resolve
-from steep.neighbors import neighbor_graph, refined_graph
 from steep.rescaling import rescale
-from steep.weighting import VarianceWeighted, VarianceWeightedCV
-from steep.weighting.weights import Samples, check_size, measure_samples
-
-# Rows above which neighbours are searched with less recall, and no further where labels vary: a third of the time and
-# less memory, for weights that correlate as benchmarks/results/command.json says with exact ones.
-_MANY_ROWS = 200_000
-_RECALL, _RECALL_OF_MANY = 0.99, 0.95
-# Quantile above which the search cuts variation off: the weights of all rows are made as those of the folds were.
-_CLIP = 0.98
+from steep.weighting import VarianceWeightedCV, sample_weights
+from steep.weighting.cross_fitting import N_PARTS, deal
+from steep.weighting.weights import Samples as CheckedSamples
+from steep.weighting.weights import measure_samples
 
 
 @dataclass(frozen=True)
@@ -35,21 +29,15 @@ class Weighing:
     Attributes
     ----------
     weights : ndarray of shape (n_samples,)
-        One for each row.
+        One for each row that has a label.
     figures : dict
         What was done, for ``--json``.
-    variation : ndarray of shape (n_samples,) or None
-        What the weights follow.
-    neighbors : ndarray of shape (n_samples, k) or None
-        The neighbours compared.
     verdict : Verdict or None
-        What the evidence says.
+        What the evidence says, and which model it comes from.
     """
 
     weights: FloatArray
     figures: dict[str, Any] = field(default_factory=dict)
-    variation: FloatArray | None = None
-    neighbors: IntArray | None = None
     verdict: Any = None
 
     @property
@@ -59,83 +47,60 @@ class Weighing:
 
 
 def weigh_by_ratio(
-    features: Features,
-    target: Target,
-    *,
-    n_neighbors: int,
-    weight_ratio: float,
-    measure: str = "variance",
-    recall: float | None = None,
-    jobs: int,
+    samples: Samples, *, n_neighbors: int | None, weight_ratio: float, measure: str | None, jobs: int
 ) -> Weighing:
-    """Weights of Algorithm 2 for one k and one m, by any measure that compares labels."""
-    found = resolve(measure, use="steep weigh", feeds=("labels",))
-    size = check_size(n_neighbors, measure, found)
-    with working(f"finding {size} neighbours of {len(features.points):,} rows"):
-        neighbors, found_share = _neighbors(features.points, target, size, recall, jobs)
-        samples = Samples.check(features.points, target.labels.array, embedding=None, task=target.task)
-        measured = measure_samples(samples, {found: [size]}, neighbors=lambda points: neighbors)
-    (variation,) = measured.variation.values()
-    figures = {
-        "measure": measure,
-        "n_neighbors": size,
+    """The weights of :func:`sample_weights` for one m; k and the measure are its defaults if the user names none."""
+    usual = signature(sample_weights).parameters
+    how: dict[str, Any] = {
+        "measure": usual["measure"].default if measure is None else measure,
+        "n_neighbors": usual["n_neighbors"].default if n_neighbors is None else n_neighbors,
         "weight_ratio": weight_ratio,
-        "recall": found_share,
     }
-    return Weighing(rescale(variation, weight_ratio=weight_ratio), figures, variation, neighbors)
-
-
-def _neighbors(
-    points: FloatArray, target: Target, size: int, recall: float | None, jobs: int
-) -> tuple[IntArray, float]:
-    """The neighbours of every row, and the share of the true ones that was found."""
-    is_large = len(points) > _MANY_ROWS
-    wanted = recall if recall is not None else _RECALL_OF_MANY if is_large else _RECALL
-    how: dict[str, Any] = {"n_neighbors": size, "recall": wanted, "n_jobs": jobs}
-    how |= {"random_state": 0, "return_info": True}
-    if is_large:
-        _, neighbors, info = neighbor_graph(points, **how)
-    else:
-        _, neighbors, info = refined_graph(points, target.labels, **how)
-    return neighbors, info.estimated_recall
+    with stage(f"comparing {len(samples):,} rows with their neighbours", len(samples)), shell_words():
+        weights = sample_weights(
+            samples.X, samples.target.values, task=samples.target.task, n_jobs=jobs, **how
+        )
+    return Weighing(weights, how)
 
 
 def weigh_by_evidence(
-    table: Table,
-    features: Features,
-    target: Target,
+    samples: Samples,
+    model: Model,
     *,
-    groups: Any = None,
     scoring: str | None = None,
     n_neighbors: int | None = None,
     measure: str | None = None,
-    impute: str | None = None,
-    most_rows: int = 20_000,
+    most_rows: int | None = None,
     jobs: int = -1,
 ) -> Weighing:
-    """Weights that held-out folds of a linear model ask for; of a large table some rows decide for all."""
+    """Weights that held-out folds of a model choose; in a large table some rows decide for all."""
     if n_neighbors is not None and n_neighbors < 1:
-        raise InputError(f"-k {n_neighbors} is too small; need at least 1; raise it")
-    rows = _deciding_rows(len(target.labels), most_rows)
-    X, model = _model(table, features, target, impute, rows)
+        raise InputError(f"-k {n_neighbors} is too small; expected at least 1; raise it")
+    X, y = ready(samples.X, samples.features), samples.target.values
+    rows = _deciding_rows(len(samples), most_rows or model.rows)
     search = VarianceWeightedCV(
-        model, scoring=scoring, random_state=0, measure=measure, n_jobs=None,
-        n_neighbors=None if n_neighbors is None else (n_neighbors,),
+        model.estimator, scoring=scoring, random_state=0, measure=measure,
+        n_jobs=None if model.option == "linear" else jobs, n_neighbors=None if n_neighbors is None else (n_neighbors,),
     )  # fmt: skip
-    search.fit(X, _taken(target.values, rows), groups=_taken(groups, rows))
+    n_deciding = len(samples) if rows is None else len(rows)
+    if rows is not None:
+        note(
+            f"{n_deciding:,} of {len(samples):,} rows, drawn at random, decide for all; --rows N takes another number"
+        )
+    with stage(f"trying weightings with {model.name} on {n_deciding:,} rows", len(samples)), shell_words():
+        search.fit(_taken(X, rows), _taken(y, rows), groups=_taken(samples.groups, rows))
     interval = search.gain_interval_
     figures = {
-        "chosen": search.best_params_, "gain": search.gain_, "gain_interval": [interval.low, interval.high],
-        "verdict": str(search.verdict_), "deciding_rows": len(X),
+        "model": model.option, "decided_with": model.name, "chosen": search.best_params_, "gain": search.gain_,
+        "gain_interval": [interval.low, interval.high], "verdict": str(search.verdict_), "deciding_rows": n_deciding,
     }  # fmt: skip
     if rows is None:
         weights = np.asarray(search.sample_weight_)
     else:
-        note(
-            f"{len(rows):,} of {len(target.labels):,} rows, drawn at random, decide for all; --rows N takes more"
-        )
-        weights = _applied(search, table, features, target, groups, impute)
-    return Weighing(weights, figures, verdict=search.verdict_)
+        with stage(f"weighting {len(samples):,} rows", len(samples)), shell_words():
+            weights = _applied(search, samples, X, rows, jobs)
+    verdict = replace(search.verdict_, sentence=f"{search.verdict_} {model.sentence}")
+    return Weighing(weights, figures, verdict)
 
 
 def _deciding_rows(n_rows: int, most_rows: int) -> IntArray | None:
@@ -146,82 +111,52 @@ def _deciding_rows(n_rows: int, most_rows: int) -> IntArray | None:
 
 
 def _taken(values: Any, rows: IntArray | None) -> Any:
-    return values if rows is None or values is None else values[rows]
+    if rows is None or values is None:
+        return values
+    return values.iloc[rows].reset_index(drop=True) if hasattr(values, "iloc") else values[rows]
 
 
-def _applied(
-    search: VarianceWeightedCV,
-    table: Table,
-    features: Features,
-    target: Target,
-    groups: Any,
-    impute: str | None,
-) -> FloatArray:
-    """The weights of all rows, made as those of the deciding rows were."""
+def _applied(search: VarianceWeightedCV, samples: Samples, X: Any, rows: IntArray, jobs: int) -> FloatArray:
+    """The weights of all rows, made as those of the deciding rows were; the model is fitted to deciding rows only."""
     chosen = search.best_params_
     if "measure" not in chosen:
         if chosen.get("control") != "balanced class weights":
-            return np.ones(len(target.labels))
+            return np.ones(len(samples))
         from sklearn.utils.class_weight import compute_sample_weight
 
-        return np.asarray(compute_sample_weight("balanced", target.values))
-    X, model = _model(table, features, target, impute, None)
-    settings = {name: chosen[name] for name in ("measure", "n_neighbors", "weight_ratio")}
-    with working(f"weighing {len(X):,} rows"):
-        whole = VarianceWeighted(model, clip=_CLIP, n_jobs=-1, **settings).fit(
-            X, target.values, groups=groups
-        )
-    return np.asarray(whole.sample_weight_)
+        return np.asarray(compute_sample_weight("balanced", samples.target.values))
+    measure = resolve(chosen["measure"], use="steep weigh", feeds=("labels", "model"))
+    checked = CheckedSamples.check(
+        X, samples.target.values, embedding="auto", task=samples.target.task, estimator=search.estimator,
+        groups=samples.groups,
+    )  # fmt: skip
+    predicted = _predicted(search.estimator, checked, rows) if measure.needs == "model" else None
+    measured = measure_samples(
+        checked,
+        {measure: [chosen["n_neighbors"]]},
+        estimator=search.estimator,
+        predicted=predicted,
+        n_jobs=jobs,
+    )
+    (variation,) = measured.variation.values()
+    return rescale(variation, weight_ratio=chosen["weight_ratio"], method=search.method, clip=search.clip)
 
 
-def _model(
-    table: Table, features: Features, target: Target, impute: str | None, rows: IntArray | None
-) -> tuple[Any, Any]:
-    """The features as an estimator takes them, and a linear model with the preprocessing they need."""
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+def _predicted(estimator: Any, samples: CheckedSamples, rows: IntArray) -> FloatArray:
+    """Predictions for all rows, each by a fit to deciding rows of the other parts: it has not seen the row's group."""
+    from sklearn.base import clone
 
-    last = Ridge() if target.labels.codes is None else LogisticRegression(max_iter=1000)
-    frame = table.frame(features.names) if rows is None else table.rows(features.names, rows)
-    categories = features.of_kind("categories")
-    if not categories and not features.missing and not features.of_kind("dates"):
-        return frame.to_numpy(dtype=float), make_pipeline(StandardScaler(), last)
-    numbers = [name for name in features.names if name not in categories]
-    ready = _as_numbers(frame, numbers, categories)
-    return ready, make_pipeline(_preprocessing(numbers, categories, impute), last)
-
-
-def _as_numbers(frame: Any, numbers: Sequence[str], categories: Sequence[str]) -> Any:
-    """Dates as days and categories as text, missing ones as NaN."""
-    import pandas as pd
-
-    ready = {}
-    for name in numbers:
-        column = frame[name]
-        if getattr(column.dtype, "kind", "O") == "M":
-            column = (column - pd.Timestamp(0)) / pd.Timedelta(days=1)
-        elif getattr(column.dtype, "kind", "O") == "m":
-            column = column / pd.Timedelta(days=1)
-        ready[name] = column.astype(float)
-    for name in categories:
-        column = frame[name]
-        ready[name] = (
-            column.astype(object).where(column.isna(), column.astype(str)).where(~column.isna(), np.nan)
-        )
-    return pd.DataFrame(ready)
-
-
-def _preprocessing(numbers: Sequence[str], categories: Sequence[str], impute: str | None) -> Any:
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    filled = SimpleImputer(strategy=impute or "median", add_indicator=True)
-    coded = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=51, sparse_output=False)
-    parts = [
-        ("numbers", make_pipeline(filled, StandardScaler()), list(numbers)),
-        ("categories", coded, list(categories)),
-    ]
-    return ColumnTransformer([part for part in parts if part[2]])
+    labels, part = samples.labels, deal(samples.labels, N_PARTS, samples.groups)
+    predicted = np.zeros((len(samples), labels.n_columns))
+    for number in range(N_PARTS):
+        kept, asked = rows[part[rows] != number], np.flatnonzero(part == number)
+        model = clone(estimator).fit(_taken(samples.X, kept), samples.y[kept])
+        inputs = _taken(samples.X, asked)
+        if labels.codes is None or labels.classes is None:
+            predicted[asked, 0] = model.predict(inputs)
+        elif hasattr(model, "predict_proba"):
+            places = np.searchsorted(labels.classes, model.classes_)
+            predicted[asked[:, None], places] = model.predict_proba(inputs)
+        else:
+            predicted[asked, np.searchsorted(labels.classes, model.predict(inputs))] = 1.0
+    return predicted

@@ -10,7 +10,19 @@ import numpy.typing as npt
 from steep._function import Function, evaluate
 from steep._validation import FloatArray, check_count
 from steep.exceptions import InputError
-from steep.plotting.style import CURVE, DRAWN, EVEN, QUIET, START, Drawable, name_of, new_axes, span, tidy
+from steep.plotting.style import (
+    CURVE,
+    DRAWN,
+    EVEN,
+    QUIET,
+    START,
+    Drawable,
+    legend,
+    name_of,
+    new_axes,
+    span,
+    tidy,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,7 +104,7 @@ def line(
     span(ax, axis, along="x")
     ax.set(xlabel=name_of(name), ylabel=name_of(plan.output_names[output]))
     _fill_variation(plan, ax)
-    ax.legend(frameon=False)
+    legend(ax)
 
 
 def _fill_variation(plan: Drawable, ax: Axes) -> None:
@@ -118,7 +130,7 @@ def _plane(
     for place, along in enumerate("xy"):
         span(ax, plan.domain.axes[place], along=along)
     ax.set(xlabel=name_of(plan.domain.names[0]), ylabel=name_of(plan.domain.names[1]))
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), ncols=3, borderaxespad=0)
+    legend(ax)
 
 
 def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, str, int]]]:

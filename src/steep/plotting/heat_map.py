@@ -10,6 +10,7 @@ import pandas as pd
 
 from steep._validation import FloatArray, one_line
 from steep.exceptions import InputError, InputTypeError
+from steep.metrics import without_rounding
 from steep.plotting.style import diverging, name_of, new_axes
 
 _NEEDED = ("measure", "n_neighbors", "weight_ratio")
@@ -51,7 +52,8 @@ def plot_heat_map(
     """
     table = _table(results)
     gain = _gain_column(table, score)
-    rows = table[table["measure"].notna()]
+    rows = table[table["measure"].notna()].copy()
+    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
     if not len(rows):
         raise InputError("results hold no weighting; need at least one; pass a weight_ratio other than 1")
     grids = {str(measure): part for measure, part in rows.groupby("measure", sort=False)}
@@ -99,8 +101,7 @@ def _draw(ax: Any, part: pd.DataFrame, gain: str, chosen: int | None, factor: fl
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             colour = "white" if abs(value) > 0.7 * largest else "black"
-            shown = 0.0 if abs(value) < 1e-6 * largest else value  # rounding of sums is not a gain
-            text = f"{shown:.2g}".replace("-", "−", 1)
+            text = f"{value:.2g}".replace("-", "−", 1)
             ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
     if chosen is not None and chosen in part.index:
         size, ratio = part["n_neighbors"][chosen], part["weight_ratio"][chosen]

@@ -10,7 +10,7 @@ from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.plotting.design import crosses, line, scatter
 from steep.plotting.error import plot_error
-from steep.plotting.style import QUIET, Drawable, name_of, new_axes, span, tidy
+from steep.plotting.style import QUIET, Drawable, legend, name_of, new_axes, span, tidy
 
 
 def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: Any = None) -> Any:
@@ -57,4 +57,4 @@ def _steepest(plan: Drawable, ax: Any, failed: FloatArray | None) -> None:
     span(ax, plan.domain.axes[across], along="x")
     span(ax, plan.domain.axes[up], along="y")
     ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))
-    ax.legend(frameon=False, fontsize="small")
+    legend(ax, fontsize="small")

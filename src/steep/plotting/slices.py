@@ -12,7 +12,7 @@ from steep._validation import FloatArray, check_count, check_vector
 from steep.exceptions import InputError
 from steep.interpolation import Predict, cross_errors, fewest_points, interpolant
 from steep.plotting.design import checked_output
-from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, name_of, new_axes, span, tidy
+from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, legend, name_of, new_axes, span, tidy
 
 # Places along a real axis at which the surrogate is asked.
 _STEPS = 160
@@ -63,7 +63,7 @@ def plot_slices(
         if worst is not None:
             _mark(plan, ax, worst, predicted, int(column), number)
     panels[0].set_ylabel(name_of(plan.output_names[number]))
-    panels[-1].legend(frameon=False)
+    legend(panels[0])
     return panels
 
 

@@ -109,6 +109,14 @@ def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
     return text.replace("$", r"\$")
 
 
+def legend(ax: Axes, **options: Any) -> None:
+    """The legend above the axes, where its marks cannot be taken for points."""
+    ax.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, borderaxespad=0.2, handletextpad=0.3,
+        **options,
+    )  # fmt: skip
+
+
 def span(ax: Axes, axis: Axis, *, along: str) -> None:
     """Give one side of a picture the kind and the ends of an input."""
     if isinstance(axis, Category):

@@ -132,12 +132,14 @@ def _environment() -> Environment:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number as people read it: three digits, thousands apart, no exponent where none is needed.
+    """A number as people read it: three digits, no exponent where none is needed; thousands apart from five digits on.
+
+    Four digits stay together, since they may be a year.
 
     Examples
     --------
-    >>> number(0.123456), number(1234567), number(1e-7), number(float("nan")), number(-0.5)
-    ('0.123', '1,234,567', '1e-07', '–', '−0.5')
+    >>> number(0.123456), number(1234567), number(2013), number(1e-7), number(float("nan")), number(-0.5)
+    ('0.123', '1,234,567', '2013', '1e-07', '–', '−0.5')
     """
     value = float(value)
     if value != value:
@@ -145,7 +147,8 @@ def number(value: Any, digits: int = 3) -> str:
     if value in (float("inf"), float("-inf")):
         return "∞" if value > 0 else "−∞"
     big = abs(value) >= 10 ** (digits - 1)
-    text = f"{value:,.0f}" if big and abs(value) < 1e15 else f"{value:.{digits}g}"
+    grouped = "," if abs(value) >= 9999.5 else ""
+    text = f"{value:{grouped}.0f}" if big and abs(value) < 1e15 else f"{value:.{digits}g}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 

@@ -1,4 +1,4 @@
-"""The page of suspects: labels that are probably wrong, each beside what speaks against it."""
+"""The page of suspects: labels that may be wrong, each next to what speaks against it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from steep.report.page import check_text, number, write_page
 from steep.report.shown import Shown
 from steep.report.verdicts import verdict_of
 
-# A label is a suspect when it is more likely wrong than right.
+# Labels with a higher score are listed and marked; the score is a rank, not a probability.
 _SUSPECT = 0.5
 # Suspects that are listed, and mix-ups that are counted.
 _MOST_LISTED, _MOST_PAIRS = 300, 12
@@ -49,7 +49,7 @@ def suspects_page(
     title: str | None = None,
     random_state: Seed = 0,
 ) -> Path:
-    """Write the page of labels that are probably wrong: one HTML file that needs nothing else.
+    """Write the page of labels that may be wrong: one HTML file that needs nothing else.
 
     Parameters
     ----------
@@ -110,14 +110,13 @@ def suspects_page(
     return write_page(
         path,
         "suspects.html",
-        title=check_text(title, name="title", default=f"Labels that are probably wrong, of {n_samples:,}"),
+        title=check_text(title, name="title", default=f"Labels to look at, of {n_samples:,}"),
         scripts=("scales.js", "map.js", "charts.js", "suspects.js"),
         data=looks(cards, rows) | {"map": _map(X, frame, cards, check_generator(random_state), target)},
-        verdict=verdict_of(verdict, default=_sentence(len(frame), n_suspects)) | {"state": "none"},
+        verdict=verdict_of(verdict, default=_sentence(len(frame), len(rows))) | {"state": "none"},
         figures=[
-            {"name": "labels looked at", "value": f"{len(frame):,}", "id": ""},
-            {"name": "more likely wrong than right", "value": f"{n_suspects:,}", "id": ""},
-            {"name": "share", "value": f"{100 * n_suspects / max(len(frame), 1):.2g} %", "id": ""},
+            {"name": "labels ranked", "value": f"{len(frame):,}", "id": ""},
+            {"name": "listed here", "value": f"{len(rows):,}", "id": ""},
         ],
         rows=rows,
         pairs=_pairs(listed, cards),
@@ -236,7 +235,5 @@ def _map(
     }
 
 
-def _sentence(n_labels: int, n_suspects: int) -> str:
-    if not n_suspects:
-        return f"None of {n_labels:,} labels is more likely wrong than right. The first ones to doubt are listed."
-    return f"{n_suspects:,} of {n_labels:,} labels are more likely wrong than right."
+def _sentence(n_labels: int, n_listed: int) -> str:
+    return f"{n_labels:,} labels are ranked by score; the first {n_listed:,} are listed. Look at them from the top down."

@@ -9,6 +9,7 @@ import pandas as pd
 
 from steep.evidence import Verdict
 from steep.exceptions import InputTypeError
+from steep.metrics import without_rounding
 
 # Shades of the heat map on either side of zero.
 _SHADES = 4
@@ -39,7 +40,8 @@ def heat_maps(table: pd.DataFrame) -> list[dict[str, Any]]:
     gain = next((name for name in names if name.startswith("mean_gain_")), None)
     if gain is None or not {"measure", "n_neighbors", "weight_ratio"} <= set(names):
         return []
-    rows = table[table["measure"].notna()]
+    rows = table[table["measure"].notna()].copy()
+    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
     largest = float(np.abs(rows[gain]).max()) if len(rows) else 0.0
     return [_grid(str(measure), part, gain, largest) for measure, part in rows.groupby("measure", sort=False)]
 

@@ -42,19 +42,22 @@ def test_the_encoding_is_told_from_the_bytes(raw, encoding):
 
 
 @pytest.mark.parametrize(
-    ("text", "decimal", "thousands"),
+    ("text", "decimal"),
     [
-        ("a;b\n1,5;2\n", ",", None),
-        ("a;b\n1.234,5;2\n", ",", "."),
-        ("a;b\n1.5;2\n", ".", None),
-        ("a;b\n1.5;1,2\n", ".", None),  # points in numbers: the comma is something else
-        ("a,b\n1,5\n", ".", None),
-        ("a;b\nx,y;2\n", ".", None),
+        ("a;b\n1,5;2\n", ","),
+        ("a;b\n1.234,5;2\n", ","),
+        ("a;b\n1.234.567;2\n", ","),
+        ("a;b\n1,234;2\n", ","),  # both are possible; semicolons make the decimal comma likely
+        ("a;b\n1,5;-\n2,5;NA\n", ","),
+        ("a;b\n1.5;2\n", "."),
+        ("a;b\n1.5;1,2\n", "."),  # columns differ: each is read by itself
+        ("a,b\n1,5\n", "."),
+        ("a;b\nx,y;2\n", "."),
+        ("a;b\n28.07.2013;2\n", "."),
     ],
 )
-def test_decimal_commas_are_told_from_the_fields(text, decimal, thousands):
-    dialect = detect(text.encode())
-    assert (dialect.decimal, dialect.thousands) == (decimal, thousands)
+def test_decimal_commas_are_told_from_the_columns(text, decimal):
+    assert detect(text.encode()).decimal == decimal
 
 
 def test_what_the_user_knows_is_taken():
@@ -67,8 +70,8 @@ def test_what_the_user_knows_is_taken():
     [
         ({"encoding": "klingon"}, "--encoding 'klingon' is unknown"),
         ({"encoding": "base64"}, "--encoding 'base64' is unknown"),
-        ({"separator": "::"}, "--separator is '::'; need one character"),
-        ({"separator": ""}, "--separator is ''; need one character"),
+        ({"separator": "::"}, "--separator is '::'; expected one character"),
+        ({"separator": ""}, "--separator is ''; expected one character"),
         ({"decimal": ";"}, "--decimal is ';'"),
     ],
 )

@@ -29,9 +29,7 @@ def export_command(
     store: Store = DEFAULT,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="File: .csv, .parquet, .feather, .arrow or .npz; default STORE.csv."
-        ),
+        typer.Option("--output", "-o", help="File: .csv, .parquet, .feather or .arrow; default STORE.csv."),
     ] = None,
     state: Annotated[State, typer.Option("--state", help="Which runs.")] = State.all,
     force: Force = False,

@@ -29,7 +29,6 @@ _TABLES = {
     ".arrow",
     ".feather",
     ".ipc",
-    ".npz",
 }
 
 

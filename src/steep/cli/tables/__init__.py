@@ -1,13 +1,13 @@
-"""Tables of every kind as named columns: CSV, Parquet, Arrow, NPZ and ARFF; one file or several as one."""
+"""Tables as named columns: CSV, Parquet, Arrow, Excel and JSON; one file or several as one."""
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steep.cli.tables.part import Part
 from steep.exceptions import InputError
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "Table", "open_table"]
 
-_TEXT = {".csv", ".tsv", ".txt", ".tab", ".data", ".gz", ".bz2", ".xz", ""}
+_TEXT = {".csv", ".tsv", ".txt", ".tab", ".data", ".gz", ".bz2", ".xz", ".zip", ""}
 _KINDS = {
-    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".npz": "npz",
-    ".arff": "arff",
+    ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".xlsx": "excel",
+    ".xls": "excel", ".ods": "excel", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".npz": "npz",
+    ".npy": "npz", ".arff": "arff",
 }  # fmt: skip
-# What a file starts with, where its name does not tell.
-_MAGIC = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"FEA1", "arrow"), (b"PK\x03\x04", "npz"))
+# What a file starts with, where its name does not say what it is.
+_MAGIC = ((b"PAR1", "parquet"), (b"ARROW1", "arrow"), (b"FEA1", "arrow"))
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,10 @@ class Table:
         """How the files were read, in words."""
         return "; ".join(dict.fromkeys(part.about for part in self.parts))
 
-    def columns(self, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield (name, column) one after another, each read only when its turn comes where the file allows it."""
-        if all(part.by_column for part in self.parts):
-            for name in names:
-                yield name, self.frame([name])[name]
-            _release()
-            return
-        frame = self.frame(names)
-        for name in names:
-            yield name, frame.pop(name)
+    @property
+    def remarks(self) -> dict[str, str]:
+        """Readings that may surprise, by column."""
+        return {name: remark for part in self.parts for name, remark in part.remarks.items()}
 
     def frame(self, names: Sequence[str]) -> pd.DataFrame:
         """Some columns of all rows."""
@@ -76,20 +71,6 @@ class Table:
         frames = [part.frame([part.names.index(name) for name in names]) for part in self.parts]
         return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
 
-    def rows(self, names: Sequence[str], rows: Any) -> pd.DataFrame:
-        """Some columns of some rows."""
-        import pandas as pd
-
-        taken = {name: column.iloc[rows].reset_index(drop=True) for name, column in self.columns(names)}
-        return pd.DataFrame(taken, columns=list(names))
-
-
-def _release() -> None:
-    """Give back what Arrow keeps for the next column: there is none."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-
 
 def open_table(paths: Sequence[Path], **told: str | None) -> Table:
     """Open files, globs or folders of Parquet files as one table.
@@ -97,9 +78,9 @@ def open_table(paths: Sequence[Path], **told: str | None) -> Table:
     Parameters
     ----------
     paths : sequence of Path
-        Files; a name with ``*`` stands for all that match, a folder for its Parquet files.
+        Files; a name with ``*`` stands for all that match, a folder for its Parquet files, "-" for standard input.
     **told : str or None
-        How text is written, where the user knows it: ``encoding``, ``separator``, ``decimal``.
+        How text is written, if the user knows it: ``encoding``, ``separator``, ``decimal``.
 
     Returns
     -------
@@ -112,12 +93,12 @@ def open_table(paths: Sequence[Path], **told: str | None) -> Table:
             odd = sorted(set(part.names) ^ set(table.names))
             raise InputError(
                 f"{part.path} and {table.parts[0].path} differ in their columns ({', '.join(map(repr, odd[:5]))}); "
-                "need the same columns in all files; weigh them apart"
+                "expected the same columns in all files; use one file at a time"
             )
     if table.n_rows == 0:
-        raise InputError(f"{table.title} has 0 rows; need samples; check the file")
+        raise InputError(f"{table.title} has 0 rows; expected samples; check the file")
     if not table.names:
-        raise InputError(f"{table.title} has no columns; need a target and features; check the file")
+        raise InputError(f"{table.title} has no columns; expected a target and features; check the file")
     return table
 
 
@@ -127,43 +108,46 @@ def _expanded(path: Path) -> list[Path]:
         found = sorted(path.glob("*.parquet"))
         if not found:
             raise InputError(
-                f"{path} is a folder without .parquet files; need tables; name them, as {path}/*.csv"
+                f"{path} is a folder without .parquet files; expected tables; name the files, for example {path}/*.csv"
             )
         return found
     if path.exists() or not glob.has_magic(text):
         return [path]
     matches = sorted(map(Path, glob.glob(text, recursive=True)))
     if not matches:
-        raise InputError(f"nothing matches {text}; need a table; check the name")
+        raise InputError(f"nothing matches {text}; expected a table; check the name")
     return matches
 
 
 def _open(path: Path, told: dict[str, str | None]) -> Part:
-    """A file as the kind its name, or else its first bytes, says."""
+    """A file as the kind that its name or its first bytes say."""
     kind = _kind(path)
     if kind == "csv":
         from steep.cli.tables.text import TextTable
 
         return TextTable(path, told)
+    if kind in ("npz", "arff"):
+        what = "a NumPy file" if kind == "npz" else "an ARFF file"
+        raise InputError(
+            f"{path} is {what}; expected CSV, Parquet, Arrow, Excel or JSON; save the table as CSV or Parquet"
+        )
     if any(told.values()):
         raise InputError(
-            f"{path} is no text; need CSV for --encoding, --separator and --decimal; leave them out"
+            f"{path} is not a text table; --encoding, --separator and --decimal are for CSV; leave them out"
         )
     if kind in ("parquet", "arrow"):
         from steep.cli.tables.columnar import ArrowTable, ParquetTable
 
         return ParquetTable(path) if kind == "parquet" else ArrowTable(path)
-    from steep.cli.tables.arrays import ArffTable, NpzTable
+    from steep.cli.tables.records import ExcelTable, JsonTable
 
-    return NpzTable(path) if kind == "npz" else ArffTable(path)
+    return JsonTable(path) if kind == "json" else ExcelTable(path)
 
 
 def _kind(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix in _KINDS:
         return _KINDS[suffix]
-    if suffix in {".xlsx", ".xls", ".ods"}:
-        raise InputError(f"{path} is a spreadsheet; need CSV or Parquet; save it as CSV")
     # Pipes can be read once only: they are text.
     if suffix in _TEXT - {""} or not path.is_file():
         return "csv"

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: one column at a time, so that a table larger than half the memory can be weighed."""
+"""Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from steep.cli.tables.part import BATCH, Part
+from steep.cli.tables.part import BATCH, Part, refuse_nested
 from steep.exceptions import InputError, StorageError
 
 # Bytes of a column that are read at once.
@@ -29,7 +29,9 @@ def _explained(path: Path, kind: str) -> Iterator[None]:
         raise
     except (OSError, pa.ArrowException, ValueError, KeyError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise StorageError(f"{path} cannot be read ({reason}); need a whole {kind} file; check it") from error
+        raise StorageError(
+            f"{path} cannot be read ({reason}); expected a whole {kind} file; check it"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class ParquetTable(Part):
     """A Parquet file."""
 
     path: Path
-    by_column = True
+    in_batches = True
 
     @cached_property
     def _file(self) -> Any:
@@ -78,7 +80,7 @@ class ArrowTable(Part):
     """An Arrow file or stream, Feather included; columns that are not used are never loaded."""
 
     path: Path
-    by_column = True
+    in_batches = True
 
     @cached_property
     def _table(self) -> Any:
@@ -130,12 +132,7 @@ def _intact(table: Any) -> Any:
 
 def _to_pandas(table: Any) -> pd.DataFrame:
     """Arrow's columns as pandas', without the index and types that pandas may have noted in the file."""
-    nested = [field.name for field in table.schema if pa.types.is_nested(field.type)]
-    if nested:
-        raise InputError(
-            f"columns {', '.join(map(repr, nested))} hold lists or records; need one value a cell; leave them out with "
-            "--drop"
-        )
+    refuse_nested([field.name for field in table.schema if pa.types.is_nested(field.type)])
     return table.replace_schema_metadata(None).to_pandas(  # type: ignore[no-any-return]
         self_destruct=True, split_blocks=True, use_threads=False, date_as_object=False
     )

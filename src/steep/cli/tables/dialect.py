@@ -1,4 +1,4 @@
-"""How a text table is written: its encoding, its separator and its decimal mark, told from the text itself."""
+"""How a text table is written: its encoding, its separator and its decimal mark, detected in the text itself."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
+from steep.cli.tables.cells import decimal_of
+from steep.cli.tables.dates import looks_like_number_too
 from steep.exceptions import InputError
 
-# Bytes and rows that separator and decimal mark are told from.
+# Bytes and rows that separator and decimal mark are detected in.
 _SAMPLE_BYTES, _SAMPLE_ROWS = 2**18, 500
 _SEPARATORS = (",", ";", "\t", "|")
 _BOMS = (
@@ -21,9 +24,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+")
-_DECIMAL_POINT = re.compile(r"[+-]?\d+\.\d+([eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?\d+,\d+")
 _NAMES = {"\t": "tabs", " ": "spaces"}
 
 
@@ -38,16 +39,16 @@ class Dialect:
     bom : bytes
         The byte-order mark the file starts with, or nothing.
     separator, decimal : str
-        What stands between fields, and within numbers.
-    thousands : str or None
-        What groups the digits of numbers.
+        What stands between fields, and within most numbers: a column may differ.
+    number_like : tuple of int
+        Places of columns of dates that a reader of numbers would take for numbers.
     """
 
     encoding: str = "utf-8"
     bom: bytes = b""
     separator: str = ","
     decimal: str = "."
-    thousands: str | None = None
+    number_like: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         fields = _NAMES.get(self.separator, repr(self.separator))
@@ -58,7 +59,7 @@ class Dialect:
 def detect(
     raw: bytes, *, encoding: str | None = None, separator: str | None = None, decimal: str | None = None
 ) -> Dialect:
-    r"""Tell the dialect of a table from its bytes; what the caller knows is taken as it is.
+    r"""Detect the dialect of a table from its bytes; what the caller knows is taken as it is.
 
     Examples
     --------
@@ -68,11 +69,11 @@ def detect(
     dialect = _encoded(raw, encoding)
     rows = _sample_lines(raw, dialect)
     if separator is not None and len(separator) != 1:
-        raise InputError(f"--separator is {separator!r}; need one character, as ';' or a tab")
+        raise InputError(f"--separator is {separator!r}; expected one character, for example ';' or a tab")
     if decimal not in (None, ".", ","):
-        raise InputError(f"--decimal is {decimal!r}; need '.' or ','")
+        raise InputError(f"--decimal is {decimal!r}; expected '.' or ','")
     dialect = replace(dialect, separator=separator or _separator(rows))
-    return _with_decimal(dialect, rows, decimal)
+    return _with_columns(dialect, rows, decimal)
 
 
 def _encoded(raw: bytes, encoding: str | None) -> Dialect:
@@ -100,7 +101,7 @@ def _plain_name(encoding: str) -> str:
         "".encode(name)
     except (LookupError, ValueError) as error:
         raise InputError(
-            f"--encoding {encoding!r} is unknown; need the name of one, as utf-8, cp1252 or utf-16"
+            f"--encoding {encoding!r} is unknown; expected a name such as utf-8, cp1252 or utf-16"
         ) from error
     return {"utf-8-sig": "utf-8"}.get(name, name)
 
@@ -127,7 +128,7 @@ def _sample_lines(raw: bytes, dialect: Dialect) -> list[str]:
 
 def _fields(lines: Sequence[str], separator: str) -> list[list[str]]:
     try:
-        return [row for row in csv.reader(lines, delimiter=separator) if row]
+        return [row for row in csv.reader(lines, delimiter=separator, skipinitialspace=True) if row]
     except csv.Error:
         return []
 
@@ -143,15 +144,19 @@ def _separator(lines: Sequence[str]) -> str:
     return max(scores, key=lambda separator: scores[separator]) if scores else ","
 
 
-def _with_decimal(dialect: Dialect, lines: Sequence[str], decimal: str | None) -> Dialect:
-    if decimal is not None:
-        return replace(dialect, decimal=decimal)
-    if dialect.separator == ",":
-        return dialect
-    fields = [field.strip() for row in _fields(lines, dialect.separator)[1:] for field in row]
-    if not any(map(_DECIMAL_COMMA.fullmatch, fields)):
-        return dialect
-    # Where points stand in numbers too, commas are something else, as in lists.
-    if any(map(_DECIMAL_POINT.fullmatch, fields)) and not any(map(_THOUSANDS.fullmatch, fields)):
-        return dialect
-    return replace(dialect, decimal=",", thousands="." if any(map(_THOUSANDS.fullmatch, fields)) else None)
+def _with_columns(dialect: Dialect, lines: Sequence[str], decimal: str | None) -> Dialect:
+    """The same with the decimal mark that columns prove, and the columns that hold dates such as 20130728."""
+    rows = _fields(lines, dialect.separator)[1:]
+    columns = [
+        [text for cell in column if (text := cell.strip())] for column in zip_longest(*rows, fillvalue="")
+    ]
+    proven = {mark for column in columns if (mark := decimal_of(column))}
+    # 1,234 alone can be read both ways; a file with semicolons usually has them because of its decimal commas.
+    is_likely = dialect.separator == ";" and any(
+        _COMMA.fullmatch(text) for column in columns for text in column
+    )
+    # Between commas a decimal comma stands in quotes; such columns are read one by one.
+    has_commas = dialect.separator != "," and (proven == {","} or (not proven and is_likely))
+    usual = "," if has_commas else "."
+    dates = tuple(place for place, column in enumerate(columns) if looks_like_number_too(column))
+    return replace(dialect, decimal=decimal or usual, number_like=dates)

@@ -1,8 +1,4 @@
-"""Features as points: every column encoded as :mod:`steep.weighting.embedding` does, one after another.
-
-A million rows are read column by column into one array of floats, so that the table itself is never in memory
-as a whole. Missing values are counted first and refused unless the user asked for ``--impute``.
-"""
+"""What the columns of a table hold, and which of them say nothing about new samples."""
 
 from __future__ import annotations
 
@@ -12,19 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from steep._validation import FloatArray
 from steep.cli.printing import listed
-from steep.cli.tables import Table
 from steep.exceptions import InputError
-from steep.weighting.embedding import encode
 
-IMPUTE = ("median", "mean")
-# Above this many numbers the points are kept in float32, in which the search works anyway.
-_MANY_NUMBERS = 2**22
 # Fewer rows say nothing about what looks like an id; of more, a text that nearly never repeats is one.
 _FEW_ROWS, _NEARLY_ALL = 20, 0.9
 _ID_NAME = re.compile(r"(?:^|[_\W])(?:id|uid|uuid|guid|key|index|number|nr|no)s?$|[a-z]I[dD]$", re.IGNORECASE)
@@ -41,8 +30,6 @@ class Column:
         Its name, and one of "numbers", "dates" and "categories".
     n_missing : int
         Cells without a value.
-    width : int
-        Columns it takes among the points.
     is_id : bool
         Whether it looks like an id.
     """
@@ -50,27 +37,24 @@ class Column:
     name: str
     kind: str
     n_missing: int = 0
-    width: int = 1
     is_id: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class Features:
-    """The samples as points, and what was found on the way.
+    """The columns that samples are compared by.
 
     Attributes
     ----------
-    points : ndarray of shape (n_samples, n_coordinates)
-        Standardised numbers, encoded categories and dates.
     columns : list of Column
         One for each column used.
-    counters : list of str
-        Columns left out because they only count the rows.
+    counters, empty : list of str
+        Columns left out because they only count the rows, or hold no value at all.
     """
 
-    points: FloatArray
     columns: list[Column] = field(default_factory=list)
     counters: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -92,43 +76,40 @@ class Features:
         return {column.name: column.n_missing for column in self.columns if column.n_missing}
 
 
-def read_features(
-    table: Table, names: Collection[str], *, keep: Collection[str] = (), impute: str | None = None
-) -> Features:
-    """Read the features of a table as points.
+def examine(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> Features:
+    """Look at the columns of a table; ``keep`` names those to use though they count the rows.
 
-    Parameters
-    ----------
-    table : Table
-        The table.
-    names : collection of str
-        Its features.
-    keep : collection of str
-        Columns to use though they count the rows.
-    impute : {"median", "mean"}, optional
-        What stands for a missing number, with a further column that says so; a missing category counts as the
-        most frequent one. Without it missing values are refused.
+    Examples
+    --------
+    >>> examine(pd.DataFrame({"n": [1, 2, 3], "x": [0.5, None, 2.0]})).missing
+    {'x': 1}
     """
-    if not names:
-        raise _nothing_left(table)
-    matrix = _Matrix(table.n_rows, len(names))
-    columns, counters, infinite = [], [], []
-    is_refused = False
-    for name, values in table.columns(list(names)):
+    found = Features()
+    infinite = []
+    for name in frame.columns:
+        values = frame[name]
+        n_missing = int(values.isna().sum())
         if name not in keep and counts_rows(name, values):
-            counters.append(name)
-            continue
-        kind, n_missing = kind_of(values), int(values.isna().sum())
-        if kind == "numbers" and _has_infinity(values):
-            infinite.append(name)
-        is_refused = is_refused or bool(infinite) or (n_missing > 0 and impute is None)
-        # Once it is clear that the table is refused, columns are only counted.
-        width = 1 if is_refused else matrix.add(_encoded(values, kind, impute))
-        is_id = name not in keep and _looks_like_id(name, values, kind)
-        columns.append(Column(name, kind, n_missing, width, is_id))
-    features = Features(matrix.points, columns, counters)
-    _refuse(features, table, infinite, impute)
-    return features
+            found.counters.append(name)
+        elif n_missing == len(values):
+            found.empty.append(name)
+        else:
+            kind = kind_of(values)
+            if kind == "numbers" and _has_infinity(values):
+                infinite.append(name)
+            is_id = name not in keep and _looks_like_id(name, values, kind)
+            found.columns.append(Column(name, kind, n_missing, is_id))
+    if not found.columns:
+        raise InputError(
+            "the table has no column left to compare samples by; expected at least one; pass --keep COLUMN, or drop "
+            "less"
+        )
+    if infinite:
+        raise InputError(
+            f"columns {listed(infinite)} hold infinite values; expected finite numbers; fix them, or leave them out "
+            "with --drop"
+        )
+    return found
 
 
 def kind_of(values: Any) -> str:
@@ -165,7 +146,7 @@ def _looks_like_id(name: str, values: Any, kind: str) -> bool:
         return False
     if kind == "categories":
         return bool(values.nunique() >= _NEARLY_ALL * len(values))
-    if getattr(values.dtype, "kind", "O") not in "iu" or not values.is_unique:
+    if getattr(values.dtype, "kind", "O") not in "iu" or values.hasnans or not values.is_unique:
         return False
     return bool(_ID_NAME.search(name) or (np.diff(values.to_numpy()) == 1).all())
 
@@ -174,66 +155,3 @@ def _has_infinity(values: Any) -> bool:
     if getattr(values.dtype, "kind", "O") != "f":
         return False
     return bool(np.isinf(values.to_numpy(dtype=float, na_value=np.nan)).any())
-
-
-def _encoded(values: Any, kind: str, impute: str | None) -> FloatArray:
-    """The points of one column; missing ones at the median, which embedding does, or at the mean."""
-    missing = values.isna()
-    if kind == "numbers" and impute == "mean" and missing.any():
-        filled = values.astype(float).fillna(values.astype(float).mean())
-        return np.hstack([encode(filled.to_frame()), missing.to_numpy(dtype=float)[:, None]])
-    return encode(values.to_frame())
-
-
-def _refuse(features: Features, table: Table, infinite: list[str], impute: str | None) -> None:
-    if not features.columns:
-        raise _nothing_left(table)
-    if infinite:
-        raise InputError(
-            f"columns {listed(infinite)} hold infinite values; need finite numbers; mend them, or leave them out with "
-            "--drop"
-        )
-    if features.missing and impute is None:
-        counts = ", ".join(f"{name!r} {n:,}" for name, n in list(features.missing.items())[:8])
-        more = f" and {len(features.missing) - 8} more" if len(features.missing) > 8 else ""
-        raise InputError(
-            f"values are missing in {len(features.missing)} of {len(features.columns)} columns ({counts}{more}, of "
-            f"{table.n_rows:,} rows); need all; pass --impute median, or leave the columns out with --drop"
-        )
-
-
-def _nothing_left(table: Table) -> InputError:
-    return InputError(
-        f"{table.title} has no column left to compare samples by; need one; pass --keep COLUMN, or drop less"
-    )
-
-
-class _Matrix:
-    """Points that grow by columns; room for one a feature is made at once, which is enough for numbers."""
-
-    def __init__(self, n_rows: int, n_columns: int) -> None:
-        dtype = np.float32 if n_rows * n_columns > _MANY_NUMBERS else np.float64
-        self._room: npt.NDArray[Any] = np.empty((n_rows, max(n_columns, 1)), dtype)
-        self._used = 0
-
-    def add(self, part: FloatArray) -> int:
-        """Add the points of one column; how many coordinates they took."""
-        width = int(part.shape[1])
-        if self._used + width > self._room.shape[1]:
-            larger = np.empty(
-                (len(self._room), max(self._used + width, 2 * self._room.shape[1])), self._room.dtype
-            )
-            larger[:, : self._used] = self._room[:, : self._used]
-            self._room = larger
-        self._room[:, self._used : self._used + width] = part
-        self._used += width
-        return width
-
-    @property
-    def points(self) -> FloatArray:
-        """The points so far, in one piece of memory."""
-        return (
-            self._room
-            if self._used == self._room.shape[1]
-            else np.ascontiguousarray(self._room[:, : self._used])
-        )

@@ -30,11 +30,13 @@ class Part(ABC):
         Its rows.
     about : str
         How it was read, in words.
+    remarks : dict
+        Readings that may surprise, by column.
     """
 
     path: Path
-    # Whether one column can be read without the others.
-    by_column = False
+    # Whether the file can be read a few rows at a time.
+    in_batches = False
 
     @property
     @abstractmethod
@@ -50,6 +52,11 @@ class Part(ABC):
     @abstractmethod
     def about(self) -> str:
         """How it was read, in words."""
+
+    @property
+    def remarks(self) -> dict[str, str]:
+        """Readings that may surprise, by column."""
+        return {}
 
     @abstractmethod
     def frame(self, columns: Sequence[int]) -> pd.DataFrame:
@@ -68,6 +75,15 @@ def to_batches(frame: pd.DataFrame) -> Iterator[Any]:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(
-            f"the table does not fit this format ({one_line(error)}); need one kind of value a column; write .csv"
+            f"the table does not fit this format ({one_line(error)}); expected one kind of value per column; write .csv"
         ) from error
     yield from table.to_batches(max_chunksize=BATCH) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+
+
+def refuse_nested(names: Sequence[str]) -> None:
+    """Reject columns that hold more than one value per cell."""
+    if names:
+        raise InputError(
+            f"columns {', '.join(map(repr, names))} hold lists or records; expected one value per cell; leave them out "
+            "with --drop"
+        )

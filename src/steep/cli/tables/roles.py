@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -60,8 +59,8 @@ def assign_roles(
     weights : collection of str
         Names under which an earlier run may have written weights.
     """
-    dropped = [name for given in drop for name in _columns_of(given, table)]
-    for name in [target, *keep, *([groups] if groups is not None else [])]:
+    dropped = list(drop)
+    for name in [target, *keep, *dropped, *([groups] if groups is not None else [])]:
         _check_known(name, table)
     if target in dropped or target == groups:
         raise InputError(
@@ -72,16 +71,6 @@ def assign_roles(
     out = {target, groups, *dropped, *old}
     features = tuple(name for name in table.names if name not in out)
     return Roles(target, features, groups, tuple(dict.fromkeys(dropped)), tuple(old))
-
-
-def _columns_of(given: str, table: Table) -> list[str]:
-    """A column, or the columns of an array of an NPZ file."""
-    if given in table.names:
-        return [given]
-    numbered = [name for name in table.names if re.fullmatch(re.escape(given) + r"\d+", name)]
-    if not numbered or table.parts[0].path.suffix.lower() != ".npz":
-        _check_known(given, table)
-    return numbered
 
 
 def _check_known(name: str, table: Table) -> None:
@@ -107,6 +96,6 @@ def _refuse_twins(table: Table, dropped: set[str]) -> None:
     twins = [name for name, times in counts.items() if times > 1 and name not in dropped]
     if twins:
         raise InputError(
-            f"{table.title} has several columns called {listed(twins)}; need names of their own; rename them, or leave "
-            "them out with --drop"
+            f"{table.title} has several columns called {listed(twins)}; expected different names; rename them, or "
+            "leave them out with --drop"
         )

@@ -1,7 +1,8 @@
-"""The target: classes or numbers, told from its values and stated."""
+"""The target: classes or numbers, detected from its values and stated."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,13 @@ import pandas as pd
 
 from steep._validation import check_choice
 from steep.cli.printing import listed
-from steep.cli.tables import Table
 from steep.cli.tables.features import kind_of
+from steep.cli.wording import in_shell_words
 from steep.exceptions import InputError
-from steep.labels import TASKS, Labels, check_labels
+from steep.labels import TASKS, Labels, check_labels, warn_of_float_classes
 
-# Whole numbers of more different values than this are counts, ages or years rather than classes.
-_MOST_CLASSES = 20
+# Kinds of objects that can be sorted; others are compared by what they look like.
+_SORTED = ("string", "boolean", "integer", "floating")
 # Classes whose sizes are shown.
 _SHOWN = 6
 
@@ -31,19 +32,22 @@ class Target:
         The column.
     labels : Labels
         As measures read them.
+    values : ndarray of shape (n_samples,)
+        As they were given.
     hint : str or None
         What to say where another reading is as likely.
     """
 
     name: str
     labels: Labels
+    values: Any
     hint: str | None = None
 
     @property
-    def values(self) -> Any:
-        """As estimators read them: the classes themselves, or numbers."""
+    def shown(self) -> Any:
+        """As pages show them: classes by name, or numbers."""
         codes, classes = self.labels.codes, self.labels.classes
-        return self.labels.array[:, 0] if codes is None or classes is None else classes[codes]
+        return self.labels.array[:, 0] if codes is None or classes is None else classes.astype(str)[codes]
 
     @property
     def task(self) -> Any:
@@ -69,78 +73,74 @@ class Target:
         return f"{self.name!r} read as {len(sizes)} classes ({shown}{', …' if len(sizes) > _SHOWN else ''})"
 
 
-def read_target(table: Table, name: str, task: str = "auto") -> Target:
-    """Read the target of a table; ``task`` says how, where the user knows."""
+def read_target(column: Any, task: str = "auto") -> Target:
+    """Read a column of labels, none of them missing, by the rule of :func:`steep.labels.check_labels`.
+
+    Examples
+    --------
+    >>> str(read_target(pd.Series([0.5, 2.5], name="price")))
+    "'price' read as numbers from 0.5 to 2.5"
+    """
+    name = str(column.name)
     check_choice(task, name="--task", choices=TASKS)
-    column = table.frame([name])[name]
-    if n_missing := int(column.isna().sum()):
-        raise InputError(
-            f"the target {name!r} is missing in {n_missing:,} of {len(column):,} rows; need a label in every row; fill "
-            "them in, or leave those rows out first"
-        )
-    if kind_of(column) == "dates":
-        raise InputError(f"the target {name!r} holds dates; need classes or numbers; choose another --target")
-    read, hint = (task, None) if task != "auto" else _detected(name, column)
-    found = Target(name, _numbers(column) if read == "regression" else _classes(column), hint)
+    given = _as_given(column, task)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        labels = check_labels(given, n_samples=len(given), task=task, name=f"the target {name!r}")  # type: ignore[arg-type]
+        warn_of_float_classes(labels, task, fewest=2)  # type: ignore[arg-type]
+    hint = next((in_shell_words(str(warning.message)) for warning in caught), None)
+    hint = hint and hint.replace("y holds", f"the target {name!r} holds")
+    found = Target(name, labels, given, hint)
     _refuse_useless(found)
     return found
 
 
-def _detected(name: str, column: Any) -> tuple[str, str | None]:
-    """Classes or numbers, and a hint where it could be the other."""
-    if kind_of(column) != "numbers":
-        return "classification", None
-    values = column.to_numpy(dtype=float)
-    if not np.isfinite(values).all():
-        raise InputError(f"the target {name!r} holds infinite values; need finite numbers; mend them")
-    if not (values == np.round(values)).all():
-        return "regression", None
-    n_different = len(np.unique(values))
-    if n_different <= _MOST_CLASSES:
-        return "classification", None
-    return (
-        "regression",
-        f"{name!r} holds {n_different:,} different whole numbers and is read as numbers; --task classification reads "
-        "them as classes",
-    )
+def _as_given(column: Any, task: str) -> Any:
+    """The labels as Python users would pass them: numbers as numbers, and one kind of object."""
+    kind = kind_of(column)
+    if kind == "dates":
+        raise InputError(
+            f"the target {column.name!r} holds dates; expected classes or numbers; choose another --target"
+        )
+    if task == "regression":
+        column = _numbers(column)
+    elif kind == "numbers" and getattr(column.dtype, "kind", "O") not in "iuf":  # decimals, or mixed types
+        column = column.astype(float)
+    if kind == "numbers" and not np.isfinite(column.to_numpy(dtype=float)).all():
+        raise InputError(
+            f"the target {column.name!r} holds infinite values; expected finite numbers; fix them"
+        )
+    given = column.to_numpy()
+    if given.dtype.kind == "O" and pd.api.types.infer_dtype(given) not in _SORTED:
+        return np.asarray([str(value) for value in given], dtype=object)
+    return given
 
 
-def _numbers(column: Any) -> Labels:
+def _numbers(column: Any) -> Any:
     numbers = pd.to_numeric(column, errors="coerce")
     if (bad := numbers.isna()).any():
         raise InputError(
-            f"the target {column.name!r} holds {listed(column[bad].unique(), most=3)}; need numbers for --task "
+            f"the target {column.name!r} holds {listed(column[bad].unique(), most=3)}; expected numbers for --task "
             "regression; choose another target, or --task classification"
         )
-    return check_labels(numbers.to_numpy(dtype=float), n_samples=len(column), task="regression")
-
-
-def _classes(column: Any) -> Labels:
-    """Classes as codes: a million long names are kept once each."""
-    is_whole = getattr(column.dtype, "kind", "O") == "f" and bool((column == column.round()).all())
-    if is_whole and column.abs().max() < 2**53:
-        column = column.astype(np.int64)
-    try:
-        codes, classes = pd.factorize(column, sort=True)
-    except TypeError:  # kinds that cannot be sorted are told apart by what they look like
-        codes, classes = pd.factorize(column.astype(str), sort=True)
-    names = np.asarray(classes)
-    return Labels(
-        codes=codes.astype(np.int32), classes=names.astype(str) if names.dtype.kind == "O" else names
-    )
+    return numbers.astype(float)
 
 
 def _refuse_useless(target: Target) -> None:
     labels = target.labels
     if labels.codes is None:
         if np.ptp(labels.array) == 0:
-            raise InputError(f"the target {target.name!r} has one value only; need several; check --target")
+            raise InputError(
+                f"the target {target.name!r} has only one value; expected several; check --target"
+            )
         return
     n_classes = len(target.classes)
     if n_classes == 1:
-        raise InputError(f"the target {target.name!r} has one class only; need at least 2; check --target")
+        raise InputError(
+            f"the target {target.name!r} has only one class; expected at least 2; check --target"
+        )
     if n_classes == len(labels) and n_classes > 2:
         raise InputError(
-            f"the target {target.name!r} has a class of its own in each of {n_classes:,} rows; need classes that "
-            "repeat; check --target"
+            f"the target {target.name!r} has a class of its own in each of {n_classes:,} rows; expected classes that "
+            "repeat; check --target, or pass --task regression if they are quantities"
         )

@@ -1,9 +1,8 @@
-"""The table with one more column, in the format that the name of the file asks for; a few rows at a time."""
+"""The table with further columns, in the format that the name of the file says; a few rows at a time."""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steep._files import write_whole
-from steep._validation import FloatArray, one_line
+from steep._validation import FloatArray, IntArray, one_line
 from steep.cli.tables import Table
 from steep.cli.tables.part import to_batches
 from steep.exceptions import InputError
@@ -19,7 +18,7 @@ from steep.exceptions import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES = (".csv", ".parquet", ".feather", ".arrow", ".npz")
+TABLES = (".csv", ".parquet", ".feather", ".arrow")
 FORMATS = (*TABLES, ".npy", ".txt")
 
 
@@ -28,7 +27,7 @@ def check_format(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(
-            f"--output {path} has the suffix {suffix!r}; need one of {', '.join(FORMATS)}; name another file"
+            f"--output {path} has the suffix {suffix!r}; expected one of {', '.join(FORMATS)}; name another file"
         )
     return suffix
 
@@ -40,9 +39,6 @@ def write_with_column(path: Path, table: Table, name: str, values: FloatArray) -
         from steep.cli.tables.text import write_text
 
         write_whole(path, lambda temporary: write_text(temporary, texts, name, values))
-    elif suffix == ".npz":
-        arrays = _arrays(table, path) | {name: values}
-        write_whole(path, lambda temporary: _save_npz(temporary, arrays))
     else:
         write_whole(path, lambda temporary: _write_batches(temporary, suffix, _joined(table, name, values)))
 
@@ -52,8 +48,6 @@ def write_column(path: Path, name: str, values: FloatArray) -> None:
     suffix = check_format(path)
     if suffix == ".npy":
         write_whole(path, lambda temporary: np.save(temporary, values))
-    elif suffix == ".npz":
-        write_whole(path, lambda temporary: _save_npz(temporary, {name: values}))
     elif suffix in (".csv", ".txt"):
         lines = "\n".join([name, *map(repr, values.tolist()), ""])
         write_whole(path, lambda temporary: temporary.write_text(lines, encoding="utf-8"))
@@ -66,17 +60,27 @@ def write_column(path: Path, name: str, values: FloatArray) -> None:
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
     """Write a frame."""
     suffix = check_format(path)
+    if suffix == ".npy":
+        raise InputError(
+            f"--output {path} has room for one column; expected a table; name a .csv or .parquet file"
+        )
     if suffix in (".csv", ".txt"):
         write_whole(path, lambda temporary: frame.to_csv(temporary, index=False))
-    elif suffix in (".npz", ".npy"):
-        if suffix == ".npy":
-            raise InputError(
-                f"--output {path} has room for one column; need a table; name a .csv or .parquet file"
-            )
-        arrays = {str(column): _without_objects(frame[column]) for column in frame}
-        write_whole(path, lambda temporary: _save_npz(temporary, arrays))
     else:
         write_whole(path, lambda temporary: _write_batches(temporary, suffix, to_batches(frame)))
+
+
+def write_chosen_rows(path: Path, table: Table, rows: IntArray, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write some rows of the table, in the order given, with further columns that come first."""
+    if check_format(path) == ".csv" and (texts := _texts(table)):
+        from steep.cli.tables.text import write_chosen
+
+        write_whole(path, lambda temporary: write_chosen(temporary, texts, rows, columns))
+        return
+    frame = table.frame(table.names).iloc[rows].reset_index(drop=True)
+    for place, (name, values) in enumerate(columns.items()):
+        frame.insert(place, name, list(values))
+    write_frame(path, frame)
 
 
 def _texts(table: Table) -> Any:
@@ -84,7 +88,10 @@ def _texts(table: Table) -> Any:
     from steep.cli.tables.text import TextTable
 
     texts = [part for part in table.parts if isinstance(part, TextTable)]
-    is_alike = len({part.dialect for part in texts}) == 1 and len({part.names for part in texts}) == 1
+    is_alike = (
+        len({(part.dialect.separator, part.dialect.encoding, part.dialect.decimal) for part in texts}) == 1
+        and len({part.names for part in texts}) == 1
+    )
     return texts if is_alike and len(texts) == len(table.parts) else None
 
 
@@ -105,14 +112,14 @@ def _joined(table: Table, name: str, values: FloatArray) -> Iterator[Any]:
             yield from joined.cast(schema).to_batches()
         except pa.ArrowException as error:
             raise InputError(
-                f"the files of {table.title} differ in the types of their columns ({one_line(error)}); need the same; "
-                "write the weights alone, with --only"
+                f"the files of {table.title} differ in the types of their columns ({one_line(error)}); expected "
+                "the same types; write the weights alone, with --only"
             ) from error
 
 
 def _batches(table: Table) -> Iterator[Any]:
     """All rows, from the files where they can be read in pieces."""
-    if len(table.parts) == 1 or all(part.by_column for part in table.parts):
+    if len(table.parts) == 1 or all(part.in_batches for part in table.parts):
         for part in table.parts:
             yield from part.batches()
     else:
@@ -139,30 +146,3 @@ def _writer(path: Path, suffix: str, schema: Any) -> Any:
 
         return csv.CSVWriter(path, schema)
     return pa.ipc.new_file(path, schema)
-
-
-def _arrays(table: Table, path: Path) -> dict[str, Any]:
-    """The arrays of an NPZ file, to be written again."""
-    from steep.cli.tables.arrays import NpzTable
-
-    (*_, part) = table.parts
-    if len(table.parts) > 1 or not isinstance(part, NpzTable):
-        raise InputError(
-            f"--output {path} is an archive of arrays and {table.title} is none; need another format; name a .parquet "
-            "file, or write the weights alone, with --only"
-        )
-    return part.arrays
-
-
-def _without_objects(column: Any) -> Any:
-    """A column as an array that needs no pickle."""
-    values = column.to_numpy()
-    return values.astype(str) if values.dtype == object else values
-
-
-def _save_npz(path: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays under any names, none of which needs a pickle."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, np.asarray(array), allow_pickle=False)

@@ -33,8 +33,8 @@ function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
 
-// Thousands apart; the browser's own way takes a hundred times as long.
-const grouped = (whole) => String(whole).replace(/\B(?=(\d{3})+$)/g, ",");
+// Thousands apart, from five digits on: four may be a year. The browser's own way takes a hundred times as long.
+const grouped = (whole) => (whole < 10000 ? String(whole) : String(whole).replace(/\B(?=(\d{3})+$)/g, ","));
 
 function number(value, digits = 3) {
   if (value === null || Number.isNaN(value)) return "–";

@@ -67,7 +67,7 @@ class Suspects:
 
     @cached_property
     def rank(self) -> IntArray:
-        """1 for the label that most speaks against, in the order of the samples."""
+        """1 for the label to look at first, in the order of the samples."""
         rank = np.empty(len(self), dtype=np.int64)
         rank[np.argsort(-self.score, kind="stable")] = np.arange(1, len(self) + 1)
         return rank
@@ -101,7 +101,7 @@ class Suspects:
         )
         if found.high > _HOPELESS * n:
             sentence += " Hardly any label can be predicted here, so the number may be far too high."
-        # Without a count of values, so that nobody shows these limits as those of a gain.
+        # Without a count of values, so that these limits are not shown as those of a gain.
         return Verdict(sentence, replace(found, n=0), "labels", self.top(min(20, n)))
 
     def _first(self) -> str:

@@ -132,7 +132,7 @@ def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y"
 
 
 def infer_task(y: Any, name: str = "y") -> Literal["classification", "regression"]:
-    """Whether labels are classes or numbers, where nobody said so; the rule is at the head of this file.
+    """Whether labels are classes or numbers where task= is not given; the rule is at the head of this file.
 
     Labels in several columns are numbers as soon as one of the columns is.
 

@@ -28,7 +28,7 @@ def test_wrong_labels_come_first(wrong, capsys):
     assert suspects(wrong, "-o", output, "-n", "2", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert sorted(row["row"] for row in figures["top"]) == [3, 77]
-    assert figures["verdict"].startswith("About ")
+    assert figures["verdict"].startswith("Look first at row ")
     found = pd.read_csv(output)
     assert len(found) == 150
     assert found["score"].is_monotonic_decreasing

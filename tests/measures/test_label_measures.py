@@ -3,10 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from measured import measure_variation
 from steep import neighbor_variance
 from steep.exceptions import InputError
 from steep.labels import one_hot
-from steep.measures import MEASURES, measure_variation
+from steep.measures import MEASURES
 from steep.measures.neighborhood import Neighborhood
 
 OF_LABELS = [name for name, measure in MEASURES.items() if measure.needs == "labels"]

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from measured import measure_variation
 from steep import neighbor_variance, sample_weights
 from steep.exceptions import InputError
 from steep.labels import one_hot
-from steep.measures import MEASURES, measure_variation
+from steep.measures import MEASURES
 from steep.measures.model_measures import nearness, squared_errors
 from steep.measures.neighborhood import Neighborhood
 

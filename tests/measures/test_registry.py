@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from measured import measure_variation
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.labels import check_labels
-from steep.measures import MEASURES, FunctionAround, Measure, Neighborhood, measure_variation, resolve
+from steep.measures import MEASURES, FunctionAround, Measure, Neighborhood, resolve
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))

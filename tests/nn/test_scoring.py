@@ -10,9 +10,9 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1
 from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
+from measured import measure_variation
 from steep.evidence import weigh_evidence, weigh_resamples
 from steep.exceptions import InputError, SteepError
-from steep.measures import measure_variation
 from steep.nn import improve, project, retrain_head
 from steep.nn.heads import Head, HeadTask, Samples, fit_head
 from steep.nn.score_names import check_scoring, make_scores

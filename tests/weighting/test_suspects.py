@@ -95,20 +95,90 @@ def test_scores_sum_to_the_estimated_number_of_wrong_labels():
     assert result.n_wrong.low <= result.n_wrong.mean <= result.n_wrong.high
 
 
-def test_the_verdict_is_a_sentence_with_the_count_and_the_first_row():
+def test_the_verdict_names_the_first_row_and_then_a_rough_number():
     result = found(y=NAMES[Y])
     first = result.top(1).index[0]
-    assert f"First is row {first}, labelled '{NAMES[Y][first]}'" in str(result.verdict)
-    assert result.verdict.interval == result.n_wrong
-    assert str(result).startswith(str(result.verdict))
-    assert repr(result) == f"Suspects(n_samples=120, n_wrong={result.n_wrong.mean:.0f})"
+    sentence = str(result.verdict)
+    assert sentence.startswith(f"Look first at row {first}, labelled '{NAMES[Y][first]}'")
+    assert f"{result.n_wrong.mean:.0f} of 120 labels" in sentence
+    assert "rough estimate" in sentence
+    assert result.verdict.interval.mean == result.n_wrong.mean
+    assert str(result).startswith(sentence)
+    assert (
+        repr(result) == f"Suspects(n_samples=120, about {result.n_wrong.mean:.0f} wrong by a rough estimate)"
+    )
+
+
+def test_no_text_says_as_a_fact_that_labels_are_wrong():
+    result = found()
+    shown = [str(result), repr(result), result._repr_html_(), result.verdict._repr_html_(), Suspects.__doc__]
+    for text in (*shown, steep.suspects.__doc__, Suspects.table.__doc__, Suspects.verdict.__doc__):
+        for claim in ("look wrong", "more likely wrong", "95 %", ">gain"):
+            assert claim not in text
+
+
+INDEXES = [
+    pd.Index([f"p{i}" for i in range(120)], name="patient"),
+    pd.RangeIndex(1000, 1120),
+    pd.Index(np.arange(120)[::-1]),
+    pd.MultiIndex.from_product([range(12), list("abcdefghij")], names=["day", "place"]),
+    pd.DatetimeIndex(np.datetime64("2024-01-01") + np.arange(120)),
+]
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("of", ["X", "y", "both"])
+def test_tables_keep_the_index_of_the_data(index, of):
+    frame = pd.DataFrame(X, columns=["a", "b"], index=index if of != "y" else None)
+    labels = pd.Series(NAMES[Y], index=index if of != "X" else None)
+    result = steep.suspects(X if of == "y" else frame, labels, estimator=MODEL, random_state=0)
+    pd.testing.assert_index_equal(result.table.index, index)
+    assert set(result.top(4).index) == set(index[WRONG])
+    own = pd.Series(NAMES[Y], index=index)
+    assert (own.loc[result.top(10).index] == result.top(10)["label"]).all()
+    for row, named, suggested in result.top(4)[["neighbors", "suggested"]].itertuples():
+        assert named
+        assert row not in named
+        assert all(own.loc[other] == suggested for other in named)
+    assert str(result.verdict).startswith(f"Look first at row {result.top(1).index[0]}, labelled")
+    numbered = result.numbered()
+    assert_array_equal(numbered.index, np.arange(120))
+    assert_array_equal(numbered["score"], result.table["score"])
+
+
+def test_the_index_of_the_samples_comes_before_that_of_the_labels():
+    frame, labels = pd.DataFrame(X, index=INDEXES[0]), pd.Series(Y, index=INDEXES[1])
+    result = steep.suspects(frame, labels, estimator=MODEL, random_state=0)
+    pd.testing.assert_index_equal(result.table.index, INDEXES[0])
+
+
+@pytest.mark.parametrize("value", [1e39, 1e300])
+def test_numbers_that_a_forest_cannot_hold_are_one_line_or_scaled(value):
+    far = X.copy()
+    far[3, 1] = value
+    with pytest.raises(
+        InputError, match=r"X reaches .*; expected numbers up to 3.4e\+38 for the default forest"
+    ):
+        steep.suspects(far, Y, embedding=None, random_state=0)
+    assert len(steep.suspects(far, Y, random_state=0)) == 120
+    values = VALUES.copy()
+    values[7] = 1e39
+    assert steep.suspects(X, values, random_state=0).top(1).index[0] == 7
+
+
+def test_hundreds_of_classes_are_judged_without_a_number_for_each_node(monkeypatch):
+    monkeypatch.setattr("steep.weighting.out_of_bag._NODES", 0)
+    monkeypatch.setattr("steep.weighting.out_of_bag._TREES", ((200, 40),))
+    result = steep.suspects(X, Y, random_state=0)
+    assert result.predicted.shape == (120, 3)
+    assert_allclose(np.asarray(result.predicted.sum(axis=1)).ravel(), 1, rtol=1e-5)
+    assert set(result.top(4).index) == set(WRONG)
 
 
 def test_where_no_label_is_doubted_the_verdict_expects_none_other():
     blobs, right = make_blobs(90, centers=3, random_state=0, cluster_std=0.1)
     verdict = str(steep.suspects(blobs, right, estimator=MODEL, random_state=0).verdict)
-    assert "but nothing else is expected there" in verdict
-    assert "First is" not in verdict
+    assert "but no other label is expected there" in verdict
 
 
 def test_labels_that_nobody_can_predict_are_said_to_be_such():
@@ -201,9 +271,9 @@ def test_datalab_finds_issues_with_the_graph():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pred_probs": PROBABILITIES[:, :2]}, r"shape \(120, 2\); need \(120, 3\)"),
+        ({"pred_probs": PROBABILITIES[:, :2]}, r"shape \(120, 2\); expected \(120, 3\)"),
         ({"pred_probs": 2 * PROBABILITIES}, "sums to 2"),
-        ({"pred_probs": PROBABILITIES - 0.5}, "holds no probabilities"),
+        ({"pred_probs": PROBABILITIES - 0.5}, "does not hold probabilities"),
         ({"pred_probs": np.log(PROBABILITIES)}, "softmax"),
         ({"pred_probs": np.tile([-0.2, 1.2, 0.0], (120, 1))}, r"smallest entry is -0\.2"),
         ({"pred_probs": np.where(PROBABILITIES > 0.9, np.nan, PROBABILITIES)}, "contains NaN"),

@@ -1,13 +1,15 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_matrix
 
 import oracle
 from steep.neighbors import neighbor_graph
+from steep.weighting import suspicion
 from steep.weighting.suspicion import (
+    Opinions,
     ballots,
     count_votes,
-    root_margin,
     suspect_classes,
     suspect_numbers,
     true_classes,
@@ -63,7 +65,8 @@ def test_a_label_that_all_contradict_has_the_largest_margin():
     given[3] = 1
     found = suspect_classes(given, np.eye(2)[codes] * 0.8 + 0.1, ballots(around))
     assert found.margin.argmax() == 3
-    assert found.expected[3].argmax() == 0
+    assert found.expected[3] == 0
+    assert found.is_contradicted[3]
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
@@ -96,11 +99,23 @@ def test_true_classes_are_probabilities_and_follow_a_swap_of_two_classes():
     true = RNG.integers(0, 2, 300)
     given = np.where((true == 1) & (RNG.random(300) < 0.5), 2, true)
     said = np.eye(3)[true] * 0.6 + np.array([0.0, 0.2, 0.2])
-    likely = true_classes(given, said / said.sum(axis=1, keepdims=True))
+    said /= said.sum(axis=1, keepdims=True)
+    opinions = Opinions(given, said, ballots(np.arange(300)[:, None]))
+    labelled, totals, on_average = true_classes(opinions, 0.0)  # the neighbours have no say
+    likely = said * labelled[given] / totals[:, None]
     assert_allclose(likely.sum(axis=1), 1)
+    assert_allclose(likely.mean(axis=0), on_average)
     assert (likely[given == 2].argmax(axis=1) == 1).all()
 
 
-def test_the_root_margin_is_zero_between_equals_and_one_against_certainty():
-    found = root_margin(np.array([0, 0, 1]), np.array([[0.5, 0.5], [0.0, 1.0], [0.0, 1.0]]))
-    assert_allclose(found, [0, 1, -1])
+@pytest.mark.parametrize("at_once", [1, 50, 70])
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+def test_blocks_of_samples_and_classes_change_nothing(form, at_once, monkeypatch):
+    whole = suspect_classes(CODES, P, ballots(AROUND))
+    monkeypatch.setattr(suspicion, "_AT_ONCE", at_once)
+    found = suspect_classes(CODES, form(P), ballots(AROUND))
+    assert_allclose(found.margin, whole.margin, atol=1e-12)
+    assert_allclose(found.likely, whole.likely, atol=1e-12)
+    assert (found.expected == whole.expected).all()
+    assert (found.is_contradicted == whole.is_contradicted).all()
+    assert (found.expected != CODES).all()

@@ -48,7 +48,7 @@ class Plan:
     task : str
         "classification" or "regression"; how labels are read.
     inferred : bool
-        Whether integers are read as classes because nobody said what they are.
+        Whether integers are read as classes because task= was not given.
     seed : int
         Of the partition.
     n_groups, n_coarse : int

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray
@@ -29,7 +30,7 @@ from steep.measures.neighborhood import Neighborhood
 from steep.measures.variance import prefix_variances, variance
 
 # Rows worked on at once, and numbers of their neighbours: what bounds a (rows, k, columns) block in memory.
-_BLOCK, _NUMBERS = 4096, 2**23
+_BLOCK, _NUMBERS = 4096, 2**22
 
 # Neighbours spent on each direction of the local fit; fewer would fit the noise.
 _NEIGHBORS_PER_DIRECTION = 4
@@ -101,7 +102,7 @@ def noise(around: Neighborhood) -> FloatArray:
     return variance(around) - slope(around)
 
 
-def _means_of_others(columns: FloatArray, around: Neighborhood) -> FloatArray:
+def _means_of_others(columns: FloatArray, around: Neighborhood) -> npt.NDArray[np.float64]:
     """Mean of some columns over the neighbours without the sample itself."""
     means = np.empty(columns.shape)
     for part in _parts(len(means), around.n_neighbors * columns.shape[1]):

@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_vector, shown
+from steep._validation import FloatArray, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import Task
 from steep.measures.label_measures import (
     ambiguity,
     contradiction,
@@ -182,58 +181,6 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
             f"use {found.name!r} with {_INSTEAD[found.needs]}"
         )
     return found
-
-
-def measure_variation(
-    X: Any,
-    y: Any,
-    *,
-    measure: Any = "variance",
-    n_neighbors: int = 20,
-    include_self: bool = True,
-    neighbors: Any = None,
-    task: Task = "auto",
-    n_jobs: int | None = None,
-    use: str = "measure_variation",
-) -> FloatArray:
-    """Measure the variation of labelled samples by any measure that compares labels.
-
-    Parameters
-    ----------
-    X, y, n_neighbors, include_self, neighbors, task, n_jobs
-        See :func:`steep.neighbor_variance`. Only measure="variance" can leave a sample out of its own
-        neighbours; a graph given for another one must hold it first.
-    measure : str, Measure or callable, default "variance"
-        See :func:`resolve`.
-    use : str
-        Who asks, for the errors.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> bool(measure_variation(x, 3 * x[:, 0], measure="noise", n_neighbors=8).max() < 1e-12)
-    True
-    """
-    found = resolve(measure, use=use, feeds=("labels",))
-    if found.needs_self and not include_self:
-        raise InputError(
-            f"include_self=False goes with measure='variance' only, got {found.name!r}; leave it out"
-        )
-    check_count(n_neighbors, name="n_neighbors", minimum=max(2, found.smallest_k if found.needs_self else 2))
-    around = Neighborhood.of(
-        X,
-        y,
-        n_neighbors=n_neighbors,
-        include_self=include_self,
-        neighbors=neighbors,
-        task=task,
-        n_jobs=n_jobs,
-    )
-    return found.variation(around)
 
 
 def _known(feeds: Sequence[Needs]) -> str:

@@ -19,8 +19,8 @@ from steep._validation import FloatArray
 from steep.labels import Labels, Task
 from steep.measures.neighborhood import Neighborhood
 
-# Rows worked on at once: small enough that a block of neighbour labels stays in cache.
-_BLOCK = 8192
+# Rows worked on at once, small enough that a block of neighbour labels stays in cache, and labels of them at most.
+_BLOCK, _NUMBERS = 8192, 2**22
 
 # Up to so many values of k each is summed by itself, which takes fewer steps than one neighbour after the other.
 _FEW_SIZES = 4
@@ -113,8 +113,10 @@ def prefix_variances(
     largest = max(sizes)
     rows = {k: row for row, k in enumerate(sizes)}
     variances = np.empty((len(sizes), len(indices)))
-    for start in range(0, len(indices), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    width = largest * (1 if labels.codes is not None else labels.n_columns)
+    step = max(1, min(_BLOCK, _NUMBERS // width))
+    for start in range(0, len(indices), step):
+        block = slice(start, start + step)
         around = labels.array[indices[block, :largest]]
         if labels.codes is None and len(sizes) <= _FEW_SIZES:
             for row, k in enumerate(sizes):

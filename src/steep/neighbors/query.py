@@ -73,22 +73,21 @@ def query_graph(
     return _first_nearest(points, asked, n_neighbors)
 
 
-def _first_nearest(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
-    """:func:`nearest` where equal distances come by index, at the last place too."""
-    distances, indices = _sorted(*nearest(points, queries, min(width + 1, len(points))))
-    if len(points) == width:
-        return distances, indices
-    tied = np.flatnonzero(distances[:, width - 1] == distances[:, width])
+def _first_nearest(
+    points: FloatArray, queries: FloatArray, width: int, wide: int = 0
+) -> tuple[FloatArray, IntArray]:
+    """:func:`nearest` where equal distances come by index, at the last place too, found among the ``wide`` nearest."""
+    wide = min(max(wide, width + 1), len(points))
+    distances, indices = _sorted(*nearest(points, queries, wide))
+    is_tied = (distances[:, width - 1] == distances[:, -1]) & (wide < len(points))
     distances, indices = distances[:, :width], indices[:, :width]
-    if len(tied):  # others at the same distance may have smaller indices: look at more of them
-        different, place = np.unique(queries[tied], axis=0, return_inverse=True)
-        wider = min(4 * width, len(points))
-        step = max(1, _BLOCK // wider)
-        parts = [
-            _first_nearest(points, different[at : at + step], wider) for at in range(0, len(different), step)
-        ]
-        distances[tied] = np.vstack([part[0][:, :width] for part in parts])[place.reshape(-1)]
-        indices[tied] = np.vstack([part[1][:, :width] for part in parts])[place.reshape(-1)]
+    if is_tied.any():  # others at the same distance may have smaller indices: look at more of them
+        different, place = np.unique(queries[is_tied], axis=0, return_inverse=True)
+        step = max(1, _BLOCK // (4 * wide))
+        starts = range(0, len(different), step)
+        parts = [_first_nearest(points, different[at : at + step], width, 4 * wide) for at in starts]
+        distances[is_tied] = np.vstack([part[0] for part in parts])[place.reshape(-1)]
+        indices[is_tied] = np.vstack([part[1] for part in parts])[place.reshape(-1)]
     return distances, indices
 
 

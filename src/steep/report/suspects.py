@@ -128,7 +128,7 @@ def suspects_page(
 
 
 def _checked_frame(suspects: Any) -> pd.DataFrame:
-    frame = suspects if isinstance(suspects, pd.DataFrame) else getattr(suspects, "table", None)
+    frame = suspects.numbered() if hasattr(suspects, "numbered") else suspects
     if not isinstance(frame, pd.DataFrame):
         raise InputTypeError(
             f"suspects is {shown(suspects)}; need a DataFrame with score, label and suggested; pass what suspects() "

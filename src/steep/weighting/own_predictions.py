@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from steep._validation import FloatArray, IntArray, check_numbers, check_vector
+from steep._validation import FloatArray, IntArray, check_points, check_vector
 from steep._warnings import warn_user
 from steep.exceptions import InputError
 from steep.labels import Labels
-from steep.weighting.suspicion import count_votes
+from steep.weighting.suspicion import Opinions
 
 # Rows of probabilities may miss a sum of 1 by so much: float16 rounds to three digits.
-_ROUNDING = 0.01
+_ROUNDING, _SAME = 0.01, 1e-6
 # Where the neighbours name the given label for this share of the samples, so may a model, for all of them.
 _CLEAN = 0.98
 # A model that agrees this often looks fitted to the labels where the neighbours agree less than that.
@@ -41,62 +41,47 @@ def own_predictions(labels: Labels, pred_probs: Any, predictions: Any) -> FloatA
     if predictions is None:
         return None
     numbers = check_vector(predictions, name="predictions", n_samples=len(labels))
-    refuse_equal(len(labels), bool((numbers == labels.array[:, 0]).all()))
+    if (numbers == labels.array[:, 0]).all():
+        raise InputError(
+            f"predictions are the labels of all {len(labels)} samples: they look in-sample; expected predictions of "
+            f"models that have not seen the sample; {_HELP_NUMBERS}"
+        )
     return numbers
 
 
-def refuse_equal(n_samples: int, equal: bool) -> None:
-    """Refuse predictions that are the labels themselves."""
-    if equal:
-        raise InputError(
-            f"predictions are the labels of all {n_samples} samples: they look in-sample; need predictions of "
-            f"models that have not seen the sample; {_HELP_NUMBERS}"
-        )
-
-
 def _probabilities(labels: Labels, pred_probs: Any) -> FloatArray:
-    """Rows of probabilities, one column a class, that sum to 1."""
-    given = check_numbers(pred_probs, name="pred_probs")
+    """Rows of probabilities, one column per class, that sum to 1; those that nearly do are not copied."""
+    given = check_points(pred_probs, name="pred_probs")
     shape = len(labels), labels.n_columns
     if given.shape != shape:
         raise InputError(
-            f"pred_probs has shape {given.shape}; need {shape}, one row a sample and one column for each of the "
+            f"pred_probs has shape {given.shape}; expected {shape}, one row per sample and one column for each of the "
             f"{shape[1]} classes of y in sorted order"
         )
-    return normalised(given)
-
-
-def normalised(given: FloatArray) -> FloatArray:
-    """Rows of probabilities that sum to 1, after those that do not nearly so were refused."""
     sums, smallest = given.sum(axis=1), given.min(axis=1)
     off = np.where(smallest < 0, np.inf, np.abs(sums - 1))
     if off.max() > _ROUNDING:
         worst = int(off.argmax())
         raise InputError(
-            f"pred_probs holds no probabilities: row {worst} sums to {sums[worst]:.4g} and its smallest entry is "
-            f"{smallest[worst]:.4g}; need entries ≥ 0 that sum to 1 in each row; pass predict_proba, or a softmax of "
-            "logits"
+            f"pred_probs does not hold probabilities: row {worst} sums to {sums[worst]:.4g} and its smallest entry is "
+            f"{smallest[worst]:.4g}; expected entries ≥ 0 that sum to 1 in each row; pass predict_proba, or a "
+            "softmax of logits"
         )
-    return np.asarray(given / sums[:, None])
+    return given if off.max() <= _SAME else np.asarray(given / sums[:, None])
 
 
 def refuse_in_sample(codes: IntArray, probabilities: FloatArray, asked: csr_matrix) -> None:
-    """Refuse probabilities that agree with every label where the neighbours do not, and warn where nearly so."""
+    """Reject probabilities that agree with every label where the neighbours do not, and warn where nearly so."""
     agreed = float(np.mean(probabilities.argmax(axis=1) == codes))
     if agreed < _TOO_GOOD:
         return
-    votes = count_votes(asked, np.eye(probabilities.shape[1])[codes])
-    refuse_too_good(len(codes), agreed, float(np.mean(votes.argmax(axis=1) == codes)))
-
-
-def refuse_too_good(n_samples: int, agreed: float, by_neighbors: float) -> None:
-    """Refuse, or warn of, a model that agrees with this share of the labels, and the neighbours with that."""
-    if agreed < _TOO_GOOD:
-        return
+    opinions = Opinions(codes, probabilities, asked)
+    says = np.concatenate([opinions.votes(part).argmax(axis=1) for part in opinions.rows()])
+    by_neighbors = float(np.mean(says == codes))
     if agreed == 1 and by_neighbors < _CLEAN:
         raise InputError(
-            f"pred_probs agrees with all {n_samples} labels and the neighbours with {by_neighbors:.0%}: it looks "
-            f"in-sample; need probabilities of models that have not seen the sample; {_HELP_CLASSES}"
+            f"pred_probs agrees with all {len(codes)} labels and the neighbours with {by_neighbors:.0%}: it looks "
+            f"in-sample; expected probabilities of models that have not seen the sample; {_HELP_CLASSES}"
         )
     if by_neighbors < _FAR_FROM_CLEAN:
         warn_user(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,35 +17,39 @@ from steep.evidence import Verdict
 from steep.metrics import Interval
 from steep.neighbors.sparse import sparse_graph
 
-# So many of the neighbours that contradict a label are named.
+# Up to this many of the neighbours that contradict a label are named.
 _NAMED = 5
 # Samples whose neighbours are compared in one go, to bound the block in memory.
 _BLOCK = 100_000
-# A label is a suspect when it is more likely wrong than right.
+# Labels of larger scores are marked as suspects; as many are marked as are estimated to be wrong, roughly.
 SUSPECT = 0.5
-# Where so many labels may be wrong, the model and the neighbours are.
+# Where more than this share of the labels may be wrong, the model and the neighbours are.
 _HOPELESS = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suspects:
-    """Labels and how probable it is that each is wrong; ``print`` it, or look at ``table``.
+    """Labels ranked by what speaks against them; ``print`` it, or look at ``table`` from the top down.
 
     Attributes
     ----------
     score : ndarray of shape (n_samples,)
-        How probable it is that the label is wrong, from 0 to 1, in the order of the samples. The order is
-        what was tested; the values sum to ``n_wrong``.
+        From 0 to 1, in the order of the samples: the larger, the more speaks against the label. The order is what was
+        tested. The values are not calibrated probabilities; they sum to ``n_wrong``, which is a rough estimate.
     label, suggested : ndarray of shape (n_samples,)
-        The label as given, and what stands there instead if it is wrong: a class, or a number.
+        The label as given, and what is expected there instead: a class, or a number.
     n_wrong : Interval
-        How many labels are wrong, and between what limits: rough ones, see ``docs/suspects.md``.
+        A rough estimate of the number of wrong labels, with rough limits. It can be several times too low or too high;
+        see ``docs/suspects.md``.
     distances, indices : ndarray of shape (n_samples, n_neighbors)
-        The neighbours of every sample, nearest first, without itself.
-    predicted : ndarray
-        Cross-fitted probabilities (one column a class) or values, or those that were passed.
+        The neighbours of every sample, nearest first, without itself, by their place in the data.
+    predicted : ndarray or sparse matrix
+        Cross-fitted probabilities (one column per class) or values, or those that were passed. Probabilities of
+        hundreds of classes by the default forest are sparse.
     seconds : dict
         Wall-clock time of each stage.
+    index : pandas.Index, optional
+        The index of ``X``, or that of ``y`` where ``X`` has none; default the places in the data.
     """
 
     score: FloatArray
@@ -54,70 +58,76 @@ class Suspects:
     n_wrong: Interval
     distances: FloatArray
     indices: IntArray
-    predicted: FloatArray
+    predicted: Any
     seconds: dict[str, float] = field(default_factory=dict)
+    index: pd.Index | None = None
 
     def __len__(self) -> int:
         return len(self.score)
 
     @cached_property
     def rank(self) -> IntArray:
-        """1 for the label that is most probably wrong, in the order of the samples."""
+        """1 for the label to look at first, in the order of the samples."""
         rank = np.empty(len(self), dtype=np.int64)
         rank[np.argsort(-self.score, kind="stable")] = np.arange(1, len(self) + 1)
         return rank
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a sample, in the order of the samples.
+        """One row per sample, in the order and with the index of the samples.
 
-        Columns: ``is_suspect`` (more likely wrong than right), ``score``, ``rank`` (1 is the most probable),
-        ``label``, ``suggested``, and ``neighbors``, the numbers of the nearest rows that say so (up to five).
+        Columns: ``is_suspect`` (score above 0.5), ``score``, ``rank`` (1 is the first to look at), ``label``,
+        ``suggested``, and ``neighbors``, the nearest rows that speak for what is suggested (up to five), by the index.
         """
-        return self._rows(np.arange(len(self)))
+        return self._rows(np.arange(len(self)), self.index)
 
     def top(self, n: int = 20) -> pd.DataFrame:
-        """The ``n`` labels that are most probably wrong, the worst first; columns as in ``table``."""
+        """The ``n`` labels to look at first, the most suspicious first; columns and index as in ``table``."""
         n = check_count(n, name="n")
-        return self._rows(np.argsort(self.rank, kind="stable")[:n])
+        return self._rows(np.argsort(self.rank, kind="stable")[:n], self.index)
+
+    def numbered(self) -> pd.DataFrame:
+        """As ``table``, but rows and neighbours are places in the data, whatever the index."""
+        return self._rows(np.arange(len(self)), None)
 
     @cached_property
     def verdict(self) -> Verdict:
-        """How many labels look wrong, in one sentence, with its interval."""
+        """Where to look first, and a rough estimate of the number of wrong labels, in words."""
         n, found = len(self), self.n_wrong
-        flagged = int((self.score > SUSPECT).sum())
         sentence = (
-            f"About {found.mean:,.0f} of {n:,} labels look wrong ({found.mean / n:.1%}; between {found.low:,.0f} and "
-            f"{found.high:,.0f}); {flagged:,} {'is' if flagged == 1 else 'are'} more likely wrong than right. "
-            + self._first()
+            f"{self._first()} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "
+            f"({found.mean / n:.1%}; limits {found.low:,.0f} and {found.high:,.0f}), which can be several times too "
+            "low or too high: check rows from the top down and stop where they are right."
         )
         if found.high > _HOPELESS * n:
             sentence += " Hardly any label can be predicted here, so the number may be far too high."
-        return Verdict(sentence, found, "labels", self.top(min(20, n)))
+        # Without a count of values, so that these limits are not shown as those of a gain.
+        return Verdict(sentence, replace(found, n=0), "labels", self.top(min(20, n)))
 
     def _first(self) -> str:
         worst = int(self.rank.argmin())
+        row = worst if self.index is None else self.index[worst]
         own, other = self.label[worst], self.suggested[worst]
         if own == other:  # a class; a number is hardly ever what was expected to the last digit
-            return f"Least sure is row {worst}, labelled {_shown(own)}, but nothing else is expected there."
-        return f"First is row {worst}, labelled {_shown(own)}, where {_shown(other)} is expected."
+            return f"Least sure is row {row}, labelled {_shown(own)}, but no other label is expected there."
+        return f"Look first at row {row}, labelled {_shown(own)}, where {_shown(other)} is expected."
 
     def knn_graph(self) -> csr_matrix:
         """The neighbours as a sparse matrix of distances: ``Datalab.find_issues(knn_graph=...)`` of cleanlab."""
         return sparse_graph(self.distances, self.indices)
 
     def _repr_html_(self) -> str:
-        figures = {"labels": len(self), "look wrong": f"{self.n_wrong.mean:.0f}"}
+        figures = {"labels": len(self), "wrong, by a rough estimate": f"{self.n_wrong.mean:.0f}"}
         return card("Suspects", str(self.verdict), figures, self.top(min(20, len(self))), rows=20)
 
     def __repr__(self) -> str:
-        return f"Suspects(n_samples={len(self)}, n_wrong={self.n_wrong.mean:.0f})"
+        return f"Suspects(n_samples={len(self)}, about {self.n_wrong.mean:.0f} wrong by a rough estimate)"
 
     def __str__(self) -> str:
         return f"{self.verdict}\n{self.top(min(10, len(self))).to_string()}"
 
-    def _rows(self, rows: IntArray) -> pd.DataFrame:
-        frame = {
+    def _rows(self, rows: IntArray, index: pd.Index | None) -> pd.DataFrame:
+        frame: dict[str, Any] = {
             "is_suspect": self.score[rows] > SUSPECT,
             "score": self.score[rows],
             "rank": self.rank[rows],
@@ -125,7 +135,11 @@ class Suspects:
             "suggested": self.suggested[rows],
             "neighbors": self._witnesses(rows),
         }
-        return pd.DataFrame(frame, index=pd.Index(rows, name="row"))
+        if index is None:
+            return pd.DataFrame(frame, index=pd.Index(rows, name="row"))
+        named = index.tolist()
+        frame["neighbors"] = [tuple(named[row] for row in around) for around in frame["neighbors"]]
+        return pd.DataFrame(frame, index=index[rows])
 
     def _witnesses(self, rows: IntArray) -> list[tuple[int, ...]]:
         """The nearest neighbours whose label is the suggested one, or nearer to it than to the own."""

@@ -1,4 +1,4 @@
-"""Find the labels that are probably wrong: the neighbours and a model that has not seen them are asked."""
+"""Rank labels by what speaks against them: their neighbours, and a model that has not seen them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.sparse import csr_matrix
 
 from steep._large import refuse_unloaded
@@ -44,7 +45,7 @@ def suspects(
     random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Suspects:
-    """Rank labels by how probable it is that they are wrong, for classes and for numbers.
+    """Rank labels by how much speaks for their being wrong, for classes and for numbers.
 
     Each label is compared with those of its nearest neighbours and with the prediction of a model that was
     fitted without it. Both together find more wrong labels than either.
@@ -62,7 +63,7 @@ def suspects(
     n_neighbors : int, default 20
         Neighbours asked, the sample itself not counted.
     pred_probs : array-like of shape (n_samples, n_classes), optional
-        Your own probabilities, one column a class in sorted order, each row from a model that has not seen
+        Your own probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
     predictions : array-like of shape (n_samples,), optional
         The same for numbers: your own out-of-sample predictions.
@@ -84,9 +85,9 @@ def suspects(
     Returns
     -------
     Suspects
-        ``table`` has one row a sample in the order of ``X``, ``top(20)`` the most probable ones; ``verdict`` is
-        one sentence, ``n_wrong`` the estimated number of wrong labels with rough limits, ``knn_graph()`` the
-        neighbours as cleanlab's Datalab takes them.
+        ``top(20)`` has the labels to look at first, ``table`` one row per sample in the order and with the index of
+        ``X``; ``verdict`` says it in words, ``n_wrong`` is a rough estimate of the number of wrong labels, and
+        ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -138,7 +139,17 @@ def suspects(
         indices=indices,
         predicted=predicted,
         seconds=watch.seconds,
+        index=_index_of(X, y),
     )
+
+
+def _index_of(X: Any, y: Any) -> pd.Index | None:
+    """The index of the samples, or of the labels where those have none; None where rows are just counted."""
+    for data in (X, y):
+        if isinstance(data, pd.DataFrame | pd.Series):
+            is_counted = data.index.equals(pd.RangeIndex(len(data))) and data.index.name is None
+            return None if is_counted else data.index
+    return None
 
 
 def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:
@@ -155,7 +166,7 @@ def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
     if labels.codes is None:
         n_wrong = wrong_numbers(found.margin)
         return n_wrong, number_scores(found.margin, n_wrong.mean)
-    n_wrong = wrong_classes(labels.codes, found.expected)
+    n_wrong = wrong_classes(found.is_contradicted, found.likely)
     return n_wrong, class_scores(found.margin, n_wrong.mean)
 
 
@@ -163,10 +174,8 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     """The number expected; or the most probable other class where the own one is outvoted or suspect."""
     if labels.codes is None or labels.classes is None:
         return found.expected
-    others = found.expected.copy()
-    others[np.arange(len(others)), labels.codes] = -1.0
     is_doubted = (found.margin > 0) | (score > 0.5)
-    return np.asarray(labels.classes[np.where(is_doubted, others.argmax(axis=1), labels.codes)])
+    return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
 def _as_given(labels: Labels) -> npt.NDArray[Any]:
@@ -185,8 +194,8 @@ def _predicted(
     n_parts: int,
     rng: np.random.Generator,
     n_jobs: int | None,
-) -> FloatArray:
-    """Predictions of a model for samples it has not seen: probabilities, or numbers."""
+) -> Any:
+    """Predictions of a model for samples it has not seen: probabilities, which may be sparse, or numbers."""
     labels, seed = samples.labels, int(rng.integers(2**31))
     if estimator is None and samples.groups is None:
         return out_of_bag(points, labels, seed, n_jobs)
@@ -205,8 +214,8 @@ def _predicted(
     if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
         raise InputError(
             f"{type(model).__name__} predicts an array of shape {predicted.shape} with "
-            f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; need one finite number a sample, or "
-            "one probability a class; use another estimator"
+            f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
+            "sample, or one probability per class; use another estimator"
         )
     return predicted if labels.codes is not None else predicted[:, 0]
 

@@ -295,7 +295,7 @@ class Journal:
         """Take the next number of a plan: no two plans, in any process, share one."""
         with self.transaction():
             plan = self.meta().get("plans")
-            if not isinstance(plan, int):
+            if not isinstance(plan, int) or plan < 0:
                 raise self.damaged(f"its number of plans is {plan!r}")
             self.set_meta("plans", plan + 1)
         return plan
@@ -329,10 +329,7 @@ class Journal:
     def sessions(self) -> list[dict[str, Any]]:
         """The last calls of ``run``: owner, budget, when they began and ended (None while they run), and how."""
         found = self.meta().get("sessions", [])
-        is_known = isinstance(found, list) and all(
-            isinstance(session, dict) and set(session) >= set(_SESSION) for session in found
-        )
-        if not is_known:
+        if not isinstance(found, list) or not all(map(_is_session, found)):
             raise self.damaged(f"its sessions are {found!r}")
         return list(found)
 
@@ -429,6 +426,8 @@ class Journal:
     def run(self, number: int) -> tuple[bytes, bytes | None, str] | None:
         """Point, result and state of a run."""
         rows = self._rows(FREQUENT["run"], (number,))
+        if rows and not (isinstance(rows[0][0], bytes) and isinstance(rows[0][1], bytes | None)):
+            raise self.damaged(f"run {number} has no point")
         return rows[0] if rows else None
 
     def count(self, state: str) -> int:
@@ -450,14 +449,14 @@ class Journal:
 
     def count_leased(self) -> int:
         """Runs in flight outside any process whose lease lasts."""
-        # A file of version 1 that is only read knows no leases.
-        if self._rows("PRAGMA user_version")[0][0] < 2:
-            return 0
         return int(self._rows(FREQUENT["leased"], (time.time(),))[0][0])
 
     def last_told(self, n: int) -> list[float]:
         """When the last ``n`` results were told, the latest first."""
-        return [float(told) for (told,) in self._rows(FREQUENT["last told"], (n,))]
+        times = [told for (told,) in self._rows(FREQUENT["last told"], (n,))]
+        if not all(isinstance(told, int | float) for told in times):
+            raise self.damaged("a result has no time")
+        return times
 
     def points(self, state: str, width: int) -> FloatArray:
         """Points of all runs in a state, in the order they were asked."""
@@ -499,6 +498,8 @@ class Journal:
         """Rows of results from their bytes; NaN for outputs that were added after a run."""
         meta = self.meta()
         width, earlier = len(self.outputs() or ()), meta.get("widths", [])
+        if not isinstance(earlier, list) or not all(isinstance(size, int) for size in earlier):
+            raise self.damaged(f"its earlier numbers of outputs are {earlier!r}")
         if not earlier:
             return self.numbers(blobs, width)
         values = np.full((len(blobs), width), np.nan)
@@ -508,6 +509,14 @@ class Journal:
             known = size if size in earlier else width
             values[rows, :known] = self.numbers([blobs[i] for i in rows], known)
         return values
+
+
+def _is_session(found: Any) -> bool:
+    """Whether an entry is what ``begin_session`` writes."""
+    kinds = (str, int, int | float, int | float | None, str | None)
+    return isinstance(found, dict) and all(
+        name in found and isinstance(found[name], kind) for name, kind in zip(_SESSION, kinds, strict=True)
+    )
 
 
 def encode(values: FloatArray) -> bytes:

@@ -90,7 +90,7 @@ def test_results_of_others_need_no_id_and_an_unknown_id_is_a_value_error(generat
         generator.ingest([{"u0": 0.5, "t": 5.0, "f": 1.0, "_id": 99}])
 
 
-@pytest.mark.parametrize("outcome", [{"f": np.nan}, {"f": np.inf}, {"f": None}, {}])
+@pytest.mark.parametrize("outcome", [{"f": np.nan}, {"f": np.inf}, {"f": None}, {}, {"f": np.ma.masked}])
 def test_a_point_that_comes_back_without_a_number_has_failed(generator, outcome):
     points = generator.suggest(2)
     generator.ingest([points[0] | outcome, *evaluated(points[1:])])

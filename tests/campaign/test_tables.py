@@ -137,12 +137,22 @@ def test_a_frame_is_read_by_the_names_of_its_columns(tmp_path):
         {"u0": [0.1], "t": [1.0], "f": pd.Series([10**400], dtype=object)},
         {"u0": pd.Series([10**400], dtype=object), "t": [1.0], "f": [1.0]},
         {"u0": [0.1], "t": [1.0], "f": [np.inf]},
+        {"u0": [0.1], "t": [1.0], "f": [1.0 + 2.0j]},
+        {"u0": [0.1], "t": [1.0], "f": pd.to_datetime(["2020-01-01"])},
+        {"u0": [0.1], "t": [1.0], "f": pd.to_timedelta(["3 s"])},
+        {"u0": [0.1], "t": pd.to_timedelta(["3 s"]), "f": [1.0]},
+        {"u0": [0.1 + 1j], "t": [1.0], "f": [1.0]},
     ],
 )
 def test_a_frame_of_what_are_no_numbers_is_refused(campaign, columns):
     with pytest.raises(SteepError):
         campaign.load_dataframe(pd.DataFrame(columns))
     assert campaign.n_done == 0
+
+
+def test_numbers_that_a_file_keeps_as_text_are_numbers(campaign):
+    campaign.load_dataframe(pd.DataFrame({"u0": [0.1], "t": [1.0], "f": ["2.5"]}))
+    assert campaign.y.tolist() == [2.5]
 
 
 def test_a_frame_with_a_name_twice_is_refused(campaign):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from steep._outputs import one_number
 from steep._validation import check_count, shown
 from steep.campaign.campaign import Campaign
 from steep.domain import Bounds, Category, Constraint, Integer
@@ -202,10 +203,10 @@ def _outputs(i: int, values: list[Any]) -> Any:
     if any(value is None for value in values):
         return None
     try:
-        row = np.array([[float(np.asarray(value).item()) for value in values]])
+        row = np.array([[one_number(value, "of a result") for value in values]])
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"result {i} has outputs that are no numbers ({error}); need plain numbers"
+            f"result {i} has outputs that are not numbers ({error}); need plain numbers"
         ) from error
     return row if np.isfinite(row).all() else None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steep._outputs import numbers
 from steep._validation import FloatArray
 from steep._warnings import warn_user
 from steep.campaign.simulate import Failure
@@ -58,13 +59,13 @@ def events(campaign: Campaign) -> pd.DataFrame:
     rows = campaign.journal.all_events()
     try:
         details = [json.loads(row[3]) for row in rows]
-        numbers = pd.Series([row[2] for row in rows], dtype="Int64")
+        runs = pd.Series([row[2] for row in rows], dtype="Int64")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise campaign.journal.damaged(f"its events are unreadable ({error})") from error
     frame = pd.DataFrame(
         {name: _column([row[i] for row in rows], _KINDS[name]) for i, name in enumerate(("at", "kind"))}
     )
-    frame["run"] = numbers
+    frame["run"] = runs
     frame["detail"] = pd.Series(details, dtype=object)
     return frame
 
@@ -164,15 +165,23 @@ def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any
             )
         return known
     for name in extra:
-        if (
-            not pd.api.types.is_numeric_dtype(frame[name])
-            and frame[name].map(lambda v: isinstance(v, str)).any()
-        ):
+        if any(map(_is_text, frame[name])):
             raise InputError(
                 f"column {str(name)!r} of the frame has text; expected numbers in every output; drop it, or name the "
                 "outputs with Campaign(outputs=[…]): other columns are then left out"
             )
     return extra
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a cell has text that is not a number."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
 
 
 def _warn_of_gaps(frame: pd.DataFrame, is_gap: pd.Series[bool]) -> None:
@@ -271,7 +280,7 @@ def _encoded(box: Box, inputs: Any) -> FloatArray:
 
 def _values(frame: pd.DataFrame) -> FloatArray:
     try:
-        values = frame.to_numpy(dtype=np.float64)
+        values = np.column_stack([numbers(frame[name].to_numpy()) for name in frame.columns])
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"the outputs of the frame are not numbers ({error}); need finite numbers"

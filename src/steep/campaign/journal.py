@@ -139,7 +139,10 @@ class Journal:
         """Make the connection durable, and remember which file it is."""
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        self._identity = None if self._file == ":memory:" else _identity(self._file)
+        self._identity = None
+        if self._file != ":memory:":
+            with suppress(OSError):  # a file system that does not tell is not watched
+                self._identity = _identity(self._file)
 
     def close(self) -> None:
         """Close the file; it can be opened again at any time."""
@@ -188,7 +191,7 @@ class Journal:
                     self._db.execute("ROLLBACK")
                 raise
         # After the commit, so that a copy holds what was just recorded.
-        if self._identity is not None and self._identity != _identity(self._file):
+        if self._identity is not None and self._is_gone():
             self._rescue()
 
     def _begin(self) -> None:
@@ -205,6 +208,15 @@ class Journal:
             except BaseException:  # Ctrl-C
                 self.hurry()
                 raise
+
+    def _is_gone(self) -> bool:
+        """Whether the file is no longer where it was opened; one that cannot be looked at now counts as there."""
+        try:
+            return _identity(self._file) != self._identity
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
 
     def hurry(self) -> None:
         """Have no more than a few seconds spent on waiting from now on, until the file can be written again."""
@@ -525,12 +537,9 @@ def encode(values: FloatArray) -> bytes:
     return (np.asarray(values, dtype="<f8") + 0.0).tobytes()
 
 
-def _identity(file: str) -> tuple[int, int] | None:
-    """What tells a file from another that takes its place; None if there is none."""
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
+def _identity(file: str) -> tuple[int, int]:
+    """What tells a file from another that takes its place."""
+    found = os.stat(file)
     return found.st_dev, found.st_ino
 
 

@@ -131,6 +131,19 @@ def test_bounds_that_would_lose_points_are_refused(storage, bounds, message):
         assert len(campaign.events()) == 0
 
 
+def test_every_table_follows_bounds_that_another_process_widened(storage):
+    with Campaign({"m": Category("a", "b"), "u": (0.0, 1.0)}, storage=storage) as one:
+        other = Campaign(storage=storage)
+        one.widen({"m": Category("a", "b", "c")})
+        one.tell([[2, 0.5]], [1.0])
+        one.tell_failure([x for x in one.ask(30) if x[0] == 2])
+        assert other.to_dataframe().m[0] == "c"
+        assert set(other.failures().m) == {"c"}
+        assert other.to_dataframe().inside.all()
+        assert other.state_of(1) == "done"
+        other.close()
+
+
 def test_a_list_of_bounds_is_widened_as_a_list(storage):
     with Campaign([(0, 1), (0, 1)], storage=storage) as campaign:
         campaign.widen([(0, 1), (-1, 1)])

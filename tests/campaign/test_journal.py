@@ -16,6 +16,7 @@ from steep.campaign import Campaign
 from steep.campaign.journal import FREQUENT
 from steep.campaign.liveness import is_alive, process_start
 from steep.campaign.schema import VERSION
+from steep.campaign.status import StatusReader
 from steep.exceptions import InputError, StorageError
 
 
@@ -141,6 +142,17 @@ DAMAGE = [
     "UPDATE runs SET y = x'00' WHERE y IS NOT NULL",
     "UPDATE runs SET y = NULL WHERE state = 'done'",
     "DROP TABLE failures",
+    "INSERT INTO meta VALUES ('widths', '5')",
+    "UPDATE meta SET value = '-1' WHERE key = 'plans'",
+    "UPDATE meta SET value = '[{}]' WHERE key = 'sessions'",
+    """UPDATE meta SET value = '[{"owner": [], "budget": 1, "began": 0, "ended": 0, "outcome": ""}]'
+    WHERE key = 'sessions'""",
+    "UPDATE runs SET told = NULL",
+    "UPDATE runs SET told = 'noon'",
+    "UPDATE runs SET y = 'text' WHERE y IS NOT NULL",
+    "UPDATE runs SET x = 5",
+    "INSERT INTO events (at, kind, run, detail) VALUES (0, 'corrected', 'first', '{}')",
+    "INSERT INTO events (at, kind, run, detail) VALUES (0, 'corrected', 1, 'no JSON')",
 ]
 
 
@@ -150,9 +162,12 @@ def use(storage):
         for call in (
             lambda: campaign.X, lambda: campaign.y, lambda: campaign.pending, campaign.to_dataframe,
             campaign.failures, campaign.estimated_error, lambda: campaign.ask(2), lambda: repr(campaign),
+            campaign.events, campaign.to_design, lambda: campaign.tell(run=1, y=[wave(*campaign.X[0])]),
             lambda: campaign.run(wave, n_initial=8, n_samples=6),
         ):  # fmt: skip
             call()
+    with StatusReader(storage) as reader:
+        reader.read()
 
 
 @pytest.fixture
@@ -161,6 +176,10 @@ def sound(storage):
         campaign.run(wave, n_initial=8, n_samples=2)
         campaign.tell_failure(campaign.ask(2)[:1])
     return storage
+
+
+def test_a_sound_journal_goes_through_every_door(sound):
+    use(sound)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

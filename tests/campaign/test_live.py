@@ -1,5 +1,6 @@
 """A picture of a running campaign, in a file where there is no notebook."""
 
+import numpy as np
 import pytest
 
 from steep import Campaign
@@ -78,3 +79,15 @@ def test_a_design_of_a_campaign_has_the_outputs_that_its_runs_have():
         assert plan.outputs == ("a", "b")
         assert plan.y.shape == (24, 2)
         assert len(plan.X) == 24
+
+
+@pytest.mark.parametrize(
+    "call", [Campaign.to_design, Campaign.plot, lambda campaign: campaign.plot("points")]
+)
+def test_a_campaign_without_results_has_one_clear_line_to_look_at(campaign, call):
+    campaign.ask(2)
+    with pytest.raises(InputError, match=r"has no result inside its bounds yet; run it first"):
+        call(campaign)
+    assert np.isnan(campaign.estimated_error())
+    assert "0 results are too few" in str(campaign.hedge())
+    assert "not known yet" in campaign._repr_html_()

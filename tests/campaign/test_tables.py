@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from campaign_functions import BOUNDS
-from steep import SteepError
+from steep import SteepError, SteepWarning
 from steep.campaign import Campaign
 from steep.domain.axes import Category, Integer, Log
 from steep.exceptions import InputError
@@ -42,13 +42,54 @@ def test_a_frame_with_wrong_names_is_refused(campaign, frame, message):
     assert campaign.n_done == 0
 
 
-def test_a_frame_with_unknown_outputs_is_refused(storage):
-    frame = pd.DataFrame({"u0": [0.1], "t": [1.0], "f": [1.0], "g": [2.0]})
-    with (
-        Campaign(BOUNDS, outputs=["f"], storage=storage) as campaign,
-        pytest.raises(InputError, match=r"unknown columns \['g'\]"),
-    ):
+def test_columns_that_are_neither_inputs_nor_outputs_are_left_out_with_a_line(storage):
+    frame = pd.DataFrame({"u0": [0.1], "t": [1.0], "f": [1.0], "g": [2.0], "comment": ["slow"]})
+    with Campaign(BOUNDS, outputs=["f"], storage=storage) as campaign:
+        with pytest.warns(SteepWarning, match=r"columns \['g', 'comment'\] are neither inputs nor outputs"):
+            campaign.load_dataframe(frame)
+        assert campaign.y.tolist() == [1.0]
+
+
+def test_text_is_not_taken_for_an_output(campaign):
+    frame = pd.DataFrame({"u0": [0.1], "t": [1.0], "f": [1.0], "comment": ["slow"]})
+    with pytest.raises(InputError, match=r"column 'comment' .*Campaign\(outputs=\[…\]\)"):
         campaign.load_dataframe(frame)
+    assert campaign.n_done == 0
+
+
+def test_rows_without_a_result_are_left_out_with_a_line(campaign):
+    frame = pd.DataFrame(
+        {"u0": [0.1, 0.2, 0.3, 0.4], "t": [1.0] * 4, "f": [1, np.nan, 3, np.nan], "g": [1.0, 2.0, 3.0, np.nan]},
+        index=list("abcd"),
+    )  # fmt: skip
+    with pytest.warns(SteepWarning, match=r"2 of 4 rows lack an output and were left out: 'b', 'd'"):
+        campaign.load_dataframe(frame)
+    assert campaign.y.tolist() == [[1.0, 1.0], [3.0, 3.0]]
+
+
+def test_runs_of_another_campaign_that_have_no_result_are_left_out_as_they_are_marked(tmp_path, campaign):
+    with Campaign(BOUNDS, storage=tmp_path / "other.db") as other:
+        X = other.ask(5)
+        other.tell(X[:3], [1.0, 2.0, 3.0])
+        other.tell_failure(X[3:4])
+        other.forget(2)
+        campaign.load_dataframe(other.to_dataframe())
+    assert campaign.y.tolist() == [1.0, 3.0]
+
+
+def test_tables_without_a_row_have_the_same_kinds_of_columns(storage):
+    bounds = {"u": (0.0, 1.0), "n": Integer(1, 3), "m": Category("a", "b")}
+    with Campaign(bounds, storage=storage) as campaign:
+        tables = (campaign.failures, campaign.to_dataframe, campaign.events)
+        empty = [table().dtypes for table in tables]
+        asked = campaign.ask(2)
+        campaign.tell_failure(asked[:1])
+        campaign.tell(asked[1:], [1.0])
+        campaign.forget(2)
+        for before, table in zip(empty, tables, strict=True):
+            after = table().dtypes
+            common = [name for name in after.index if name in before.index]
+            assert before[common].to_dict() == after[common].to_dict()
 
 
 def test_inputs_outputs_and_marks_of_the_same_name_keep_columns_of_their_own(tmp_path):
@@ -96,12 +137,22 @@ def test_a_frame_is_read_by_the_names_of_its_columns(tmp_path):
         {"u0": [0.1], "t": [1.0], "f": pd.Series([10**400], dtype=object)},
         {"u0": pd.Series([10**400], dtype=object), "t": [1.0], "f": [1.0]},
         {"u0": [0.1], "t": [1.0], "f": [np.inf]},
+        {"u0": [0.1], "t": [1.0], "f": [1.0 + 2.0j]},
+        {"u0": [0.1], "t": [1.0], "f": pd.to_datetime(["2020-01-01"])},
+        {"u0": [0.1], "t": [1.0], "f": pd.to_timedelta(["3 s"])},
+        {"u0": [0.1], "t": pd.to_timedelta(["3 s"]), "f": [1.0]},
+        {"u0": [0.1 + 1j], "t": [1.0], "f": [1.0]},
     ],
 )
 def test_a_frame_of_what_are_no_numbers_is_refused(campaign, columns):
     with pytest.raises(SteepError):
         campaign.load_dataframe(pd.DataFrame(columns))
     assert campaign.n_done == 0
+
+
+def test_numbers_that_a_file_keeps_as_text_are_numbers(campaign):
+    campaign.load_dataframe(pd.DataFrame({"u0": [0.1], "t": [1.0], "f": ["2.5"]}))
+    assert campaign.y.tolist() == [2.5]
 
 
 def test_a_frame_with_a_name_twice_is_refused(campaign):

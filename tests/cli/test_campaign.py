@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -153,7 +155,7 @@ def test_a_file_beside_the_solver_says_it_all(here):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("runs = ", "is no TOML"),
+        ("runs = ", "is not valid TOML"),
         ("rnus = 3", "unknown entry 'rnus'; .*did you mean 'runs'"),
         ('runs = "3"', "runs = '3'; need a whole number"),
         ("runs = true", "need a whole number"),
@@ -168,6 +170,91 @@ def test_a_wrong_file_is_refused_in_one_line(here, text, message):
     with pytest.raises(SteepError, match=message) as caught:
         read_settings(here / "case.toml")
     assert "\n" not in str(caught.value)
+
+
+CONSTRAINED = """
+constraint = "limits:allowed"
+function = "limits:solve"
+runs = 10
+
+[bounds]
+x = [0, 1]
+t = [0, 1]
+"""
+LIMITS = """
+print("loading")
+
+
+def allowed(X):
+    return X[:, 0] + X[:, 1] <= 1
+
+
+def solve(x, t):
+    return x - t
+"""
+
+
+@pytest.fixture
+def constrained(here):
+    (here / "limits.py").write_text(LIMITS)
+    (here / "case.toml").write_text(CONSTRAINED)
+    return here / "case.toml"
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_constraint_is_named_in_the_file_and_kept_by_every_command(constrained, here, capsys):
+    assert campaign("ask", constrained, "-n", 6, "-o", "points.csv") == 0
+    points = pd.read_csv("points.csv")
+    assert (points.x + points.t <= 1).all()
+    points.assign(f=points.x).to_csv("results.csv", index=False)
+    assert campaign("tell", constrained, "results.csv") == 0
+    assert campaign("export", constrained, "-o", "runs.csv") == 0
+    assert pd.read_csv("runs.csv").inside.all()
+    capsys.readouterr()
+    assert campaign("ask", "campaign.db") == 2
+    warning, line = capsys.readouterr().err.splitlines()
+    assert "steep: warning: storage 'campaign.db' has a constraint, which a file cannot keep" in warning
+    assert 'constraint = "module:function", to ask for points' in line
+
+
+def test_a_constraint_that_is_not_there_is_one_line(constrained, here, capsys):
+    constrained.write_text(CONSTRAINED.replace("allowed", "alowed"))
+    assert campaign("ask", constrained) == 2
+    assert "limits has no 'alowed'" in capsys.readouterr().err
+    assert not (here / "campaign.db").exists()
+
+
+@pytest.mark.slow
+def test_a_constrained_campaign_is_run_from_its_file(constrained, capsys):
+    assert campaign("run", constrained, "--json") == 0
+    with steep.Campaign(storage="campaign.db", constraint=lambda X: X.sum(axis=1) <= 1) as opened:
+        assert opened.n_done == 10
+        assert opened.box.contains(opened.X).all()
+
+
+@pytest.mark.parametrize(
+    "command", [["export", "-o", "r.csv"], ["failures"], ["plot", "-o", "p.svg"], ["status"]]
+)
+def test_a_command_that_looks_writes_nothing_to_the_store(store, capsys, command):
+    before = store.read_bytes(), store.stat().st_mtime_ns
+    assert campaign(command[0], store, *command[1:]) == 0
+    assert (store.read_bytes(), store.stat().st_mtime_ns) == before
+    shutil.copy(Path(steep.__file__).parents[2] / "tests/campaign/stores/format-1a.db", "old.db")
+    old = Path("old.db").read_bytes()
+    assert campaign(command[0], "old.db", *command[1:], *(["--force"] if command[1:] else [])) == 0
+    assert Path("old.db").read_bytes() == old
+
+
+def test_a_store_without_results_is_one_line_to_plot(here, capsys):
+    steep.Campaign({"u": (0, 1)}, storage="campaign.db").close()
+    assert campaign("plot") == 2
+    assert "has no result inside its bounds yet; run it first" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_mistake_is_reported_with_the_options_of_the_shell(here, capsys):
+    assert campaign("run", "--command", "false {u0}", "--bounds", "u0=0:1", "-n", "8") != 0
+    assert "--max-failures 0" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------------------- real processes

@@ -327,3 +327,16 @@ def test_every_point_of_a_box_without_real_axes_can_be_listed():
 def test_more_sobol_points_than_there_are_are_refused(n_samples):
     with pytest.raises(InputError, match=r"too (many|large)"):
         Box([(0, 1)]).sobol(n_samples)
+
+
+def test_no_kind_of_axis_is_another_kind():
+    axes = [Log(1, 2), Integer(1, 2), Category("a", "b")]
+    for axis in axes:
+        assert [isinstance(axis, type(other)) for other in axes] == [axis is other for other in axes]
+
+
+def test_a_constraint_that_does_not_know_is_an_error():
+    unsure = Box([(0, 1)], constraint=lambda X: np.ma.array(np.ones(len(X), dtype=bool), mask=X[:, 0] > 0.5))
+    assert unsure.contains([[0.2]]).all()
+    with pytest.raises(InputError, match="constraint returned is masked at 1 of 2 entries"):
+        unsure.contains([[0.2], [0.8]])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points, check_real
+from steep._warnings import warn_user
 from steep.campaign.arguments import check_runs, check_seconds, numbers_of
 from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.liveness import forget_owner, new_owner
@@ -114,22 +115,38 @@ class Campaign:
         self.journal = Journal(storage, create=box is not None)
         try:
             named = None if bounds is None else is_named(bounds)
-            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial)
-            self.box = box or stored_box(self.journal, meta, constraint)
-            self.named = bool(meta["named"] if named is None else named)
-            self.measure = chosen or stored_measure(self.journal, meta)
-            self.n_initial = self.n_initial or stored_start(self.journal, meta)
-            self._owner, self._seed = new_owner(), meta["seed"]
-            self._lacks_constraint = bool(meta.get("constrained")) and self.box.constraint is None
-            self._revision = self.journal.revision()
+            constrained = (constraint if box is None else box.constraint) is not None
+            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial, constrained)
+            meta["named"] = meta["named"] if named is None else named
+            self._settle(meta, box or stored_box(self.journal, meta, constraint), chosen)
             self.journal.register(self._owner)
         except BaseException:
             self.journal.close()
             raise
+
+    def _settle(self, meta: dict[str, Any], box: Box, measure: Measure | None) -> None:
+        """Begin with what the file is about."""
+        self.box, self.named = box, bool(meta["named"])
+        self.measure = measure or stored_measure(self.journal, meta)
+        self.n_initial = self.n_initial or stored_start(self.journal, meta)
+        self._owner: str = new_owner()
+        self._seed = meta["seed"]
+        self._revision = self.journal.revision()
+        self._lacks_constraint = bool(meta.get("constrained")) and box.constraint is None
+        if self._lacks_constraint:
+            warn_user(
+                f"{self._without_constraint()}; until then points outside it count as points of the domain"
+            )
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self.stop_reason: str | None = None
         self._unreleased: list[int] = []
         self._read_anew()
+
+    def _without_constraint(self) -> str:
+        return (
+            f"storage {self.journal.path!r} has a constraint, which a file cannot keep; pass constraint= again, or "
+            'name it in the TOML file of the campaign as constraint = "module:function"'
+        )
 
     def _read_anew(self) -> None:
         self.results, self._track = Results(self.journal, self.box), ErrorTrack()
@@ -193,10 +210,7 @@ class Campaign:
         """Runs to make next with their numbers, at most until the campaign has ``limit`` runs in all."""
         self._catch_up()
         if self._lacks_constraint:
-            raise InputError(
-                f"storage {self.journal.path!r} was started with a constraint, which a file cannot keep; pass "
-                "constraint= again to ask for points"
-            )
+            raise InputError(f"{self._without_constraint()}, to ask for points")
         start = n_initial or self.n_initial or max(8, 4 * (self.box.n_features + 1))
         return self._planner.ask(n, n_initial=start, limit=limit, lease=lease)
 
@@ -478,6 +492,7 @@ class Campaign:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""
         from steep.campaign import tables
 
+        self._catch_up()
         return tables.failures(self)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -487,6 +502,7 @@ class Campaign:
         """
         from steep.campaign import tables
 
+        self._catch_up()
         return tables.to_dataframe(self)
 
     def tell_dataframe(self, frame: pd.DataFrame, *, retries: int = 0) -> None:
@@ -503,9 +519,14 @@ class Campaign:
         tables.tell_dataframe(self, frame, retries=retries)
 
     def load_dataframe(self, frame: pd.DataFrame) -> None:
-        """Tell results kept elsewhere: a column for each input and each output, by name."""
+        """Tell results kept elsewhere: a column for each input and each output, by name.
+
+        Rows that lack an output are left out with a warning. Once the outputs are known, other columns are left out
+        with a warning, too; before, every other column is an output.
+        """
         from steep.campaign import tables
 
+        self._catch_up()
         tables.load_dataframe(self, frame)
 
     # ---------------------------------------------------------------- looking
@@ -677,3 +698,31 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"
+
+
+class ReadCampaign(Campaign):
+    """A campaign to look at: its file is opened for reading only, as on a disk that cannot be written.
+
+    Parameters
+    ----------
+    storage : str or path
+        The journal.
+    constraint : callable, optional
+        That of the campaign.
+    """
+
+    def __init__(self, storage: str | PathLike[str], *, constraint: Constraint | None = None) -> None:
+        self.journal, self.n_initial = Journal(storage, create=False, read_only=True), None
+        try:
+            meta = self.journal.meta()
+            if not meta:
+                raise InputError(f"storage {self.journal.path!r} has no campaign yet; run one first")
+            self._settle(meta, stored_box(self.journal, meta, constraint), None)
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        forget_owner(self._owner)
+        self.journal.close()

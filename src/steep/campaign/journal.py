@@ -139,7 +139,10 @@ class Journal:
         """Make the connection durable, and remember which file it is."""
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        self._identity = None if self._file == ":memory:" else _identity(self._file)
+        self._identity = None
+        if self._file != ":memory:":
+            with suppress(OSError):  # a file system that does not tell is not watched
+                self._identity = _identity(self._file)
 
     def close(self) -> None:
         """Close the file; it can be opened again at any time."""
@@ -188,7 +191,7 @@ class Journal:
                     self._db.execute("ROLLBACK")
                 raise
         # After the commit, so that a copy holds what was just recorded.
-        if self._identity is not None and self._identity != _identity(self._file):
+        if self._identity is not None and self._is_gone():
             self._rescue()
 
     def _begin(self) -> None:
@@ -205,6 +208,15 @@ class Journal:
             except BaseException:  # Ctrl-C
                 self.hurry()
                 raise
+
+    def _is_gone(self) -> bool:
+        """Whether the file is no longer where it was opened; one that cannot be looked at now counts as there."""
+        try:
+            return _identity(self._file) != self._identity
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
 
     def hurry(self) -> None:
         """Have no more than a few seconds spent on waiting from now on, until the file can be written again."""
@@ -295,7 +307,7 @@ class Journal:
         """Take the next number of a plan: no two plans, in any process, share one."""
         with self.transaction():
             plan = self.meta().get("plans")
-            if not isinstance(plan, int):
+            if not isinstance(plan, int) or plan < 0:
                 raise self.damaged(f"its number of plans is {plan!r}")
             self.set_meta("plans", plan + 1)
         return plan
@@ -329,10 +341,7 @@ class Journal:
     def sessions(self) -> list[dict[str, Any]]:
         """The last calls of ``run``: owner, budget, when they began and ended (None while they run), and how."""
         found = self.meta().get("sessions", [])
-        is_known = isinstance(found, list) and all(
-            isinstance(session, dict) and set(session) >= set(_SESSION) for session in found
-        )
-        if not is_known:
+        if not isinstance(found, list) or not all(map(_is_session, found)):
             raise self.damaged(f"its sessions are {found!r}")
         return list(found)
 
@@ -429,6 +438,8 @@ class Journal:
     def run(self, number: int) -> tuple[bytes, bytes | None, str] | None:
         """Point, result and state of a run."""
         rows = self._rows(FREQUENT["run"], (number,))
+        if rows and not (isinstance(rows[0][0], bytes) and isinstance(rows[0][1], bytes | None)):
+            raise self.damaged(f"run {number} has no point")
         return rows[0] if rows else None
 
     def count(self, state: str) -> int:
@@ -450,14 +461,14 @@ class Journal:
 
     def count_leased(self) -> int:
         """Runs in flight outside any process whose lease lasts."""
-        # A file of version 1 that is only read knows no leases.
-        if self._rows("PRAGMA user_version")[0][0] < 2:
-            return 0
         return int(self._rows(FREQUENT["leased"], (time.time(),))[0][0])
 
     def last_told(self, n: int) -> list[float]:
         """When the last ``n`` results were told, the latest first."""
-        return [float(told) for (told,) in self._rows(FREQUENT["last told"], (n,))]
+        times = [told for (told,) in self._rows(FREQUENT["last told"], (n,))]
+        if not all(isinstance(told, int | float) for told in times):
+            raise self.damaged("a result has no time")
+        return times
 
     def points(self, state: str, width: int) -> FloatArray:
         """Points of all runs in a state, in the order they were asked."""
@@ -499,6 +510,8 @@ class Journal:
         """Rows of results from their bytes; NaN for outputs that were added after a run."""
         meta = self.meta()
         width, earlier = len(self.outputs() or ()), meta.get("widths", [])
+        if not isinstance(earlier, list) or not all(isinstance(size, int) for size in earlier):
+            raise self.damaged(f"its earlier numbers of outputs are {earlier!r}")
         if not earlier:
             return self.numbers(blobs, width)
         values = np.full((len(blobs), width), np.nan)
@@ -510,18 +523,23 @@ class Journal:
         return values
 
 
+def _is_session(found: Any) -> bool:
+    """Whether an entry is what ``begin_session`` writes."""
+    kinds = (str, int, int | float, int | float | None, str | None)
+    return isinstance(found, dict) and all(
+        name in found and isinstance(found[name], kind) for name, kind in zip(_SESSION, kinds, strict=True)
+    )
+
+
 def encode(values: FloatArray) -> bytes:
     """Numbers as little-endian float64 bytes: exact, and equal points are equal bytes."""
     # Adding 0.0 turns −0.0 into 0.0, which is the same point.
     return (np.asarray(values, dtype="<f8") + 0.0).tobytes()
 
 
-def _identity(file: str) -> tuple[int, int] | None:
-    """What tells a file from another that takes its place; None if there is none."""
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
+def _identity(file: str) -> tuple[int, int]:
+    """What tells a file from another that takes its place."""
+    found = os.stat(file)
     return found.st_dev, found.st_ino
 
 

@@ -52,5 +52,5 @@ class Streak:
         message = " ".join(failure.message.split())
         return (
             f"{len(self.runs)} runs in a row failed alike ({message[:300]}); none of them is given up: fix the cause "
-            "and repeat the call, or pass max_failures=None where so many failures are to be expected"
+            "and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )

@@ -20,10 +20,11 @@ from steep._validation import check_choice, check_count, check_real
 from steep._warnings import warn_user
 from steep.campaign.arguments import check_runs
 from steep.campaign.crew import Crew, Landing, Task
+from steep.campaign.journal import StoreGoneError
 from steep.campaign.mistakes import Streak
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import make_crew
-from steep.exceptions import CampaignError, InputError, InputTypeError
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.expected_error import ErrorGoal
 
 if TYPE_CHECKING:
@@ -142,13 +143,22 @@ class _Loop:
                     self._land(self.flying[number], answer)
                     del self.flying[number]
                 self._show()
-        except BaseException:
+        except BaseException as error:
             self._keep_landed()
-            self.campaign.journal.hurry()
+            if not isinstance(error, CampaignError):
+                self.campaign.journal.hurry()
+            try:
+                self._release()
+            except StoreGoneError:
+                raise
+            except StorageError:
+                pass  # noted by the campaign: its next call does it
             raise
-        finally:
-            self.campaign.release([number for number, _ in [*self.flying.values(), *self.waiting]])
+        self._release()
         self._show()
+
+    def _release(self) -> None:
+        self.campaign.release([number for number, _ in [*self.flying.values(), *self.waiting]])
 
     def _keep_landed(self) -> None:
         """Keep the results of runs that ended before the end of it all."""

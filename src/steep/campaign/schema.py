@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sqlite3
 import struct
+import tempfile
 import urllib.parse
 
 from steep.exceptions import StorageError
@@ -68,19 +71,45 @@ def migrate(database: sqlite3.Connection) -> None:
 
 
 def open_to_read(path: str, patience: float) -> sqlite3.Connection:
-    """A connection that changes nothing, beside any number of processes that write."""
+    """A connection that changes nothing, next to any number of processes that write."""
     address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
     database = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None)
     try:
         database.execute("SELECT COUNT(*) FROM meta").fetchone()
-        return database
     except sqlite3.Error as error:
         database.close()
-        # A write-ahead log needs a file beside the journal, which a read-only folder has no room for. Where no log is
-        # left, nobody writes, and the file can be taken as it is.
-        if not isinstance(error, sqlite3.OperationalError) or os.path.exists(f"{path}-wal"):
+        if not isinstance(error, sqlite3.OperationalError):
             raise
-        return sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
+        # A write-ahead log needs a file next to the journal, which a read-only folder has no room for. Where no log is
+        # left, nobody writes, and the file can be taken as it is.
+        if not os.path.exists(f"{path}-wal"):
+            database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
+        else:
+            database = _with_its_log(path)
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    return _migrated(database) if 0 < version < VERSION else database
+
+
+def _with_its_log(path: str) -> sqlite3.Connection:
+    """A file and its log in memory, by way of a folder that can be written."""
+    with tempfile.TemporaryDirectory(prefix="steep-") as folder:
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{path}{suffix}", os.path.join(folder, f"store{suffix}"))
+        return _in_memory(sqlite3.connect(os.path.join(folder, "store")))
+
+
+def _migrated(database: sqlite3.Connection) -> sqlite3.Connection:
+    """A file of an older version as one of this version, in memory."""
+    memory = _in_memory(database)
+    migrate(memory)
+    return memory
+
+
+def _in_memory(database: sqlite3.Connection) -> sqlite3.Connection:
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    with contextlib.closing(database):
+        database.backup(memory)
+    return memory
 
 
 def refuse_newer(path: str) -> None:

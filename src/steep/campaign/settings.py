@@ -26,6 +26,7 @@ def reconcile(
     named: bool | None,
     measure: Measure | None,
     n_initial: int | None,
+    constrained: bool,
 ) -> dict[str, Any]:
     """Write what a new campaign is about, or check that an old one is about the same."""
     with journal.transaction():
@@ -36,7 +37,7 @@ def reconcile(
             _check_measure(journal, meta, measure)
             if outputs is not None and meta["outputs"] is None:
                 fresh["outputs"] = list(outputs)
-            if box is not None and box.constraint is not None and not meta.get("constrained"):
+            if constrained and not meta.get("constrained"):
                 fresh["constrained"] = True
         elif box is None:
             raise InputError(f"storage {journal.path!r} holds no campaign yet; pass bounds")
@@ -50,7 +51,7 @@ def reconcile(
                 "plans": 0,
                 "measure": DEFAULT if measure is None else measure.name,
                 "n_initial": n_initial,
-                "constrained": box.constraint is not None,
+                "constrained": constrained,
             }
         for key, value in fresh.items():
             journal.set_meta(key, value)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steep._outputs import numbers
 from steep._validation import FloatArray
+from steep._warnings import warn_user
 from steep.campaign.simulate import Failure
 from steep.campaign.telling import TOLERANCE, aligned, known_run, run_numbers, tell_run
 from steep.domain import Box
@@ -22,6 +24,15 @@ if TYPE_CHECKING:
 # Columns that say how a run or a failure came about, beside its inputs and outputs.
 MARKS = ("state", "origin", "asked", "told", "run", "expires", "inside")
 _FAILURE_MARKS = ("run", "state", "at", "kind", "message", "traceback")
+# What a column holds: a table without a row has the same kinds of columns as one with rows.
+_KINDS: dict[str, Any] = {
+    "run": 0, "state": "", "origin": "", "asked": 0.0, "told": 0.0, "expires": 0.0, "at": 0.0, "kind": "",
+    "message": "", "traceback": "",
+}  # fmt: skip
+# Rows of a table of runs that have no result to load, as their state says.
+_WITHOUT = ("pending", "failed", "forgotten")
+# Rows that a warning names.
+_NAMED = 5
 
 
 def failures(campaign: Campaign) -> pd.DataFrame:
@@ -29,7 +40,7 @@ def failures(campaign: Campaign) -> pd.DataFrame:
     rows, box = campaign.journal.all_failures(), campaign.box
     frame = _inputs(box, campaign.journal.numbers([row[0] for row in rows], box.n_features))
     for i, name in enumerate(_distinct(_FAILURE_MARKS, box.names), start=1):
-        frame[name] = [row[i] for row in rows]
+        frame[name] = _column([row[i] for row in rows], _KINDS[_FAILURE_MARKS[i - 1]])
     return frame
 
 
@@ -48,10 +59,13 @@ def events(campaign: Campaign) -> pd.DataFrame:
     rows = campaign.journal.all_events()
     try:
         details = [json.loads(row[3]) for row in rows]
-    except (TypeError, ValueError, RecursionError) as error:
+        runs = pd.Series([row[2] for row in rows], dtype="Int64")
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise campaign.journal.damaged(f"its events are unreadable ({error})") from error
-    frame = pd.DataFrame([row[:3] for row in rows], columns=["at", "kind", "run"])
-    frame["run"] = frame["run"].astype("Int64")
+    frame = pd.DataFrame(
+        {name: _column([row[i] for row in rows], _KINDS[name]) for i, name in enumerate(("at", "kind"))}
+    )
+    frame["run"] = runs
     frame["detail"] = pd.Series(details, dtype=object)
     return frame
 
@@ -82,7 +96,7 @@ def to_dataframe(campaign: Campaign) -> pd.DataFrame:
     for name, column in zip(labels, y.T, strict=True):
         frame[name] = column
     for i, name in enumerate(marks[:-1], start=2):
-        frame[name] = [row[i] for row in rows]
+        frame[name] = _column([row[i] for row in rows], _KINDS[MARKS[i - 2]])
     frame[marks[-1]] = box.contains(X) if len(X) else np.empty(0, dtype=bool)
     return frame
 
@@ -93,13 +107,15 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
     labels, marks = _columns(names, known)
     _check_frame(frame, [*names, *labels])
     extra = [name for name in frame.columns if name not in {*names, *labels, *marks}]
-    if known and extra:
-        raise InputError(f"the frame has unknown columns {extra}; need {[*names, *labels]}; drop them")
     if not known and not extra:
-        raise InputError("the frame has no output columns; need at least one besides the inputs")
-    if not known:
-        labels = extra
-    rows = frame[frame[labels].notna().all(axis=1)]
+        raise InputError("the frame has no output columns; expected at least one in addition to the inputs")
+    labels = _labels(frame, labels, extra)
+    is_marked = (
+        frame[marks[0]].isin(_WITHOUT) if marks[0] in frame.columns else pd.Series(False, index=frame.index)
+    )
+    has_all = frame[labels].notna().all(axis=1)
+    _warn_of_gaps(frame, ~has_all & ~is_marked)
+    rows = frame[has_all & ~is_marked]
     if len(rows):
         inputs: Any = rows[list(names)].to_dict("records")
         columns = known or tuple(map(str, extra))
@@ -114,10 +130,8 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
     labels = _distinct(outputs, names)
     marks = {run, expires, "error", *names, *_columns(names, outputs)[1]}
     extra = [name for name in frame.columns if name not in {*labels, *marks}]
-    if outputs and extra:
-        raise InputError(f"the frame has unknown columns {extra}; need {[run, *labels]}; drop them")
     failed = _failed(frame, labels)
-    labels = labels or extra
+    labels = _labels(frame, labels, extra)
     # A table of failures alone needs no outputs.
     labels = [] if failed.all() and not {*labels} & {*frame.columns} else labels
     _check_frame(frame, [run, *labels])
@@ -140,6 +154,49 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
                 continue
             if campaign.journal.fail(number, Failure("told", str(error)), retries=retries):
                 campaign.journal.release([number])
+
+
+def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any]:
+    """The columns of the outputs: those that are known, or all that are left before the first result."""
+    if known:
+        if extra:
+            warn_user(
+                f"columns {extra} are neither inputs nor outputs ({', '.join(known)}) and were left out"
+            )
+        return known
+    for name in extra:
+        if any(map(_is_text, frame[name])):
+            raise InputError(
+                f"column {str(name)!r} of the frame has text; expected numbers in every output; drop it, or name the "
+                "outputs with Campaign(outputs=[…]): other columns are then left out"
+            )
+    return extra
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a cell has text that is not a number."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
+
+
+def _warn_of_gaps(frame: pd.DataFrame, is_gap: pd.Series[bool]) -> None:
+    """Name the rows that are left out because they lack an output."""
+    if n := int(is_gap.sum()):
+        shown = ", ".join(repr(label) for label in frame.index[is_gap].tolist()[:_NAMED])
+        more = ", …" if n > _NAMED else ""
+        warn_user(f"{n} of {len(frame)} rows lack an output and were left out: {shown}{more}")
+
+
+def _column(values: list[Any], kind: Any) -> pd.Series[Any]:
+    """Values as a column, of the kind that ``kind`` is even if there are none."""
+    if isinstance(kind, float) and all(isinstance(value, int | float | None) for value in values):
+        return pd.Series(values, dtype=np.float64)
+    return pd.Series(values) if values else pd.Series([kind]).iloc[:0]
 
 
 def write_unsaved(campaign: Campaign, mark: str) -> str:
@@ -185,7 +242,7 @@ def _numbers(column: Any) -> list[int]:
         return []
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     if not np.isfinite(values).all() or (values != np.round(values)).any():
-        raise InputError("the column run has entries that are no numbers of runs; need those that ask gave")
+        raise InputError("column 'run' must contain run numbers returned by ask()")
     return run_numbers([int(value) for value in values])
 
 
@@ -212,7 +269,7 @@ def _encoded(box: Box, inputs: Any) -> FloatArray:
         if isinstance(error, InputError | InputTypeError):
             raise
         raise InputError(
-            f"the inputs of the frame are no numbers ({error}); need points of {box!r}"
+            f"the inputs of the frame are not numbers ({error}); need points of {box!r}"
         ) from error
     if not np.isfinite(X).all():
         raise InputError(
@@ -223,9 +280,11 @@ def _encoded(box: Box, inputs: Any) -> FloatArray:
 
 def _values(frame: pd.DataFrame) -> FloatArray:
     try:
-        values = frame.to_numpy(dtype=np.float64)
+        values = np.column_stack([numbers(frame[name].to_numpy()) for name in frame.columns])
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"the outputs of the frame are no numbers ({error}); need finite numbers") from error
+        raise InputError(
+            f"the outputs of the frame are not numbers ({error}); need finite numbers"
+        ) from error
     if not np.isfinite(values).all():
         raise InputError("the outputs of the frame contain infinity; need finite numbers; drop those rows")
     return values
@@ -255,8 +314,9 @@ def _distinct(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
 
 def _inputs(box: Box, X: FloatArray) -> pd.DataFrame:
     """Named inputs; what is no value of its axis, as in a foreign point outside S, stays a number."""
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, pd.Series[Any]] = {}
     for name, axis, x in zip(box.names, box.axes, X.T, strict=True):
         known = np.asarray(axis.contains(x))
-        columns[name] = [axis.value(v) if ok else float(v) for v, ok in zip(x, known, strict=True)]
+        values = [axis.value(v) if ok else float(v) for v, ok in zip(x, known, strict=True)]
+        columns[name] = _column(values, axis.value(axis.low))
     return pd.DataFrame(columns, columns=list(box.names))

@@ -95,7 +95,8 @@ def tell_run(journal: Journal, number: int, label: FloatArray) -> None:
         return journal.revise()
     x = journal.numbers([found[0]], len(found[0]) // 8)[0]
     raise InputError(
-        f"run {number} at {x.tolist()} has another result already; nothing was recorded; leave it out, or correct() it"
+        f"run {number} at {x.tolist()} has another result already; nothing was recorded; leave it out, or replace the "
+        "result with Campaign.correct in Python"
     )
 
 

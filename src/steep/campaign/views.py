@@ -22,12 +22,12 @@ _MOST_MEASURED = 2048
 
 def design_of(campaign: Campaign) -> Design:
     """The results of a campaign as a design; see :meth:`Results.without_gaps` for outputs that were added later."""
+    if not len(campaign.X):
+        raise InputError(
+            f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; run it first"
+        )
     every = campaign.y.reshape(len(campaign.X), -1)
     X, labels, _ = campaign.results.without_gaps()
-    if not len(X):
-        raise InputError(
-            f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; need one; run it"
-        )
     outputs = campaign.outputs or ()
     if labels.shape[1] < len(outputs):
         outputs = tuple(

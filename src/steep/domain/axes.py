@@ -135,21 +135,8 @@ class Log(Axis):
             )
 
 
-class Integer(Axis):
-    """A whole number from ``low`` to ``high``, both included.
-
-    Parameters
-    ----------
-    low, high : int
-        The ends, both included.
-
-    Examples
-    --------
-    >>> Integer(1, 4).from_unit(np.array([0.0, 0.26, 0.99, 1.0]))
-    array([1., 2., 4., 4.])
-    """
-
-    kind = "integer"
+class _Counted(Axis):
+    """Whole numbers from ``low`` to ``high``, each with an equal share of [0, 1]."""
 
     @property
     def n_values(self) -> float:
@@ -170,6 +157,23 @@ class Integer(Axis):
         """Tell which numbers are whole and within the ends."""
         return super().contains(x) & (x == np.round(x))
 
+
+class Integer(_Counted):
+    """A whole number from ``low`` to ``high``, both included.
+
+    Parameters
+    ----------
+    low, high : int
+        The ends, both included.
+
+    Examples
+    --------
+    >>> Integer(1, 4).from_unit(np.array([0.0, 0.26, 0.99, 1.0]))
+    array([1., 2., 4., 4.])
+    """
+
+    kind = "integer"
+
     def value(self, x: float) -> Any:
         """An int."""
         return round(x)
@@ -185,7 +189,7 @@ class Integer(Axis):
             )
 
 
-class Category(Integer):
+class Category(_Counted):
     """One of several values without an order, stored as its code 0, 1, ….
 
     Parameters

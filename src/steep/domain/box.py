@@ -180,6 +180,7 @@ class Box:
         """What the constraint says about points of the box."""
         assert self.constraint is not None
         raw = self.constraint(points.copy())
+        refuse_masked(raw, "what constraint returned")
         try:
             allowed = np.asarray(raw)
         except (TypeError, ValueError, RuntimeError) as error:

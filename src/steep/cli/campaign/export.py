@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from steep.cli.campaign.store import DEFAULT, Store, find_store, open_campaign
+from steep.cli.campaign.store import DEFAULT, Store, find_store, read_campaign
 from steep.cli.destinations import check_destination
 from steep.cli.options import Debug, Force, Json
 from steep.cli.printing import finish
@@ -42,7 +42,7 @@ def export_command(
     output = find_store(store).with_suffix(".csv") if output is None else output
     check_format(output)
     check_destination(output, inputs=[find_store(store)], force=force)
-    with open_campaign(store) as campaign:
+    with read_campaign(store) as campaign:
         frame = campaign.to_dataframe()
     marks = [name for name in frame.columns if name.rstrip("_") == "state"]
     if state is not State.all:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.campaign.store import DEFAULT, Store, open_campaign
+from steep.cli.campaign.store import DEFAULT, Store, read_campaign
 from steep.cli.destinations import check_destination
 from steep.cli.options import Debug, Force, Json
 from steep.cli.printing import finish, one_line, table_of
@@ -41,7 +41,7 @@ def failures_command(
     if output is not None:
         check_format(output)
         check_destination(output, force=force)
-    with open_campaign(store) as campaign:
+    with read_campaign(store) as campaign:
         frame, inputs, given_up = campaign.failures(), list(campaign.box.names), campaign.n_failed
     if output is not None:
         write_frame(output, frame)

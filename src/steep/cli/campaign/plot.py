@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from steep._files import write_whole
-from steep.cli.campaign.store import DEFAULT, Store, find_store, open_campaign
+from steep.cli.campaign.store import DEFAULT, Store, find_store, read_campaign
 from steep.cli.destinations import check_destination
 from steep.cli.options import Debug, Force, Json
 from steep.cli.printing import finish
@@ -39,7 +39,7 @@ def plot_command(
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib; run pip install 'steep[report]'") from error
     matplotlib.use("agg")
-    with open_campaign(store) as campaign:
+    with read_campaign(store) as campaign:
         n_done = campaign.n_done
         drawn = campaign.plot()
     import numpy as np

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steep._files import write_whole
+from steep.cli.printing import listed
 from steep.exceptions import InputError, StorageError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def text_of(frame: pd.DataFrame) -> str:
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Points as objects for JSON, an object a run."""
+    """Points as objects for JSON, one object per run."""
     rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
     for row in rows:
         row[str(frame.columns[-1])] = row[str(frame.columns[-1])].strftime(_TIME)
@@ -83,15 +84,24 @@ def read_results(path: Path) -> pd.DataFrame:
     Parameters
     ----------
     path : Path
-        CSV and other tables; JSON (an object a run, or a list of them), JSON lines; "-" is CSV on stdin.
+        CSV and other tables; JSON (one object per run, or a list of them), JSON lines; "-" is CSV on stdin.
     """
     suffix = path.suffix.lower()
     if suffix in (*_JSON, *_LINES):
         return _of_json(path, by_line=suffix in _LINES)
     from steep.cli.tables import open_table
 
-    table = open_table([Path("/dev/stdin") if str(path) == "-" else path])
-    return table.frame(table.names)
+    try:
+        table = open_table([Path("/dev/stdin") if str(path) == "-" else path])
+        if len(set(table.names)) < len(table.names):
+            raise InputError(f"{path} has the columns {listed(table.names)}, some of them twice; rename them")
+        return table.frame(table.names)
+    except InputError as error:
+        # What to do about it is said of commands with more options.
+        what = str(error).partition(";")[0]
+        raise InputError(
+            f"{what}; expected a table with a column run and a column for each output, or a column error"
+        ) from error
 
 
 def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
@@ -104,20 +114,32 @@ def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
             f"{path} cannot be read ({error.strerror}); need a file; check its name"
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no UTF-8 text; need JSON; write it again") from error
+        raise InputError(f"{path} is not UTF-8 text; expected JSON; write it as UTF-8") from error
     try:
-        found = (
-            [json.loads(line) for line in text.splitlines() if line.strip()] if by_line else json.loads(text)
-        )
+        found = [_read(line) for line in text.splitlines() if line.strip()] if by_line else _read(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is no JSON ({error}); need an object a run; mend it") from error
+        raise InputError(
+            f"{path} is not valid JSON ({error}); expected one object per run; write it again"
+        ) from error
     rows = _rows(found)
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise InputError(
-            f'{path} has no list of objects; need one object a run, as {{"run": 7, "u": 3.2}}; mend it'
+            f'{path} has no list of objects; expected one object per run, as {{"run": 7, "u": 3.2}}'
         )
-    # Objects, lest a whole number beside a missing one become a rounded float.
+    # Objects, so that a whole number next to a missing one does not become a rounded float.
     return pd.DataFrame(rows, dtype=object)
+
+
+def _read(text: str) -> Any:
+    """The JSON value of a text; an object that has a name twice is an error, not its last value."""
+    return json.loads(text, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"an object has the names {names}; expected each once")
+    return dict(pairs)
 
 
 def _rows(found: Any) -> list[Any]:

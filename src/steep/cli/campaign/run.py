@@ -9,7 +9,7 @@ import typer
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.simulator import simulator_of
 from steep.cli.campaign.status import describe_status
-from steep.cli.campaign.store import DEFAULT, Store, settings_of
+from steep.cli.campaign.store import DEFAULT, Store, constraint_of, settings_of
 from steep.cli.options import Bounds, Debug, Force, Json, Report
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import aside, finish
@@ -127,8 +127,9 @@ def _campaign(settings: Settings) -> Campaign:
     from steep.campaign import Campaign
 
     return Campaign(
-        settings.bounds, storage=settings.store, measure=settings.measure, random_state=settings.seed
-    )
+        settings.bounds, storage=settings.store, measure=settings.measure, random_state=settings.seed,
+        constraint=constraint_of(settings),
+    )  # fmt: skip
 
 
 def _run(campaign: Campaign, settings: Settings, start: int, simulator: Any, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a campaign is: from a TOML file kept beside the solver, from options, or from both.
+"""What a campaign is: from a TOML file next to the solver, from options, or from both.
 
     store = "campaign.db"                       # all paths are relative to this file
     command = "./solver --u0 {u0} --t {t}"      # or: function = "simulator:run"
@@ -11,6 +11,8 @@
     u0 = [0, 1]
     t = "0.1:10:log"
     material = ["steel", "copper"]
+
+A constraint of the inputs is a Python function of X that returns booleans: ``constraint = "limits:allowed"``.
 
 What is given on the command line comes before what is in the file.
 """
@@ -55,6 +57,8 @@ class Settings:
         Seconds a run may take, and when to stop early.
     measure : str or None
         What counts as variation.
+    constraint : str or None
+        Which points of the bounds may be run, as ``module:function``.
     seed : int or None
         Seed of the campaign.
     folder : Path
@@ -77,11 +81,12 @@ class Settings:
     stop_error: float | None = None
     stop_seconds: float | None = None
     measure: str | None = None
+    constraint: str | None = None
     seed: int | None = None
     folder: Path = field(default_factory=Path.cwd)
 
     def overridden(self, **given: Any) -> Settings:
-        """The same with what the user gave beside."""
+        """The same with what the user gave in addition."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
 
@@ -89,7 +94,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "n_initial": (int,),
     "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,),
     "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,),
-    "seed": (int,),
+    "constraint": (str,), "seed": (int,),
 }  # fmt: skip
 assert {f.name for f in fields(Settings)} == {*_KINDS, "folder"}
 
@@ -104,7 +109,7 @@ def read_settings(path: Path) -> Settings:
             f"{path} cannot be read ({error.strerror}); need a TOML file; check its name"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML ({error}); need TOML; mend it") from error
+        raise InputError(f"{path} is not valid TOML ({error}); see the page on campaign files") from error
     _check(path, entries)
     folder = path.resolve().parent
     found: dict[str, Any] = {**entries, "folder": folder}
@@ -130,4 +135,4 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
                 ]
                 for kind in _KINDS[name]
             )
-            raise InputError(f"{path} has {name} = {value!r}; need {kinds}; mend it")
+            raise InputError(f"{path} has {name} = {value!r}; need {kinds}")

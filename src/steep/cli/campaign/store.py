@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steep.cli.printing import aside
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ DEFAULT = Path("campaign.db")
 
 def find_store(path: Path) -> Path:
     """Return the store that a path means, which must be there."""
-    if path.suffix.lower() == ".toml":
-        from steep.cli.campaign.settings import read_settings
+    return _existing(settings_of(path).store)
 
-        path = read_settings(path).store
+
+def _existing(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path} is a folder; need the file of a campaign; name it")
     if not path.exists():
@@ -43,7 +44,26 @@ def open_campaign(path: Path) -> Campaign:
     """Open the campaign of a store."""
     from steep.campaign import Campaign
 
-    return Campaign(storage=find_store(path))
+    settings = settings_of(path)
+    return Campaign(storage=_existing(settings.store), constraint=constraint_of(settings))
+
+
+def read_campaign(path: Path) -> Campaign:
+    """Open the campaign of a store to look at it; nothing is written."""
+    from steep.campaign.campaign import ReadCampaign
+
+    settings = settings_of(path)
+    return ReadCampaign(_existing(settings.store), constraint=constraint_of(settings))
+
+
+def constraint_of(settings: Settings) -> Any:
+    """The function that says which points may be run, or None."""
+    if settings.constraint is None:
+        return None
+    from steep.cli.targets import load_target
+
+    with aside():  # what its module prints is no part of the result
+        return load_target(settings.constraint, folder=settings.folder)
 
 
 def settings_of(path: Path) -> Settings:
@@ -63,5 +83,5 @@ def start_campaign(settings: Settings) -> Campaign:
         )
     return Campaign(
         settings.bounds, storage=settings.store, n_initial=settings.n_initial, measure=settings.measure,
-        random_state=settings.seed,
+        random_state=settings.seed, constraint=constraint_of(settings),
     )  # fmt: skip

@@ -115,13 +115,14 @@ class LabelledTable:
             )
         if features.empty:
             note(f"{listed(features.empty)} holds no value and is not used as a feature")
-        if features.ids:
-            flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in features.ids)
+        remarks = self.table.remarks
+        if ids := [name for name in features.ids if name not in remarks]:
+            flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in ids)
             note(
-                f"{listed(features.ids)} looks like an id, which says nothing about new samples; leave it out with "
+                f"{listed(ids)} looks like an id, which says nothing about new samples; leave it out with "
                 f"{flags}"
             )
-        for name, remark in self.table.remarks.items():
+        for name, remark in remarks.items():
             if name in features.names or name == target.name:
                 note(remark)
         if target.hint is not None:

@@ -241,6 +241,9 @@ def test_classes_are_weighed_by_evidence_too(table, capsys):
             "has the suffix '.gz'; expected one of .csv, .parquet",
         ),
         (["--target", "kind", "--drop", "a", "--drop", "b", "--drop", "c", "--drop", "d"], "no column left"),
+        (["--target", "kind", "--scoring", "f1"], "--scoring f1 does not work with logistic regression"),
+        (["--target", "a", "--scoring", "neg_log_loss"], "--scoring neg_log_loss does not work with ridge"),
+        (["--target", "kind", "-m", "3", "--measure", "misfit"], "leave out -m to let a model decide"),
         ([], "Missing option '--target'"),
         (["--target", "kind", "--colour"], "No such option"),
     ],
@@ -608,3 +611,25 @@ def test_folds_that_cannot_be_made_are_explained_in_words_of_the_shell(table, ca
     assert "to fit" not in error
     assert "cv=" not in error
     assert "--groups" in error
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_warning_of_the_library_is_shown_once(table, capsys):
+    frame = pd.read_csv(table).assign(y=np.maximum(np.arange(150), 60))
+    frame.to_csv(table, index=False)
+    options = ["--target", "y", "--task", "classification", "-k", "5", "--measure", "misfit"]
+    assert weigh(table, *options) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert len(lines) == len(set(lines))
+
+
+@pytest.mark.filterwarnings("always")
+def test_what_a_model_cannot_be_fitted_to_ends_with_one_line(table, capsys):
+    frame = pd.read_csv(table)
+    frame.loc[0, "a"] = 1e300
+    frame.to_csv(table, index=False)
+    code = weigh(table, "--target", "kind", "-k", "5", "--measure", "misfit")
+    lines = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
+    assert (code, len(lines)) == (2, 1)
+    assert "check its columns" in lines[0]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WEIGHTS = "sample_weight"
+# Files that take long enough to be announced.
+_LARGE = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -88,18 +90,21 @@ class LabelledTable:
                 f"{self.table.n_rows - len(rows):,} of {self.table.n_rows:,} rows are left out: they have no label "
                 f"(empty, NA, None or ? in {roles.target!r})"
             )
-        column = frame[roles.target]
+        # Columns are taken out one by one: a selection would be a second table in memory.
+        groups = _groups(frame.pop(roles.groups)) if roles.groups is not None else None
+        column = frame.pop(roles.target)
         if (
             len(rows) < self.table.n_rows
             and column.dtype.kind == "f"
             and bool((column == column.round()).all())
         ):
             column = column.astype("int64")  # whole numbers become floats next to a gap
-        groups = _groups(frame[roles.groups]) if roles.groups is not None else None
         target = read_target(column, self.task)
-        features = examine(frame[list(roles.features)], keep=self.keep)
+        features = examine(frame, keep=self.keep)
+        for name in [*features.counters, *features.empty]:
+            frame.pop(name)
         self._say_what_was_found(features, target)
-        return Samples(frame[features.names], target, groups, rows, features)
+        return Samples(frame, target, groups, rows, features)
 
     def _say_what_was_found(self, features: Features, target: Target) -> None:
         if old := self.roles.old_weights:
@@ -110,13 +115,14 @@ class LabelledTable:
             )
         if features.empty:
             note(f"{listed(features.empty)} holds no value and is not used as a feature")
-        if features.ids:
-            flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in features.ids)
+        remarks = self.table.remarks
+        if ids := [name for name in features.ids if name not in remarks]:
+            flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in ids)
             note(
-                f"{listed(features.ids)} looks like an id, which says nothing about new samples; leave it out with "
+                f"{listed(ids)} looks like an id, which says nothing about new samples; leave it out with "
                 f"{flags}"
             )
-        for name, remark in self.table.remarks.items():
+        for name, remark in remarks.items():
             if name in features.names or name == target.name:
                 note(remark)
         if target.hint is not None:
@@ -177,6 +183,9 @@ def read_samples(
     **told: str | None,
 ) -> LabelledTable:
     """Open a labelled table; the parameters are the options of the same names."""
+    n_bytes = sum(path.stat().st_size for path in tables if path.is_file())
+    if n_bytes > _LARGE:
+        note(f"reading {n_bytes / 1e6:,.0f} MB …")
     table = open_table(tables, **told)
     roles = assign_roles(
         table, target=target, drop=drop or (), keep=keep or (), groups=groups, weights=weights

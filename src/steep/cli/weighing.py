@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray, IntArray, one_line
 from steep.cli.models import Model, ready
 from steep.cli.printing import note, stage
 from steep.cli.reading import Samples
 from steep.cli.wording import shell_words
-from steep.exceptions import InputError
+from steep.exceptions import InputError, SteepError
 from steep.measures import resolve
 from steep.rescaling import rescale
 from steep.weighting import VarianceWeightedCV, sample_weights
@@ -88,7 +88,7 @@ def weigh_by_evidence(
             f"{n_deciding:,} of {len(samples):,} rows, drawn at random, decide for all; --rows N takes another number"
         )
     with stage(f"trying weightings with {model.name} on {n_deciding:,} rows", len(samples)), shell_words():
-        search.fit(_taken(X, rows), _taken(y, rows), groups=_taken(samples.groups, rows))
+        _fit(search, _taken(X, rows), _taken(y, rows), _taken(samples.groups, rows), model)
     interval = search.gain_interval_
     figures = {
         "model": model.option, "decided_with": model.name, "chosen": search.best_params_, "gain": search.gain_,
@@ -101,6 +101,24 @@ def weigh_by_evidence(
             weights = _applied(search, samples, X, rows, jobs)
     verdict = replace(search.verdict_, sentence=f"{search.verdict_} {model.sentence}")
     return Weighing(weights, figures, verdict)
+
+
+def _fit(search: VarianceWeightedCV, X: Any, y: Any, groups: Any, model: Model) -> None:
+    """Let the folds decide; what a model or a score cannot do is said in one line."""
+    try:
+        search.fit(X, y, groups=groups)
+    except SteepError:
+        raise
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        if search.scoring is not None:
+            raise InputError(
+                f"--scoring {search.scoring} does not work with {model.name} and this target ({one_line(error)}); "
+                "choose another score"
+            ) from error
+        raise InputError(
+            f"{model.name} cannot be fitted to this table ({one_line(error)}); check its columns, or choose another "
+            "--model"
+        ) from error
 
 
 def _deciding_rows(n_rows: int, most_rows: int) -> IntArray | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from steep.exceptions import SteepError
 
@@ -31,6 +33,10 @@ _WORDS = tuple(
         (r"\bor pass more data\b", "or add rows to the table"),
         (r" to keep this quiet", " to hide this note"),
         (r"call suspects once for every column", "call the command once per column"),
+        (r"which sample_weights cannot give it", "which is not fitted with -m"),
+        (r"; use '\w+' with VarianceWeighted.*", "; leave out -m to let a model decide"),
+        (r", or a callable of \(X, y\)", ""),
+        (r", or None$", ""),
     )
 )  # fmt: skip
 
@@ -52,11 +58,22 @@ def in_shell_words(text: str) -> str:
 
 @contextmanager
 def shell_words() -> Iterator[None]:
-    """Raise the library's errors with the command's options in their text."""
-    try:
-        yield
-    except SteepError as error:
-        said = in_shell_words(str(error))
-        if said == str(error):
-            raise
-        raise type(error)(said) from error
+    """Raise the library's errors with the command's options in their text, and show each warning once."""
+    seen: set[str] = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_once(message: Any, *place: Any, **further: Any) -> None:
+            text = in_shell_words(str(message))
+            if text not in seen:
+                show(text, *place, **further)
+            seen.add(text)
+
+        warnings.showwarning = show_once
+        try:
+            yield
+        except SteepError as error:
+            said = in_shell_words(str(error))
+            if said == str(error):
+                raise
+            raise type(error)(said) from error

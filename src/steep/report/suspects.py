@@ -236,4 +236,6 @@ def _map(
 
 
 def _sentence(n_labels: int, n_listed: int) -> str:
-    return f"{n_labels:,} labels are ranked by score; the first {n_listed:,} are listed. Look at them from the top down."
+    return (
+        f"{n_labels:,} labels are ranked by score; the first {n_listed:,} are listed. Look from the top down."
+    )

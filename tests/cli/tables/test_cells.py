@@ -107,6 +107,10 @@ def test_eight_digits_that_are_not_all_dates_stay_numbers(read):
         (("1.5", "n.a."), (1.5, None)),
         (("1.5", "unknown"), (1.5, None)),
         (("12", "#DIV/0!"), (12.0, None)),
+        (("45 %", "7,5%"), (45.0, 7.5)),
+        (("45 %", "45%"), (45.0, 45.0)),
+        (("$1,200.50", "$7"), (1200.5, 7.0)),
+        (("1.200,50 €", "7,00 €"), (1200.5, 7.0)),
     ],
 )
 def test_numbers_are_read_however_they_are_written(read, cells, values):
@@ -137,6 +141,23 @@ def test_spaces_around_cells_and_names_are_no_part_of_them(read, text):
 def test_spaces_hide_no_missing_value(read):
     frame = read("x,kind\n1, NA \n , a\n")
     assert frame.isna().to_numpy().tolist() == [[False, True], [True, False]]
+
+
+def test_a_table_separated_by_spaces_is_read(read):
+    assert read("x  y kind\n1 2.5   a\n3 4.5 b\n").to_dict("list") == {
+        "x": [1, 3],
+        "y": [2.5, 4.5],
+        "kind": ["a", "b"],
+    }
+
+
+def test_months_without_a_mark_are_dates_and_prices_are_not(read):
+    months = read(
+        "m,x\n" + "\n".join(f"{year}{month:02d},1" for year in (2012, 2013) for month in range(1, 13))
+    )
+    assert months["m"].tolist()[:2] == [pd.Timestamp("2012-01-01"), pd.Timestamp("2012-02-01")]
+    prices = read("m,x\n" + "\n".join(f"{200_000 + 37 * i},1" for i in range(24)))
+    assert prices["m"].dtype.kind == "i"
 
 
 def test_a_dash_among_names_is_a_name(read):

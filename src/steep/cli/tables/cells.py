@@ -28,6 +28,7 @@ _MISSING_TEXT = frozenset([
 ])  # fmt: skip
 # Columns of fewer different texts than this, or of fewer numbers among them, are names.
 _MANY, _MOSTLY = 20, 0.8
+_UNITS = ("%", "‰", "€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")
 _SPACES = "'’ \u00a0\u202f"
 
 
@@ -101,17 +102,33 @@ def _meaning(texts: list[str], name: str, decimal: str) -> tuple[dict[str, Any] 
         days, guess = dates
         said = f"{name!r} is read as {guess}, for example {texts[0]!r} as {days.iloc[0]:%Y-%m-%d}"
         return dict(zip(texts, days, strict=True)), said if guess else None
+    if unit := _unit(texts):
+        bare = {text: text.replace(unit, "").strip() for text in texts}
+        if fitting := _marks(list(bare.values())):
+            mark = decimal if decimal in fitting else fitting[0]
+            numbers = {text: _to_number(number, mark) for text, number in bare.items()}
+            first = f"for example {texts[0]!r} as {numbers[texts[0]]:.12g}"
+            return numbers, f"{name!r} is read as numbers without {unit!r}, {first}"
     marks = _marks(texts)
     if not marks:
         return None, _mixed(texts, name)
     mark = decimal if decimal in marks else marks[0]
-    numbers = {text: float(_APART[mark].sub("", text).replace(mark, ".")) for text in texts}
+    numbers = {text: _to_number(text, mark) for text in texts}
     if odd := next((text for text in texts if _APART[mark].search(text)), None):
         return numbers, f"{name!r} has thousands separators: {odd!r} is read as {numbers[odd]:.12g}"
     if mark != decimal:
         odd = next(text for text in texts if mark in text)
         return numbers, f"{name!r} has another decimal mark: {odd!r} is read as {numbers[odd]:.12g}"
     return numbers, None
+
+
+def _to_number(text: str, mark: str) -> float:
+    return float(_APART[mark].sub("", text).replace(mark, "."))
+
+
+def _unit(texts: list[str]) -> str | None:
+    """The per cent sign or the currency that stands in all texts."""
+    return next((unit for unit in _UNITS if all(unit in text for text in texts)), None)
 
 
 def _mixed(texts: list[str], name: str) -> str | None:

@@ -22,6 +22,7 @@ _KINDS = tuple(
         r"(?P<m>0?[1-9]|1[0-2])[/.](?P<y>(?:19|20)\d{2})",
         rf"(?P<d>\d{{1,2}})(?:\. ?|[ -])(?P<name>[^\W\d_]{{3,9}})\.?[ -]{_YEAR}",
         rf"(?P<name>[^\W\d_]{{3,9}})\.? (?P<d>\d{{1,2}}),? {_YEAR}",
+        r"(?P<y>(?:19|20)\d{2})(?P<m>0[1-9]|1[0-2])",
     )
 )
 # Which of the first two is the day is decided by all texts together.
@@ -29,20 +30,24 @@ _YEAR_LAST = re.compile(rf"(?P<a>\d{{1,2}})(?P<mark>[/.-])(?P<b>\d{{1,2}})(?P=ma
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # German names that begin otherwise.
 _MORE_MONTHS = {"mär": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
-_NUMBER_LIKE = (_KINDS[2], _KINDS[3])
+# Each with the number of different texts from which on it cannot be chance.
+_NUMBER_LIKE = ((_KINDS[2], 1), (_KINDS[3], 1), (_KINDS[6], 6))
 # Two-digit years from here on are of the last century, as for POSIX.
 _CENTURY = 69
 
 
 def looks_like_number_too(texts: Sequence[str]) -> bool:
-    """Whether texts are dates that a reader of numbers would take for numbers, such as 20130728 and 07.2013.
+    """Whether texts are dates that a reader of numbers would take for numbers, such as 20130728, 07.2013 and 201307.
 
     Examples
     --------
     >>> looks_like_number_too(["20130728", "20130801"]), looks_like_number_too(["20130728", "20131301"])
     (True, False)
     """
-    return bool(texts) and any(all(map(kind.fullmatch, texts)) for kind in _NUMBER_LIKE)
+    different = set(texts)
+    return any(
+        len(different) >= fewest and all(map(kind.fullmatch, different)) for kind, fewest in _NUMBER_LIKE
+    )
 
 
 def to_dates(texts: Sequence[str]) -> tuple[Any, str] | None:

@@ -134,14 +134,17 @@ def _fields(lines: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def _separator(lines: Sequence[str]) -> str:
-    """The separator that gives the same number of fields, two or more, in the most rows; of equals the most fields."""
+    """The separator that gives the same number of fields, two or more, in the most rows; or spaces if there is none."""
     scores = {}
     for separator in _SEPARATORS:
         rows = _fields(lines, separator)
         width = len(rows[0]) if rows else 0
         if width > 1:
             scores[separator] = (sum(len(row) == width for row in rows) / len(rows), width)
-    return max(scores, key=lambda separator: scores[separator]) if scores else ","
+    if scores:
+        return max(scores, key=lambda separator: scores[separator])
+    by_spaces = {len(row) for row in _fields(lines, " ")}
+    return " " if len(by_spaces) == 1 and by_spaces != {1} else ","
 
 
 def _with_columns(dialect: Dialect, lines: Sequence[str], decimal: str | None) -> Dialect:

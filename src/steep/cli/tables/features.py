@@ -89,10 +89,10 @@ def examine(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> Features:
     for name in frame.columns:
         values = frame[name]
         n_missing = int(values.isna().sum())
-        if name not in keep and counts_rows(name, values):
-            found.counters.append(name)
-        elif n_missing == len(values):
+        if n_missing == len(values):
             found.empty.append(name)
+        elif name not in keep and counts_rows(name, values):
+            found.counters.append(name)
         else:
             kind = kind_of(values)
             if kind == "numbers" and _has_infinity(values):

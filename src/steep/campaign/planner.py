@@ -165,14 +165,14 @@ def next_points(
     length: float | None = None
     if len(seen.X):
         variation, scale = label_variation(measure, seen), axis_relevance(seen.coordinates, seen.labels)
-    even = X[:0]
+    even, trust = X[:0], _trust(box, X, failed, generator) if len(failed) else None
     if len(seen.X) and measure.name == DEFAULT:
         scale, length = stretch(seen.coordinates, seen.labels)
         is_even, domain = sequence.holds(X)[is_mapped], domain_points(box, sequence) * scale
         hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
         parts = split(n, hedge.share, number=seed[-1], n_coordinates=len(scale), n_runs=len(X))
         sampler.floor = Recipe.floor if parts.floor is None else parts.floor
-        even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]))
+        even = sequence.after(parts.n_even, taken=np.vstack([X, occupied, failed]), trust=trust)
         if sampler.draw == "doubt":
             length = length or length_scale(seen.coordinates * scale, standardised(seen.labels))
     if len(even) == n:
@@ -183,7 +183,7 @@ def next_points(
     sampler.fit_unit(
         seen.unit, seen.coordinates, variation, scale=scale,
         occupied=_embedded(box, np.vstack([X[~is_mapped], occupied, failed, even])),
-        trust=_trust(box, X, failed, generator) if len(failed) else None, length=length,
+        trust=trust, length=length,
     )  # fmt: skip
     unit = sampler.sample_unit(n - len(even), fewer=True)
     return np.vstack([even, box.from_unit(unit)]) if len(unit) else even

@@ -226,7 +226,7 @@ def design(
             scale, length = stretch(seen.coordinates, seen.labels)
         elif recipe.density != "mixture":
             scale = axis_relevance(seen.coordinates, seen.labels)
-        spread = start[:0]
+        spread, trust = start[:0], _trust(box, seen, simulator.failed)
         if recipe.hedges and scale is not None:
             domain = domain_points(box, sequence) * scale
             hedge = choose_share(
@@ -234,12 +234,12 @@ def design(
             )
             parts = split(size, hedge.share, number=number, n_coordinates=len(scale), n_runs=len(seen.X))
             sampler.floor = recipe.floor if parts.floor is None else parts.floor
-            spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]))
+            spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]), trust=trust)
             even = np.vstack([even, spread])
             sampler.draw = recipe.draw if draw else usual_draw(len(scale), number)
         drawn = spread
         if len(spread) < size:
-            around = _around(box, seen, spread, simulator.failed)
+            around: dict[str, Any] = {"trust": trust, "occupied": _occupied(box, spread, simulator.failed)}
             if sampler.draw == "doubt" and scale is not None:
                 around["length"] = length or length_scale(seen.coordinates * scale, standardised(seen.labels))
             sampler.fit_unit(seen.unit, seen.coordinates, variation, scale=scale, **around)
@@ -263,14 +263,14 @@ def design(
     )
 
 
-def _around(box: Box, seen: Evaluated, spread: FloatArray, failed: list[FloatArray]) -> dict[str, Any]:
-    """Keep clear of the even points of this round, and of points that failed and their surroundings."""
-    if not failed and not len(spread):
-        return {}
-    occupied = box.embed(box.unit(np.vstack([spread, *failed])))
-    if not failed:
-        return {"occupied": occupied}
-    return {"occupied": occupied, "trust": safety(box, seen.coordinates, occupied[len(spread) :])}
+def _trust(box: Box, seen: Evaluated, failed: list[FloatArray]) -> Callable[[FloatArray], FloatArray] | None:
+    """How far runs are trusted to work; None where none has failed."""
+    return safety(box, seen.coordinates, box.embed(box.unit(np.array(failed)))) if failed else None
+
+
+def _occupied(box: Box, spread: FloatArray, failed: list[FloatArray]) -> FloatArray | None:
+    """Embedded coordinates of the even points of this round and of points that failed; None where there are none."""
+    return box.embed(box.unit(np.vstack([spread, *failed]))) if failed or len(spread) else None
 
 
 def _report(simulator: Simulator, n_worked: int) -> None:

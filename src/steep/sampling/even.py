@@ -6,12 +6,15 @@ Sobol's, and the runs it takes from here tell what the error is over the domain,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import qmc
 
 from steep._validation import FloatArray, Seed, check_generator
 from steep.domain import Box
+from steep.sampling.safety import HOPELESS
 
 # A design takes no more points than these from the sequence: after so many it needs no even ones any more.
 _MOST = 2**13
@@ -55,18 +58,32 @@ class EvenSequence:
                 self._points = np.vstack([self._points, self.box.from_unit(allowed)])
         return self._points[:n]
 
-    def after(self, n: int, *, taken: FloatArray) -> FloatArray:
-        """The next ``n`` points that are none of ``taken``, each once."""
+    def after(
+        self, n: int, *, taken: FloatArray, trust: Callable[[FloatArray], FloatArray] | None = None
+    ) -> FloatArray:
+        """The next ``n`` points that are none of ``taken``, each once.
+
+        ``trust(U)`` says how far runs at unit points are expected to work; where there is hardly a hope they are left
+        out.
+        """
         if n <= 0:
             return self._points[:0]
-        points = self.first(min(len(taken) + n, _MOST))
-        _, once = np.unique(points, axis=0, return_index=True)
-        points = points[np.sort(once)]
-        return points[~among(points, taken)][:n]
+        size = min(len(taken) + n, _MOST)
+        while True:
+            given = self.first(size)
+            _, once = np.unique(given, axis=0, return_index=True)
+            points = given[np.sort(once)]
+            points = points[~among(points, taken)]
+            if trust is None or not len(points):
+                return points[:n]
+            points = points[trust(self.box.unit(points)) >= HOPELESS]
+            if len(points) >= n or len(given) < size or size == _MOST:
+                return points[:n]
+            size = min(2 * size, _MOST)
 
     def holds(self, X: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which points are of the sequence."""
-        return among(X, self.first(min(2 * len(X) + 64, _MOST)))
+        """Which points are of the sequence; up to seven in eight may have failed or been left out."""
+        return among(X, self.first(min(8 * len(X) + 64, _MOST)))
 
 
 def among(points: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:

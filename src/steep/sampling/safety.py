@@ -1,4 +1,11 @@
-"""Where runs fail, fewer are wanted."""
+"""Where runs fail, fewer are wanted.
+
+    trust(c) = min(share of the runs nearest to c that worked, min_j 1 / (1 + m_j(c)))²
+
+m_j is the number of failed runs that are nearer to c along axis j than any run that worked. The share finds regions of
+any shape; m_j finds a face, a range of one input or a category where nothing works, whose runs lie far from each other
+along the other inputs. A little is left everywhere, so that boundaries are explored further.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +19,14 @@ from steep.neighbors.query import nearest
 
 # Neighbours a candidate's risk of failing is judged by.
 _JUDGES = 3
+# Trust in places where all judges failed; a campaign whose first runs all fail can still find out where not.
+_LEAST = 0.05
+# Even points are left out below this trust.
+HOPELESS = 0.01
 
 
 def safety(box: Box, worked: FloatArray, failed: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Squared share of the nearest runs that worked, as a function of unit points.
+    """How far runs are trusted to work, as a function of unit points.
 
     Parameters
     ----------
@@ -28,14 +39,34 @@ def safety(box: Box, worked: FloatArray, failed: FloatArray) -> Callable[[FloatA
     --------
     >>> trust = safety(Box([(0, 1)]), np.array([[0.1], [0.2], [0.3]]), np.array([[0.9]]))
     >>> trust(np.array([[0.0], [1.0]])).round(2).tolist()
-    [1.0, 0.44]
+    [1.0, 0.25]
     """
     tried = np.vstack([worked, failed])
 
-    def share_that_worked(pool: FloatArray) -> FloatArray:
-        _, judges = nearest(tried, box.embed(pool), min(_JUDGES, len(tried)))
-        # A little is left, so that a campaign whose first runs all fail can still find out where not.
-        share: FloatArray = np.maximum((judges < len(worked)).mean(axis=1), 0.05)
-        return share**2
+    def trust(unit: FloatArray) -> FloatArray:
+        points = box.embed(unit)
+        _, judges = nearest(tried, points, min(_JUDGES, len(tried)))
+        share = (judges < len(worked)).mean(axis=1)
+        for column, good, bad in zip(points.T, worked.T, failed.T, strict=True):
+            share = np.minimum(share, 1 / (1 + _n_nearer(column, np.sort(good), np.sort(bad))))
+        squared: FloatArray = np.maximum(share, _LEAST) ** 2
+        return squared
 
-    return share_that_worked
+    return trust
+
+
+def _n_nearer(at: FloatArray, worked: FloatArray, failed: FloatArray) -> FloatArray:
+    """How many failed runs are nearer along one axis than any that worked; both sorted.
+
+    Examples
+    --------
+    >>> _n_nearer(np.array([0.0, 0.5]), np.array([0.2, 0.6]), np.array([0.0, 0.1, 0.3])).tolist()
+    [2, 0]
+    """
+    bounded = np.concatenate([[-np.inf], worked, [np.inf]])
+    place = np.searchsorted(worked, at)
+    gap = np.minimum(at - bounded[place], bounded[place + 1] - at)
+    counts: FloatArray = np.maximum(
+        np.searchsorted(failed, at + gap, side="left") - np.searchsorted(failed, at - gap, side="right"), 0
+    )
+    return counts

@@ -418,3 +418,41 @@ def test_a_verdict_says_that_folds_are_too_few():
     assert "4 folds are too few for confidence=0.95; raise cv or n_repeats." in str(model.verdict_)
     model = VarianceWeightedCV(LogisticRegression(), **few | {"cv": 5}).fit(*MOONS)
     assert "too few" not in str(model.verdict_)
+
+
+@pytest.mark.parametrize("value", [1e18, 9.97e36])
+@pytest.mark.parametrize("model", [Ridge(), LogisticRegression(max_iter=50)], ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_one_huge_cell_does_not_end_a_search(value, model):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=120)
+    X[3, 1] = value
+    y = y > 0 if isinstance(model, LogisticRegression) else y
+    search = VarianceWeightedCV(model, weight_ratio=(1, 3), n_neighbors=(5,), random_state=0).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_fold_weights_next_to_a_huge_cell_are_those_of_the_fold_alone():
+    rng = np.random.default_rng(0)
+    X, seen = rng.normal(size=(120, 2)), {}
+    y = X[:, 0] ** 2 + 0.1 * rng.normal(size=120)
+    X[3, 1] = 1e20
+
+    class Remembers(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            seen[len(seen)] = X, y, np.array(sample_weight)
+            return super().fit(np.clip(X, -9, 9), y, sample_weight)
+
+    options = {
+        "measure": "variance",
+        "n_neighbors": (5,),
+        "weight_ratio": (3,),
+        "clip": None,
+        "shortcuts": "none",
+    }
+    VarianceWeightedCV(Remembers(), random_state=0, **options).fit(X, y)
+    folds = [(A, b, w) for A, b, w in seen.values() if np.ptp(w) > 0 and A.max() < 9]
+    assert folds
+    for A, b, w in folds:
+        np.testing.assert_allclose(w, sample_weights(A, b, n_neighbors=5, weight_ratio=3, clip=None))

@@ -176,7 +176,7 @@ def coarse(candidates: Sequence[Candidate]) -> list[int]:
     >>> from steep.measures import MEASURES
     >>> grid = [Candidate(MEASURES["misfit"], k, r) for k in (1, 5) for r in (0.01, 0.03, 0.1, 0.3, 3, 10, 40, 100)]
     >>> [grid[i].weight_ratio for i in coarse(grid)[:6]]
-    [0.01, 0.03, 0.3, 3, 40, 100]
+    [0.03, 0.1, 0.3, 3, 10, 40]
     """
     sides: dict[object, list[int]] = {}
     for number, candidate in enumerate(candidates):
@@ -194,11 +194,11 @@ def _side(candidate: Candidate) -> object:
 
 
 def _spread(candidates: Sequence[Candidate], places: Sequence[int], n: int) -> list[int]:
-    """``n`` ratios of one direction, spread from those next to 1 outwards."""
+    """``n`` ratios of one direction, spread from those next to 1 outwards; the farthest only where all are taken."""
     ordered = sorted(places, key=lambda i: abs(np.log(candidates[i].weight_ratio)))
     if n >= len(ordered):
         return ordered
-    return [ordered[int((i + 0.5) * len(ordered) / n)] for i in range(n)]
+    return [ordered[int((i + 0.5) * (len(ordered) - 1) / n)] for i in range(n)]
 
 
 def relatives(candidates: Sequence[Candidate], running: Sequence[int]) -> list[int]:

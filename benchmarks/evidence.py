@@ -40,7 +40,7 @@ from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
 from steep.weighting.candidates import Candidate
 from steep.weighting.controls import EQUAL
-from steep.weighting.racing import fill_in, folds_before_racing, still_running
+from steep.weighting.racing import Race
 from tables import load_tables
 from weighting import DEVELOPMENT, read, split_and_scale, warm_up
 
@@ -49,6 +49,7 @@ MODELS = {"classification": LogisticRegression(), "regression": Ridge()}
 # The first is the estimator's own score: the default search.
 SCORES = {"classification": (None,), "regression": (None, "neg_mean_absolute_error", "max_error")}
 SHORTCUTS = ("none", "exact", "all")
+CONFIDENCE = 0.95  # the default
 
 
 def cpu(call):
@@ -202,51 +203,62 @@ def replay(options):
 
 
 def raced(group, whole, seed):
-    """Whether racing leaves the choice as it is, gains with and without, and the share of fits left."""
+    """Whether racing leaves the choice as it is, gains with and without, and the share of fits left.
+
+    "solved" is the race of linear models, "fitted" that of all others.
+    """
     differences, gains = np.array(group["folds"].tolist()), 100 * group["gain"].to_numpy() / whole
     pairs = zip(group["measure"], group["k"], group["ratio"], strict=True)
     candidates = [Candidate(control=EQUAL), *(Candidate(MEASURES[m], k, ratio) for m, k, ratio in pairs)]
     scores = np.vstack([np.zeros(differences.shape[1]), differences])
-    first = folds_before_racing(scores.shape[1])
-    running = still_running(candidates, scores[:, :first])
-    seen = fill_in(scores[:, :first, None], running, scores[running, first:, None])[1:, :, 0]
-    chosen = [
-        weigh_evidence(given, 0.25, 0.5, np.random.default_rng(seed)).chosen for given in (differences, seen)
-    ]
-    plain, quick = (0.0 if place is None else gains[place] for place in chosen)
-    same_kind = (chosen[0] is None) == (chosen[1] is None)
-    left = 1 - np.isnan(seen).mean() if len(running) > 1 else first / scores.shape[1]
-    return {
-        "same": chosen[0] == chosen[1],
-        "same_kind": same_kind,
-        "gain": plain,
-        "gain_raced": quick,
-        "fits": left,
-    }
+    plain = weigh_evidence(differences, 0.25, CONFIDENCE, np.random.default_rng(seed)).chosen
+    figures = {"gain": 0.0 if plain is None else gains[plain]}
+    for name, solved in (("solved", True), ("fitted", False)):
+        quick, n_fits = race_of(candidates, scores, solved, CONFIDENCE, np.random.default_rng(seed))
+        figures |= {
+            f"same_{name}": quick == plain,
+            f"same_kind_{name}": (quick is None) == (plain is None),
+            f"gain_{name}": 0.0 if quick is None else gains[quick],
+            f"fits_{name}": n_fits / scores.size,
+        }
+    return figures
+
+
+def race_of(candidates, scores, solved, confidence, generator, *, only_survivors=False):
+    """What a race chooses from recorded scores, the first of which are those of equal weights; and its fits."""
+    race = Race(candidates, scores.shape[1], solved=solved, cost=lambda rows, is_new: len(rows))
+    found = race.run(lambda first, last, rows: scores[rows, first:last, None])
+    seen = (found.scores[:, :, 0] - found.scores[0, :, 0])[1:]
+    tried = np.array(found.tried[1:]) - 1
+    if only_survivors:
+        kept = ~np.isnan(seen).any(axis=1)
+        seen, tried = seen[kept], tried[kept]
+    chosen = weigh_evidence(seen, 0.25, confidence, generator).chosen if len(tried) else None
+    return None if chosen is None else int(tried[chosen]), found.n_fits
 
 
 def null(options):
     """How often equal weights are given up where nothing differs: without racing, with it, by survivors alone."""
-    weightings = [Candidate(MEASURES["variance"], 5, 2.0 + i) for i in range(24)]
-    candidates, place = [Candidate(control=EQUAL), *weightings], np.linspace(-1, 1, 24)[:, None]
+    ratios = (0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 40.0, 100.0)
+    weightings = [Candidate(MEASURES["variance"], k, ratio) for k in (3, 5, 20) for ratio in ratios]
+    candidates = [Candidate(control=EQUAL), *weightings]
+    place = np.tile(np.linspace(-1, 1, 8), 3)[:, None]
     rates = {}
-    for confidence in (0.5, 0.84):
+    for confidence in (0.5, 0.84, CONFIDENCE):
         rng, given_up = np.random.default_rng(options.seed), []
         for _ in range(options.searches):
             slope, bend, own = (rng.standard_t(4, size=(n, 10)) for n in (1, 1, 24))
             scores = np.vstack([np.zeros((1, 10)), place * slope + place**2 * bend + 0.3 * own])
-            running = still_running(candidates, scores[:, :3])
-            seen = fill_in(scores[:, :3, None], running, scores[running, 3:, None])[1:, :, 0]
-            left = seen[~np.isnan(seen).any(axis=1)]
-            given_up.append([
-                weigh_evidence(some, 0.25, confidence, rng).chosen is not None if len(left) else False
-                for some in (scores[1:], seen, left)
-            ])  # fmt: skip
-        plain, raced, survivors = np.mean(given_up, axis=0).tolist()
+            raced = [
+                race_of(candidates, scores, solved, confidence, rng, only_survivors=survivors)[0] is not None
+                for solved, survivors in ((True, False), (False, False), (True, True))
+            ]
+            given_up.append([weigh_evidence(scores[1:], 0.25, confidence, rng).chosen is not None, *raced])
+        plain, solved, fitted, survivors = np.mean(given_up, axis=0).tolist()
         error = float(np.sqrt(confidence * (1 - confidence) / options.searches))
         rates[f"confidence {confidence}"] = {
-            "nominal": 1 - confidence, "without racing": plain, "with racing": raced,
-            "by the bound of survivors": survivors, "standard error": error,
+            "nominal": 1 - confidence, "without racing": plain, "with racing": solved,
+            "with racing from a coarse grid": fitted, "by the bound of survivors": survivors, "standard error": error,
         }  # fmt: skip
     print(pd.DataFrame(rates).round(4).to_string())
     record = {"command": f"python benchmarks/evidence.py null --searches {options.searches}"}

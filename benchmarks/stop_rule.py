@@ -20,13 +20,13 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import logsumexp
 from scipy.stats import qmc
+from steep.records import Records, write_json
 
 from design_functions_unseen import UNSEEN
 from problems import PROBLEMS, scaled
 from steep import Campaign
 from steep.expected_error import ErrorEstimate, ErrorGoal
 from steep.interpolation import interpolant
-from steep.records import Records, write_json
 
 RESULT = Path(__file__).parent / "results" / "stop_rule.json"
 CACHE = Path("~/.cache/steep/benchmarks/stop-rule.jsonl").expanduser()

@@ -207,3 +207,19 @@ def test_resamples_state_what_units_state():
     assert units.chosen == resamples.chosen is not None
     assert resamples.kept_share == pytest.approx(units.kept_share, abs=0.1)
     assert units.kept_share < 0.95
+
+
+@pytest.mark.parametrize(
+    ("name", "control"), [("accuracy", 0.9), ("r2", 0.4), ("neg_mean_absolute_error", -2.0)]
+)
+def test_an_interval_stays_in_the_range_of_its_score(name, control):
+    score = Score.named(name)
+    interval = score.within(Interval(0.01, -0.3, 50.0, 10), control)
+    assert control + interval.high == pytest.approx(score.most)
+    assert control + interval.low == pytest.approx(control - 0.3)
+
+
+def test_an_interval_wider_than_the_range_says_that_nothing_is_known():
+    words = Score.named("accuracy").describe(Interval(0.01, -6.86, 6.87, 2), 0.9)
+    assert words == "changes accuracy by an unknown amount (the 95 % interval is wider than its range)"
+    assert "686" not in words

@@ -121,9 +121,9 @@ def test_an_error_of_the_work_passes_through(terminal):
         list(progress((1 / i for i in range(2)), total=2, label="runs", shown=True))
 
 
-def test_a_search_shows_its_folds(terminal, impatient):
+def test_a_search_shows_its_fits(terminal, impatient):
     X = np.random.default_rng(0).normal(size=(40, 2))
     search = VarianceWeightedCV(Ridge(), n_neighbors=(3,), weight_ratio=(1, 3), cv=2, random_state=0)
     with redirect_stderr(terminal.stream):
         search.fit(X, X[:, 0])
-    assert "folds: 100%" in terminal.close()
+    assert "fits: 100%" in terminal.close()

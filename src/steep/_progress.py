@@ -30,6 +30,13 @@ class Bar:
         if self._bar is not None:
             self._bar.update(n)
 
+    def expect(self, total: int) -> None:
+        """Set how many steps there are in all."""
+        self.total = total
+        if self._bar is not None:
+            self._bar.total = total
+            self._bar.refresh()
+
     def counts(self, done: int, **figures: int) -> None:
         """Set how much is done, and show other figures beside the bar."""
         if self._bar is not None:

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -388,12 +388,16 @@ class Score:
         Whether smaller is better; gains are then amounts by which it is lowered.
     factor, unit : float, str
         What gains are multiplied by, and the word behind them.
+    least, most : float
+        Values that the score cannot leave, as scorers return it (an error with a minus sign).
     """
 
     title: str
     is_error: bool = False
     factor: float = 1.0
     unit: str = ""
+    least: float = -inf
+    most: float = inf
 
     @classmethod
     def named(cls, name: str) -> Score:
@@ -402,8 +406,26 @@ class Score:
             return _TITLES[name]
         title = name.removeprefix("neg_").replace("_", " ")
         if name.startswith(_IN_POINTS):
-            return cls(title, factor=100.0, unit=" points")
-        return cls(f"the {title}" if name.startswith("neg_") else title, is_error=name.startswith("neg_"))
+            return cls(title, **_POINTS)
+        if name.startswith("neg_"):
+            return cls(f"the {title}", is_error=True, most=0.0)
+        return cls(title)
+
+    def within(self, interval: Interval, control: float) -> Interval:
+        """The interval without gains that lead outside the score's range, from ``control`` as a scorer returns it.
+
+        Examples
+        --------
+        >>> Score.named("accuracy").within(Interval(0.02, -6.8, 6.9, 10), control=0.75)
+        Interval(mean=0.02, low=-0.75, high=0.25, n=10)
+        """
+        low, high = max(interval.low, self.least - control), min(interval.high, self.most - control)
+        mean = interval.mean
+        return Interval(mean, float(min(low, mean)), float(max(high, mean)), interval.n)
+
+    def cannot_tell(self, interval: Interval) -> bool:
+        """Whether an interval, before it is cut, is wider than the score's range: it excludes nothing."""
+        return bool(interval.high - interval.low > self.most - self.least)
 
     def describe(self, interval: Interval, control: float | None = None, *, where: str = "") -> str:
         """Put a gain into words: "raises accuracy by 1.6 points (95 % interval 1.1 to 2.1)".
@@ -412,6 +434,12 @@ class Score:
         ``where`` names what it was measured on: "raises accuracy by 1.6 points on 900 held-out samples (…)".
         """
         on = f" on {where}" if where else ""
+        if self.cannot_tell(interval):
+            return (
+                f"changes {self.title}{on} by an unknown amount (the 95 % interval is wider than its range)"
+            )
+        if control is not None:
+            interval = self.within(interval, control)
         if interval.mean == 0:
             return f"leaves {self.title} as it is{on} ({self._interval(interval, 1)})"
         better = interval.mean > 0
@@ -426,19 +454,21 @@ class Score:
         return f"95 % interval {low:.3g} to {high:.3g}{doubt}"
 
 
+_POINTS: dict[str, Any] = {"factor": 100.0, "unit": " points", "least": 0.0, "most": 1.0}
+_ERROR: dict[str, Any] = {"is_error": True, "most": 0.0}
 _TITLES = {
-    "r2": Score("R²"),
-    "roc_auc": Score("ROC AUC", factor=100.0, unit=" points"),
-    "f1": Score("F1", factor=100.0, unit=" points"),
-    "neg_mean_squared_error": Score("the mean squared error", is_error=True),
-    "neg_log_loss": Score("the log loss", is_error=True),
-    "worst_decile": Score("the error of the worst tenth", is_error=True),
-    "max_error": Score("the largest error", is_error=True),
-    "neg_max_error": Score("the largest error", is_error=True),
-    "worst_group_mae": Score("the mean absolute error of the worst group", is_error=True),
-    "worst_group_accuracy": Score("worst-group accuracy", factor=100.0, unit=" points"),
-    "worst_class_accuracy": Score("worst-class accuracy", factor=100.0, unit=" points"),
-    "worst_contradicted": Score("the accuracy of the worst contradicted group", factor=100.0, unit=" points"),
+    "r2": Score("R²", most=1.0),
+    "roc_auc": Score("ROC AUC", **_POINTS),
+    "f1": Score("F1", **_POINTS),
+    "neg_mean_squared_error": Score("the mean squared error", **_ERROR),
+    "neg_log_loss": Score("the log loss", **_ERROR),
+    "worst_decile": Score("the error of the worst tenth", **_ERROR),
+    "max_error": Score("the largest error", **_ERROR),
+    "neg_max_error": Score("the largest error", **_ERROR),
+    "worst_group_mae": Score("the mean absolute error of the worst group", **_ERROR),
+    "worst_group_accuracy": Score("worst-group accuracy", **_POINTS),
+    "worst_class_accuracy": Score("worst-class accuracy", **_POINTS),
+    "worst_contradicted": Score("the accuracy of the worst contradicted group", **_POINTS),
 }
 
 # Scores between 0 and 1, whose gains people read in points.

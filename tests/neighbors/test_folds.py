@@ -136,3 +136,25 @@ def test_units_do_not_matter_however_extreme(scale, standardised):
 def test_where_a_fold_had_better_search_its_own_there_is_none(k):
     X = np.random.default_rng(0).normal(size=(100, 2))
     assert SharedGraph.of(X, k, [np.arange(80)], standardised=True) is None
+
+
+@pytest.mark.parametrize("value", [1e6, 1e12, 1e16, 1e18, 1e30, 1e200, 1e300])
+@pytest.mark.parametrize("standardised", [True, False])
+def test_one_huge_cell_changes_no_fold_that_lacks_it(value, standardised):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    X[3, 1] = value
+    trains = [np.flatnonzero(np.arange(200) // 40 != i) for i in (4, 3, 2, 1, 0)]
+    graph = SharedGraph.of(X, 5, trains, standardised=standardised)
+    if graph is None:  # every fold searches its own rows
+        assert value > 1e6
+        return
+    for train, found in zip(trains, graph.within(trains, 5), strict=True):
+        if 3 not in train:
+            np.testing.assert_array_equal(found, searched_anew(X, train, 5, standardised))
+
+
+def test_columns_that_hardly_vary_are_listed_once():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    X[:, 1] = np.arange(200) == 7
+    trains = [np.flatnonzero(np.arange(200) // 40 != i) for i in range(5)]
+    assert SharedGraph.of(X, 5, trains, standardised=True) is not None

@@ -1,28 +1,33 @@
-"""What weightings must beat: equal weights, balanced classes, a tuned threshold."""
+"""What weightings must beat: equal weights, balanced classes, a tuned threshold, a robust loss."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import balanced_accuracy_score, f1_score, get_scorer
 from sklearn.model_selection import FixedThresholdClassifier, StratifiedKFold, TunedThresholdClassifierCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.class_weight import compute_sample_weight
 
 from steep import VarianceWeightedCV
 from steep.exceptions import InputError
 from steep.labels import check_labels
-from steep.weighting.controls import balancing
+from steep.weighting.controls import balancing, robust_twin
 
 # One in ten is of the rare class, and a classifier that minimises errors hardly ever names it.
 Y = (np.arange(400) % 10 == 0).astype(int)
 X = np.random.default_rng(0).normal(size=(400, 2)) + 1.2 * Y[:, None]
 FOLDS = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, Y))
-GRID = {"weight_ratio": (1, 3), "n_neighbors": (1,), "cv": FOLDS, "random_state": 0}
+GRID = {"weight_ratio": (1, 3), "n_neighbors": (1,), "cv": FOLDS, "random_state": 0, "confidence": 0.84}
 
 
 def fitted(scoring="balanced_accuracy", estimator=None, y=Y, **kwargs):
@@ -142,7 +147,7 @@ def test_a_control_that_gains_nothing_leaves_equal_weights():
     even = np.arange(400) % 2
     points = X + 3 * even[:, None]
     model = VarianceWeightedCV(
-        LogisticRegression(), scoring="balanced_accuracy", controls="balanced", confidence=0.95, **GRID
+        LogisticRegression(), scoring="balanced_accuracy", controls="balanced", **GRID | {"confidence": 0.95}
     ).fit(points, even)
     assert "control" not in model.best_params_
 
@@ -174,3 +179,63 @@ def test_regressors_have_equal_weights_alone():
 def test_a_scorer_of_the_callers_own_can_be_tuned_for():
     model = fitted(scoring=get_scorer("f1"), controls="threshold", weight_ratio=(1,))
     assert model.best_params_["control"] == "tuned threshold"
+
+
+def gross_errors(n=300):
+    """A line with noise, and a tenth of the targets far off to one side."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(n, 3))
+    return points, points @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=n) + 30 * (rng.random(n) < 0.1)
+
+
+@pytest.mark.parametrize(
+    "model", [Ridge(), LinearRegression(), make_pipeline(StandardScaler(), Ridge())], ids=str
+)
+def test_a_robust_loss_is_tried_for_absolute_errors_and_named_when_it_wins(model):
+    data = gross_errors()
+    grid = {"weight_ratio": (1, 3), "n_neighbors": (5,), "random_state": 0}
+    search = VarianceWeightedCV(model, scoring="neg_mean_absolute_error", **grid).fit(*data)
+    assert controls_of(search) == ["equal weights", "robust loss"]
+    assert search.best_params_ == {"weight_ratio": 1.0, "control": "robust loss"}
+    assert str(search.verdict_).startswith("A robust loss lowers the mean absolute error by")
+    plain = np.abs(clone(model).fit(*data).predict(data[0]) - data[1]).mean()
+    assert np.abs(search.predict(data[0]) - data[1]).mean() < 0.8 * plain
+
+
+def test_a_robust_loss_is_left_out_where_it_does_not_apply():
+    data = gross_errors(60)
+    grid = {"weight_ratio": (1, 3), "n_neighbors": (5,), "cv": 2, "random_state": 0}
+    for scoring in ("r2", "max_error"):
+        assert controls_of(VarianceWeightedCV(Ridge(), scoring=scoring, **grid).fit(*data)) == [ALL[0]]
+    trees = VarianceWeightedCV(DecisionTreeRegressor(), scoring="neg_mean_absolute_error", **grid)
+    assert controls_of(trees.fit(*data)) == [ALL[0]]
+    with pytest.raises(InputError, match=r"controls='robust' does not apply to DecisionTreeRegressor"):
+        VarianceWeightedCV(DecisionTreeRegressor(), controls="robust", **grid).fit(*data)
+
+
+@pytest.mark.parametrize("boosting", [HistGradientBoostingRegressor, GradientBoostingRegressor])
+def test_boosting_becomes_robust_by_its_loss(boosting):
+    assert robust_twin(boosting()).loss == "absolute_error"
+    assert (
+        robust_twin(boosting(loss="quantile", **({"quantile": 0.5} if "Hist" in boosting.__name__ else {})))
+        is None
+    )
+
+
+class Talkative(LinearRegression):
+    """Warns in every fit."""
+
+    def fit(self, X, y, sample_weight=None):
+        warnings.warn(f"slow: {sample_weight[:1]}", ConvergenceWarning, stacklevel=2)
+        return super().fit(X, y, sample_weight)
+
+
+def test_the_same_warning_is_given_once():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        VarianceWeightedCV(Talkative(), weight_ratio=(1, 3), n_neighbors=(5,), random_state=0).fit(
+            *gross_errors(100)
+        )
+    found = [str(w.message) for w in caught if w.category is ConvergenceWarning]
+    assert len(found) == 1
+    assert "more like it" in found[0]

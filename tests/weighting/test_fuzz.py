@@ -104,7 +104,7 @@ PARAMETERS = {
                  "random_state", "n_jobs"],
     "ridge": ["n_neighbors", "weight_ratio", "measure", "method", "clip", "embedding", "include_self", "n_jobs"],
     "class_search": ["n_neighbors", "weight_ratio", "measure", "param_grid", "scoring", "controls", "cv", "n_repeats",
-                     "confidence", "search", "method", "clip", "embedding", "n_jobs", "random_state"],
+                     "confidence", "max_fits", "progress", "method", "clip", "embedding", "n_jobs", "random_state"],
 }  # fmt: skip
 
 

@@ -14,31 +14,41 @@ from steep.exceptions import InputError
 from steep.measures import MEASURES
 from steep.weighting.candidates import Candidate
 from steep.weighting.controls import EQUAL
-from steep.weighting.racing import fill_in, folds_before_racing, is_settled, still_running
+from steep.weighting.racing import Race, coarse
 
 N_FOLDS, N_REPEATS = 10, 400
-WEIGHTINGS = [Candidate(MEASURES["variance"], 5, 2.0 + i) for i in range(24)]
+RATIOS = (0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 40.0, 100.0)
+WEIGHTINGS = [Candidate(MEASURES["variance"], k, ratio) for k in (3, 5, 20) for ratio in RATIOS]
 CANDIDATES = [Candidate(control=EQUAL), *WEIGHTINGS]
 
 
 def ratio_grid_noise(rng):
     """Scores without a difference, correlated as those of ratios to either side of 1 are."""
     slope, bend, own = (rng.standard_t(4, size=(n, N_FOLDS)) for n in (1, 1, 24))
-    place = np.linspace(-1, 1, 24)[:, None]
+    place = np.tile(np.linspace(-1, 1, 8), 3)[:, None]
     return np.vstack([np.zeros((1, N_FOLDS)), place * slope + place**2 * bend + 0.3 * own])
 
 
-def raced(scores, confidence, rng, *, only_survivors=False):
+def fits(rows, is_new):
+    return len(rows)
+
+
+def race(scores, *, solved, **options):
+    return Race(CANDIDATES, N_FOLDS, solved=solved, cost=fits, **options).run(
+        lambda first, last, rows: scores[rows, first:last, None]
+    )
+
+
+def raced(scores, confidence, rng, *, solved=True, only_survivors=False):
     """Chosen row of the scores, or None for equal weights, as a search with racing chooses."""
-    first = folds_before_racing(N_FOLDS)
-    running = still_running(CANDIDATES, scores[:, :first])
-    if is_settled(CANDIDATES, running):
-        return None
-    seen = fill_in(scores[:, :first, None], running, scores[running, first:, None])[:, :, 0]
-    differences = (seen - seen[0])[1:]
+    found = race(scores, solved=solved)
+    differences = (found.scores[:, :, 0] - found.scores[0, :, 0])[1:]
+    tried = np.array(found.tried[1:]) - 1
     if only_survivors:
-        differences = differences[~np.isnan(differences).any(axis=1)]
-    return weigh_evidence(differences, 0.25, confidence, rng).chosen
+        kept = ~np.isnan(differences).any(axis=1)
+        differences, tried = differences[kept], tried[kept]
+    chosen = weigh_evidence(differences, 0.25, confidence, rng).chosen if len(tried) else None
+    return None if chosen is None else int(tried[chosen])
 
 
 def false_choices(choose, seed=0):
@@ -46,9 +56,10 @@ def false_choices(choose, seed=0):
     return np.mean([choose(ratio_grid_noise(rng), rng) is not None for _ in range(N_REPEATS)])
 
 
+@pytest.mark.parametrize("solved", [True, False])
 @pytest.mark.parametrize("confidence", [0.5, 0.84])
-def test_without_a_difference_equal_weights_are_given_up_no_more_often_than_promised(confidence):
-    rate = false_choices(lambda scores, rng: raced(scores, confidence, rng))
+def test_without_a_difference_equal_weights_are_given_up_no_more_often_than_promised(confidence, solved):
+    rate = false_choices(lambda scores, rng: raced(scores, confidence, rng, solved=solved))
     nominal = 1 - confidence
     assert rate <= nominal + 2 * np.sqrt(nominal * confidence / N_REPEATS)
     # Nor is it so strict that nothing would ever be chosen.
@@ -72,12 +83,58 @@ def test_what_racing_chooses_beats_the_bound_of_all_candidates_nearly_always():
     assert np.mean(agreed) > 0.95
 
 
-def test_a_clear_winner_is_never_dropped():
+@pytest.mark.parametrize("solved", [True, False])
+def test_a_clear_winner_is_never_dropped(solved):
+    """Also if the coarse grid leaves it out: its neighbours on the grid gain with it."""
     rng = np.random.default_rng(2)
+    near = CANDIDATES[7].measure, CANDIDATES[7].n_neighbors
     for _ in range(50):
         scores = ratio_grid_noise(rng)
-        scores[7] = 3 + 0.1 * rng.normal(size=N_FOLDS)
-        assert raced(scores, 0.84, rng) == 6
+        for number, candidate in enumerate(CANDIDATES):
+            if (candidate.measure, candidate.n_neighbors) == near and candidate.weight_ratio > 1:
+                scores[number] = 2 + 0.1 * rng.normal(size=N_FOLDS)
+        scores[7] += 1
+        assert raced(scores, 0.84, rng, solved=solved) == 6
+
+
+def test_the_coarse_grid_has_about_ten_weightings_and_every_measure_both_ways():
+    for n_measures, ks in ((1, (5,)), (1, (1, 5)), (2, (1, 5)), (2, (1, 5, 20))):
+        measures = [MEASURES["misfit"], MEASURES["border"]][:n_measures]
+        grid = [Candidate(m, k, r) for m in measures for k in ks for r in RATIOS]
+        kept = [grid[i] for i in coarse(grid)]
+        assert 8 <= len(kept) <= 12
+        assert {(c.measure, c.n_neighbors, c.weight_ratio > 1) for c in kept} == {
+            (c.measure, c.n_neighbors, c.weight_ratio > 1) for c in grid
+        }
+
+
+@pytest.mark.parametrize("max_fits", [26, 40, 60, 100])
+def test_a_race_keeps_its_budget(max_fits):
+    rng = np.random.default_rng(6)
+    for _ in range(30):
+        scores = ratio_grid_noise(rng)
+        scores[1:] += 0.7
+        counted = []
+
+        def score(first, last, rows, scores=scores, counted=counted):
+            counted.append((last - first) * len(rows))
+            return scores[rows, first:last, None]
+
+        found = Race(CANDIDATES, N_FOLDS, solved=False, cost=fits, max_fits=max_fits).run(score)
+        assert sum(counted) == found.n_fits <= max_fits
+        assert found.scores.shape[1] >= 2
+        assert found.is_cut <= (found.scores.shape[1] < N_FOLDS)
+
+
+def test_a_budget_below_two_folds_is_an_error_before_the_first_fit():
+    with pytest.raises(InputError, match=r"max_fits=5 is too few: two folds take \d+ fits"):
+        race(np.zeros((25, 10)), solved=False, max_fits=5)
+
+
+def test_most_races_without_a_difference_are_short():
+    rng = np.random.default_rng(7)
+    spent = [race(ratio_grid_noise(rng), solved=False).n_fits for _ in range(100)]
+    assert np.median(spent) < 0.25 * 10 * len(CANDIDATES)
 
 
 def test_dropped_candidates_count_for_the_bound_and_are_not_chosen():
@@ -137,9 +194,10 @@ def turncoat_search(likes_weights, **options):
 def test_a_search_ends_when_equal_weights_are_certain():
     search, fits = turncoat_search(likes_weights=False)
     assert search.best_params_ == {"weight_ratio": 1.0}
-    assert fits == 3 * 9 + 1
-    assert search.n_splits_ == 3
-    assert "over 3 paired fits" in str(search.verdict_)
+    assert fits == 2 * 9 + 1
+    assert search.n_splits_ == 2
+    assert search.n_fits_ == 2 * 9
+    assert "none of 8 weightings was clearly ahead after 2 of 10 folds" in str(search.verdict_)
     assert turncoat_search(likes_weights=False, shortcuts="exact")[1] == 10 * 9 + 1
 
 
@@ -150,16 +208,43 @@ def test_a_search_goes_on_while_a_weighting_may_win():
     assert search.gain_interval_.n == 10
 
 
+def test_a_budget_ends_a_search_with_what_was_done():
+    search, fits = turncoat_search(likes_weights=True, max_fits=60)
+    assert fits - 1 == search.n_fits_ == 54
+    assert search.n_splits_ == 6
+    assert "The budget of fits ended after 6 of 10 folds (54 fits)" in str(search.verdict_)
+    assert search.best_params_["weight_ratio"] != 1
+
+
+def test_the_cost_is_printed_before_the_first_fit(capsys):
+    turncoat_search(likes_weights=False, progress=True)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "VarianceWeightedCV: 9 candidates on 10 folds take 90 fits at most, and 18 at least."
+
+
+def test_fits_are_counted_as_they_are_made():
+    class Counted(DecisionTreeRegressor):
+        fits = 0
+
+        def fit(self, X, y, sample_weight=None):
+            Counted.fits += 1
+            return super().fit(X, y, sample_weight=sample_weight)
+
+    X, y = load_diabetes(return_X_y=True)
+    search = VarianceWeightedCV(Counted(max_depth=3, random_state=0), random_state=0).fit(X, y)
+    chosen_asks_model = search.best_params_.get("measure") == "misfit"
+    assert Counted.fits == search.n_fits_ + 1 + 5 * chosen_asks_model
+
+
 def test_dropped_candidates_have_no_scores_on_later_folds():
     X, y = load_diabetes(return_X_y=True)
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     table = pd.DataFrame(
         VarianceWeightedCV(tree, scoring="neg_mean_absolute_error", random_state=0).fit(X, y).cv_results_
     )
-    dropped = table["n_folds"] == 3
+    dropped = table["n_folds"] == 2
     assert 0 < dropped.sum() < len(table) - 1
-    assert table.loc[dropped, "split3_test_neg_mean_absolute_error"].isna().all()
-    assert table.loc[~dropped].filter(like="split").notna().all(axis=None)
+    assert table.loc[dropped, "split2_test_neg_mean_absolute_error"].isna().all()
     assert (table.loc[dropped, "mean_gain_neg_mean_absolute_error"] <= 0).all()
     assert table["mean_test_neg_mean_absolute_error"].notna().all()
 

@@ -190,6 +190,7 @@ def test_the_verb_follows_the_sign_of_the_gain(scoring, words):
     X = np.linspace(-1, 1, 300)[:, None]
     y = np.where(np.abs(X[:, 0]) < 0.1, 5.0, 0.0) + 0.01 * np.random.default_rng(0).normal(size=300)
     grid = {"measure": "misfit", "n_neighbors": (1,), "weight_ratio": (9.0,), "random_state": 0}
+    grid |= {"controls": (), "shortcuts": "exact"}
     model = VarianceWeightedCV(Ridge(), scoring=scoring, **grid).fit(X, y)
     row = pd.DataFrame(model.cv_results_).iloc[1]
     assert (row[f"mean_gain_{scoring}"] > 0) == (scoring == "max_error")
@@ -224,14 +225,11 @@ class Forgetful(Ridge):
         return self.alpha + self.tol
 
 
-@pytest.mark.parametrize("search", ["grid", "optuna"])
 @pytest.mark.parametrize("warm_start", [False, True])
-def test_every_candidate_is_scored_with_its_own_parameters(search, warm_start):
+def test_every_candidate_is_scored_with_its_own_parameters(warm_start):
     """Also the parameters that only another part of the grid names return to what they were."""
-    if search == "optuna":
-        pytest.importorskip("optuna")
     grid = [{"alpha": [2.0, 5.0]}, {"tol": [0.5]}]
-    options = SMALL | {"search": search, "n_trials": 8, "n_neighbors": (5,)}
+    options = SMALL | {"n_neighbors": (5,)}
     model = VarianceWeightedCV(Forgetful(warm_start=warm_start), param_grid=grid, **options).fit(*DIABETES)
     table = pd.DataFrame(model.cv_results_)
     expected = [p.get("alpha", 1.0) + p.get("tol", 1e-4) for p in table["params"]]
@@ -286,20 +284,6 @@ def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
     assert made.calls == model.n_splits_ + weighted  # all rows are points only if their weights are wanted
 
 
-def test_optuna_proposes_candidates_within_the_ranges():
-    pytest.importorskip("optuna")
-    model = VarianceWeightedCV(LogisticRegression(), search="optuna", n_trials=6, **SMALL).fit(*MOONS)
-    ratios, sizes = model.cv_results_["weight_ratio"], model.cv_results_["n_neighbors"]
-    assert len(ratios) == 7
-    assert all(0.2 <= r <= 5 for r in ratios)
-    assert all(5 <= k <= 15 for k in sizes[1:])
-    small = SMALL | {"n_neighbors": (1, 4), "measure": ("variance", "misfit")}
-    model = VarianceWeightedCV(LogisticRegression(), search="optuna", n_trials=12, **small).fit(*MOONS)
-    table = pd.DataFrame(model.cv_results_)
-    assert (table.loc[table["measure"] == "variance", "n_neighbors"] >= 3).all()
-    assert "accuracy" in str(model.verdict_)
-
-
 def test_it_works_in_pipelines_searches_and_cross_validation():
     X, y = MOONS
     pipeline = make_pipeline(StandardScaler(), VarianceWeightedCV(LogisticRegression(), **SMALL))
@@ -327,7 +311,6 @@ def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
         ({"n_neighbors": (2,)}, "n_neighbors=2 is too small"),
         ({"n_neighbors": (500,)}, "n_neighbors=500 needs at least 500 samples, got 133"),
         ({"scoring": "goodness"}, "scoring='goodness' is unknown"),
-        ({"search": "random"}, "search='random' is unknown"),
         ({"confidence": 1.0}, r"confidence=1\.0 is out of range"),
         ({"cv": [(np.arange(100), np.arange(100, 200))]}, "cv gives 1 fold; need at least 2"),
         ({"cv": 1}, "cv=1 is too small"),
@@ -418,10 +401,58 @@ REASON = "k counts rows: a repeated row is one more neighbour, a weight is not"
 
 @parametrize_with_checks(
     [
-        VarianceWeightedCV(inner, n_neighbors=(3,), weight_ratio=(1, 3), cv=2, n_repeats=1, random_state=0)
+        VarianceWeightedCV(
+            inner, n_neighbors=(3,), weight_ratio=(1, 3), cv=2, n_repeats=1, confidence=0.5, random_state=0
+        )
         for inner in (LogisticRegression(), Ridge())
     ],
     expected_failed_checks=lambda model: {"check_sample_weight_equivalence_on_dense_data": REASON},
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+def test_a_verdict_says_that_folds_are_too_few():
+    few = {"weight_ratio": (1, 5), "n_neighbors": (5,), "cv": 4, "n_repeats": 1, "random_state": 0}
+    model = VarianceWeightedCV(LogisticRegression(), **few).fit(*MOONS)
+    assert "4 folds are too few for confidence=0.95; raise cv or n_repeats." in str(model.verdict_)
+    model = VarianceWeightedCV(LogisticRegression(), **few | {"cv": 5}).fit(*MOONS)
+    assert "too few" not in str(model.verdict_)
+
+
+@pytest.mark.parametrize("value", [1e18, 9.97e36])
+@pytest.mark.parametrize("model", [Ridge(), LogisticRegression(max_iter=50)], ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_one_huge_cell_does_not_end_a_search(value, model):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=120)
+    X[3, 1] = value
+    y = y > 0 if isinstance(model, LogisticRegression) else y
+    search = VarianceWeightedCV(model, weight_ratio=(1, 3), n_neighbors=(5,), random_state=0).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_fold_weights_next_to_a_huge_cell_are_those_of_the_fold_alone():
+    rng = np.random.default_rng(0)
+    X, seen = rng.normal(size=(120, 2)), {}
+    y = X[:, 0] ** 2 + 0.1 * rng.normal(size=120)
+    X[3, 1] = 1e20
+
+    class Remembers(Ridge):
+        def fit(self, X, y, sample_weight=None):
+            seen[len(seen)] = X, y, np.array(sample_weight)
+            return super().fit(np.clip(X, -9, 9), y, sample_weight)
+
+    options = {
+        "measure": "variance",
+        "n_neighbors": (5,),
+        "weight_ratio": (3,),
+        "clip": None,
+        "shortcuts": "none",
+    }
+    VarianceWeightedCV(Remembers(), random_state=0, **options).fit(X, y)
+    folds = [(A, b, w) for A, b, w in seen.values() if np.ptp(w) > 0 and A.max() < 9]
+    assert folds
+    for A, b, w in folds:
+        np.testing.assert_allclose(w, sample_weights(A, b, n_neighbors=5, weight_ratio=3, clip=None))

@@ -57,6 +57,9 @@ _HUGE, _TINY = 1e100, 1e-100
 # A variance that is a smaller share than this of the mean square is computed from the values themselves.
 _FEW_DIGITS = 1e-3
 
+# A spread below this share of the column's largest value has lost too many digits to be searched with the others.
+_LEAST_SHARE = 1e-9
+
 # A constant column may differ from its mean by rounding; that is no spread.
 _ROUNDING = 1e-15
 
@@ -79,7 +82,7 @@ def standardise(points: FloatArray) -> FloatArray:
 
 def _ordinary(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Points in columns whose squares neither overflow nor vanish, and what the columns were divided by."""
-    largest = np.maximum(points.max(axis=0), -points.min(axis=0)).astype(np.float64)
+    largest = _span(points)
     extreme = (largest > _HUGE) | ((largest < _TINY) & (largest > 0))
     unit = np.where(extreme, largest, 1.0)
     return points / unit if extreme.any() else points, unit
@@ -160,6 +163,8 @@ class SharedGraph:
         known += min(numbers.shape[1], _KNOWN_FOR_FEATURES)
         if n_neighbors == 1 or not known < len(numbers) <= _FEW_ROWS:
             return None
+        if _swallows_digits(numbers, trains):
+            return None
         points = _in_largest_units(numbers, trains if standardised else None)
         if len(points) <= _FEW_PAIRS and np.abs(points).max() < _ORDINARY_SINGLE:
             near, reach = _near_rows(points, known)
@@ -227,6 +232,26 @@ class SharedGraph:
         if len(unsure):
             nearest[unsure] = _search(self.numbers[train] * np.sqrt(scale), unsure, n_neighbors)
         return nearest
+
+
+def _swallows_digits(numbers: FloatArray, trains: Sequence[IntArray]) -> bool:
+    """Whether a few values are so large that the digits of the others would be lost where a fold lacks them."""
+    given: FloatArray = _ordinary(np.asarray(numbers, dtype=np.float64))[0]
+    spreads = _spreads(given - given.mean(axis=0), trains)
+    # A column that is constant in a fold is no reason: its values may be few.
+    doubtful = np.flatnonzero(spreads.min(axis=0) < _LEAST_SHARE * spreads.max(axis=0))
+    for train in trains if len(doubtful) else ():
+        with np.errstate(over="ignore"):  # inf is no small spread
+            spread = _spread(numbers[np.ix_(train, doubtful)])
+        if ((spread > 0) & (spread < _LEAST_SHARE * _span(numbers[:, doubtful]))).any():
+            return True
+    return False
+
+
+def _span(points: FloatArray) -> FloatArray:
+    """Largest size of every column."""
+    largest: FloatArray = np.maximum(points.max(axis=0), -points.min(axis=0)).astype(np.float64)
+    return largest
 
 
 def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) -> FloatArray:

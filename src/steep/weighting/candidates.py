@@ -1,8 +1,8 @@
-"""What a weighting search tries: controls and weightings, on a grid or proposed by Optuna, and their scores."""
+"""What a weighting search tries: controls and a grid of weightings, and their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from steep._sklearn import take_rows
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray, check_count, one_line
-from steep.exceptions import InputError, MissingExtraError
+from steep.exceptions import InputError
 from steep.measures import Measure
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph
@@ -22,13 +22,15 @@ from steep.rescaling import rescale_pairs
 from steep.weighting.controls import (
     BALANCED,
     EQUAL,
+    ROBUST,
     THRESHOLD,
     balancing,
     finite_score,
+    robust_twin,
     thresholded,
     tuned_threshold,
 )
-from steep.weighting.cross_fitting import cross_fitted
+from steep.weighting.cross_fitting import N_PARTS, cross_fitted
 from steep.weighting.linear import Linear
 from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
 from steep.weighting.wrapping import fit_weighted, params_of_rows
@@ -89,8 +91,8 @@ class Menu:
 
     def controls_of(self, params: Mapping[str, Any]) -> list[Candidate]:
         """The controls of one setting; a tuned threshold follows the equal weights whose fit it uses."""
-        order = [name for name in (EQUAL, THRESHOLD, BALANCED) if name in self.controls]
-        return [Candidate(params=params, control=name) for name in order]
+        order = [name for name in (EQUAL, THRESHOLD, BALANCED, ROBUST) if name in self.controls]
+        return [Candidate(params=params, control=name) for name in order if name != ROBUST or not params]
 
     def grid(self) -> list[Candidate]:
         """Every combination, the controls of each setting before its weightings."""
@@ -105,54 +107,6 @@ class Menu:
         return candidates
 
 
-def propose(
-    score: Callable[[Sequence[Candidate], str], FloatArray],
-    menu: Menu,
-    n_trials: int,
-    generator: np.random.Generator,
-) -> tuple[list[Candidate], FloatArray]:
-    """Score the controls, then what Optuna proposes from the gains so far.
-
-    Returns
-    -------
-    candidates, scores : list of Candidate, ndarray of shape (n_candidates, n_folds, n_scorers)
-    """
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingExtraError("search='optuna' needs Optuna; pip install 'steep[search]'") from error
-    candidates = [control for params in menu.settings for control in menu.controls_of(params)]
-    scores = [score(candidates, "controls")]
-    best_control = scores[0][:, :, 0].mean(axis=1).max()
-    sampler = optuna.samplers.TPESampler(seed=int(generator.integers(2**31 - 1)))
-    quiet, before = optuna.logging.WARNING, optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(quiet)
-    try:
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        for number in range(check_count(n_trials, name="n_trials")):
-            trial = study.ask()
-            candidates.append(_suggested(trial, menu))
-            scores.append(score(candidates[-1:], f"trial {number + 1} of {n_trials}, folds"))
-            study.tell(trial, float(scores[-1][0, :, 0].mean() - best_control))
-    finally:
-        optuna.logging.set_verbosity(before)
-    return candidates, np.concatenate(scores)
-
-
-def _suggested(trial: Any, menu: Menu) -> Candidate:
-    measures = list(menu.sizes)
-    measure = measures[trial.suggest_categorical("measure", list(range(len(measures))))]
-    every = [k for sizes in menu.sizes.values() for k in sizes]
-    size = trial.suggest_int("n_neighbors", min(every), max(every))
-    sizes = menu.sizes[measure]
-    return Candidate(
-        measure=measure,
-        n_neighbors=min(max(size, min(sizes)), max(sizes)),
-        weight_ratio=trial.suggest_float("weight_ratio", min(menu.ratios), max(menu.ratios), log=True),
-        params=menu.settings[trial.suggest_categorical("setting", list(range(len(menu.settings))))],
-    )
-
-
 @dataclass(frozen=True)
 class Training:
     """What every fit of a search shares."""
@@ -163,13 +117,38 @@ class Training:
     rescaling: Mapping[str, Any]
     linear: tuple[tuple[Mapping[str, Any], Linear], ...] = ()
 
-    def linear_of(self, params: Mapping[str, Any]) -> Linear | None:
+    def linear_of(self, candidate: Candidate) -> Linear | None:
         """How to solve a setting for all weights at once; None where every candidate is fitted."""
-        return next((linear for setting, linear in self.linear if dict(setting) == dict(params)), None)
+        if candidate.control == ROBUST:
+            return None
+        params = dict(candidate.params)
+        return next((linear for setting, linear in self.linear if dict(setting) == params), None)
 
     def model(self, candidate: Candidate) -> Any:
-        """A fresh estimator with the candidate's parameters."""
+        """A fresh estimator with the candidate's parameters, or with a robust loss."""
+        if candidate.control == ROBUST:
+            return robust_twin(self.estimator)
         return clone(self.estimator).set_params(**candidate.params)
+
+
+def fits_per_fold(candidates: Sequence[Candidate], training: Training, is_new: bool) -> int:
+    """Fits that some candidates take on one fold; a new one is measured first.
+
+    Weightings that are solved together count as one, and so does a cross-fitting that is solved.
+    """
+    settings = _settings_of(candidates)
+    solved = sum(training.linear_of(candidates[places[0]]) is not None for places in settings)
+    fitted = sum(
+        candidates[i].control != THRESHOLD
+        for places in settings
+        if training.linear_of(candidates[places[0]]) is None
+        for i in places
+    )
+    asked = any(c.measure is not None and c.measure.needs == "model" for c in candidates)
+    cross_fits = sum(c.control == THRESHOLD and (not asked or bool(c.params)) for c in candidates) * N_PARTS
+    if is_new and asked:
+        cross_fits += N_PARTS if training.linear_of(Candidate()) is None else 1
+    return solved + fitted + cross_fits
 
 
 @dataclass(frozen=True)
@@ -196,7 +175,9 @@ def prepare_folds(
     if graph is not None and menu.largest_size > 1:
         graphs = list(graph.within(trains, menu.largest_size))
     watch.lap("neighbors")
-    linear = training.linear_of({}) if any(measure.needs == "model" for measure in menu.sizes) else None
+    linear = (
+        training.linear_of(Candidate()) if any(measure.needs == "model" for measure in menu.sizes) else None
+    )
     predicted = [None] * len(splits) if linear is None else linear.cross_fitted(samples, trains)
     watch.lap("cross_fitting")
     shared = {name: seconds / len(splits) for name, seconds in watch.seconds.items()}
@@ -236,7 +217,7 @@ def score_folds(
     scores = np.empty((len(candidates), len(folds), len(training.scorers)))
     for places in _settings_of(candidates):
         some = [candidates[i] for i in places]
-        linear = training.linear_of(some[0].params)
+        linear = training.linear_of(some[0])
         solved = [None] * len(folds) if linear is None else _solved(linear, folds, some, samples, training)
         for number, (fold, found) in enumerate(zip(folds, solved, strict=True)):
             scores[places, number] = _fitted_scores(fold, some, samples, training) if found is None else found
@@ -273,10 +254,10 @@ def _solved(
 
 
 def _settings_of(candidates: Sequence[Candidate]) -> list[list[int]]:
-    """Places of the candidates that share their parameters."""
-    settings: list[tuple[dict[str, Any], list[int]]] = []
+    """Places of the candidates that share their estimator and its parameters."""
+    settings: list[tuple[tuple[bool, dict[str, Any]], list[int]]] = []
     for place, candidate in enumerate(candidates):
-        params = dict(candidate.params)
+        params = candidate.control == ROBUST, dict(candidate.params)
         known = next((places for setting, places in settings if setting == params), None)
         if known is None:
             settings.append((params, [place]))
@@ -325,7 +306,9 @@ def _fitted_scores(
     for row, candidate, given in zip(scores, candidates, weights, strict=True):
         if candidate.control != THRESHOLD:
             model = training.model(candidate) if model is None or not reuse else model
-            asked = fit_weighted(model, inside.X, inside.y, given, extra)
+            asked = fit_weighted(
+                model, inside.X, inside.y, given, extra if candidate.control != ROBUST else {}
+            )
         else:
             asked = thresholded(model, threshold_of(candidate, inside, fold.measured, training, extra))
         row[:] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()]

@@ -1,11 +1,13 @@
-"""Controls: what anybody would try before weighting by variation, and what a weighting has to beat.
+"""Controls: what most people try before weighting by variation, and what a weighting has to beat.
 
     equal weights            the default
     balanced class weights   every class counts the same; as sample weights, so that any estimator has it
     tuned threshold          equal weights, and the second of two classes predicted from the probability on that has
                              the best score on cross-fitted predictions of the training rows
+    robust loss              equal weights, and the same model with a loss in which samples far off count less
 
-The last two can only gain in scores that count rare classes as much as frequent ones.
+The two in the middle can only gain in scores that count rare classes as much as frequent ones, the last one in absolute
+errors.
 """
 
 from __future__ import annotations
@@ -15,9 +17,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import HuberRegressor, LinearRegression, Ridge
 from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from steep._validation import FloatArray, check_choice
 from steep.exceptions import InputError
@@ -26,10 +33,12 @@ from steep.metrics import Scorer
 from steep.weighting.weights import Samples
 
 EQUAL, BALANCED, THRESHOLD = "equal weights", "balanced class weights", "tuned threshold"
+ROBUST = "robust loss"
 
 # Scores that a threshold can raise, and those that only balanced weights can.
 _THRESHOLDED = ("balanced_accuracy", "f1", "precision", "recall", "jaccard")
 _RANKED = ("average_precision",)
+_ABSOLUTE = ("neg_mean_absolute", "neg_median_absolute")
 
 # Thresholds tried: enough that the best of a few thousand probabilities is not missed by much.
 _N_THRESHOLDS = 100
@@ -37,11 +46,17 @@ _N_THRESHOLDS = 100
 
 def check_controls(controls: Any, score: str, estimator: Any, samples: Samples) -> tuple[str, ...]:
     """Return the controls to try, equal weights first."""
-    names = {"balanced": BALANCED, "threshold": THRESHOLD}
+    names = {"balanced": BALANCED, "threshold": THRESHOLD, "robust": ROBUST}
+    needs = {
+        "balanced": "classes",
+        "threshold": "two classes and predict_proba",
+        "robust": "one target per sample, dense X and a linear, ridge or gradient boosting regression",
+    }
     classes = samples.labels.n_columns if is_classifier(estimator) and samples.labels.codes is not None else 0
     possible = {
         "balanced": classes >= 2,
         "threshold": classes == 2 and hasattr(estimator, "predict_proba"),
+        "robust": _has_robust_loss(estimator, samples),
     }
     if isinstance(controls, str) and controls == "auto":
         wanted = []
@@ -49,14 +64,16 @@ def check_controls(controls: Any, score: str, estimator: Any, samples: Samples) 
             wanted += ["balanced"]
         if score.startswith(_THRESHOLDED):
             wanted += ["threshold"]
+        if score.startswith(_ABSOLUTE):
+            wanted += ["robust"]
         return (EQUAL, *(names[name] for name in wanted if possible[name]))
     asked = [controls] if isinstance(controls, str) or not isinstance(controls, Iterable) else list(controls)
     for name in asked:
         check_choice(name, name="controls", choices=tuple(names))
         if not possible[name]:
             raise InputError(
-                f"controls={name!r} does not apply to {type(estimator).__name__} and {classes} classes; need "
-                f"{'classes' if name == 'balanced' else 'two classes and predict_proba'}; leave it out"
+                f"controls={name!r} does not apply to {type(estimator).__name__} and {classes} classes; it requires "
+                f"{needs[name]}; leave it out"
             )
     return (EQUAL, *(names[name] for name in names if name in asked))
 
@@ -65,6 +82,43 @@ def _is_balanced(estimator: Any) -> bool:
     """Whether the estimator weighs classes already; balancing them again would overdo it."""
     params = estimator.get_params() if hasattr(estimator, "get_params") else {}
     return any(name.split("__")[-1] == "class_weight" and value is not None for name, value in params.items())
+
+
+def _has_robust_loss(estimator: Any, samples: Samples) -> bool:
+    """Whether the model has a robust twin for these samples."""
+    one_number = samples.labels.codes is None and samples.labels.n_columns == 1
+    return one_number and not issparse(samples.X) and robust_twin(estimator) is not None
+
+
+def robust_twin(estimator: Any) -> Any:
+    """The same model, not fitted, with a robust loss; None where no simple change gives one.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> robust_twin(HistGradientBoostingRegressor())
+    HistGradientBoostingRegressor(loss='absolute_error')
+    """
+    if type(estimator) is Pipeline:
+        *before, (name, last) = estimator.steps
+        twin = robust_twin(last)
+        return None if twin is None else Pipeline([*clone(estimator).steps[: len(before)], (name, twin)])
+    if type(estimator) in (LinearRegression, Ridge):
+        huber = make_pipeline(StandardScaler(), HuberRegressor(max_iter=1000))
+        return TransformedTargetRegressor(huber, transformer=StandardScaler())
+    name, usual, robust = _ROBUST_LOSSES.get(type(estimator).__name__, ("", (), ""))
+    if name not in getattr(estimator, "get_params", dict)() or estimator.get_params()[name] not in usual:
+        return None
+    return clone(estimator).set_params(**{name: robust})
+
+
+# By class: the parameter that holds the loss, its usual values, and the robust one.
+_ROBUST_LOSSES = {
+    "HistGradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
+    "GradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
+    "LGBMRegressor": ("objective", (None, "regression", "regression_l2"), "regression_l1"),
+    "XGBRegressor": ("objective", (None, "reg:squarederror"), "reg:absoluteerror"),
+}
 
 
 def balancing(labels: Labels, own: FloatArray) -> FloatArray:

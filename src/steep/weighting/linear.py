@@ -130,7 +130,10 @@ class Linear:
             return None
         width = X.shape[1] + bool(last.fit_intercept)
         problem = self._logistic(X, self.target)
-        inverse = np.linalg.inv(problem.curvature(theirs[:, :width], own[None]))[0]
+        try:
+            inverse = np.linalg.inv(problem.curvature(theirs[:, :width], own[None]))[0]
+        except np.linalg.LinAlgError:
+            return None
         started = replace(self, start=theirs[:, :width], inverse=inverse)
         ours = started.solve(X, self.target, own[None])
         if ours is None or not self._agrees(X, theirs, ours):
@@ -159,13 +162,21 @@ class Linear:
     ) -> FloatArray | None:
         """Coefficients, intercept last, of every row of ``weights``, ``(n_problems, n_outputs, n_features + 1)``.
 
-        None where there is no solution to be had: a class without weight, or columns other than the start's.
+        None where no solution is found: a class without weight, columns other than the start's, or numbers of such
+        different sizes that the equations are singular.
         ``near`` are solutions to begin with instead of the start.
         """
         if self.classes is None:
-            coefficients, intercepts = solve_ridge(
-                X, target, weights, alpha=float(self.last.alpha), fit_intercept=bool(self.last.fit_intercept)
-            )
+            try:
+                coefficients, intercepts = solve_ridge(
+                    X,
+                    target,
+                    weights,
+                    alpha=float(self.last.alpha),
+                    fit_intercept=bool(self.last.fit_intercept),
+                )
+            except np.linalg.LinAlgError:  # one huge cell swallows the digits of all others
+                return None
             return np.column_stack([coefficients, intercepts])[:, None, :]
         problem = self._logistic(X, target)
         if self.start is None or problem.X.shape[1] != self.start.shape[1]:

@@ -17,7 +17,7 @@ from steep.evidence import NO_GAIN, Evidence, Score, Verdict, weigh_evidence
 from steep.measures import MEASURES, Measure
 from steep.metrics import Interval
 from steep.weighting.candidates import Candidate
-from steep.weighting.controls import BALANCED, EQUAL, THRESHOLD
+from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,39 @@ class Outcome:
     evidence: Evidence | None
 
 
+@dataclass(frozen=True)
+class Effort:
+    """What a search took.
+
+    Attributes
+    ----------
+    n_folds, of_folds : int
+        Folds that were scored, and folds there are.
+    n_fits : int
+        Fits that this took.
+    is_cut : bool
+        Whether the budget ended the search.
+    confidence : float
+        That the search asks for.
+    """
+
+    n_folds: int
+    of_folds: int
+    n_fits: int
+    is_cut: bool
+    confidence: float
+
+    @property
+    def has_too_few_folds(self) -> bool:
+        """Whether no gain could count: one of the 2^J ways to choose signs is a larger share than is allowed."""
+        return 0.5**self.of_folds > 1 - self.confidence
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether nothing was left to decide before the last fold."""
+        return self.n_folds < self.of_folds and not self.is_cut
+
+
 def conclude(
     candidates: Sequence[Candidate],
     scores: FloatArray,
@@ -59,7 +92,7 @@ def conclude(
 
     kinds = [candidate.control for candidate in candidates]
     equal = max((i for i, kind in enumerate(kinds) if kind == EQUAL), key=lambda i: scores[i].mean())
-    others = [i for i, kind in enumerate(kinds) if kind in (BALANCED, THRESHOLD)]
+    others = [i for i, kind in enumerate(kinds) if kind in (BALANCED, THRESHOLD, ROBUST)]
     rivals = [i for i, kind in enumerate(kinds) if kind is None]
     control, interval = equal, NO_GAIN
     if (first := beaten(equal, others)) is not None and first.chosen is not None:
@@ -72,24 +105,55 @@ def conclude(
     )
 
 
+def bounded(outcome: Outcome, scores: FloatArray, score: Score) -> Interval:
+    """The gain of the choice, with an interval that stays in the range of the score."""
+    if outcome.interval.n == 0:
+        return outcome.interval
+    beaten = outcome.equal if outcome.chosen == outcome.control else outcome.control
+    return score.within(outcome.interval, float(np.nanmean(scores[beaten])))
+
+
 def verdict(
-    outcome: Outcome, candidates: Sequence[Candidate], scores: FloatArray, name: str, table: dict[str, Any]
+    outcome: Outcome,
+    candidates: Sequence[Candidate],
+    scores: FloatArray,
+    score: Score,
+    table: dict[str, Any],
+    effort: Effort,
 ) -> Verdict:
     """Put the outcome into words."""
-    score, means = Score.named(name), scores.mean(axis=1)
-    sentences = [_choice(outcome, candidates, means, score)]
-    if outcome.evidence is not None and outcome.chosen == outcome.control:
+    means = np.nanmean(scores, axis=1)
+    sentences = [_choice(outcome, candidates, means, score, effort)]
+    if outcome.evidence is not None and outcome.chosen == outcome.control and not effort.ended_early:
         nearest = outcome.evidence.nearest
         gain = outcome.evidence.interval(nearest)
         words = score.describe(gain, float(means[outcome.control]))
         sentences.append(
             f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits."
         )
-    reached = _reached(candidates, means, score)
-    return Verdict(" ".join([*sentences, *reached]), outcome.interval, score.unit.strip(), table)
+    sentences += _reached(candidates, means, score)
+    if effort.has_too_few_folds and outcome.chosen == outcome.equal:
+        sentences.append(
+            f"{effort.of_folds} folds are too few for confidence={effort.confidence:g}; raise cv or n_repeats."
+        )
+    if effort.is_cut:
+        sentences.append(
+            f"The budget of fits ended after {effort.n_folds} of {effort.of_folds} folds ({effort.n_fits} fits); "
+            "with more a gain may be found."
+        )
+    return Verdict(" ".join(sentences), bounded(outcome, scores, score), score.unit.strip(), table)
 
 
-def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score) -> str:
+_WHAT = {
+    BALANCED: "Balancing the classes",
+    THRESHOLD: "Tuning the decision threshold",
+    ROBUST: "A robust loss",
+}
+
+
+def _choice(
+    outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score, effort: Effort
+) -> str:
     """The sentence that says what was chosen."""
     chosen, control = candidates[outcome.chosen], candidates[outcome.control]
     n_rivals = len(outcome.rivals)
@@ -100,11 +164,13 @@ def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray
         return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}."
     if chosen.control == EQUAL:
         why = f"{beaten} them" if n_rivals else "no other weight_ratio was tried"
+        if n_rivals and effort.ended_early:
+            who = f"none of {n_rivals} weightings was" if n_rivals > 1 else "the one weighting was not"
+            why = f"{who} clearly ahead after {effort.n_folds} of {effort.of_folds} folds"
         return f"Equal weights are kept: {why}."
     gain = score.describe(outcome.interval, float(means[outcome.equal]))
-    what = "Balancing the classes" if chosen.control == BALANCED else "Tuning the decision threshold"
     after = f"; {beaten} that" if n_rivals else ""
-    return f"{what} {gain} over {outcome.interval.n} paired fits{after}."
+    return f"{_WHAT[str(chosen.control)]} {gain} over {outcome.interval.n} paired fits{after}."
 
 
 def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -> list[str]:

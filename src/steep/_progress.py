@@ -1,4 +1,4 @@
-"""One progress bar for all long work: tqdm on a terminal or in a notebook, nothing where nobody watches."""
+"""One progress bar for all long work: tqdm on a terminal or in a notebook, nothing where no one watches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ class Bar:
         if self._bar is not None:
             self._bar.update(n)
 
-    def expect(self, total: int) -> None:
-        """Set how many steps there are in all."""
-        self.total = total
+    def expect(self, n_left: int) -> None:
+        """Set how many steps are left."""
         if self._bar is not None:
-            self._bar.total = total
+            self._bar.total = self._bar.n + n_left
             self._bar.refresh()
 
     def counts(self, done: int, **figures: int) -> None:

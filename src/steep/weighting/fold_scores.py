@@ -47,7 +47,7 @@ class FoldScores:
         is_new = last > len(self.folds)
         price = fits_per_fold(candidates, self.training, is_new)
         if is_new:
-            self.bar.expect(self.bar.done + price * (len(self.splits) - first))
+            self.bar.expect(price * (len(self.splits) - first))
             self._prepare(last, candidates)
         wanted, found = self.folds[first:last], []
         parts = self._shares(wanted) if self.training.linear else [[fold] for fold in wanted]

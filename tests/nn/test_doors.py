@@ -81,7 +81,7 @@ NETWORKS = [
     Returning(lambda x: x.detach().numpy()), Returning(lambda x: (x, x)), nn.Linear(3, 2, device="meta"),
 ]  # fmt: skip
 
-SMALL = {"l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (5,), "n_folds": 2}
+SMALL = {"l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (5,)}
 
 
 def fails_well(call):
@@ -103,7 +103,7 @@ DOORS = {
     "split": (lambda **k: split(network(), **{"sample": X[:2], **k}), ["head", "forward", "sample"]),
     "project": (
         lambda **k: project(network(), X, **k),
-        ["head", "forward", "augment", "batch_size", "memmap", "progress", "random_state"],
+        ["head", "forward", "batch_size", "memmap", "progress", "random_state"],
     ),
     "retrain_head": (
         lambda **k: retrain_head(network(), X, **{"y": Y, "n_neighbors": 5, "solver": "adam", "epochs": 1, **k}),
@@ -115,8 +115,8 @@ DOORS = {
     "improve": (
         lambda **k: improve(network(), (X, Y), **{"validation": (X[:30], Y[:30]), **SMALL, **k}),
         [
-            "validation", "task", "measure", "l2", "weight_ratio", "n_neighbors", "confidence", "augment", "n_copies",
-            "refit", "n_folds", "head", "forward", "batch_size", "progress", "random_state", "n_jobs",
+            "validation", "task", "measure", "l2", "weight_ratio", "n_neighbors", "confidence",
+            "head", "forward", "batch_size", "progress", "random_state", "n_jobs",
         ],
     ),
     "weighted_sampler": (
@@ -160,7 +160,7 @@ DOORS = {
 }  # fmt: skip
 
 # Large but lawful: work that takes long is no odd argument.
-LARGE = {"epochs", "n_members", "n_draws", "n_copies", "layers", "n_samples"}
+LARGE = {"epochs", "n_members", "n_draws", "layers", "n_samples"}
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,17 +125,6 @@ def test_an_interrupted_pass_resumes_to_the_same_bytes_without_running_again_wha
     assert again.n_seen - (len(X) - note["n_rows"]) <= 4
 
 
-def test_altered_copies_resume_to_the_same_bytes(path):
-    jitter = lambda x: x + torch.randn_like(x)  # noqa: E731
-    settings = {"batch_size": SIZE, "augment": jitter, "random_state": 7}
-    undisturbed = path.with_name("undisturbed.npy")
-    project(Counting(), (X, Y), memmap=undisturbed, **settings)
-    interrupted(path, lambda: (X, Y), settings)
-    project(Counting(), (X, Y), memmap=path, **settings)
-    assert contents(path) == contents(undisturbed)
-    assert not np.allclose(np.load(path), project(Counting(), X).features)
-
-
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
@@ -207,9 +195,6 @@ OTHERS = {
     "of another random_state": lambda path: project(
         Counting(), (X, Y), memmap=path, batch_size=SIZE, random_state=1
     ),
-    "of inputs altered otherwise": lambda path: project(
-        Counting(), (X, Y), memmap=path, batch_size=SIZE, augment=lambda x: x
-    ),
     "begun with batches of 20 samples, got 30": lambda path: project(
         Counting(), (X, Y), memmap=path, batch_size=30
     ),
@@ -261,7 +246,7 @@ def test_what_cannot_be_resumed_is_one_clear_error(path):
     ):
         Projection.open(path)
     note_path(path).write_text("[]")
-    with pytest.raises(StorageError, match="is no note of features"):
+    with pytest.raises(StorageError, match="is not a note of features"):
         project(Counting(), Shards(), memmap=path)
     with pytest.raises(StorageError, match="is not there"):
         Projection.open(path.with_name("nowhere.npy"))
@@ -339,10 +324,9 @@ def test_features_alone_are_enough_and_say_that_no_network_was_run(tmp_path, dat
     result = improve(network, train, held_out, **GRID)
     assert network.n_seen == 0
     assert np.isnan(result.rescored)
-    assert "not run again: features were given" in str(result)
+    assert "not run again: no held-out inputs" in str(result)
     assert "run again" not in result._repr_html_()
-    cross_validated = improve(network, train, n_folds=3, **GRID)
-    assert "3-fold" in str(cross_validated.verdict)
+    assert "without held-out data" in str(improve(network, train, **GRID).verdict)
     assert network.n_seen == 0
 
 
@@ -383,14 +367,11 @@ def test_features_of_another_network_are_refused(path, data):
         improve(another(), (inputs, labels), features, **GRID)
 
 
-def test_features_without_labels_or_with_augment_are_refused(path, data):
+def test_features_without_labels_are_refused(path, data):
     inputs, labels = data
     features = project(Counting(), inputs, memmap=path)
     with pytest.raises(InputError, match="the data hold no labels"):
         improve(Counting(), features, **GRID)
-    labelled = replace(features, labels=labels.numpy())
-    with pytest.raises(InputError, match="augment needs inputs to alter, got features"):
-        improve(Counting(), labelled, augment=lambda x: x, **GRID)
     retrain_head(Counting(), features, labels, n_neighbors=5)
 
 

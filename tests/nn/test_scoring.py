@@ -165,13 +165,6 @@ def test_groups_left_out_of_the_choice_are_left_out_of_the_fit():
     assert str(one.verdict) == str(other.verdict)
 
 
-def test_cross_validation_scores_groups_of_the_training_data():
-    train = shortcut()
-    result = improve(fooled(), train[:2], groups=train[2], scoring="worst_group_accuracy", **FEW)
-    assert result.table.loc["chosen", "worst-group accuracy"] > 0.6
-    assert "cross-validation" in str(result.verdict)
-
-
 def test_reported_weights_are_those_the_head_was_trained_with():
     train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
     result = improve(

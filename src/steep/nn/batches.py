@@ -39,7 +39,7 @@ _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
 def iterate_batches(data: Any, batch_size: int | None = None) -> Generator[Batch, None, None]:
     """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it.
 
-    The inputs are copies: a network or an ``augment`` that works in place does not reach the caller's data.
+    The inputs are copies: a network that works in place does not reach the caller's data.
     """
     _refuse_streams(data)
     with _kept_generators(data):

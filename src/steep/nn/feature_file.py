@@ -48,20 +48,16 @@ class Origin:
         A digest of the first samples, and their number where it is known.
     random_state : int
         The seed of the pass.
-    augmented : bool
-        Whether inputs were altered; by what cannot be told.
     """
 
     network: str
     head: str
     data: str
     random_state: int
-    augmented: bool
 
 
 _DIFFERENCES = {
     "network": "another network", "head": "another head", "data": "other data", "random_state": "another random_state",
-    "augmented": "inputs altered otherwise",
 }  # fmt: skip
 
 
@@ -266,7 +262,11 @@ def _read_note(path: Path) -> dict[str, Any] | None:
         ) from error
     wanted = {"n_rows", "n_batches", "features", "labels", "complete", "batch_rows"}
     if not isinstance(found, dict) or found.get("format") != _FORMAT or not wanted <= set(found):
-        raise StorageError(f"{note} is no note of features; need what project wrote; name another file")
+        raise StorageError(f"{note} is not a note of features; need what project wrote; name another file")
+    if found.get("augmented"):
+        raise StorageError(
+            f"{note} is of altered inputs, which an earlier version of steep wrote; need plain ones; project again"
+        )
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
-from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
+from steep.exceptions import InputError, InputTypeError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
 from steep.nn._random import kept_random_state, reseed
 from steep.nn.batches import (
@@ -31,8 +31,6 @@ from steep.nn.batches import (
 )
 from steep.nn.feature_file import FeatureFile, Origin, open_features
 from steep.nn.network import Forward, Split, default_forward, run_network, split, undisturbed
-
-Augment = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,6 @@ def project(
     *,
     head: str | None = None,
     forward: Forward | None = None,
-    augment: Augment | None = None,
     batch_size: int | None = None,
     memmap: str | Path | None = None,
     progress: bool | None = None,
@@ -122,8 +119,6 @@ def project(
         batches each time it is iterated over.
     head, forward
         See :func:`split`.
-    augment : callable, optional
-        ``augment(inputs)`` → inputs of an altered copy, called on a copy of each batch, so it may work in place.
     batch_size : int, optional
         Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
     memmap : path, optional
@@ -133,8 +128,8 @@ def project(
     progress : bool, optional
         Whether to show a progress bar on standard error; default on a terminal, after two seconds.
     random_state : int, Generator or None, default 0
-        Seed of torch, NumPy and Python while data are read and ``augment`` runs; their global random states are
-        given back as they were. With ``memmap`` each batch has a seed of its own, drawn from this one.
+        Seed of torch, NumPy and Python while data are read; their global random states are given back as they were.
+        With ``memmap`` each batch has a seed of its own, drawn from this one.
 
     Returns
     -------
@@ -143,7 +138,7 @@ def project(
     Notes
     -----
     A file is resumed for the same network (its weights before the head), head, seed and data (the first two samples and
-    their number; labels are compared as they are passed), and refused for others. ``augment`` cannot be compared.
+    their number; labels are compared as they are passed), and rejected for others.
     A killed pass has lost at most the last few thousand rows. Rows that were done are not read again from tensors, a
     ``Dataset`` or a ``DataLoader`` without workers; a stream and a loader with workers are read through to where the
     pass ended, without running the network.
@@ -159,12 +154,11 @@ def project(
         refuse_single_samples(data)
     if not isinstance(network, Split):
         network = cut(network, data, head=head, forward=forward, streams=memmap is not None)
-    check_callable(augment, name="augment", signature="augment(inputs)")
     check_flag(progress, name="progress", optional=True)
     check_batch_size(batch_size)
     seed = check_seed(random_state)
     if memmap is not None:
-        _project_to_file(network, data, memmap, augment, batch_size, progress, seed)
+        _project_to_file(network, data, memmap, batch_size, progress, seed)
         return Projection.open(memmap)
     total = n_samples(data)
     rows, labels = _Rows(total), []
@@ -173,7 +167,7 @@ def project(
         progress_bar(total=total, label="projecting", shown=progress) as bar,
     ):
         for inputs, batch_labels in iterate_batches(data, batch_size):
-            found = _run(network, inputs, augment)
+            found = _run(network, inputs)
             rows.append(found)
             if batch_labels is not None:
                 labels.append(label_array(batch_labels))
@@ -186,7 +180,6 @@ def _project_to_file(
     parts: Split,
     data: Any,
     path: str | Path,
-    augment: Augment | None,
     batch_size: int | None,
     progress: bool | None,
     seed: int,
@@ -194,13 +187,13 @@ def _project_to_file(
     """Make, or finish, the file of the features."""
     total = 0 if is_stream(data) else n_samples(data)
     with _ready(parts, seed):
-        origin, batch_rows = _origin(parts, data, batch_size, augment, seed, total)
+        origin, batch_rows = _origin(parts, data, batch_size, seed, total)
         file = FeatureFile(path, origin, batch_rows)
         if file.is_complete:
             return
         try:
             with progress_bar(total=total, label="projecting", done=file.n_rows, shown=progress) as bar:
-                _append_all(file, parts, data, augment, batch_size, seed, bar)
+                _append_all(file, parts, data, batch_size, seed, bar)
             file.finish()
         finally:
             file.close()
@@ -210,7 +203,6 @@ def _append_all(
     file: FeatureFile,
     parts: Split,
     data: Any,
-    augment: Augment | None,
     batch_size: int | None,
     seed: int,
     bar: Any,
@@ -224,7 +216,7 @@ def _append_all(
         if number < first:
             n_passed += _check_passed(file, n_passed, number, inputs, told)
             continue
-        found = _run(parts, inputs, augment)
+        found = _run(parts, inputs)
         file.append(found, told)
         bar.update(len(found))
     if n_seen < first:
@@ -247,7 +239,7 @@ def _check_passed(file: FeatureFile, start: int, number: int, inputs: Any, label
 
 
 def _origin(
-    parts: Split, data: Any, batch_size: int | None, augment: Augment | None, seed: int, total: int
+    parts: Split, data: Any, batch_size: int | None, seed: int, total: int
 ) -> tuple[Origin, int | None]:
     """Whose features these are, and the samples of the first batch."""
     batches = numbered_batches(data, batch_size, before=lambda number: reseed(seed, number))
@@ -259,9 +251,7 @@ def _origin(
     told = hashlib.sha256()
     for part in _leaves([first_rows(inputs), None if labels is None else label_array(labels)[:2], total]):
         told.update(part)
-    origin = Origin(
-        digest_of(parts.network, parts.name), parts.name, told.hexdigest(), seed, augment is not None
-    )
+    origin = Origin(digest_of(parts.network, parts.name), parts.name, told.hexdigest(), seed)
     return origin, _n_rows(inputs)
 
 
@@ -313,9 +303,8 @@ def _ready(parts: Split, seed: int) -> Iterator[None]:
         yield
 
 
-def _run(parts: Split, inputs: Any, augment: Augment | None) -> FloatArray:
-    given = inputs if augment is None else _altered(augment, inputs)
-    return _features(parts, move(given, device_of(parts)))
+def _run(parts: Split, inputs: Any) -> FloatArray:
+    return _features(parts, move(inputs, device_of(parts)))
 
 
 def cut(
@@ -346,17 +335,6 @@ def cut(
 def _stream_batches(data: Any) -> Generator[tuple[Any, Any], None, None]:
     for _, inputs, labels in numbered_batches(data, None, before=lambda number: None):
         yield inputs, labels
-
-
-def _altered(augment: Augment, inputs: Any) -> Any:
-    try:
-        return augment(inputs)
-    except SteepError:
-        raise
-    except Exception as error:
-        raise FunctionError(
-            f"augment failed on a batch ({one_line(error)}); need augment(inputs) → inputs of the same form"
-        ) from error
 
 
 def device_of(network: nn.Module | Split) -> torch.device:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import get_scorer
 
 from steep._validation import FloatArray, shown
+from steep.evidence import Score
 from steep.exceptions import InputError, InputTypeError
 from steep.metrics import Scorer, resolve_scorers
 from steep.nn.heads import HeadTask
@@ -27,8 +30,14 @@ UNEVEN = (
     "worst_class_accuracy",
     "worst_contradicted",
     "balanced_accuracy",
+    "recall_macro",
     "f1_macro",
 )
+# Scores of one class per sample that are equal to one of ours; recall_macro where every class occurs.
+_EQUAL = {
+    "recall_micro": "accuracy", "precision_micro": "accuracy", "f1_micro": "accuracy",
+    "recall_macro": "balanced_accuracy", "recall_weighted": "accuracy",
+}  # fmt: skip
 # A cell of fewer samples says little of its accuracy: it is not asked.
 _FEWEST_CONTRADICTED = 10
 
@@ -93,20 +102,21 @@ def make_scores(
     contradicted : callable
         Whether most of a sample's nearest training samples have another label; asked when a score needs it.
     """
-    if not wanted:
-        wanted = {"neg_mean_squared_error" if task.name == "regression" else "accuracy": None}
+    wanted = wanted or {_default(task): None}
     codes = None if groups is None else check_groups(groups, len(targets))
-    for name in wanted:
-        if name in _WITH_GROUPS and codes is None:
-            raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
     return [_make(name, scorer, task, targets, codes, contradicted) for name, scorer in wanted.items()]
 
 
-def _make(
-    name: str, scorer: Scorer | None, task: HeadTask, targets: Array, groups: Any, contradicted: Any
-) -> MeanScore:
-    if scorer is not None:
-        return WholeScore(name, task, targets, _nothing, scorer=scorer)
+def refuse_unfit(wanted: Wanted, task: HeadTask, *, has_groups: bool) -> None:
+    """Raise if a score does not fit the head, or lacks its groups."""
+    for name, scorer in wanted.items():
+        if name in _WITH_GROUPS and not has_groups:
+            raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
+        if scorer is None:
+            _refuse_task(name, task)
+
+
+def _refuse_task(name: str, task: HeadTask) -> None:
     is_number = task.name == "regression"
     if is_number != (name in _OF_NUMBERS) or (task.name == "multilabel" and name != "accuracy"):
         known = _OF_NUMBERS if is_number else ("accuracy",) if task.name == "multilabel" else _OF_CLASSES
@@ -114,11 +124,41 @@ def _make(
             f"scoring={name!r} does not fit a {task.name} head; need one of {', '.join(known)}, or a scikit-learn "
             "scorer of what it gives; choose one"
         )
-    function = _FUNCTIONS.get(name, _absolute if is_number else _hits)(task)
+
+
+def deciding_words(wanted: Wanted, task: HeadTask) -> Score:
+    """The deciding score as people read it."""
+    return Score.named(next(iter(wanted), _default(task)))
+
+
+def _default(task: HeadTask) -> str:
+    return "neg_mean_squared_error" if task.name == "regression" else "accuracy"
+
+
+def _make(
+    name: str, scorer: Scorer | None, task: HeadTask, targets: Array, groups: Any, contradicted: Any
+) -> MeanScore:
+    if scorer is not None:
+        equal = _equal_to(name, scorer, task, targets)
+        if equal is None:
+            return WholeScore(name, task, targets, _nothing, scorer=scorer)
+        return replace(_make(equal, None, task, targets, groups, contradicted), name=name)
+    function = _FUNCTIONS.get(name, _absolute if task.name == "regression" else _hits)(task)
     if name in ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error"):
         return MeanScore(name, task, targets, function)
     cells = _cells(name, task, targets, groups, contradicted)
     return CellScore(name, task, targets, function, cells=cells, is_worst=name != "balanced_accuracy")
+
+
+def _equal_to(name: str, scorer: Scorer, task: HeadTask, targets: Array) -> str | None:
+    """The score of ours that a scikit-learn score is equal to; None where there is none."""
+    equal = _EQUAL.get(name)
+    # A mapping of the caller may give the name to another scorer.
+    if equal is None or task.name not in ("multiclass", "binary") or repr(scorer) != repr(get_scorer(name)):
+        return None
+    if equal == "balanced_accuracy" and len(np.unique(targets)) < max(task.n_outputs, 2):
+        return None
+    return equal
 
 
 def _cells(
@@ -184,7 +224,9 @@ def _absolute(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
     return lambda outputs, targets: -np.abs(outputs - targets).mean(axis=1)
 
 
-def _log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
+def log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
+    """A function of outputs and targets that gives the log-likelihood of each sample."""
+
     def each(outputs: FloatArray, targets: Array) -> Array:
         z = outputs.astype(np.float64)
         if task.name == "binary":
@@ -199,4 +241,4 @@ def _nothing(outputs: FloatArray, targets: Array) -> Array:
     return outputs
 
 
-_FUNCTIONS = {"neg_log_loss": _log_likelihoods, "neg_mean_squared_error": _hits}
+_FUNCTIONS = {"neg_log_loss": log_likelihoods, "neg_mean_squared_error": _hits}

@@ -205,7 +205,8 @@ def figures_of(rows, columns=("promised", "delivered")):
             "coverage_up_to_test_noise": float(replaced["covered_up_to_test_noise"].mean()),
         }  # fmt: skip
     if len(rows) > 1:
-        gain, spread = float(rows["delivered"].mean()), float(rows["delivered"].std() / np.sqrt(len(rows)))
+        gains = rows[columns[1]]
+        gain, spread = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
         found |= {"gain_over_all_calls": gain, "gain_interval": [gain - 1.96 * spread, gain + 1.96 * spread]}
     return found
 
@@ -220,11 +221,13 @@ def summary(options):
             " / ".join(key): figures_of(cell) for key, cell in rows.groupby(["network", "score", "data"])
         }
         by_data = {data: figures_of(cell, shares) for data, cell in rows.groupby("data")}
+        by_score = {score: figures_of(cell) for score, cell in rows.groupby("score")}
         seeds = [int(rows["seed"].min()), int(rows["seed"].max())]
         found[part] = {"seeds": seeds, "seconds_of_a_call": float(rows["seconds"].mean()),
-                       "pooled": figures_of(rows, shares), "pooled_by_data": by_data, "cells": cells}  # fmt: skip
+                       "pooled": figures_of(rows, shares), "pooled_by_data": by_data,
+                       "pooled_by_score": by_score, "cells": cells}  # fmt: skip
         print(f"\n{part}: seeds {seeds[0]} to {seeds[1]}, {rows['seconds'].mean():.1f} CPU s a call")
-        shown = pd.DataFrame({"pooled": found[part]["pooled"], **by_data, **cells}).T
+        shown = pd.DataFrame({"pooled": found[part]["pooled"], **by_data, **by_score, **cells}).T
         print(shown.drop(columns="gain_interval").astype(float).round(4).to_string())
     if options.output:
         about = {"command": "python benchmarks/improve_promises.py summary", **machine(),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.nn.batches import label_array
+from steep.nn.data_checks import check_parts, refuse_same_object
 from steep.nn.feature_space import contradicted_by, contradicted_by_others, search_neighbors
 from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task
 from steep.nn.network import Split
@@ -47,6 +48,7 @@ def read_data(
         raise InputError(
             "augment needs inputs to alter, got features; pass the training data, or leave augment out"
         )
+    refuse_same_object(train, validation)
     kind, plain = label_samples(parts, features_of(parts, train, **settings), None, task)
     kind.refuse_one_label(plain.targets)
     held_out = extra = None
@@ -57,6 +59,7 @@ def read_data(
         held_out = label_samples(parts, features_of(parts, validation, **settings), None, kind.name)[1]
         if len(held_out) < 2:
             raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
+    check_parts(kind, plain, held_out, extra)
     copies = [
         _copy(parts, train, plain, kind, augment, seed + copy, settings)
         for copy in range(n_copies if augment is not None else 0)

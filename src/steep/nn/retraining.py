@@ -26,6 +26,7 @@ from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_seed
 from steep.nn.candidates import FIRST_POWERS, Anchor, Grid, Training, Trial
 from steep.nn.crossed_choice import choose_crossed
+from steep.nn.data_checks import warn_of_absent_classes
 from steep.nn.head_data import (
     HeadData,
     collapse_advice,
@@ -156,6 +157,7 @@ def retrain_head(
     projection = features_of(parts, X, batch_size=batch_size, progress=progress)  # line 3
     kind, samples = label_samples(parts, projection, y, task)
     kind.refuse_one_label(samples.targets)
+    warn_of_absent_classes(kind, samples)
     grid.refuse_masses(kind)
     original = _original(parts)
     if (anchor or grid.doubted) and not original.is_finite:

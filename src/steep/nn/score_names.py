@@ -11,6 +11,7 @@ import numpy.typing as npt
 from steep._validation import FloatArray, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.metrics import Scorer, resolve_scorers
+from steep.nn.data_checks import warn_of_groups_that_are_classes
 from steep.nn.heads import HeadTask
 from steep.nn.scoring import Array, CellScore, MeanScore, WholeScore
 
@@ -99,6 +100,8 @@ def make_scores(
     for name in wanted:
         if name in _WITH_GROUPS and codes is None:
             raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
+    if codes is not None and "worst_group_accuracy" in wanted and task.name in ("multiclass", "binary"):
+        warn_of_groups_that_are_classes(codes, targets.reshape(-1).astype(np.int64))
     return [_make(name, scorer, task, targets, codes, contradicted) for name, scorer in wanted.items()]
 
 

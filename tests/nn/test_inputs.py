@@ -6,6 +6,7 @@ from collections import UserDict
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score, log_loss
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -189,7 +190,7 @@ def test_dicts_that_do_not_fit_are_one_line(data, message):
 
 FRESH = torch.randn(60, 5, generator=torch.Generator().manual_seed(7))
 FRESH_CLASSES = (FRESH[:, 0] > 0).long() + (FRESH[:, 1] > 0.5).long()
-ALL_SHARED = r"all {} validation samples are also in train.*pass data the network has not seen, or leave validation out"
+ALL_SHARED = r"all {} validation samples are also in train.*pass data the network has not seen"
 
 
 @pytest.mark.parametrize(("validation", "n"), [
@@ -319,3 +320,53 @@ def test_groups_that_are_not_the_classes_raise_no_warning():
         scoring="worst_group_accuracy",
         **SMALL,
     )
+
+
+# ------------------------------------------------------------------------- scores of several labels
+
+LABELS = (X[:, :3] > 0).float()
+FRESH_LABELS = (FRESH[:, :3] > 0.3).float()
+
+
+def recalls(outputs, labels):
+    hits = (outputs > 0) == (labels > 0.5)
+    return [hits[:, j][labels[:, j] == value].mean() for j in range(3) for value in (0, 1)]
+
+
+def labelwise(name, outputs, labels):
+    if name == "neg_log_loss":
+        return np.mean([log_loss(labels[:, j], 1 / (1 + np.exp(-outputs[:, j]))) for j in range(3)])
+    if name == "balanced_accuracy":
+        return np.mean(recalls(outputs, labels))
+    by_sample = ((outputs > 0) == (labels > 0.5)).mean(axis=1)
+    return min(by_sample[:20].mean(), by_sample[20:].mean())
+
+
+@pytest.mark.parametrize("name", ["neg_log_loss", "balanced_accuracy", "worst_group_accuracy"])
+def test_scores_of_several_labels_are_means_over_the_labels(name):
+    network = build("multi-label")[0]
+    groups = np.arange(60) >= 20 if name == "worst_group_accuracy" else None
+    found = improve(network, (X, LABELS), (FRESH, FRESH_LABELS), scoring=name, groups=groups, l2=(1e-3,))
+    outputs = found.network[:3](FRESH).detach().numpy().astype(float)
+    assert found.rescored == pytest.approx(labelwise(name, outputs, FRESH_LABELS.numpy()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["worst_class_accuracy", "worst_contradicted"])
+def test_scores_without_a_meaning_for_several_labels_are_one_line(name):
+    message = rf"scoring='{name}' needs one class per sample.*; use accuracy, balanced_accuracy"
+    with pytest.raises(InputError, match=message) as caught:
+        improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), scoring=name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_scorers_of_scikit_learn_take_several_labels():
+    few = {"l2": (1e-3,), "n_neighbors": (10,)}
+    found = improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), scoring="f1_macro", **few)
+    outputs = found.network[:3](FRESH).detach().numpy()
+    assert found.rescored == pytest.approx(f1_score(FRESH_LABELS.numpy(), outputs > 0, average="macro"))
+
+
+def test_weights_by_class_that_were_asked_for_are_rejected_for_several_labels():
+    with pytest.raises(InputError, match="weight_ratio='balanced' needs one class"):
+        improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), weight_ratio=("balanced",))

@@ -41,8 +41,7 @@ def refuse_same_object(train: Any, validation: Any) -> None:
         same = same or train[0] is validation[0]
     if same and train is not None:
         raise InputError(
-            "validation is the training data; nothing is held out; pass data the network has not seen, or leave "
-            "validation out to cross-validate"
+            "validation is the training data; nothing is held out; pass data the network has not seen"
         )
 
 
@@ -51,10 +50,7 @@ def check_parts(
 ) -> None:
     """Reject parts that are the same samples, warn of parts that share some, and of absent classes."""
     if validation is not None:
-        _check_shared(
-            "validation", validation, "train", train,
-            "pass data the network has not seen, or leave validation out to cross-validate",
-        )  # fmt: skip
+        _check_shared("validation", validation, "train", train, "pass data the network has not seen")
     if reweighting is not None and validation is not None:
         _check_shared("reweighting", reweighting, "validation", validation, "pass other data")
         if n_shared := count_shared(reweighting.features, train.features):

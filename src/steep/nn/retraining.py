@@ -317,6 +317,8 @@ def improve(
 
     parts = cut(network, train, head=head, forward=forward)
     data = read_data(parts, train, validation, reweighting, task, augment, n_copies, seed, settings)
+    if data.task.name == "multilabel":  # masses of classes are no default for several labels per sample
+        grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, {})
     grid.refuse_masses(data.task)
     if n_neighbors is None and grid.grouped:
         grid = grid.within(min(len(part) for part in (data.plain, data.reweighting) if part is not None))

@@ -20,6 +20,12 @@ _OF_CLASSES = (
     "accuracy", "neg_log_loss", "balanced_accuracy", "worst_class_accuracy", "worst_group_accuracy",
     "worst_contradicted",
 )  # fmt: skip
+_OF_LABELS = (
+    "accuracy",
+    "balanced_accuracy",
+    "neg_log_loss",
+    "worst_group_accuracy",
+)  # means over the labels
 _OF_NUMBERS = ("neg_mean_squared_error", "neg_mean_absolute_error", "worst_group_mae")
 _WITH_GROUPS = ("worst_group_accuracy", "worst_group_mae")
 # Scores that weights by contradiction were made for: they count the samples a mean forgets.
@@ -111,12 +117,19 @@ def _make(
     if scorer is not None:
         return WholeScore(name, task, targets, _nothing, scorer=scorer)
     is_number = task.name == "regression"
-    if is_number != (name in _OF_NUMBERS) or (task.name == "multilabel" and name != "accuracy"):
-        known = _OF_NUMBERS if is_number else ("accuracy",) if task.name == "multilabel" else _OF_CLASSES
+    if task.name == "multilabel" and name in _OF_CLASSES and name not in _OF_LABELS:
+        raise InputError(
+            f"scoring={name!r} needs one class per sample, but the head has several labels per sample; use "
+            f"{', '.join(_OF_LABELS)}, or a scikit-learn scorer such as f1_macro"
+        )
+    if is_number != (name in _OF_NUMBERS):
+        known = _OF_NUMBERS if is_number else _OF_LABELS if task.name == "multilabel" else _OF_CLASSES
         raise InputError(
             f"scoring={name!r} does not fit a {task.name} head; need one of {', '.join(known)}, or a scikit-learn "
             "scorer of what it gives; choose one"
         )
+    if task.name == "multilabel" and name == "balanced_accuracy":
+        return WholeScore(name, task, targets, _nothing, scorer=_balanced_over_labels)
     function = _FUNCTIONS.get(name, _absolute if is_number else _hits)(task)
     if name in ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error"):
         return MeanScore(name, task, targets, function)
@@ -190,12 +203,20 @@ def _absolute(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
 def _log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
     def each(outputs: FloatArray, targets: Array) -> Array:
         z = outputs.astype(np.float64)
-        if task.name == "binary":
-            return -np.logaddexp(0.0, -np.where(targets[:, 0] > 0.5, z[:, 0], -z[:, 0]))
+        if task.name != "multiclass":
+            return np.asarray(-np.logaddexp(0.0, -np.where(targets > 0.5, z, -z)).mean(axis=1))
         own = z[np.arange(len(z)), targets]
         return np.asarray(own - np.logaddexp.reduce(z, axis=1))
 
     return each
+
+
+def _balanced_over_labels(estimator: Any, rows: Array, y: Array) -> float:
+    """Mean over labels of the recall of 0 and 1; what does not occur does not count."""
+    right = estimator.predict(rows) == y
+    with np.errstate(invalid="ignore"):
+        recalls = [(right & (y == value)).sum(axis=0) / (y == value).sum(axis=0) for value in (0, 1)]
+    return float(np.nanmean(np.nanmean(recalls, axis=0)))
 
 
 def _nothing(outputs: FloatArray, targets: Array) -> Array:

@@ -370,3 +370,22 @@ def test_scorers_of_scikit_learn_take_several_labels():
 def test_weights_by_class_that_were_asked_for_are_rejected_for_several_labels():
     with pytest.raises(InputError, match="weight_ratio='balanced' needs one class"):
         improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), weight_ratio=("balanced",))
+
+
+# --------------------------------------------------------------------- labels and the end of a network
+
+
+@pytest.mark.parametrize(("ending", "n_outputs"), [
+    (nn.Sigmoid(), 1), (nn.Sigmoid(), 2), (nn.Softmax(dim=1), 2), (nn.LogSoftmax(dim=1), 2),
+])  # fmt: skip
+def test_numbers_are_not_fitted_to_logits_behind_a_response(ending, n_outputs):
+    network = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, n_outputs), ending)
+    y = torch.rand(120, n_outputs, generator=torch.Generator().manual_seed(0))
+    for call in (
+        lambda: retrain_head(network, X, y),
+        lambda: improve(network, (X[:80], y[:80]), (X[80:], y[80:])),
+    ):
+        with pytest.raises(
+            InputError, match=r"network ends in a (sigmoid|softmax|log-softmax), .* numbers.*logits"
+        ):
+            call()

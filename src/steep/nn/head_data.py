@@ -111,6 +111,11 @@ def label_samples(parts: Split, projection: Projection, y: Any, task: TaskName) 
             f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
         )
     kind = find_task(task, labels, parts.head.out_features)
+    if kind.name == "regression" and parts.response not in (None, "logits"):
+        raise InputError(
+            f"the network ends in a {parts.response}, and the labels are numbers, which its head cannot be fitted to; "
+            "pass a network that returns logits, or labels of classes"
+        )
     return kind, Samples(projection.features, kind.targets(labels))
 
 

@@ -25,7 +25,7 @@ def fingerprint(*tensors: Tensor) -> str:
     digest = hashlib.sha256()
     for tensor in tensors:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(np.ascontiguousarray(tensor.numpy()))
+        digest.update(np.ascontiguousarray(tensor.numpy()).data)
     return digest.hexdigest()[:16]
 
 

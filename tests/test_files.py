@@ -32,7 +32,8 @@ def test_a_failing_write_leaves_the_old_file_and_nothing_else(tmp_path):
         raise OSError("disk full")
 
     with pytest.raises(
-        StorageError, match=r"a\.txt cannot be written \(disk full\); need .*; name another file"
+        StorageError,
+        match=r"a\.txt cannot be written \(disk full\); expected a folder .*; choose another file",
     ):
         write_whole(path, fail)
     assert path.read_text() == "old"
@@ -75,7 +76,7 @@ def test_a_read_only_file_is_refused(tmp_path):
     path = tmp_path / "a"
     path.write_text("old")
     path.chmod(0o444)
-    with pytest.raises(StorageError, match="a is read-only; need a file that may be written"):
+    with pytest.raises(StorageError, match="a is read-only; choose another file, or make it writable"):
         put(path)
     assert path.read_text() == "old"
 

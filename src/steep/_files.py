@@ -12,7 +12,7 @@ from steep.exceptions import StorageError
 
 
 def write_whole(path: str | Path, write: Callable[[Path], object]) -> Path:
-    """Let ``write`` fill a temporary file beside ``path``, then move it into place in one step.
+    """Let ``write`` fill a temporary file next to ``path``, then move it into place in one step.
 
     A crash, a full disk or an interrupt leaves the old file, or none, and never half a file. A file that is
     replaced keeps its mode and owner; a symbolic link stays one, and what it points to is written. The
@@ -40,7 +40,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> Path:
     try:
         old = _replaceable(path)
         target = Path(os.path.realpath(path))
-        # Named before it is made: an interrupt between the two cannot leave a file nobody knows of.
+        # Named before it is made: an interrupt between the two cannot leave a stray file.
         temporary = target.with_name(f".steep-{secrets.token_hex(8)}{target.suffix}")
         try:
             _create(temporary, old)
@@ -53,8 +53,8 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> Path:
         raise
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be written ({error.strerror or error}); need a folder that is there, is yours to write "
-            "to and has room; name another file"
+            f"{path} cannot be written ({error.strerror or error}); expected a folder that exists, is writable "
+            "and has free space; choose another file"
         ) from error
     return Path(path)
 
@@ -66,14 +66,12 @@ def _replaceable(path: str | Path) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise StorageError(f"{path!r} is no path ({error}); need the name of a file") from error
+        raise StorageError(f"{path!r} is not a valid path ({error}); pass the name of a file") from error
     if not stat.S_ISREG(old.st_mode):
-        raise StorageError(f"{path} is {_kind(old.st_mode)}; need an ordinary file; name another")
+        raise StorageError(f"{path} is {_kind(old.st_mode)}; expected an ordinary file; choose another name")
     # root may write to anything, so the mode is asked too: it says what the owner meant.
     if not old.st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise StorageError(
-            f"{path} is read-only; need a file that may be written; name another, or chmod u+w"
-        )
+        raise StorageError(f"{path} is read-only; choose another file, or make it writable with chmod u+w")
     return old
 
 

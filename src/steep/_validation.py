@@ -158,7 +158,7 @@ def check_jobs(n_jobs: Any) -> int | None:
             f"n_jobs={shown(n_jobs)} is a {type(n_jobs).__name__}; need None or a whole number"
         )
     if n_jobs == 0:
-        raise InputError("n_jobs=0 is no job at all; need None, a number ≥ 1, or −1 for all processors")
+        raise InputError("n_jobs=0 is invalid; use None, a positive integer, or -1 for all processors")
     if abs(int(n_jobs)) > _MOST_JOBS:
         raise InputError(
             f"n_jobs={shown(n_jobs)} is out of range; need None, up to {_MOST_JOBS:,}, or −1 for all processors"

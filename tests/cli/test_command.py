@@ -1,11 +1,13 @@
 """The command as a process: pipes, signals, exit codes."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 import steep
@@ -129,3 +131,61 @@ def test_main_leaves_the_signals_of_its_process_alone(capsys):
     before = signal.getsignal(signal.SIGTERM)
     main(["--version"])
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+# --------------------------------------------------------------------- odd streams, and functions that exit
+
+ASCII = [
+    {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+    {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"},
+]
+
+
+@pytest.mark.parametrize(
+    ("locale", "arguments"), [(ASCII[0], ["reproduce", "--help"]), (ASCII[1], ["weigh", "none….csv"])]
+)
+def test_an_ascii_locale_gets_ascii(start, locale, arguments):
+    run = start(*arguments, env=os.environ | locale)
+    out, err = run.communicate(timeout=MINUTE)
+    assert (out + err).isascii()
+    assert run.returncode == (0 if "--help" in arguments else 2), err.decode()
+    assert b"Traceback" not in err
+    assert err.count(b"\n") == (0 if "--help" in arguments else 1)
+
+
+@pytest.mark.slow
+def test_json_and_tables_are_readable_in_an_ascii_locale(table, start):
+    table.write_text(table.read_text(encoding="utf-8").replace("s\n", "größer😀\n"), encoding="utf-8")
+    arguments = ["suspects", table, "--target", "kind", "-k", "5"]
+    out, err = start(*arguments, "--json", env=os.environ | ASCII[0]).communicate(timeout=MINUTE)
+    assert out.isascii(), err.decode()
+    assert isinstance(json.loads(out), dict)
+    out, err = start(*arguments, env=os.environ | ASCII[0]).communicate(timeout=MINUTE)
+    assert out.isascii(), err.decode()
+    assert b"\\u2500" not in out, "lines of tables are drawn in ASCII"
+
+
+@pytest.mark.parametrize(("stream", "arguments", "code"), [
+    (1, ["--help"], 0), (2, ["weigh", "none.csv", "--target", "y"], 2),
+])  # fmt: skip
+def test_a_closed_stream_is_no_error(start, stream, arguments, code):
+    run = start(*arguments, preexec_fn=lambda: os.close(stream))
+    _, err = run.communicate(timeout=MINUTE)
+    assert (run.returncode, err) == (code, b"")
+
+
+@pytest.mark.parametrize(("call", "says"), [
+    ("sys.exit(1)", "sys.exit(1)"), ("sys.exit()", "sys.exit()"), ("sys.exit('bad\\nmesh')", "sys.exit('bad\\nmesh')"),
+])  # fmt: skip
+def test_a_function_that_exits_is_reported(here, capsys, call, says):
+    (here / "leaving.py").write_text(f"import sys\ndef f(x):\n    {call}\n")
+    assert main(["design", "leaving:f", "--bounds", "x=0:1", "-n", "9"]) == 2
+    error = capsys.readouterr().err
+    assert error == f"steep: leaving:f called {says}; return a value or raise an exception instead\n"
+
+
+def test_a_network_that_exits_is_reported(here, capsys):
+    np.savez("train.npz", X=np.zeros((4, 2)), y=[0, 1, 0, 1])
+    (here / "leaving.py").write_text("import sys\ndef network():\n    sys.exit(1)\n")
+    assert main(["improve", "leaving:network", "--train", "train.npz"]) == 2
+    assert "leaving:network called sys.exit(1)" in capsys.readouterr().err

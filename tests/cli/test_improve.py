@@ -83,18 +83,28 @@ def test_weights_are_loaded_first(here):
     ("arguments", "message"),
     [
         (["--train", "none.npz"], "none.npz cannot be read (No such file"),
-        (["--train", "simulator.py"], "simulator.py cannot be read"),
-        (["--train", "names.npz"], "names.npz holds a, b; need X and y"),
+        (
+            ["--train", "t.csv"],
+            "--train t.csv is not an .npz file; expected arrays X and y saved by numpy.savez",
+        ),
+        (["--train", "train.npz", "--validation", "t.parquet"], "--validation t.parquet is not an .npz file"),
+        (["--train", "t.pt"], "--train t.pt is not an .npz file"),
+        (["--train", "damaged.npz"], "damaged.npz cannot be read"),
+        (
+            ["--train", "train.npz", "--weights", "t.pt"],
+            "--weights t.pt is not a .safetensors file; convert it with",
+        ),
+        (["--train", "names.npz"], "names.npz holds a, b; expected X and y"),
         (["--train", "objects.npz"], "objects.npz cannot be read"),
-        (["--train", "one.npy"], "holds one array"),
-        (["--train", "train.npz", "-o", "x.pt"], "is no .safetensors file"),
-        (["--train", "train.npz", "-o", "none/x.safetensors"], "in a folder that is not there"),
+        (["--train", "one.npy"], "--train one.npy is not an .npz file"),
+        (["--train", "train.npz", "-o", "x.pt"], "--output must end in .safetensors"),
+        (["--train", "train.npz", "-o", "none/x.safetensors"], "its folder does not exist; create it first"),
         (["--train", "train.npz", "--scoring", "beauty"], "scoring='beauty' is unknown"),
         (
             ["--train", "train.npz", "--scoring", "neg_mean_squared_error"],
             "does not fit a multiclass head",
         ),
-        (["--train", "train.npz", "--groups", "sex"], "no 'sex'; need an array of groups"),
+        (["--train", "train.npz", "--groups", "sex"], "no 'sex'; pass --groups with the name"),
         (["--train", "train.npz", "--scoring", "worst_group_accuracy"], "needs groups, got none"),
         (["--train", "train.npz", "--reweighting", "val.npz"], "reweighting needs validation data"),
         (["--train", "train.npz", "--task", "guess"], "task='guess' is unknown"),
@@ -106,6 +116,9 @@ def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
     np.savez(here / "names.npz", a=[1], b=[2])
     np.savez(here / "objects.npz", X=np.array([None]), y=[1])
     np.save(here / "one.npy", [1])
+    (here / "damaged.npz").write_bytes(b"PK nonsense")
+    (here / "t.csv").write_text("a,b,y\n1,2,0\n")
+    torch.save({"weight": torch.zeros(2)}, here / "t.pt")
     assert improve(*arguments) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line != "loading"]
     assert len(lines) == 1
@@ -113,12 +126,21 @@ def test_bad_input_ends_with_one_line(here, arrays, capsys, arguments, message):
     assert not list(here.glob("*.safetensors"))
 
 
+@pytest.mark.parametrize("file", ["net.pt", "net.pth", "net.safetensors", "net.onnx", "nets/net.bin"])
+def test_a_file_of_weights_is_no_network(here, arrays, capsys, file):
+    assert main(["improve", file, "--train", "train.npz"]) == 2
+    error = capsys.readouterr().err
+    assert f"{file} is a file of weights; expected a Python function that builds the network" in error
+    assert "model.py:network" in error
+    assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", ["X", "np", "taking", "number"])
 def test_what_is_no_network_is_refused(here, name):
     (here / "odd.py").write_text(
         "import numpy as np\nX = np.ones(3)\nnumber = lambda: 3\ndef taking(width): ...\n"
     )
-    with pytest.raises(SteepError, match="need a"):
+    with pytest.raises(SteepError, match="expected a"):
         load_network(f"odd:{name}", None)
 
 

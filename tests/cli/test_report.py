@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import steep
@@ -34,6 +35,26 @@ def test_suspects_have_a_page(table):
     assert is_page(page)
 
 
+@pytest.mark.parametrize("arguments", [
+    ["weigh", "iris.csv", "--target", "kind", "-m", "10", "-o", "w.parquet", "--report"],
+    ["suspects", "iris.csv", "--target", "kind", "--report"],
+    ["design", "simulator:run", "--bounds", "x=0:1,t=0:10", "-n", "16", "--report"],
+    ["campaign", "run", "campaign.db", "--command", "./solver --u0 {u0}", "--bounds", "u0=0:0.9", "-n", "9",
+     "--report"],
+    ["improve", "model:network", "--train", "train.npz", "--report"],
+    ["report", "campaign.db", "-o"],
+])  # fmt: skip
+def test_the_folder_of_a_page_is_created(here, table, arguments):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    np.savez("train.npz", X=X, y=X[:, 0] > 0)
+    if arguments[0] == "report":
+        with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as campaign:
+            campaign.run(lambda u0: u0**2, n_initial=8, n_samples=4)
+    assert main([*arguments, "pages/of/today/page.html"]) == 0
+    assert is_page(here / "pages/of/today/page.html")
+
+
 def test_a_design_has_a_page_when_it_is_made_and_later(here, capsys):
     arguments = ["simulator:run", "--bounds", "x=0:1,t=0:10", "-n", "16", "--report", "first.html"]
     assert main(["design", *arguments]) == 0
@@ -62,8 +83,8 @@ def test_a_campaign_has_a_page(here, capsys):
         (["iris.csv"], "has no column 'sample_weight'; need weights; run steep weigh"),
         (["iris.csv", "--weight-column", "a"], "need to know its labels; pass one --target"),
         (["."], "holds no lines of steep reproduce"),
-        (["iris.csv", "-o", "page.pdf"], "is no HTML file"),
-        (["iris.csv", "-o", "none/page.html"], "in a folder that is not there"),
+        (["iris.csv", "-o", "page.pdf"], "--output must end in .html, for example page.html; got page.pdf"),
+        (["iris.csv", "-o", "iris.csv/page.html"], "the folder iris.csv cannot be created (File exists)"),
     ],
 )
 def test_bad_input_ends_with_one_line(table, capsys, monkeypatch, arguments, message):

@@ -45,7 +45,7 @@ def test_people_read_a_sentence_and_a_table(wrong, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "none/w.csv"], "in a folder that is not there"),
+        (["-o", "none/w.csv"], "its folder does not exist; create it first"),
         (["-o", "w.doc"], "has the suffix '.doc'"),
         (["-k", "500"], "n_neighbors=500"),
         (["--groups", "none"], "has no column 'none'"),

@@ -215,13 +215,16 @@ def test_classes_are_weighed_by_evidence_too(table, capsys):
         (["--target", "kind", "-k", "many"], "Invalid value for '--n-neighbors'"),
         (["--target", "kind", "-k", "0"], "-k 0 is too small"),
         (["--target", "kind", "-m", "3", "--measure", "beauty"], "measure='beauty' is unknown"),
-        (["--target", "kind", "-m", "3", "--report", "page.pdf"], "is no HTML file"),
+        (
+            ["--target", "kind", "-m", "3", "--report", "page.pdf"],
+            "--report must end in .html, for example page.html; got page.pdf",
+        ),
         (["--target", "kind", "--encoding", "none"], "--encoding 'none' is unknown"),
         (["--target", "kind", "-m", "0"], "weight_ratio=0.0 is out of range"),
         (["--target", "kind", "-m", "3", "--task", "guess"], "--task='guess' is unknown; need one of 'auto'"),
         (["--target", "kind", "-m", "3", "--scoring", "accuracy"], "--weight-ratio with --auto or --scoring"),
         (["--target", "kind", "--scoring", "beauty"], "scoring='beauty' is unknown"),
-        (["--target", "kind", "-m", "3", "-o", "none/w.csv"], "in a folder that is not there"),
+        (["--target", "kind", "-m", "3", "-o", "none/w.csv"], "its folder does not exist; create it first"),
         (
             ["--target", "kind", "-m", "3", "-o", "w.csv.gz"],
             "has the suffix '.gz'; need one of .csv, .parquet",
@@ -460,6 +463,6 @@ def test_a_file_that_is_there_is_replaced_only_by_force(table, capsys):
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_any_work(table, capsys):
-    assert weigh(table, "--target", "kind", "-m", "3", "--report", table.with_name("none") / "page.html") == 2
-    assert "in a folder that is not there" in capsys.readouterr().err
+    assert weigh(table, "--target", "kind", "-m", "3", "--report", table / "page.html") == 2
+    assert "iris.csv cannot be created (File exists)" in capsys.readouterr().err
     assert list(table.parent.iterdir()) == [table]

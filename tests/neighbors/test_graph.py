@@ -255,7 +255,7 @@ def test_too_few_samples_are_refused(include_self, needed):
         ({"recall": 1.1}, InputError, "recall=1.1 is out of range"),
         ({"algorithm": "hnsw"}, InputError, "algorithm='hnsw' is unknown"),
         ({"metric": "manhattan"}, InputError, "metric='manhattan' is unknown"),
-        ({"n_jobs": 0}, InputError, "n_jobs=0 is no job"),
+        ({"n_jobs": 0}, InputError, "n_jobs=0 is invalid"),
         ({"n_jobs": 1.5}, InputTypeError, "n_jobs=1.5 is a float"),
     ],
 )

@@ -1,5 +1,6 @@
 """Laws of the compiled kernels: who needs them, and where they are kept."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -76,3 +77,44 @@ def test_kernels_compile_where_nothing_can_be_cached(read_only_install, tmp_path
     nowhere.write_text("")
     done = run_python(KERNEL, **read_only_install, XDG_CACHE_HOME=str(nowhere), HOME=str(nowhere))
     assert done.returncode == 0, done.stderr
+
+
+FAULTY = """
+import resource, warnings
+from steep.exceptions import SteepWarning
+limit = {limit}  # 0 is like a full disk: files can be created, nothing can be written to them
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as seen:
+    exec({kernel!r})
+    for _ in range(2):
+        values, indices = np.array([2.0, 1.0], np.float32), np.array([0, 1])
+        sort_pairs(values, indices)
+        assert indices.tolist() == [1, 0]
+print([str(warning.message) for warning in seen if issubclass(warning.category, SteepWarning)])
+"""
+
+
+def warnings_of(cache, limit=-1):
+    done = run_python(FAULTY.format(kernel=KERNEL, limit=limit), NUMBA_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stderr
+    return ast.literal_eval(done.stdout)
+
+
+def test_a_full_disk_is_one_warning(tmp_path):
+    (warning,) = warnings_of(tmp_path, limit=0)
+    assert "cannot be written (File too large); this process compiles them again" in warning
+    assert str(tmp_path) in warning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("suffix", "kept"), [("nbi", 20), ("nbc", 2000)])
+def test_a_damaged_cache_is_one_warning_and_is_replaced(tmp_path, suffix, kept):
+    assert warnings_of(tmp_path) == []
+    files = list(tmp_path.rglob(f"*sort_pairs*.{suffix}"))
+    assert files
+    for path in files:
+        path.write_bytes(path.read_bytes()[:kept])
+    (warning,) = warnings_of(tmp_path)
+    assert "cannot be read (" in warning
+    assert warnings_of(tmp_path) == []

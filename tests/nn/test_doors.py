@@ -26,6 +26,8 @@ from steep.nn import (
 G = torch.Generator().manual_seed(0)
 X = torch.randn(60, 3, generator=G)
 Y = (X[:, 0] > 0).long()
+UNSEEN = torch.randn(30, 3, generator=G)
+UNSEEN_Y = (UNSEEN[:, 0] > 0).long()
 POINTS = X[:12].double().numpy()
 INDICES = np.eye(3, dtype=int)
 
@@ -113,7 +115,7 @@ DOORS = {
         ],
     ),
     "improve": (
-        lambda **k: improve(network(), (X, Y), **{"validation": (X[:30], Y[:30]), **SMALL, **k}),
+        lambda **k: improve(network(), (X, Y), **{"validation": (UNSEEN, UNSEEN_Y), **SMALL, **k}),
         [
             "validation", "task", "measure", "l2", "weight_ratio", "n_neighbors", "confidence",
             "head", "forward", "batch_size", "progress", "random_state", "n_jobs",
@@ -189,7 +191,7 @@ def test_odd_data_work_or_are_refused_in_one_line(number):
     data = ODD_DATA[number]
     fails_well(lambda: project(network(), data))
     fails_well(lambda: retrain_head(network(), data, n_neighbors=3))
-    worked = fails_well(lambda: improve(network(), data, (X[:30], Y[:30]), **SMALL))
+    worked = fails_well(lambda: improve(network(), data, (UNSEEN, UNSEEN_Y), **SMALL))
     fails_well(lambda: improve(network(), (X, Y), data, **SMALL))
     fails_well(lambda: improve(network(), data, **SMALL))
     if isinstance(data, TensorDataset) and len(data) and len(data[0]) == 2:

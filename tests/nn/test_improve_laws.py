@@ -17,6 +17,8 @@ from steep import neighbor_variance, rescale
 from steep.exceptions import FunctionError, InputError, StorageError
 from steep.nn import improve, project, retrain_head, split
 
+from .test_improve import halves
+
 GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
 
 
@@ -546,7 +548,7 @@ def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
 @pytest.mark.parametrize("name", ["binary one-logit", "multi-label", "regression", "several outputs", "mlp"])
 def test_measures_that_ask_a_model_go_with_every_task(name):
     network, data, _, _ = build(name)
-    result = improve(network, data, data, **GRID, measure=("variance", "misfit"))
+    result = improve(network, *halves(data), **GRID, measure=("variance", "misfit"))
     assert {"variance", "misfit"} < set(result.candidates["measure"])
     if name in ("binary one-logit", "mlp"):
         retrain_head(network, data, measure="border", n_neighbors=1)

@@ -17,7 +17,7 @@ from architectures import (
     snapshot,
 )
 from steep.exceptions import InputError, InputTypeError
-from steep.nn import project, retrain_head, split
+from steep.nn import improve, project, retrain_head, split
 from steep.nn.batches import iterate_batches
 
 
@@ -161,7 +161,7 @@ def broken():
 BAD = {
     "1x1 convolution": (
         lambda: nn.Sequential(nn.Linear(5, 5), nn.Unflatten(1, (5, 1, 1)), nn.Conv2d(5, 3, 1), nn.Flatten()),
-        InputError, r"the last layer that runs, '2', is a Conv2d; need an nn.Linear head; .*head='\.\.\.' \(seen: 0\)",
+        InputError, r"the head '2' is a Conv2d; convolutional heads are not supported; .* use an nn.Linear",
     ),
     "no layer": (lambda: nn.Sequential(nn.ReLU()), InputError, "no nn.Linear runs"),
     "called twice": (Twice, InputError, "head 'head' ran 2 times"),
@@ -186,16 +186,151 @@ def test_networks_that_cannot_be_improved_are_refused_and_left_alone(name):
         assert_untouched(before, network)
 
 
-def test_a_quantised_head_is_refused():
-    class Linear(nn.Module):
-        weight = None
+class Quantised(nn.Linear):
+    """As bitsandbytes keeps them: an nn.Linear whose weights are packed."""
 
-        def forward(self, x):
-            return x[:, :3]
+    def __init__(self, n_in, n_out):
+        super().__init__(n_in, n_out)
+        self.weight = nn.Parameter(torch.ones(n_out, n_in, dtype=torch.uint8), requires_grad=False)
 
-    Linear.__module__ = "torch.ao.nn.quantized.dynamic.modules.linear"
-    with pytest.raises(InputError, match=r"'1', is a Linear; need an nn.Linear head"):
-        split(nn.Sequential(nn.Linear(5, 8), Linear()), sample=X)
+    def forward(self, x):
+        return x @ self.weight.to(x.dtype).T + self.bias
+
+
+class Packed(nn.Module):
+    """As GPTQ and AWQ keep them: a layer of its own."""
+
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.register_buffer("qweight", torch.ones(n_out, n_in, dtype=torch.int32))
+
+    def forward(self, x):
+        return x @ self.qweight.to(x.dtype).T
+
+
+class Dynamic(nn.Module):
+    """As torch quantises dynamically."""
+
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.inner = (torch.ones(n_out, n_in),)
+
+    def weight(self):
+        return self.inner[0]
+
+    def forward(self, x):
+        return x @ self.inner[0].T
+
+
+Dynamic.__module__ = "torch.ao.nn.quantized.dynamic.modules.linear"
+
+
+class Decoder(nn.Module):
+    """As GPT, Llama and Qwen classify: the head runs on every token, and one of its outputs is kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.score = nn.Embedding(11, 8), nn.Linear(8, 3, bias=False)
+
+    def forward(self, tokens):
+        return self.score(self.embed(tokens))[:, -1]
+
+
+class Tagger(Decoder):
+    def forward(self, tokens):
+        return self.score(self.embed(tokens))
+
+
+class LanguageModel(Tagger):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(8, 11, bias=False)
+        self.score.weight = self.embed.weight
+
+
+class PerPixel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Conv2d(1, 4, 3), nn.Linear(4, 3)
+
+    def forward(self, images):
+        return self.head(self.body(images).permute(0, 2, 3, 1))
+
+
+def plain():
+    return nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def exported():
+    return torch.export.export(plain(), (X[:2],))
+
+
+QUANTISED = "improve the network before it is quantised"
+UNSUPPORTED = {
+    "decoder classifier": (Decoder, TOKENS, r"head 'score' runs on every position of a sequence .*GPT.*select"),
+    "token classifier": (Tagger, TOKENS, r"head 'score' gives one prediction per token or pixel .*are not supported"),
+    "language model": (LanguageModel, TOKENS, r"head 'score' gives one prediction per token or pixel"),
+    "pixels by a linear head": (PerPixel, IMAGES, r"head 'head' gives one prediction per token or pixel"),
+    "pixels by a convolution": (
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 3, 1)), IMAGES, "the head '1' is a Conv2d; convolution",
+    ),
+    "packed weights of a Linear": (lambda: nn.Sequential(Quantised(5, 3)), X, QUANTISED),
+    "packed weights": (lambda: nn.Sequential(nn.Linear(5, 8), Packed(8, 3)), X, f"quantised .*{QUANTISED}"),
+    "quantised dynamically": (lambda: nn.Sequential(nn.Linear(5, 8), Dynamic(8, 3)), X, f"quantised .*{QUANTISED}"),
+    "scripted": (lambda: torch.jit.script(plain()), X, "is a TorchScript module; .*pass the nn.Module"),
+    "traced": (lambda: torch.jit.trace(plain(), X[:2]), X, "is a TorchScript module"),
+    "exported program": (exported, X, "is an exported program; .*pass the nn.Module it was made from"),
+    "exported module": (lambda: exported().module(), X, "is an exported program"),
+    "file": (lambda: "network.pt", X, "network is a str; expected a torch.nn.Module; load it first"),
+    "state_dict": (lambda: plain().state_dict(), X, r"network is a state_dict; .*load_state_dict"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_is_not_supported_is_named_in_one_line(name):
+    builder, inputs, message = UNSUPPORTED[name]
+    network = builder()
+    for call in (
+        lambda: split(network, sample=inputs[:4]),
+        lambda: project(network, inputs),
+        lambda: retrain_head(network, inputs, CLASSES),
+        lambda: improve(network, (inputs, CLASSES)),
+    ):
+        with pytest.raises((InputError, InputTypeError), match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+class Followed(nn.Module):
+    def __init__(self, size, follow):
+        super().__init__()
+        self.head, self.follow = nn.Linear(5, 3), follow
+        with torch.no_grad():
+            self.head.weight *= size
+            self.head.bias *= size
+
+    def forward(self, x):
+        return self.follow(self.head(x))
+
+
+RESPONSES = [lambda z: z, lambda z: z.softmax(-1), lambda z: z.log_softmax(-1), torch.sigmoid]
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+@pytest.mark.parametrize("size", [1e-5, 1.0, 1e3])
+def test_outputs_of_any_size_tell_what_follows_the_head(response, size):
+    assert split(Followed(size, response), sample=X).name == "head"
+    if size < 1000:  # beyond, probabilities are 0 and 1, whatever the factor
+        with pytest.raises(InputError, match="neither that of head 'head' nor its softmax"):
+            split(Followed(size, lambda z: response(0.5 * z)), sample=X)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("response", RESPONSES)
+def test_a_response_in_another_precision_is_recognised(response, dtype):
+    network = Followed(1.0, lambda z: response(z.float())).to(dtype)
+    assert split(network, sample=X.to(dtype)).name == "head"
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,11 @@ def write_line(folder, text):
 
 @pytest.mark.parametrize(("text", "says"), [
     ("{broken}\n", "no record"),
-    ('{"experiment": "other", "arm": "x²", "seed": 0, "result": {}, "settings": {}}\n', "no line of this experiment"),
+    ('{"experiment": "other", "arm": "x²", "seed": 0, "result": {}, "settings": {}}\n', "does not belong to this"),
     ('{"experiment": "lemma1", "arm": "x²", "seed": 0, "result": {}, "settings": {"x": 2}}\n', "other settings"),
-    ('{"experiment": "lemma1", "arm": "x²", "seed": 0, "settings": {}}\n', "no line of this experiment"),
+    ('{"experiment": "lemma1", "arm": "x²", "seed": 0, "settings": {}}\n', "does not belong to this"),
     ('[1, 2]\n', "no record"),
-    ('{"experiment": "lemma1", "arm": ["x"], "seed": 0, "result": {}}\n', "no line of this experiment"),
+    ('{"experiment": "lemma1", "arm": ["x"], "seed": 0, "result": {}}\n', "does not belong to this"),
 ])  # fmt: skip
 def test_a_foreign_or_damaged_line_is_refused_and_kept(tmp_path, text, says):
     path = write_line(tmp_path, text)
@@ -214,7 +214,7 @@ def test_a_foreign_or_damaged_line_is_refused_and_kept(tmp_path, text, says):
 ])  # fmt: skip
 def test_a_page_is_not_written_from_foreign_lines(tmp_path, text):
     path = write_line(tmp_path, text)
-    with pytest.raises(StorageError, match="no line of this experiment") as caught:
+    with pytest.raises(StorageError, match="does not belong to this experiment") as caught:
         write_report(tmp_path / "results", tmp_path / "docs")
     assert "\n" not in str(caught.value)
     assert path.read_text() == text

@@ -1,6 +1,8 @@
 """Checkpoints, rivals and networks."""
 
+import copy
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import torch
 
 from steep.exceptions import StorageError
 from steep.paper.curricula import Curriculum
-from steep.paper.networks import lenet5, resnet20
+from steep.paper.networks import NETWORKS, lenet5, resnet20
 from steep.paper.rivals import ActiveBias, TransferCurriculum, easiest_first
 from steep.paper.training import Recipe, train_network
 
@@ -58,14 +60,49 @@ def test_a_finished_training_is_loaded_and_not_run(tmp_path, digits):
     assert torch.equal(first[0].weight, again[0].weight)
 
 
-def test_a_checkpoint_of_other_data_is_refused(tmp_path, digits):
+def first_weights(network):
+    return network.state_dict()["0.weight"]
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    (ActiveBias(48, 16, burn_in=2), ActiveBias(48, 16, burn_in=1000)),
+    (Curriculum(48, 16), Curriculum(48, 24)),
+    (Curriculum(48, 16), ActiveBias(48, 16, burn_in=2)),
+    (TransferCurriculum(torch.arange(48), 16), TransferCurriculum(torch.arange(48).flip(0), 16)),
+    (TransferCurriculum(torch.arange(48), 16, start=0.5), TransferCurriculum(torch.arange(48), 16, start=1.0)),
+    (TransferCurriculum(torch.arange(48), 16, step_length=1), TransferCurriculum(torch.arange(48), 16)),
+])  # fmt: skip
+def test_a_changed_curriculum_is_trained_and_not_taken_from_the_cache(tmp_path, digits, one, other):
+    fresh = train_network(RECIPE, *digits, tmp_path / "fresh", curriculum=copy.deepcopy(other))
+    first = train_network(RECIPE, *digits, tmp_path / "shared", curriculum=one)
+    second = train_network(RECIPE, *digits, tmp_path / "shared", curriculum=other)
+    assert torch.equal(first_weights(second), first_weights(fresh))
+    assert not torch.equal(first_weights(second), first_weights(first))
+
+
+@pytest.mark.parametrize("change", [
+    lambda images, labels: (images, labels.flip(0)),
+    lambda images, labels: (torch.cat([images[:1], images[1:2] + 1, images[2:]]), labels),
+])  # fmt: skip
+def test_changed_data_are_trained_on_and_not_taken_from_the_cache(tmp_path, change):
+    generator = torch.Generator().manual_seed(0)
+    digits = torch.rand(400, 1, 28, 28, generator=generator), torch.arange(400) % 10
+    recipe = replace(RECIPE, epochs=1, batch_size=100)
+    first = train_network(recipe, *digits, tmp_path)
+    second = train_network(recipe, *change(*digits), tmp_path)
+    assert not torch.equal(first_weights(second), first_weights(first))
+
+
+def test_a_network_with_another_start_is_not_taken_from_the_cache(tmp_path, digits, monkeypatch):
+    first = train_network(RECIPE, *digits, tmp_path)
+    monkeypatch.setitem(NETWORKS, "lenet5", lambda seed: lenet5(seed + 1))
+    second = train_network(RECIPE, *digits, tmp_path)
+    assert not torch.equal(first_weights(second), first_weights(first))
+
+
+def test_a_damaged_checkpoint_is_rejected_and_kept(tmp_path, digits):
     train_network(RECIPE, *digits, tmp_path)
-    with pytest.raises(StorageError, match="other data"):
-        train_network(RECIPE, digits[0], digits[1].flip(0), tmp_path)
-
-
-def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, digits):
-    path = tmp_path / RECIPE.file_name()
+    (path,) = tmp_path.glob("*.safetensors")
     path.write_bytes(b"nonsense")
     with pytest.raises(StorageError, match="not a checkpoint"):
         train_network(RECIPE, *digits, tmp_path)

@@ -75,7 +75,7 @@ def test_a_foreign_line_is_refused_and_kept(tmp_path, change):
     line = json.loads(records.path.read_text()) | change
     records.path.write_text(json.dumps(line) + "\n")
     for call in (lambda: quietly(["lemma1"], tmp_path), lambda: trials_section(tmp_path / "results")):
-        with pytest.raises(StorageError, match="entry 1 is no trial of the settings of now") as caught:
+        with pytest.raises(StorageError, match="entry 1 was recorded with different settings") as caught:
             call()
         assert "\n" not in str(caught.value)
     assert json.loads(records.path.read_text()) == line

@@ -351,7 +351,7 @@ def test_bad_input_is_refused(kwargs, message):
         ({"param_grid": 7}, "does not fit LogisticRegression"),
         ({"param_grid": {"C": []}}, "does not fit LogisticRegression"),
         ({"n_jobs": "all"}, "n_jobs='all' is a str; need None or a whole number"),
-        ({"n_jobs": 0}, "n_jobs=0 is no job at all"),
+        ({"n_jobs": 0}, "n_jobs=0 is invalid; use None"),
         ({"n_neighbors": ()}, "n_neighbors is empty"),
         ({"weight_ratio": ()}, "weight_ratio is empty"),
         ({"weight_ratio": (1, 10**400)}, "weight_ratio=1000.* is out of range"),

@@ -24,7 +24,7 @@ import typer
 
 from steep.cli import campaign, demo, design, improve, report, reproduce, suspects, weigh
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
-from steep.cli.printing import one_line
+from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, one_line
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
@@ -74,13 +74,14 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; what goes wrong ends with one line on stderr and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     try:
         with _terminable(), _short_warnings():
             code = app(args=given, prog_name="steep", standalone_mode=False)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as end:
-        # The reader of our output has gone, as with `| head`; Typer and Rich make an exit with code 1 of it.
-        if isinstance(end, SystemExit) and end.code != 1:
+        # The reader of our output has gone, as with `| head`; Typer and Rich turn that into an exit.
+        if not has_lost_its_reader(end):
             raise
         _silence_stdout()
         return _NO_READER
@@ -123,7 +124,7 @@ def _terminable() -> Iterator[None]:
     """Let SIGTERM unwind the stack, as an interrupt does, so that no temporary file is left behind."""
 
     def stop(number: int, frame: Any) -> None:
-        raise SystemExit(_TERMINATED)
+        raise Terminated(_TERMINATED)
 
     ignored = signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
     if ignored or threading.current_thread() is not threading.main_thread():
@@ -146,6 +147,18 @@ def _short_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
+
+
+def _open_streams() -> None:
+    """A closed stream leads nowhere, and one that cannot show all characters spells them out."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            os.dup2(nowhere.fileno(), number)  # or the next file to be opened would get this number
+            setattr(sys, name, nowhere)
+        elif not is_unicode(stream) and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _silence_stdout() -> None:

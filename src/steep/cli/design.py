@@ -67,7 +67,7 @@ def design_command(
     check_destination(output, force=force)
     check_page(report, force=force)
     n_start = _start(n, n_initial, box.n_features)
-    with aside(), working(f"running {function} {n} times"):
+    with aside(function), working(f"running {function} {n} times"):
         target = load_target(function)
         is_array = style_of(target, box.names, text=function) == "array"
         called = target if is_array else by_keywords(target, box)

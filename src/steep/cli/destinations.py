@@ -26,11 +26,11 @@ def check_destination(
         How the user named the file.
     """
     if not path.name:
-        raise InputError(f"{option} {path} is no file; need the name of one; add it")
+        raise InputError(f"{option} {path} has no file name; add one")
     if not path.parent.is_dir():
-        raise InputError(f"{option} {path} is in a folder that is not there; need one that is; make it first")
+        raise InputError(f"{option} {path} cannot be written: its folder does not exist; create it first")
     if path.is_dir():
-        raise InputError(f"{option} {path} is a folder; need a file; add a name")
+        raise InputError(f"{option} {path} is a folder; expected a file; add a file name")
     if force or not path.exists():
         return _writable(path, option)
     if any(_is_same(path, other) for other in inputs):
@@ -44,9 +44,7 @@ def check_destination(
 
 def _writable(path: Path, option: str) -> Path:
     if not os.access(path.parent, os.W_OK):
-        raise InputError(
-            f"{option} {path} is in a folder that is read-only; need one to write to; name another"
-        )
+        raise InputError(f"{option} {path} cannot be written: its folder is read-only; choose another folder")
     return path
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from steep.nn import Improvement
 
 EXAMPLE = "steep improve model:network --train train.npz --validation val.npz"
+_WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".onnx", ".safetensors")
 _INPUTS, _LABELS = ("X", "x", "inputs"), ("y", "labels", "label", "target")
 
 
@@ -82,16 +83,17 @@ def improve_command(
     file holds the state_dict of the chosen one, to be loaded with safetensors.torch.load_file.
     """
     if output.suffix != ".safetensors":
-        raise InputError(f"--output {output} is no .safetensors file; need one; name it improved.safetensors")
+        raise InputError(f"--output must end in .safetensors, for example improved.safetensors; got {output}")
     inputs = [path for path in (train, validation, reweighting, weights) if path is not None]
     check_destination(output, inputs=inputs, force=force)
     check_page(report, force=force)
     data = read_arrays(train)
-    held_out, extra = (None if path is None else read_arrays(path) for path in (validation, reweighting))
+    held_out = None if validation is None else read_arrays(validation, "--validation")
+    extra = None if reweighting is None else read_arrays(reweighting, "--reweighting")
     known = None if groups is None else read_groups(train if validation is None else validation, groups)
     from steep.nn import improve
 
-    with aside():
+    with aside(network):
         model = load_network(network, weights)
         result = improve(
             model, _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),
@@ -104,15 +106,19 @@ def improve_command(
     finish(_figures(result, network, output, report), _lines(result, output, report), as_json=as_json)
 
 
-def read_arrays(path: Path) -> tuple[Any, Any]:
+def read_arrays(path: Path, option: str = "--train") -> tuple[Any, Any]:
     """Inputs and labels of an NPZ file."""
     from steep.cli.tables.arrays import load_arrays
 
+    if path.suffix.lower() not in (".npz", ""):
+        raise InputError(
+            f"{option} {path} is not an .npz file; expected arrays X and y saved by numpy.savez('train.npz', X=X, y=y)"
+        )
     arrays = load_arrays(path)
     found = [next((name for name in names if name in arrays), None) for names in (_INPUTS, _LABELS)]
     if found[0] is None or found[1] is None:
         raise InputError(
-            f"{path} holds {', '.join(arrays) or 'no arrays'}; need X and y; save them under these names"
+            f"{path} holds {', '.join(arrays) or 'no arrays'}; expected X and y; save them under these names"
         )
     return arrays[found[0]], arrays[found[1]]
 
@@ -124,27 +130,38 @@ def read_groups(path: Path, name: str) -> Any:
     arrays = load_arrays(path)
     if name not in arrays:
         raise InputError(
-            f"{path} holds {', '.join(arrays)} and no {name!r}; need an array of groups; name one"
+            f"{path} holds {', '.join(arrays)} and no {name!r}; pass --groups with the name of one of these arrays"
         )
     return arrays[name]
 
 
 def load_network(text: str, weights: Path | None) -> Any:
     """The network behind ``module:name``, with the weights of a file if there is one."""
+    if ":" not in text and text.lower().endswith(_WEIGHTS):
+        raise InputError(
+            f"{text} is a file of weights; expected a Python function that builds the network, as model.py:network; "
+            "pass its weights with --weights as .safetensors"
+        )
     model = load_target(text)
     if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
         try:
             model = model()
         except TypeError as error:
             raise InputTypeError(
-                f"{text} cannot be called without arguments ({error}); need a network, or a function that returns it"
+                f"{text} cannot be called without arguments ({error}); expected a network, or a function "
+                "that returns it"
             ) from error
     if not hasattr(model, "state_dict"):
         raise InputTypeError(
-            f"{text} is a {type(model).__name__}; need a torch network, or a function that returns it"
+            f"{text} is a {type(model).__name__}; expected a torch network, or a function that returns it"
         )
     if weights is None:
         return model
+    if weights.suffix.lower() in _WEIGHTS[:-1]:
+        raise InputError(
+            f"--weights {weights} is not a .safetensors file; convert it with safetensors.torch.save_file("
+            f"torch.load({str(weights)!r}, weights_only=True), {str(weights.with_suffix('.safetensors'))!r})"
+        )
     from safetensors import SafetensorError
     from safetensors.torch import load_model
 
@@ -152,8 +169,8 @@ def load_network(text: str, weights: Path | None) -> Any:
         load_model(model, weights)
     except (OSError, SafetensorError, RuntimeError) as error:
         raise InputError(
-            f"--weights {weights} does not fit {text} ({' '.join(str(error).split())[:300]}); need its own state_dict "
-            "as .safetensors; save it by safetensors.torch.save_model"
+            f"--weights {weights} does not fit {text} ({' '.join(str(error).split())[:300]}); expected its own "
+            "state_dict as .safetensors; save it with safetensors.torch.save_model"
         ) from error
     return model
 

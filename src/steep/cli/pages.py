@@ -10,11 +10,17 @@ from steep.exceptions import InputError, MissingExtraError
 
 
 def check_page(path: Path | None, *, force: bool, option: str = "--report") -> None:
-    """Refuse a page that cannot be written, before any work is done."""
+    """Check before any work is done that a page can be written; its folder is created."""
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{option} {path} is no HTML file; need one; name it page.html")
+        raise InputError(f"{option} must end in .html, for example page.html; got {path}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{option} {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
+        ) from error
     check_destination(path, force=force, option=option)
     writer_of("weighting_page")
 

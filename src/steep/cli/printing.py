@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+from steep.exceptions import FunctionError
+
 # Wide enough that no table is cut where its reader is another program.
 _PIPED_WIDTH = 10_000
 
@@ -43,10 +45,23 @@ def note(text: str) -> None:
 def finish(figures: Mapping[str, Any], lines: Iterable[Any], *, as_json: bool) -> None:
     """Print the result: the figures as JSON, or the lines (text, or what Rich can draw) for people."""
     if as_json:
-        print(json.dumps(_plain(figures), ensure_ascii=False, allow_nan=False))
+        print(json.dumps(_plain(figures), ensure_ascii=not is_unicode(sys.stdout), allow_nan=False))
         return
     for line in lines:
         print(printable(line) if isinstance(line, str) else drawn(line), flush=False)
+
+
+def is_unicode(stream: Any) -> bool:
+    """Whether a stream takes every character."""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
+class _Page(io.StringIO):
+    """Text in memory with the encoding of stdout, from which Rich tells what lines of tables are drawn with."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 def drawn(renderable: Any) -> str:
@@ -55,7 +70,7 @@ def drawn(renderable: Any) -> str:
 
     is_terminal = sys.stdout.isatty()
     # Drawn to memory and printed by us: a reader that leaves early is then one kind of error everywhere.
-    page = io.StringIO()
+    page = _Page()
     width = None if is_terminal else _PIPED_WIDTH
     Console(file=page, force_terminal=is_terminal, width=width, markup=False, highlight=False).print(
         renderable
@@ -123,19 +138,34 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
+class Terminated(SystemExit):
+    """The command was terminated by a signal."""
+
+
+def has_lost_its_reader(error: BaseException) -> bool:
+    """Whether an error, or an exit that came from it, says that no one reads our output any more."""
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
+
+
 @contextmanager
-def aside() -> Iterator[None]:
-    """Send what the user's own code prints to stderr: stdout is for the result alone."""
+def aside(name: str = "your code") -> Iterator[None]:
+    """Run the user's own code: what it prints goes to stderr, and its exit is an error.
+
+    ``name`` is what the user calls the code.
+    """
     sys.stdout.flush()
-    try:
-        kept = os.dup(1)
-    except OSError:  # no stdout at all
-        yield
-        return
+    kept = os.dup(1)
     try:
         os.dup2(2, 1)
         with redirect_stdout(sys.stderr):
             yield
+    except SystemExit as end:
+        if isinstance(end, Terminated) or has_lost_its_reader(end):
+            raise
+        code = "" if end.code is None else repr(end.code)
+        raise FunctionError(
+            f"{name} called sys.exit({code}); return a value or raise an exception instead"
+        ) from end
     finally:
         os.dup2(kept, 1)
         os.close(kept)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from steep._validation import Seed, check_count, check_generator
 from steep.exceptions import InputError, InputTypeError
@@ -29,6 +31,29 @@ def check_seed(random_state: Seed) -> int:
             )
         return int(random_state)
     return int(check_generator(random_state).integers(2**31))
+
+
+def check_network(network: Any) -> nn.Module:
+    """Return a network whose layers can be watched and replaced."""
+    kind, exported = type(network).__name__, "train" in getattr(network, "__dict__", {})
+    frozen = "a TorchScript module" if isinstance(network, torch.jit.ScriptModule) else None
+    if kind == "ExportedProgram" or (isinstance(network, torch.fx.GraphModule) and exported):
+        frozen = "an exported program"
+    if frozen is not None:
+        raise InputTypeError(
+            f"network is {frozen}; its layers cannot be replaced, so it is not supported; pass the nn.Module it was "
+            "made from"
+        )
+    if isinstance(network, Mapping):
+        raise InputTypeError(
+            "network is a state_dict; expected a torch.nn.Module; build the module and call its load_state_dict"
+        )
+    if not isinstance(network, nn.Module):
+        raise InputTypeError(
+            f"network is a {kind}; expected a torch.nn.Module"
+            + ("; load it first" if isinstance(network, str | bytes | PathLike) else "")
+        )
+    return network
 
 
 def check_precision(dtype: Any) -> torch.dtype:

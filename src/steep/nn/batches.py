@@ -1,14 +1,15 @@
 """Data of every form a network is trained with, as batches of inputs and labels.
 
-A tensor or array of inputs; a pair (inputs, labels) of them; a ``Dataset``; a ``DataLoader``; a list of dicts.
-In a batch that is a dict the labels are under "labels", "label" or "y"; in a tuple they are the last entry.
+A tensor or array of inputs; a dict of them by name; a pair (inputs, labels) of either; a ``Dataset``; a
+``DataLoader``; a list of dicts. In a dict the labels are under "labels", "label" or "y"; in a tuple they are the last
+entry. Lists of numbers in a dict become tensors.
 Features that go to a file may come from a stream too: a ``DataLoader`` over an ``IterableDataset``, or any object that
 yields batches each time it is iterated over, such as one that reads file after file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -77,7 +78,7 @@ def is_stream(data: Any) -> bool:
     """Whether data come in batches whose number is not known: a loader over a stream, or any iterable of batches."""
     if isinstance(data, DataLoader):
         return isinstance(data.dataset, IterableDataset)
-    known = isinstance(data, Tensor | np.ndarray | Dataset | list | tuple | dict | str | bytes)
+    known = isinstance(data, Tensor | np.ndarray | Dataset | list | tuple | Mapping | str | bytes)
     return not known and isinstance(data, Iterable) and not isinstance(data, Iterator)
 
 
@@ -86,18 +87,73 @@ def _batches(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Batc
     if isinstance(data, DataLoader):
         # Begun here and not at the first batch: a loader draws a seed when it is begun.
         return (separate(_copied(batch)) for batch in iter(_in_order(data, first)))
-    if isinstance(data, Tensor | np.ndarray):
-        return ((part, None) for part in _slices(data, batch_size, first))
-    if _is_pair(data):
-        return _paired_slices(data[0], data[1], batch_size, first)
-    if isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], dict | tuple)):
+    if (held := _held(data)) is not None:
+        return _slices(*held, batch_size, first)
+    if isinstance(data, Dataset) or (
+        isinstance(data, list) and data and isinstance(data[0], Mapping | tuple)
+    ):
         return _collated(data, batch_size, first)
     if is_stream(data):
         return (separate(_as_tensors(_copied(batch))) for batch in iter(data))
     raise InputTypeError(
-        f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader "
-        "or a list of dicts"
+        f"data is a {type(data).__name__}; expected a tensor, a dict of tensors, (inputs, labels), a Dataset, a "
+        "DataLoader or a list of dicts"
     )
+
+
+def _held(data: Any) -> Batch | None:
+    """Inputs and labels of data that are held whole, as tensors and arrays; None for data of other forms."""
+    if isinstance(data, Mapping):
+        inputs, labels = separate(data)
+    elif isinstance(data, Tensor | np.ndarray):
+        inputs, labels = data, None
+    elif _is_pair(data):
+        inputs, labels = data
+    else:
+        return None
+    return _columns(inputs) if isinstance(inputs, Mapping) else inputs, labels
+
+
+def _columns(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs by name, each a tensor or an array of one row per sample."""
+    if not inputs:
+        raise InputError("the dict of inputs is empty; expected at least one tensor; pass the inputs by name")
+    columns = {name: _column(name, values) for name, values in inputs.items()}
+    first = next(iter(columns))
+    for name, values in columns.items():
+        if _n_rows(values) != _n_rows(columns[first]):
+            raise InputError(
+                f"input {name!r} has {_n_rows(values)} rows and {first!r} {_n_rows(columns[first])}; expected one row "
+                "per sample in each"
+            )
+    return columns
+
+
+def _column(name: str, values: Any) -> Any:
+    if isinstance(values, Tensor | np.ndarray):
+        return values
+    if not isinstance(values, list | tuple):
+        raise InputTypeError(
+            f"input {name!r} is a {type(values).__name__}; expected a tensor, an array or a list of numbers"
+        )
+    try:
+        return torch.tensor(values)
+    except ValueError as error:
+        if "str" not in str(error):
+            raise InputError(
+                f"input {name!r} is ragged ({one_line(error)}); expected rows of one length; pad them"
+            ) from error
+        raise _not_numeric(name) from error
+    except (TypeError, RuntimeError, OverflowError) as error:
+        raise _not_numeric(name) from error
+
+
+def _not_numeric(name: str) -> InputTypeError:
+    return InputTypeError(f"input {name!r} holds text or objects; expected numbers; encode them first")
+
+
+def _n_rows(values: Any) -> int:
+    return len(values) if values.ndim else 0
 
 
 def _is_addressable(data: Any) -> bool:
@@ -127,28 +183,32 @@ def _as_tensors(batch: Any) -> Any:
     return type(batch)(_as_tensors(part) for part in batch) if type(batch) in (tuple, list) else batch
 
 
-def _slices(inputs: Any, batch_size: int | None, first: int = 0) -> Iterator[Tensor]:
-    if inputs.ndim == 0:
-        raise InputError("data has shape (); need one row for each sample")
-    if isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "biufc":
-        raise InputTypeError(f"data has dtype {inputs.dtype}; need numbers; encode text and objects first")
-    size = batch_size or fitting_batch(inputs)
-    for start in range(first * size, len(inputs), size):
-        part = inputs[start : start + size]
-        yield part.clone() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
-
-
-def _paired_slices(inputs: Any, labels: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
-    told = label_array(labels)
-    if inputs.ndim == 0 or told.ndim == 0 or len(inputs) != len(told):
-        n_inputs, n_labels = (len(part) if part.ndim else 1 for part in (inputs, told))
+def _slices(inputs: Any, labels: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
+    """Batches of data that are held whole."""
+    columns = inputs if isinstance(inputs, dict) else {"": inputs}
+    for values in columns.values():
+        if values.ndim == 0:
+            raise InputError("data has shape (); expected one row per sample")
+        if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
+            raise InputTypeError(
+                f"data has dtype {values.dtype}; expected numbers; encode text and objects first"
+            )
+    n_inputs = len(next(iter(columns.values())))
+    known = None if labels is None else label_array(labels)
+    if known is not None and (known.ndim == 0 or len(known) != n_inputs):
+        n_labels = len(known) if known.ndim else 1
         raise InputError(
-            f"data has {n_inputs} inputs and {n_labels} labels; need one label for each input, (n_samples, …) both"
+            f"data has {n_inputs} inputs and {n_labels} labels; expected one label per input, (n_samples, …) both"
         )
-    start = first * (batch_size or fitting_batch(inputs))
-    for part in _slices(inputs, batch_size, first):
-        yield part, told[start : start + len(part)]
-        start += len(part)
+    size = batch_size or fitting_batch(inputs)
+    for start in range(first * size, n_inputs, size):
+        rows = slice(start, start + size)
+        part = {name: _copied_rows(values[rows]) for name, values in columns.items()}
+        yield part if isinstance(inputs, dict) else part[""], None if known is None else known[rows]
+
+
+def _copied_rows(part: Any) -> Tensor:
+    return part.clone() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
 
 
 def _collated(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Batch]:
@@ -156,7 +216,7 @@ def _collated(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Bat
         return
     size = batch_size or fitting_batch(separate(data[0])[0], single=True)
     for start in range(first * size, len(data), size):
-        items = [data[i] for i in range(start, min(start + size, len(data)))]
+        items = [_listed_as_tensors(data[i]) for i in range(start, min(start + size, len(data)))]
         try:
             batch = default_collate(items)
         except (RuntimeError, TypeError, KeyError, ValueError) as error:
@@ -167,16 +227,43 @@ def _collated(data: Any, batch_size: int | None, first: int = 0) -> Iterator[Bat
         yield separate(batch)
 
 
+def _listed_as_tensors(item: Any) -> Any:
+    """A sample whose dict holds tensors for lists of numbers, which would be collated number by number."""
+    if isinstance(item, Mapping):
+        return {name: _column(name, value) if _are_numbers(value) else value for name, value in item.items()}
+    if type(item) is tuple and item and isinstance(item[0], Mapping):
+        return (_listed_as_tensors(item[0]), *item[1:])
+    return item
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a list, or a list in it, begins with a number."""
+    while type(value) in (list, tuple) and value:
+        value = value[0]
+        if isinstance(value, int | float | np.number):
+            return True
+    return False
+
+
 def separate(batch: Any) -> Batch:
     """Inputs and labels of one batch."""
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         key = next((key for key in _LABEL_KEYS if key in batch), None)
-        return {k: v for k, v in batch.items() if k != key}, None if key is None else batch[key]
+        inputs = {name: _stacked(value) for name, value in batch.items() if name != key}
+        return inputs, None if key is None else _stacked(batch[key])
     if isinstance(batch, tuple | list):
         if len(batch) < 2:
             return batch[0], None
-        return batch[0] if len(batch) == 2 else tuple(batch[:-1]), batch[-1]
+        inputs = separate(batch[0])[0] if isinstance(batch[0], Mapping) else batch[0]
+        return inputs if len(batch) == 2 else (inputs, *batch[1:-1]), batch[-1]
     return batch, None
+
+
+def _stacked(value: Any) -> Any:
+    """Undo what a ``DataLoader`` makes of samples that hold lists of numbers: one tensor per place in the list."""
+    is_listed = type(value) is list and value and all(isinstance(v, Tensor) and v.ndim == 1 for v in value)
+    is_even = is_listed and len({len(part) for part in value}) == 1
+    return torch.stack(value, dim=1) if is_even else value
 
 
 def label_array(labels: Any) -> npt.NDArray[Any]:
@@ -197,14 +284,14 @@ def n_samples(data: Any) -> int:
     _refuse_streams(data)
     if isinstance(data, DataLoader):
         return _loader_length(data)
-    if _is_pair(data):
-        data = data[0]
+    if (held := _held(data)) is not None:
+        data = next(iter(held[0].values())) if isinstance(held[0], dict) else held[0]
     if isinstance(data, Tensor | np.ndarray) and data.ndim == 0:
-        raise InputError("data has shape (); need one row for each sample")
+        raise InputError("data has shape (); expected one row per sample")
     if not isinstance(data, Sized):
         raise InputTypeError(
-            f"data is a {type(data).__name__}; need a tensor, (inputs, labels), a Dataset, a DataLoader or a list of "
-            "dicts, with a length"
+            f"data is a {type(data).__name__}; expected a tensor, a dict of tensors, (inputs, labels), a Dataset, a "
+            "DataLoader or a list of dicts, with a length"
         )
     return len(data)
 
@@ -273,7 +360,7 @@ def _copied(batch: Any) -> Any:
     """A batch of its own memory: loaders without automatic batches hand out the data set's own tensors."""
     if isinstance(batch, Tensor):
         return batch.clone()
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return {key: _copied(value) for key, value in batch.items()}
     return type(batch)(_copied(part) for part in batch) if type(batch) in (tuple, list) else batch
 
@@ -297,8 +384,10 @@ def refuse_single_samples(data: Any) -> None:
 
 
 def _is_pair(data: Any) -> bool:
-    """Inputs as one array, and labels as anything with a length that is no input of its own."""
-    if not (isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], Tensor | np.ndarray)):
+    """Inputs as one array or a dict of them, and labels as anything with a length that is not a sample itself."""
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        return False
+    if not isinstance(data[0], Tensor | np.ndarray | Mapping) or isinstance(data[1], Mapping):
         return False
     return isinstance(data[1], Tensor | np.ndarray) or (
         isinstance(data, tuple) and hasattr(data[1], "__len__")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from steep.exceptions import InputError
 from steep.nn.batches import label_array
+from steep.nn.data_checks import check_parts, refuse_same_object
 from steep.nn.feature_space import contradicted_by, contradicted_by_others, search_neighbors
 from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task
 from steep.nn.network import Split
@@ -38,6 +39,7 @@ def read_data(
     settings: dict[str, Any],
 ) -> HeadData:
     """Project every part once, unless it is features already, and check its labels."""
+    refuse_same_object(train, validation)
     kind, plain = label_samples(parts, features_of(parts, train, **settings), None, task)
     kind.refuse_one_label(plain.targets)
     held_out = extra = None
@@ -48,6 +50,7 @@ def read_data(
         held_out = label_samples(parts, features_of(parts, validation, **settings), None, kind.name)[1]
         if len(held_out) < 2:
             raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
+    check_parts(kind, plain, held_out, extra)
     return HeadData(kind, plain, held_out, extra)
 
 
@@ -70,6 +73,11 @@ def label_samples(parts: Split, projection: Projection, y: Any, task: TaskName) 
             f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
         )
     kind = find_task(task, labels, parts.head.out_features)
+    if kind.name == "regression" and parts.response not in (None, "logits"):
+        raise InputError(
+            f"the network ends in a {parts.response}, and the labels are numbers, which its head cannot be fitted to; "
+            "pass a network that returns logits, or labels of classes"
+        )
     return kind, Samples(projection.features, kind.targets(labels))
 
 

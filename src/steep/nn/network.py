@@ -7,9 +7,10 @@ found by hooks, so neither the nesting of modules nor what follows the head (sof
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +19,7 @@ from torch.nn.utils import parametrize
 
 from steep._validation import one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_callable
+from steep.nn._arguments import check_callable, check_network
 from steep.nn._random import kept_random_state
 from steep.nn.heads import Head
 
@@ -50,11 +51,14 @@ class Split:
         Where the head is, as in ``network.get_submodule(name)``.
     forward : callable
         ``forward(network, batch)``: how the network is run.
+    response : str or None
+        What follows the head: "logits" is nothing; "softmax", "log-softmax", "sigmoid"; None where it was not run.
     """
 
     network: nn.Module
     name: str
     forward: Forward
+    response: str | None = None
 
     @property
     def head(self) -> nn.Linear:
@@ -137,22 +141,35 @@ def split(
     >>> parts.name, tuple(parts.features(torch.zeros(2, 4)).shape)
     ('2', (2, 8))
     """
-    if not isinstance(network, nn.Module):
-        raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+    check_network(network)
     run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
     with undisturbed(network), torch.no_grad():
         name = _named_head(network, head) if head is not None else _last_linear(network, sample, run)
         _check_trainable(network, name)
         parts = Split(network, name, run)
         seen = parts.run(sample)
-        if seen.features.ndim != 2:
-            raise InputError(
-                f"head {name!r} is given features of shape {tuple(seen.features.shape)}; need one row a sample, "
-                "(n_samples, n_features); pool the sequence before the head, or name another layer by head=..."
-            )
+        _check_one_row(name, seen)
+        _check_own_weights(network, name)
         _check_linear(parts, seen)
-        response_of(name, seen.logits, output_logits(seen.output))
-    return parts
+        response = response_of(name, seen.logits, output_logits(seen.output))
+    return replace(parts, response=response)
+
+
+def _check_one_row(name: str, seen: Pass) -> None:
+    """A head is given one row of features per sample."""
+    shape = tuple(seen.features.shape)
+    if len(shape) == 2:
+        return
+    if output_logits(seen.output).ndim < seen.logits.ndim:
+        raise InputError(
+            f"head {name!r} runs on every position of a sequence (features of shape {shape}) and one output is kept, "
+            "as in GPT, Llama and Qwen classifiers, which are not supported; wrap the network in a module that selects "
+            "the position before the head"
+        )
+    raise InputError(
+        f"head {name!r} gives one prediction per token or pixel (features of shape {shape}); such networks are not "
+        "supported; expected one row of features per sample: pool before the head, or name another layer by head=..."
+    )
 
 
 def _check_linear(parts: Split, seen: Pass) -> None:
@@ -181,22 +198,37 @@ def same_up_to_rounding(found: Tensor, expected: Tensor) -> bool:
 
 
 def response_of(name: str, logits: Tensor, output: Tensor) -> str:
-    """Name what follows the head: nothing ("logits"), softmax, log-softmax or sigmoid; refuse anything else."""
+    """Name what follows the head: nothing ("logits"), softmax, log-softmax or sigmoid; reject anything else."""
+    z, n_outputs = logits.double(), logits.shape[-1]
+    # What each gives for logits of 0: outputs are compared by how far they are from there, however small they are.
     responses = {
-        "logits": logits,
-        "softmax": logits.softmax(-1),
-        "log-softmax": logits.log_softmax(-1),
-        "sigmoid": logits.sigmoid(),
+        "logits": (z, 0.0),
+        "softmax": (z.softmax(-1), 1 / n_outputs),
+        "log-softmax": (z.log_softmax(-1), -math.log(n_outputs)),
+        "sigmoid": (z.sigmoid(), 0.5),
     }
-    for response, values in responses.items():
-        if values.numel() == output.numel() and torch.allclose(
-            values.reshape(-1).float(), output.reshape(-1).float(), rtol=1e-3, atol=1e-4, equal_nan=True
-        ):
+    coarsest = max((logits.dtype, output.dtype), key=_precision)
+    for response, (values, at_zero) in responses.items():
+        if values.numel() == output.numel() and _agrees(output.double(), values, at_zero, coarsest):
             return response
     raise InputError(
-        f"the output of network is neither that of head {name!r} nor its softmax, log-softmax or sigmoid; need a head "
-        "that nothing else follows; name another by head='...', or return its logits by forward=..."
+        f"the output of network is neither that of head {name!r} nor its softmax, log-softmax or sigmoid; expected a "
+        "head that nothing else follows; name another by head='...', or return its logits by forward=..."
     )
+
+
+def _precision(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
+
+
+def _agrees(found: Tensor, values: Tensor, at_zero: float, dtype: torch.dtype) -> bool:
+    """Whether outputs are these values up to a share of their distance from ``at_zero``, and rounding."""
+    ours, theirs = found.reshape(-1), values.reshape(-1)
+    finite = theirs[torch.isfinite(theirs)]
+    rounding = 4 * _precision(dtype) * float(finite.abs().max()) if finite.numel() else 0.0
+    allowed = rounding + _ROUNDING.get(dtype, _ROUNDING_HALF) * (theirs - at_zero).abs()
+    is_near = (ours == theirs) | ((ours - theirs).abs() <= allowed) | (ours.isnan() & theirs.isnan())
+    return bool(is_near.all())
 
 
 def run_network(network: nn.Module, batch: Any, forward: Forward) -> Any:
@@ -278,19 +310,32 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
     if not ran:
         raise InputError("no nn.Linear runs in a forward pass of network; name the last layer by head='...'")
     last = network.get_submodule(ran[-1])
-    if not isinstance(last, nn.Linear):
-        linear = [name for name in ran if isinstance(network.get_submodule(name), nn.Linear)]
+    if isinstance(last, nn.modules.conv._ConvNd):
         raise InputError(
-            f"the last layer that runs, {ran[-1]!r}, is a {type(last).__name__}; need an nn.Linear head; end the "
-            f"network in one, or name one by head='...' ({'seen: ' + ', '.join(linear) if linear else 'none ran'})"
+            f"the head {ran[-1]!r} is a {type(last).__name__}; convolutional heads are not supported; if its outputs "
+            "are averaged over the picture, average before it and use an nn.Linear with the same weights; if another "
+            "layer is the head, name it by head='...'"
+        )
+    if not isinstance(last, nn.Linear):
+        raise InputError(
+            f"the head {ran[-1]!r} is a quantised {type(last).__name__}, which is not supported; improve the network "
+            "before it is quantised"
         )
     return ran[-1]
 
 
 def _is_layer(module: nn.Module) -> bool:
-    """Whether a module multiplies its input by weights; quantised ones do, though they are no ``nn.Linear``."""
-    is_quantised = "quantized" in type(module).__module__ and hasattr(module, "weight")
-    return isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or is_quantised
+    """Whether a module multiplies its input by weights."""
+    return isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or _is_quantised(module)
+
+
+def _is_quantised(module: nn.Module) -> bool:
+    """Whether a layer that is not an ``nn.Linear`` keeps its weights as small integers."""
+    if "quantized" in type(module).__module__:
+        return hasattr(module, "weight")
+    own = [*module._parameters.values(), *module._buffers.values()]
+    packed = (torch.int8, torch.uint8, torch.int32)
+    return any(tensor is not None and tensor.ndim == 2 and tensor.dtype in packed for tensor in own)
 
 
 def _named_head(network: nn.Module, head: str) -> str:
@@ -329,6 +374,10 @@ def _check_trainable(network: nn.Module, name: str) -> None:
             f"head {name!r} is frozen (requires_grad=False); need a head that may change; call "
             f"network.get_submodule({name!r}).requires_grad_(True)"
         )
+
+
+def _check_own_weights(network: nn.Module, name: str) -> None:
+    head: nn.Linear = network.get_submodule(name)  # type: ignore[assignment]
     users = [
         f"{module_name}.{key}" if module_name else key
         for module_name, module in network.named_modules(remove_duplicate=False)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
-from steep.exceptions import InputError, InputTypeError
-from steep.nn._arguments import check_batch_size, check_callable, check_seed
+from steep.exceptions import InputError
+from steep.nn._arguments import check_batch_size, check_callable, check_network, check_seed
 from steep.nn._random import kept_random_state, reseed
 from steep.nn.batches import (
     first_rows,
@@ -68,8 +68,7 @@ class Projection:
 
     def split(self, network: nn.Module, head: str | None = None, forward: Forward | None = None) -> Split:
         """Cut the network these are features of, without a sample to run it on; any other is refused."""
-        if not isinstance(network, nn.Module):
-            raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+        check_network(network)
         run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
         name = self.head if head is None else head
         if name is None:
@@ -114,7 +113,7 @@ def project(
     ----------
     network : nn.Module or Split
         M; it is run where its parameters are, and left as it was.
-    data : Tensor, (inputs, labels), Dataset, DataLoader or list of dicts
+    data : Tensor, dict of tensors, (inputs, labels), Dataset, DataLoader or list of dicts
         See :mod:`steep.nn.batches`. With ``memmap`` also a ``DataLoader`` over a stream, or any object that yields
         batches each time it is iterated over.
     head, forward
@@ -316,8 +315,7 @@ def cut(
     streams: bool = False,
 ) -> Split:
     """Split the network, looking at it with the first two samples of the data; features know where it was cut."""
-    if not isinstance(network, nn.Module):
-        raise InputTypeError(f"network is a {type(network).__name__}; need a torch.nn.Module")
+    check_network(network)
     if isinstance(data, Projection):
         return data.split(network, head, forward)
     is_known = not (streams and is_stream(data))

@@ -27,6 +27,7 @@ from steep.nn._arguments import check_batch_size, check_seed
 from steep.nn.blends import can_blend
 from steep.nn.candidates import FIRST_POWERS, Anchor, Grid, Training, Trial
 from steep.nn.crossed_choice import choose_head
+from steep.nn.data_checks import warn_of_absent_classes
 from steep.nn.head_data import (
     collapse_advice,
     contradicted,
@@ -90,7 +91,7 @@ def retrain_head(
     ----------
     network : nn.Module
         M, trained; it is not changed.
-    X : Tensor, Dataset, DataLoader, list of dicts or Projection
+    X : Tensor, dict of tensors, Dataset, DataLoader, list of dicts or Projection
         Training data, or their features, which may lie in a file; see :func:`project`.
     y : array-like, optional
         Labels, where ``X`` does not hold them.
@@ -156,6 +157,7 @@ def retrain_head(
     projection = features_of(parts, X, batch_size=batch_size, progress=progress)  # line 3
     kind, samples = label_samples(parts, projection, y, task)
     kind.refuse_one_label(samples.targets)
+    warn_of_absent_classes(kind, samples)
     grid.refuse_masses(kind)
     original = _original(parts)
     if (anchor or grid.doubted) and not original.is_finite:
@@ -294,7 +296,9 @@ def improve(
 
     parts = cut(network, train, head=head, forward=forward)
     data = read_data(parts, train, validation, reweighting, task, settings)
-    if data.task.name == "multilabel" and is_uneven:
+    if (
+        data.task.name == "multilabel" and is_uneven
+    ):  # masses of classes are no default for several labels per sample
         grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, is_uneven=False)
     grid.refuse_masses(data.task)
     refuse_unfit(wanted, data.task, has_groups=groups is not None)

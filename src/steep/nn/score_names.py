@@ -14,6 +14,7 @@ from steep._validation import FloatArray, shown
 from steep.evidence import Score
 from steep.exceptions import InputError, InputTypeError
 from steep.metrics import Scorer, resolve_scorers
+from steep.nn.data_checks import warn_of_groups_that_are_classes
 from steep.nn.heads import HeadTask
 from steep.nn.scoring import Array, CellScore, MeanScore, WholeScore
 
@@ -22,6 +23,12 @@ _OF_CLASSES = (
     "accuracy", "neg_log_loss", "balanced_accuracy", "worst_class_accuracy", "worst_group_accuracy",
     "worst_contradicted",
 )  # fmt: skip
+_OF_LABELS = (
+    "accuracy",
+    "balanced_accuracy",
+    "neg_log_loss",
+    "worst_group_accuracy",
+)  # means over the labels
 _OF_NUMBERS = ("neg_mean_squared_error", "neg_mean_absolute_error", "worst_group_mae")
 _WITH_GROUPS = ("worst_group_accuracy", "worst_group_mae")
 # Scores that weights by contradiction were made for: they count the samples a mean forgets.
@@ -104,6 +111,8 @@ def make_scores(
     """
     wanted = wanted or {_default(task): None}
     codes = None if groups is None else check_groups(groups, len(targets))
+    if codes is not None and "worst_group_accuracy" in wanted and task.name in ("multiclass", "binary"):
+        warn_of_groups_that_are_classes(codes, targets.reshape(-1).astype(np.int64))
     return [_make(name, scorer, task, targets, codes, contradicted) for name, scorer in wanted.items()]
 
 
@@ -118,8 +127,13 @@ def refuse_unfit(wanted: Wanted, task: HeadTask, *, has_groups: bool) -> None:
 
 def _refuse_task(name: str, task: HeadTask) -> None:
     is_number = task.name == "regression"
-    if is_number != (name in _OF_NUMBERS) or (task.name == "multilabel" and name != "accuracy"):
-        known = _OF_NUMBERS if is_number else ("accuracy",) if task.name == "multilabel" else _OF_CLASSES
+    if task.name == "multilabel" and name in _OF_CLASSES and name not in _OF_LABELS:
+        raise InputError(
+            f"scoring={name!r} needs one class per sample, but the head has several labels per sample; use "
+            f"{', '.join(_OF_LABELS)}, or a scikit-learn scorer such as f1_macro"
+        )
+    if is_number != (name in _OF_NUMBERS):
+        known = _OF_NUMBERS if is_number else _OF_LABELS if task.name == "multilabel" else _OF_CLASSES
         raise InputError(
             f"scoring={name!r} does not fit a {task.name} head; need one of {', '.join(known)}, or a scikit-learn "
             "scorer of what it gives; choose one"
@@ -143,6 +157,8 @@ def _make(
         if equal is None:
             return WholeScore(name, task, targets, _nothing, scorer=scorer)
         return replace(_make(equal, None, task, targets, groups, contradicted), name=name)
+    if task.name == "multilabel" and name == "balanced_accuracy":
+        return WholeScore(name, task, targets, _nothing, scorer=_balanced_over_labels)
     function = _FUNCTIONS.get(name, _absolute if task.name == "regression" else _hits)(task)
     if name in ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error"):
         return MeanScore(name, task, targets, function)
@@ -229,12 +245,20 @@ def log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
 
     def each(outputs: FloatArray, targets: Array) -> Array:
         z = outputs.astype(np.float64)
-        if task.name == "binary":
-            return -np.logaddexp(0.0, -np.where(targets[:, 0] > 0.5, z[:, 0], -z[:, 0]))
+        if task.name != "multiclass":
+            return np.asarray(-np.logaddexp(0.0, -np.where(targets > 0.5, z, -z)).mean(axis=1))
         own = z[np.arange(len(z)), targets]
         return np.asarray(own - np.logaddexp.reduce(z, axis=1))
 
     return each
+
+
+def _balanced_over_labels(estimator: Any, rows: Array, y: Array) -> float:
+    """Mean over labels of the recall of 0 and 1; what does not occur does not count."""
+    right = estimator.predict(rows) == y
+    with np.errstate(invalid="ignore"):
+        recalls = [(right & (y == value)).sum(axis=0) / (y == value).sum(axis=0) for value in (0, 1)]
+    return float(np.nanmean(np.nanmean(recalls, axis=0)))
 
 
 def _nothing(outputs: FloatArray, targets: Array) -> Array:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from steep._validation import check_count
+
+
+def fingerprint(*tensors: Tensor) -> str:
+    """Short checksum of every value in some tensors.
+
+    Examples
+    --------
+    >>> one, two = (fingerprint(torch.zeros(3, 2), torch.tensor(labels)) for labels in ([0, 1, 1], [1, 1, 0]))
+    >>> one == two
+    False
+    """
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(np.ascontiguousarray(tensor.numpy()).data)
+    return digest.hexdigest()[:16]
 
 
 class Curriculum:
@@ -27,6 +46,24 @@ class Curriculum:
     def n_steps(self) -> int:
         """Steps of an epoch."""
         return -(-self.n_samples // self.batch_size)
+
+    def settings(self) -> dict[str, Any]:
+        """What tells it from another curriculum: its kind and all its public attributes.
+
+        Examples
+        --------
+        >>> Curriculum(100, 20).settings()
+        {'kind': 'Curriculum', 'n_samples': 100, 'batch_size': 20}
+        """
+        public = {
+            name: value
+            for name, value in vars(self).items()
+            if not name.startswith("_") and not callable(value)
+        }
+        plain = {
+            name: fingerprint(value) if isinstance(value, Tensor) else value for name, value in public.items()
+        }
+        return {"kind": type(self).__name__, **plain}
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Tensor]:
         """Yield the rows of each step."""

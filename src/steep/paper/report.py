@@ -213,9 +213,9 @@ def write_report(
 
     chosen = scale or best_scale(results)
     text = page(results, chosen)
-    write_findings(collect(results, chosen), docs)
     images = Path(docs) / IMAGES
     images.mkdir(parents=True, exist_ok=True)
+    write_findings(collect(results, chosen), docs)
     for name, own in collect(results, chosen).items():
         for figure in module(name).summarize(own).figures:
             drawn = figure.draw()

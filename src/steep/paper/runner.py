@@ -109,14 +109,14 @@ def check_lines(records: Records, jobs: Sequence[Job]) -> None:
         where, key = f"{records.path} entry {number}", _key(line)
         if key not in known:
             raise StorageError(
-                f"{where} is no line of this experiment ({key or 'not a line'}); need none but its own; delete it"
+                f"{where} does not belong to this experiment ({key or 'not a line'}); delete it"
             )
         wanted, found = plain(known[key]), line.get("settings")
         if found != wanted:
             found = found if isinstance(found, dict) else {}
             differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
             raise StorageError(
-                f"{where} was run with other settings ({', '.join(sorted(differ))}); need those of now; delete it to "
+                f"{where} was run with other settings ({', '.join(sorted(differ))}); delete it to "
                 "run it again, or use another --results folder"
             )
 

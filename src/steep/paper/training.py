@@ -1,8 +1,9 @@
 """Train a network with a checkpoint every epoch, so that a stopped run continues to the same weights.
 
 What an epoch draws comes from (seed, epoch) alone, and the step size from the step's number; a checkpoint therefore
-needs only the parameters, the optimizer's moments and the curriculum's memory. It is a safetensors file in the cache,
-with the recipe as metadata; a file of another recipe is refused.
+needs only the parameters, the optimizer's moments and the curriculum's memory. It is a safetensors file in the cache.
+Its name holds a digest of everything that shapes the weights: the recipe, the data, the curriculum, the optimizer and
+the start. A change of any of them is another file, and so another training.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -25,7 +25,7 @@ from steep._files import write_whole
 from steep._progress import progress_bar
 from steep._validation import check_choice
 from steep.exceptions import StorageError
-from steep.paper.curricula import Curriculum
+from steep.paper.curricula import Curriculum, fingerprint
 from steep.paper.networks import build
 
 
@@ -61,11 +61,6 @@ class Recipe:
     label: str = ""
     optimizer: str = "adam"
 
-    def file_name(self) -> str:
-        """A readable name, unique for the recipe."""
-        digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.network}-{self.label or 'plain'}-{self.seed}-{digest}.safetensors".replace(" ", "-")
-
 
 def train_network(
     recipe: Recipe,
@@ -99,16 +94,28 @@ def train_network(
     plan = curriculum or Curriculum(len(images), recipe.batch_size)
     network = build(recipe.network, recipe.seed)
     optimizer = _optimizer(recipe, network)
-    path = Path(cache) / recipe.file_name()
-    told = {"recipe": json.dumps(asdict(recipe), sort_keys=True), "data": fingerprint(images, labels)}
-    done = _load(path, told, network, optimizer, plan) if path.exists() else 0
+    shaped_by = {
+        "recipe": json.dumps(asdict(recipe), sort_keys=True),
+        "data": fingerprint(images, labels),
+        "curriculum": json.dumps(plan.settings(), sort_keys=True),
+        "optimizer": str(sorted(optimizer.defaults.items())),
+        "start": fingerprint(*network.state_dict().values()),
+    }
+    path = Path(cache) / _file_name(recipe, shaped_by)
+    done = _load(path, shaped_by, network, optimizer, plan) if path.exists() else 0
     total, done_steps = recipe.epochs * plan.n_steps, done * plan.n_steps
     with progress_bar(total=total, done=done_steps, label=f"steps of {path.stem}", shown=progress) as bar:
         for epoch in range(done, recipe.epochs):
             for _ in _train_epoch(recipe, epoch, network, optimizer, plan, images, labels):
                 bar.update()
-            _save(path, {**told, "epoch": str(epoch + 1)}, network, optimizer, plan)
+            _save(path, {**shaped_by, "epoch": str(epoch + 1)}, network, optimizer, plan)
     return network.eval()
+
+
+def _file_name(recipe: Recipe, shaped_by: dict[str, str]) -> str:
+    """A readable name, unique for everything that shapes the weights."""
+    digest = hashlib.sha256(json.dumps(shaped_by, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{recipe.network}-{recipe.label or 'plain'}-{recipe.seed}-{digest}.safetensors".replace(" ", "-")
 
 
 def _optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
@@ -118,21 +125,6 @@ def _optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         network.parameters(), lr=recipe.learning_rate, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
-
-
-def fingerprint(images: Tensor, labels: Tensor) -> str:
-    """Short checksum of the data a network was trained on.
-
-    Examples
-    --------
-    >>> one, two = (fingerprint(torch.zeros(3, 2), torch.tensor(labels)) for labels in ([0, 1, 1], [1, 1, 0]))
-    >>> one == two
-    False
-    """
-    digest = hashlib.sha256(str(tuple(images.shape)).encode())
-    digest.update(np.ascontiguousarray(labels.numpy()).tobytes())
-    digest.update(np.ascontiguousarray(images[:: max(1, len(images) // 100)].numpy()).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _train_epoch(
@@ -180,18 +172,26 @@ def _altered(batch: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _save(
-    path: Path, told: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum
+    path: Path,
+    shaped_by: dict[str, str],
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    plan: Curriculum,
 ) -> None:
     tensors = {f"network.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"moments.{number}.{name}": value.contiguous() for name, value in moments.items()}
     tensors |= {f"plan.{name}": tensor.contiguous() for name, tensor in plan.state().items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=told))
+    write_whole(path, lambda temporary: save_file(tensors, temporary, metadata=shaped_by))
 
 
 def _load(
-    path: Path, told: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum
+    path: Path,
+    shaped_by: dict[str, str],
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    plan: Curriculum,
 ) -> int:
     """Take up a checkpoint; returns the epochs it has done."""
     try:
@@ -200,13 +200,12 @@ def _load(
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise StorageError(
-            f"{path} is not a checkpoint ({error}); need one written by steep; delete it"
+            f"{path} is not a checkpoint written by steep ({error}); delete it to train again"
         ) from error
-    differ = [name for name in told if kept.get(name) != told[name]]
+    differ = [name for name in shaped_by if kept.get(name) != shaped_by[name]]
     if differ or not kept.get("epoch", "").isdigit():
         raise StorageError(
-            f"{path} was trained with other {' and other '.join(differ) or 'epochs'}; need those of now; delete it, or "
-            "use another --cache folder"
+            f"{path} does not hold the training that its name says ({', '.join(differ) or 'epoch'} differs); delete it"
         )
     network.load_state_dict(_part(tensors, "network."))
     moments: dict[int, dict[str, Tensor]] = {}

@@ -139,14 +139,14 @@ def trials_of(results: str | Path, scale: str) -> Records:
 
 
 def check_trials(records: Records, scale: Scale) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Lines by (experiment, arm); refuses one that is of no kind of job, or of other settings."""
+    """Lines by (experiment, arm); rejects a line of an unknown job or of other settings."""
     settings = {kind.key: plain(kind.job.settings) for name in EXPERIMENTS for kind in kinds(name, scale)}
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for number, line in enumerate(records, start=1):
         key = (line["experiment"], line["arm"])
         if not isinstance(line.get("result"), dict) or line.get("settings") != settings.get(key):
             raise StorageError(
-                f"{records.path} entry {number} is no trial of the settings of now; need none but those; delete it"
+                f"{records.path} entry {number} was recorded with different settings; delete it"
             )
         found.setdefault(key, []).append(line)
     return found

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, check_choice
+from steep._warnings import warn_user
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, check_labels
 
@@ -23,6 +24,10 @@ TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")
 # Whether each sample is right, as bool, or how well it is done, as float32.
 Scores = npt.NDArray[Any]
+# Squared errors are kept in single precision and squared once more as evidence; larger ones would overflow.
+_LARGEST = 1e9
+# How far the sum of the probabilities of a row may be from one; half precision keeps three digits.
+_NEAR_ONE = 5e-3
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,12 @@ class HeadTask:
                 "look at the labels"
             )
 
+    def class_counts(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Samples of each class, or of each label."""
+        if self.name == "multilabel":
+            return np.asarray(targets.sum(axis=0), dtype=np.int64)
+        return np.bincount(targets.reshape(-1).astype(np.int64), minlength=max(self.n_outputs, 2))
+
     def targets(self, labels: Any, *, name: str = "labels") -> npt.NDArray[Any]:
         """Check labels and return class numbers, or float columns."""
         array = np.asarray(labels)
@@ -57,8 +68,10 @@ class HeadTask:
                 f"{name} has shape {array.shape} for a head of {self.n_outputs} outputs; need "
                 f"({len(array)}, {self.n_outputs})"
             )
-        if self.name != "regression" and not np.isin(columns, (0, 1)).all():
-            raise InputError(f"{name} holds values other than 0 and 1; need 0/1 for a {self.name} head")
+        if self.name == "regression":
+            _check_size(columns, name)
+        elif not np.isin(columns, (0, 1)).all():
+            raise InputError(f"{name} holds values other than 0 and 1; expected 0/1 for a {self.name} head")
         return columns
 
     def as_labels(self, targets: npt.NDArray[Any]) -> Labels:
@@ -114,7 +127,35 @@ def find_task(task: TaskName, labels: Any, n_outputs: int) -> HeadTask:
         return HeadTask("binary" if is_indicator else "regression", 1)
     if columns == 1:
         return HeadTask("multiclass", n_outputs)
-    return HeadTask("multilabel" if is_indicator else "regression", n_outputs)
+    if not _are_shares(array, n_outputs):
+        return HeadTask("multilabel" if is_indicator else "regression", n_outputs)
+    if not is_indicator:
+        raise InputError(
+            "labels have rows that sum to one, as class probabilities; pass labels.argmax(1) to fit classes, or "
+            "task='regression' if the outputs of the network are numbers"
+        )
+    warn_user(
+        "labels are one-hot and are taken as classes; pass labels.argmax(1) or task='multiclass' to silence this "
+        "warning, or task='multilabel' if each column is a label of its own"
+    )
+    return HeadTask("multiclass", n_outputs)
+
+
+def _are_shares(array: npt.NDArray[Any], n_outputs: int) -> bool:
+    """Whether every row holds one number ≥ 0 per output, and they sum to one."""
+    if array.ndim != 2 or array.shape[1] != n_outputs or array.dtype.kind not in "biuf" or not len(array):
+        return False
+    sums = array.sum(axis=1, dtype=np.float64)
+    return bool((array >= 0).all() and (np.abs(sums - 1) <= _NEAR_ONE).all())
+
+
+def _check_size(columns: FloatArray, name: str) -> None:
+    largest, allowed = float(np.abs(columns).max(initial=0.0)), _LARGEST / columns.shape[1] ** 0.5
+    if largest > allowed:
+        raise InputError(
+            f"{name} reach {largest:.3g}; expected numbers up to {allowed:.3g}; divide them, and the outputs of the "
+            "network, by a constant"
+        )
 
 
 def _refuse_text(array: npt.NDArray[Any], name: str) -> None:
@@ -128,8 +169,14 @@ def _refuse_text(array: npt.NDArray[Any], name: str) -> None:
 def _class_numbers(
     columns: FloatArray, shape: tuple[int, ...], n_classes: int, name: str
 ) -> npt.NDArray[np.int64]:
+    if (
+        columns.shape[1] == n_classes > 1
+        and np.isin(columns, (0, 1)).all()
+        and (columns.sum(axis=1) == 1).all()
+    ):
+        return np.asarray(columns.argmax(axis=1), dtype=np.int64)  # one-hot
     if columns.shape[1] != 1:
-        raise InputError(f"{name} has shape {shape}; need one class number for each sample")
+        raise InputError(f"{name} has shape {shape}; expected one class number per sample")
     classes = columns[:, 0].astype(np.int64)
     if (classes != columns[:, 0]).any():
         raise InputError(f"{name} holds values that are not class numbers; need 0 … {n_classes - 1}")

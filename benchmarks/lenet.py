@@ -39,7 +39,6 @@ GRID = {
     "l2": (1e-3, 1e-4, 1e-5, 1e-6),
     "weight_ratio": (0.5, 2.0, 5.0, 20.0),
     "n_neighbors": (20,),
-    "n_copies": 1,
 }
 
 
@@ -141,18 +140,6 @@ def load_network(cache, kind, seed):
     return network.eval()
 
 
-def small_affine(images):
-    """Turn, shear, scale and shift each image a little: up to 6°, 5 %, 5 % and 1 pixel."""
-    n = len(images)
-    angle, shear, scale, right, down = (
-        torch.empty(n).uniform_(-s, s) for s in (0.1, 0.05, 0.05, 1 / 14, 1 / 14)
-    )
-    cosine, sine = (1 + scale) * torch.cos(angle), (1 + scale) * torch.sin(angle)
-    rows = torch.stack([cosine, shear - sine, right, sine, cosine, down], dim=1).view(n, 2, 3)
-    grid = functional.affine_grid(rows, list(images.shape), align_corners=False)
-    return functional.grid_sample(images, grid, align_corners=False)
-
-
 def improve(arguments):
     """Improve every network that has a checkpoint and no line yet; the test set is used for the line alone."""
     name, (training, validation, test) = load_digits(arguments.data)
@@ -160,7 +147,7 @@ def improve(arguments):
     there = [key for key in networks() if checkpoint(arguments.cache, *key).exists()]
     for _, kind, seed in records.missing(("lenet", kind, seed) for kind, seed in there):
         network, start = load_network(arguments.cache, kind, seed), time.perf_counter()
-        result = steep.nn.improve(network, training, validation, augment=small_affine, progress=False, **GRID)
+        result = steep.nn.improve(network, training, validation, progress=False, **GRID)
         seconds = time.perf_counter() - start
         figures = {"seconds": round(seconds, 1), "verdict": str(result.verdict), "chosen": asdict(result.chosen),
                    **test_figures(result, network, test),
@@ -203,16 +190,14 @@ def show(arguments):
 
 
 def split_gain(lines):
-    """Mean gain on test of the chosen heads, stage by stage: re-training, copies, weights."""
-    parts = {"retraining": 0.0, "augmentation": 0.0, "weighting": 0.0}
+    """Mean gain on test of the chosen heads, stage by stage: re-training, weights."""
+    parts = {"retraining": 0.0, "weighting": 0.0}
     for line in lines:
         test, chosen = line["test"], line["chosen"]
         if chosen["kind"] == "original":
             continue
-        equal = test["equal weights, augmented" if chosen["augmented"] else "equal weights"]
         parts["retraining"] += test["equal weights"] - test["original"]
-        parts["augmentation"] += equal - test["equal weights"]
-        parts["weighting"] += test["chosen"] - equal
+        parts["weighting"] += test["chosen"] - test["equal weights"]
     return ", ".join(f"{name} {total / len(lines):+.3f}" for name, total in parts.items())
 
 

@@ -34,8 +34,8 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC, SVR
-from steep.records import Records, machine, write_json
 
+from reproduction.records import Records, machine, write_json
 from steep import VarianceWeightedCV
 from steep.metrics import resolve_scorers
 from tables import load_tables

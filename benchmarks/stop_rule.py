@@ -20,10 +20,10 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import logsumexp
 from scipy.stats import qmc
-from steep.records import Records, write_json
 
 from design_functions_unseen import UNSEEN
 from problems import PROBLEMS, scaled
+from reproduction.records import Records, write_json
 from steep import Campaign
 from steep.expected_error import ErrorEstimate, ErrorGoal
 from steep.interpolation import interpolant

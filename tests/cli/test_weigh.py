@@ -462,7 +462,7 @@ def test_a_file_that_is_there_is_replaced_only_by_force(table, capsys):
 
 def test_a_page_that_cannot_be_written_is_refused_before_any_work(table, capsys):
     assert weigh(table, "--target", "kind", "-m", "3", "--report", table / "page.html") == 2
-    assert "cannot be created" in capsys.readouterr().err
+    assert "iris.csv cannot be created (File exists)" in capsys.readouterr().err
     assert list(table.parent.iterdir()) == [table]
 
 

@@ -99,7 +99,7 @@ def test_heads_fitted_together_are_those_fitted_alone():
     task, first = TASKS["multiclass"][0], first_head(3)
     samples, weights = Samples(Z, CLASSES), [WEIGHT, 2 - WEIGHT / WEIGHT.max()]
     weights = [w / w.mean() for w in weights]
-    grid = HeadGrid(samples, np.arange(N), task, weights, original=first, anchored=True)
+    grid = HeadGrid(samples, task, weights, original=first, anchored=True)
     for l2, heads in grid.heads([1.0, 1e-2]):
         problem = HeadProblem(Z, CLASSES, n_outputs=3, link="softmax", anchor=first)
         for weight, head in zip([np.ones(N), *weights], heads, strict=True):

@@ -25,6 +25,8 @@ from steep.nn import (
 G = torch.Generator().manual_seed(0)
 X = torch.randn(60, 3, generator=G)
 Y = (X[:, 0] > 0).long()
+UNSEEN = torch.randn(30, 3, generator=G)
+UNSEEN_Y = (UNSEEN[:, 0] > 0).long()
 POINTS = X[:12].double().numpy()
 INDICES = np.eye(3, dtype=int)
 
@@ -80,7 +82,7 @@ NETWORKS = [
     Returning(lambda x: x.detach().numpy()), Returning(lambda x: (x, x)), nn.Linear(3, 2, device="meta"),
 ]  # fmt: skip
 
-SMALL = {"l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (5,), "n_folds": 2}
+SMALL = {"l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (5,)}
 
 
 def fails_well(call):
@@ -102,7 +104,7 @@ DOORS = {
     "split": (lambda **k: split(network(), **{"sample": X[:2], **k}), ["head", "forward", "sample"]),
     "project": (
         lambda **k: project(network(), X, **k),
-        ["head", "forward", "augment", "batch_size", "memmap", "progress", "random_state"],
+        ["head", "forward", "batch_size", "memmap", "progress", "random_state"],
     ),
     "retrain_head": (
         lambda **k: retrain_head(network(), X, **{"y": Y, "n_neighbors": 5, "solver": "adam", "epochs": 1, **k}),
@@ -112,10 +114,10 @@ DOORS = {
         ],
     ),
     "improve": (
-        lambda **k: improve(network(), (X, Y), **{"validation": (X[:30], Y[:30]), **SMALL, **k}),
+        lambda **k: improve(network(), (X, Y), **{"validation": (UNSEEN, UNSEEN_Y), **SMALL, **k}),
         [
-            "validation", "task", "measure", "l2", "weight_ratio", "n_neighbors", "confidence", "augment", "n_copies",
-            "refit", "n_folds", "head", "forward", "batch_size", "progress", "random_state", "n_jobs",
+            "validation", "task", "measure", "l2", "weight_ratio", "n_neighbors", "confidence",
+            "head", "forward", "batch_size", "progress", "random_state", "n_jobs",
         ],
     ),
     "weighted_sampler": (
@@ -155,7 +157,7 @@ DOORS = {
 }  # fmt: skip
 
 # Large but lawful: work that takes long is no odd argument.
-LARGE = {"epochs", "n_members", "n_draws", "n_copies", "layers", "n_samples"}
+LARGE = {"epochs", "n_members", "n_draws", "layers", "n_samples"}
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -184,7 +186,7 @@ def test_odd_data_work_or_are_refused_in_one_line(number):
     data = ODD_DATA[number]
     fails_well(lambda: project(network(), data))
     fails_well(lambda: retrain_head(network(), data, n_neighbors=3))
-    worked = fails_well(lambda: improve(network(), data, (X[:30], Y[:30]), **SMALL))
+    worked = fails_well(lambda: improve(network(), data, (UNSEEN, UNSEEN_Y), **SMALL))
     fails_well(lambda: improve(network(), (X, Y), data, **SMALL))
     fails_well(lambda: improve(network(), data, **SMALL))
     if isinstance(data, TensorDataset) and len(data) and len(data[0]) == 2:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -223,10 +222,9 @@ def test_features_alone_are_enough_and_say_that_no_network_was_run(tmp_path, dat
     result = improve(network, train, held_out, **GRID)
     assert network.n_seen == 0
     assert np.isnan(result.rescored)
-    assert "not run again: features were given" in str(result)
+    assert "not run again: no held-out inputs" in str(result)
     assert "run again" not in result._repr_html_()
-    cross_validated = improve(network, train, n_folds=3, **GRID)
-    assert "3-fold" in str(cross_validated.verdict)
+    assert "without held-out data" in str(improve(network, train, **GRID).verdict)
     assert network.n_seen == 0
 
 
@@ -267,14 +265,11 @@ def test_features_of_another_network_are_refused(path, data):
         improve(another(), (inputs, labels), features, **GRID)
 
 
-def test_features_without_labels_or_with_augment_are_refused(path, data):
+def test_features_without_labels_are_refused(path, data):
     inputs, labels = data
     features = project(Counting(), inputs, memmap=path)
     with pytest.raises(InputError, match="the data hold no labels"):
         improve(Counting(), features, **GRID)
-    labelled = replace(features, labels=labels.numpy())
-    with pytest.raises(InputError, match="augment needs inputs to alter, got features"):
-        improve(Counting(), labelled, augment=lambda x: x, **GRID)
     retrain_head(Counting(), features, labels, n_neighbors=5)
 
 

@@ -14,10 +14,6 @@ from architectures import ARCHITECTURES, assert_untouched, build, snapshot
 from steep import sample_weights
 from steep.exceptions import InputError
 from steep.nn import Improvement, improve, project, retrain_head
-from steep.nn.candidates import Candidate
-from steep.nn.head_search import Search, choose
-from steep.nn.heads import HeadTask
-from steep.nn.scoring import MeanScore
 
 GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
 SPLIT = 80
@@ -86,8 +82,10 @@ def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
     assert result.chosen.kind != "original"
     assert after > before + 0.2
     gained = 100 * result.verdict.interval.mean
-    start, end = (100 * result.table.loc[row, "accuracy"] for row in ("original", "chosen"))
-    assert end - start == pytest.approx(gained)
+    start, best = (100 * result.table.loc[row, "accuracy"] for row in ("original", "chosen"))
+    end = start + gained
+    assert end <= best  # what is stated is not what the choice was made by
+    assert result.table.loc["chosen", "gain"] == pytest.approx(gained / 100)
     told = str(result.verdict)
     assert told.startswith(
         f"The new head raises accuracy by {gained:.3g} points on 300 held-out samples (95 % inter"
@@ -99,41 +97,12 @@ def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
 
 def test_a_head_that_cannot_be_bettered_is_kept():
     X, y = bent_data()
-    better = improve(half_trained(), (X, y), (X, y), l2=(1e-5,), weight_ratio=()).network
+    better = improve(half_trained(), (X, y), bent_data(seed=3), l2=(1e-5,), weight_ratio=()).network
     again = improve(better, (X[:300], y[:300]), bent_data(900, seed=5), l2=(1e-1, 1e-2), weight_ratio=())
     assert again.chosen.kind == "original"
     assert str(again.verdict).startswith("The original head is kept: on 900 held-out samples")
     assert again.verdict.interval.mean == 0
     torch.testing.assert_close(again.network[2].weight, better[2].weight, rtol=0, atol=0)
-
-
-def test_cross_validation_says_that_the_features_were_fitted_on_the_same_data():
-    result = improve(half_trained(), bent_data(400), **GRID, n_folds=3)
-    assert "features were fitted on the same data" in str(result.verdict)
-    assert result.chosen.kind != "original"
-    assert result.table.loc["chosen", "gain"] > 0.2
-
-
-def test_augmented_copies_make_candidates_of_their_own():
-    X, y = bent_data(500)
-    jitter = lambda x: x + 0.05 * torch.randn_like(x)  # noqa: E731
-    result = improve(half_trained(), (X[:300], y[:300]), (X[300:], y[300:]), augment=jitter, **GRID)
-    assert {"equal weights", "equal weights, augmented", "weighted, augmented"} < set(result.table.index)
-    assert "weighted" not in result.table.index
-    folds = improve(half_trained(), (X, y), augment=jitter, n_folds=2, **GRID)
-    assert "weighted, augmented" in folds.table.index
-
-
-def test_refit_uses_the_held_out_data_for_the_last_fit_only():
-    X, y = bent_data(500)
-    data = (X[:300], y[:300]), (X[300:], y[300:])
-    plain, refitted = (
-        improve(half_trained(), *data, l2=(1e-3,), weight_ratio=(), refit=r) for r in (False, True)
-    )
-    assert plain.table.equals(refitted.table)
-    expected = retrain_head(half_trained(), X, y, l2=1e-3, weight_ratio=1.0)
-    torch.testing.assert_close(refitted.network[2].weight, expected[2].weight, atol=1e-3, rtol=1e-3)
-    assert not torch.allclose(plain.network[2].weight, expected[2].weight, atol=1e-3)
 
 
 def test_save_writes_safetensors_with_the_verdict(tmp_path):
@@ -146,49 +115,6 @@ def test_save_writes_safetensors_with_the_verdict(tmp_path):
     with safe_open(tmp_path / "better.safetensors", "pt") as file:
         assert file.metadata()["verdict"] == str(result.verdict)
         assert json.loads(file.metadata()["chosen"])["kind"] == result.chosen.kind
-
-
-def scores_of(n, *right):
-    return np.stack([np.arange(n) < k for k in right])
-
-
-CHOOSE = {"confidence": 0.84}
-
-
-def scored(candidates, hits):
-    """What a search would have found: whether each head is right on each sample."""
-    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.zeros(hits.shape[1], int), None)
-    return Search(candidates, [score], score.values(hits)[None], hits, {})
-
-
-@pytest.mark.parametrize(
-    ("right", "expected"),
-    [
-        ((50, 50, 50), "original"),  # a tie goes to the original
-        ((50, 51, 50), "original"),  # one discordant sample is no evidence
-        ((50, 60, 60), "equal"),  # weights must beat equal weights
-        ((50, 60, 61), "equal"),
-        ((50, 60, 70), "weighted"),
-        ((50, 40, 70), "weighted"),
-        ((70, 60, 65), "original"),
-    ],
-)
-def test_the_simpler_head_is_left_only_by_evidence(right, expected):
-    candidates = [Candidate("original"), Candidate("equal", 1e-2), Candidate("weighted", 1e-2, 5.0, 10)]
-    assert candidates[choose(scored(candidates, scores_of(100, *right)), **CHOOSE).chosen].kind == expected
-
-
-def test_ties_go_to_the_stronger_penalty():
-    candidates = [Candidate("original"), Candidate("equal", 1e-1), Candidate("equal", 1e-5)]
-    assert choose(scored(candidates, scores_of(100, 20, 60, 60)), **CHOOSE).chosen == 1
-
-
-def test_of_many_heads_that_are_no_better_few_are_chosen_by_chance():
-    rng, candidates = np.random.default_rng(0), [Candidate("original")]
-    candidates += [Candidate("equal", 10.0**-power) for power in range(60)]
-    chosen = [choose(scored(candidates, rng.random((61, 400)) < 0.9), **CHOOSE).chosen for _ in range(60)]
-    # One standard error without a correction would choose nearly always.
-    assert np.count_nonzero(chosen) < 0.35 * 60
 
 
 @pytest.mark.parametrize(
@@ -224,11 +150,3 @@ def test_without_torch_the_error_says_what_to_install():
         "else:\n    raise SystemExit(1)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_copies_need_data_in_a_fixed_order():
-    X, y = bent_data(300)
-    sampler = torch.utils.data.RandomSampler(range(300), replacement=True)
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=50, sampler=sampler)
-    with pytest.raises(InputError, match="different order each time"):
-        improve(half_trained(), loader, (X, y), augment=lambda x: x, random_state=5, **GRID)

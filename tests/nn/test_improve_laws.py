@@ -17,6 +17,8 @@ from steep import neighbor_variance, rescale
 from steep.exceptions import FunctionError, InputError, StorageError
 from steep.nn import improve, project, retrain_head, split
 
+from .test_improve import halves
+
 GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
 
 
@@ -138,14 +140,11 @@ def test_body_layers_with_a_norm_are_left_alone():
 
 
 @pytest.mark.parametrize("ending", [(), (nn.Softmax(dim=1),), (nn.LogSoftmax(dim=1),)])
-@pytest.mark.parametrize("held_out", [True, False])
-def test_the_joined_network_is_scored_for_real(ending, held_out):
+def test_the_joined_network_is_scored_for_real(ending):
     train, validation = parts()
-    result = improve(nn.Sequential(*half_trained(), *ending), train, validation if held_out else None, **GRID)
-    scored = validation if held_out else train
-    assert result.rescored == pytest.approx(accuracy(result.network, scored), abs=1e-9)
-    if held_out:
-        assert result.rescored == pytest.approx(result.table.loc["chosen", "accuracy"], abs=0.006)
+    result = improve(nn.Sequential(*half_trained(), *ending), train, validation, **GRID)
+    assert result.rescored == pytest.approx(accuracy(result.network, validation), abs=1e-9)
+    assert result.rescored == pytest.approx(result.table.loc["chosen", "accuracy"], abs=0.006)
 
 
 @pytest.mark.parametrize("ending", [nn.Sigmoid(), nn.Identity()])
@@ -223,7 +222,7 @@ def test_a_regression_head_that_holds_nan_is_replaced_and_told_of():
     network[2].weight.data[0, 0] = float("nan")
     result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), **GRID)
     assert result.chosen.kind != "original"
-    assert "so that its outputs are no numbers. The new head has a mean squared error of" in str(
+    assert "so that its outputs are not numbers. The new head has a mean squared error of" in str(
         result.verdict
     )
     assert result.rescored < 1
@@ -291,16 +290,6 @@ def test_equal_weights_are_given_back_where_they_were_chosen():
     assert none.variation is None
     with pytest.raises(InputError, match="no weighted head was tried"):
         none.hardest()
-
-
-def test_weights_with_copies_are_those_of_the_samples_themselves():
-    jitter = lambda x: x + 0.02 * torch.randn_like(x)  # noqa: E731
-    result, (X, _) = weighted_result(0.05, augment=jitter, n_copies=1)
-    assert result.chosen.augmented
-    assert result.weights.shape == result.variation.shape == (len(X),)
-    order = np.argsort(result.variation)
-    assert (np.diff(result.weights[order]) <= 1e-12).all()
-    assert result.weights.mean() != 1.0
 
 
 # The same range of λ for all heads
@@ -381,70 +370,11 @@ def test_neighbours_are_searched_once_and_samples_are_projected_once(held_out, m
     )  # fmt: skip
     assert searches == [400]
     found_the_head = 2 * 2  # two passes of two samples
-    once, again = (600, 200) if held_out else (400, 400)
+    once, again = (600, 200) if held_out else (400, 0)
     assert sum(counting.rows) == found_the_head + once + again
 
 
-def test_copies_are_projected_once_each():
-    counting = Counting()
-    train, validation = parts()
-    improve(
-        nn.Sequential(counting, *half_trained()),
-        train,
-        validation,
-        **GRID,
-        augment=lambda x: x + 0.01,
-        n_copies=2,
-    )
-    assert sum(counting.rows) == 4 + 3 * 400 + 200 + 200
-
-
-def test_refitting_searches_no_second_time(monkeypatch):
-    from steep.nn import feature_space
-
-    searches, neighbor_graph = [], feature_space.neighbor_graph
-    monkeypatch.setattr(
-        feature_space,
-        "neighbor_graph",
-        lambda X, **kwargs: searches.append(len(X)) or neighbor_graph(X, **kwargs),
-    )
-    result = improve(linear(), *noisy_parts(), **GRID | {"weight_ratio": (0.05,)}, refit=True)
-    assert result.chosen.kind == "weighted"
-    assert searches == [1500]
-
-
-def test_the_graph_of_a_fold_is_the_graph_of_its_samples():
-    from steep.nn.feature_space import n_known, neighbors_within, search_neighbors
-
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(700, 5))
-    for n_folds in (2, 5):
-        graph = search_neighbors(features, n_known(12, 1 - 1 / n_folds, 0), None)
-        kept = np.sort(rng.permutation(700)[: 700 - 700 // n_folds])
-        np.testing.assert_array_equal(
-            neighbors_within(features, graph, kept, 12), search_neighbors(features[kept], 12, None)
-        )
-
-
 # Cross-validation
-
-
-def test_the_interval_of_cross_validation_is_wider_than_that_of_held_out_samples():
-    from steep.nn.candidates import Candidate
-    from steep.nn.head_search import Search, choose
-    from steep.nn.heads import HeadTask
-    from steep.nn.scoring import MeanScore
-
-    rng = np.random.default_rng(0)
-    candidates = [Candidate("original"), Candidate("equal", 1e-2)]
-    scores = np.stack([rng.random(500) < 0.7, rng.random(500) < 0.8])
-    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.zeros(500, int), None)
-    search = Search(candidates, [score], score.values(scores)[None], scores, {})
-    plain, folds = (
-        choose(search, confidence=0.84, test_ratio=ratio).evidence.interval(0)
-        for ratio in (0.0, 5 / (4 * 500))
-    )
-    assert folds.half_width / plain.half_width == pytest.approx(1.5)
 
 
 # The caller's things
@@ -473,28 +403,6 @@ def test_a_frozen_bias_of_a_regression_head_is_not_changed():
     assert float(retrained[2].bias.detach()) == 5.0
     with torch.no_grad():
         assert float(((retrained(X) - X[:, :1]) ** 2).mean()) < 0.05
-
-
-def in_place(x):
-    x *= 0
-    return x + torch.randn_like(x)
-
-
-@pytest.mark.parametrize("form", ["tensors", "arrays", "data set", "loader"])
-def test_an_augment_that_works_in_place_does_not_reach_the_data(form):
-    (X, y), held_out = parts()
-    kept = X.clone()
-    data = {
-        "tensors": (X, y),
-        "arrays": (X.numpy(), y.numpy()),
-        "data set": TensorDataset(X, y),
-        "loader": DataLoader(TensorDataset(X, y), batch_size=None),
-    }[form]
-    if form == "loader":
-        project(half_trained(), TensorDataset(X[:1], y[:1]), augment=in_place)
-    else:
-        improve(half_trained(), data, held_out, augment=in_place, n_copies=1, **GRID)
-    assert torch.equal(X, kept)
 
 
 class Clipping(nn.Module):
@@ -640,7 +548,7 @@ def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
 @pytest.mark.parametrize("name", ["binary one-logit", "multi-label", "regression", "several outputs", "mlp"])
 def test_measures_that_ask_a_model_go_with_every_task(name):
     network, data, _, _ = build(name)
-    result = improve(network, data, **GRID, measure=("variance", "misfit"), n_folds=2)
+    result = improve(network, *halves(data), **GRID, measure=("variance", "misfit"))
     assert {"variance", "misfit"} < set(result.candidates["measure"])
     if name in ("binary one-logit", "mlp"):
         retrain_head(network, data, measure="border", n_neighbors=1)
@@ -652,8 +560,6 @@ def test_measures_that_ask_a_model_go_with_every_task(name):
 def test_measures_are_tried_side_by_side():
     result = improve(half_trained(), *parts(450), measure=("variance", "misfit"), **GRID)
     assert len(result.candidates) == 1 + 2 * (1 + 2 * 2 * 2)
-    folds = improve(half_trained(), bent_data(300), measure=("variance", "border"), n_folds=3, **GRID)
-    assert len(folds.candidates) == 1 + 2 * (1 + 2 * 2 * 2)
 
 
 def test_a_measure_of_the_callers_own_is_given_features_and_labels():

@@ -6,9 +6,10 @@ from collections import UserDict
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score, log_loss
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from architectures import CLASSES, DICTS, TOKENS, ForSequenceClassification, X, build
 from steep.exceptions import InputError, SteepError, SteepWarning
@@ -183,3 +184,208 @@ def test_dicts_that_do_not_fit_are_one_line(data, message):
         with pytest.raises(SteepError, match=message) as caught:
             call()
         assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------- parts that share samples
+
+FRESH = torch.randn(60, 5, generator=torch.Generator().manual_seed(7))
+FRESH_CLASSES = (FRESH[:, 0] > 0).long() + (FRESH[:, 1] > 0.5).long()
+ALL_SHARED = r"all {} validation samples are also in train.*pass data the network has not seen"
+
+
+@pytest.mark.parametrize(("validation", "n"), [
+    ((X[:], CLASSES), 120), ((X.clone(), CLASSES), 120), ((X.flip(0), CLASSES.flip(0)), 120),
+    ((X[:30], CLASSES[:30]), 30),
+    (TensorDataset(X, CLASSES), 120), (DataLoader(TensorDataset(X, CLASSES), batch_size=17, shuffle=True), 120),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["mlp", "nested modules"])
+def test_training_data_are_not_validation_data(name, validation, n):
+    with pytest.raises(InputError, match=ALL_SHARED.format(n)):
+        improve(build(name)[0], (X, CLASSES), validation, **SMALL)
+
+
+def test_features_of_the_training_data_are_not_validation_data():
+    network = build("mlp")[0]
+    features = project(network, (X, CLASSES))
+    with pytest.raises(InputError, match=ALL_SHARED.format(120)):
+        improve(network, features, project(network, (X, CLASSES), batch_size=9), **SMALL)
+
+
+def test_a_data_set_that_changes_from_pass_to_pass_is_known_by_itself():
+    class Noisy(Dataset):
+        def __len__(self):
+            return 120
+
+        def __getitem__(self, row):
+            return X[row] + torch.rand(5), CLASSES[row]
+
+    data = Noisy()
+    with pytest.raises(InputError, match="validation is the training data"):
+        improve(build("mlp")[0], data, data, **SMALL)
+    with pytest.raises(InputError, match="validation is the training data"):
+        improve(build("mlp")[0], (X, CLASSES), (X, CLASSES), **SMALL)
+
+
+@pytest.mark.parametrize("n_shared", [1, 13])
+def test_shared_samples_are_counted(n_shared):
+    network = build("mlp")[0]
+    validation = torch.cat([FRESH, X[:n_shared]]), torch.cat([FRESH_CLASSES, CLASSES[:n_shared]])
+    with pytest.warns(
+        SteepWarning, match=rf"{n_shared} of {60 + n_shared} validation samples are also in train"
+    ) as seen:
+        improve(network, (X, CLASSES), validation, **SMALL)
+    assert len(seen) == 1
+
+
+def test_reweighting_data_are_compared_with_both_other_parts():
+    network, fresh = build("mlp")[0], (FRESH, FRESH_CLASSES)
+    with pytest.raises(InputError, match="all 60 reweighting samples are also in validation"):
+        improve(network, (X, CLASSES), fresh, reweighting=fresh, **SMALL)
+    with pytest.warns(
+        SteepWarning, match="40 of 40 reweighting samples are also in train.*the network has seen them"
+    ):
+        improve(network, (X, CLASSES), fresh, reweighting=(X[:40], CLASSES[:40]), **SMALL)
+
+
+def test_repeated_rows_of_discrete_data_are_not_called_shared():
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randint(0, 2, (400, 5), generator=generator).float()
+    labels = (inputs[:, 0] + inputs[:, 1]).long()
+    improve(build("mlp")[0], (inputs[:300], labels[:300]), (inputs[300:], labels[300:]), **SMALL)
+
+
+# ------------------------------------------------------------------------------------ absent classes
+
+
+def rows_without(label):
+    return np.flatnonzero(label != CLASSES)
+
+
+def test_a_class_that_is_absent_from_the_training_data_is_named():
+    network, rows = build("mlp")[0], rows_without(2)
+    absent = r"class 2 of the network is absent from train.*will not predict it"
+    with pytest.warns(SteepWarning, match=absent):
+        retrain_head(network, X[rows], CLASSES[rows], n_neighbors=10)
+    with pytest.warns(SteepWarning, match=absent):
+        improve(network, (X[rows], CLASSES[rows]), **SMALL)
+    with pytest.warns(SteepWarning, match=absent + r".*validation has \d+ samples of it") as seen:
+        improve(network, (X[rows], CLASSES[rows]), (FRESH, FRESH_CLASSES), **SMALL)
+    assert len(seen) == 1
+
+
+def test_many_absent_classes_are_one_line():
+    network = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 40))
+    with pytest.warns(
+        SteepWarning, match=r"classes 3, 4, 5, 6, 7 and 32 more of the network are absent"
+    ) as seen:
+        retrain_head(network, X, CLASSES, n_neighbors=10)
+    assert len(seen) == 1
+
+
+def test_a_label_without_a_positive_sample_is_named():
+    network, (_, labels), _, _ = build("multi-label")
+    labels = labels.clone()
+    labels[:, 1] = 0
+    with pytest.warns(SteepWarning, match="label 1 of the network is absent from train"):
+        retrain_head(network, X, labels, n_neighbors=10)
+
+
+def test_a_class_that_is_absent_from_the_validation_data_is_named():
+    keep = FRESH_CLASSES != 1
+    with pytest.warns(
+        SteepWarning, match=r"class 1 is in train and absent from validation.*not measured"
+    ) as seen:
+        improve(build("mlp")[0], (X, CLASSES), (FRESH[keep], FRESH_CLASSES[keep]), **SMALL)
+    assert len(seen) == 1
+
+
+# -------------------------------------------------------------------------------------------- groups
+
+
+@pytest.mark.parametrize("renamed", [lambda c: c, lambda c: 2 - c, lambda c: np.array(["a", "b", "c"])[c]])
+def test_groups_that_are_the_classes_are_named(renamed):
+    parts = (X, CLASSES), (FRESH, FRESH_CLASSES)
+    groups = renamed(FRESH_CLASSES.numpy())
+    with pytest.warns(SteepWarning, match=r"groups are the classes.*scoring='worst_class_accuracy'"):
+        improve(build("mlp")[0], *parts, groups=groups, scoring="worst_group_accuracy", **SMALL)
+
+
+def test_groups_that_are_not_the_classes_raise_no_warning():
+    groups = FRESH_CLASSES.numpy() + 3 * (FRESH[:, 2] > 0).numpy()
+    improve(
+        build("mlp")[0],
+        (X, CLASSES),
+        (FRESH, FRESH_CLASSES),
+        groups=groups,
+        scoring="worst_group_accuracy",
+        **SMALL,
+    )
+
+
+# ------------------------------------------------------------------------- scores of several labels
+
+LABELS = (X[:, :3] > 0).float()
+FRESH_LABELS = (FRESH[:, :3] > 0.3).float()
+
+
+def recalls(outputs, labels):
+    hits = (outputs > 0) == (labels > 0.5)
+    return [hits[:, j][labels[:, j] == value].mean() for j in range(3) for value in (0, 1)]
+
+
+def labelwise(name, outputs, labels):
+    if name == "neg_log_loss":
+        return np.mean([log_loss(labels[:, j], 1 / (1 + np.exp(-outputs[:, j]))) for j in range(3)])
+    if name == "balanced_accuracy":
+        return np.mean(recalls(outputs, labels))
+    by_sample = ((outputs > 0) == (labels > 0.5)).mean(axis=1)
+    return min(by_sample[:20].mean(), by_sample[20:].mean())
+
+
+@pytest.mark.parametrize("name", ["neg_log_loss", "balanced_accuracy", "worst_group_accuracy"])
+def test_scores_of_several_labels_are_means_over_the_labels(name):
+    network = build("multi-label")[0]
+    groups = np.arange(60) >= 20 if name == "worst_group_accuracy" else None
+    found = improve(network, (X, LABELS), (FRESH, FRESH_LABELS), scoring=name, groups=groups, l2=(1e-3,))
+    outputs = found.network[:3](FRESH).detach().numpy().astype(float)
+    assert found.rescored == pytest.approx(labelwise(name, outputs, FRESH_LABELS.numpy()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["worst_class_accuracy", "worst_contradicted"])
+def test_scores_without_a_meaning_for_several_labels_are_one_line(name):
+    message = rf"scoring='{name}' needs one class per sample.*; use accuracy, balanced_accuracy"
+    with pytest.raises(InputError, match=message) as caught:
+        improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), scoring=name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_scorers_of_scikit_learn_take_several_labels():
+    few = {"l2": (1e-3,), "n_neighbors": (10,)}
+    found = improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), scoring="f1_macro", **few)
+    outputs = found.network[:3](FRESH).detach().numpy()
+    assert found.rescored == pytest.approx(f1_score(FRESH_LABELS.numpy(), outputs > 0, average="macro"))
+
+
+def test_weights_by_class_that_were_asked_for_are_rejected_for_several_labels():
+    with pytest.raises(InputError, match="weight_ratio='balanced' needs one class"):
+        improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), weight_ratio=("balanced",))
+
+
+# --------------------------------------------------------------------- labels and the end of a network
+
+
+@pytest.mark.parametrize(("ending", "n_outputs"), [
+    (nn.Sigmoid(), 1), (nn.Sigmoid(), 2), (nn.Softmax(dim=1), 2), (nn.LogSoftmax(dim=1), 2),
+])  # fmt: skip
+def test_numbers_are_not_fitted_to_logits_behind_a_response(ending, n_outputs):
+    network = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, n_outputs), ending)
+    y = torch.rand(120, n_outputs, generator=torch.Generator().manual_seed(0))
+    for call in (
+        lambda: retrain_head(network, X, y),
+        lambda: improve(network, (X[:80], y[:80]), (X[80:], y[80:])),
+    ):
+        with pytest.raises(
+            InputError, match=r"network ends in a (sigmoid|softmax|log-softmax), .* numbers.*logits"
+        ):
+            call()

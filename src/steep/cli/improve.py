@@ -36,7 +36,7 @@ def improve_command(
     ],
     validation: Annotated[
         Path | None,
-        typer.Option("--validation", help="NPZ with X and y it has not seen; default cross-validation of the head."),
+        typer.Option("--validation", help="NPZ with X and y it has not seen; without it the original head is kept."),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File for the improved network's state_dict.")

@@ -15,7 +15,7 @@ from steep.exceptions import InputError, InputTypeError
 
 Value = TypeVar("Value")
 
-# Seeds are added to (copies, members), and the sum must still be one that torch takes.
+# Seeds are added to (members), and the sum must still be one that torch takes.
 _LARGEST_SEED = 2**62
 _PRECISIONS = (torch.float32, torch.float64)
 

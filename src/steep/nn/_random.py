@@ -1,6 +1,6 @@
 """Random states are given back as they were: torch's, NumPy's and Python's own.
 
-Data sets and ``augment`` may draw from any of the three, and a ``DataLoader`` draws a seed for its workers from torch
+Data sets may draw from any of the three, and a ``DataLoader`` draws a seed for its workers from torch
 even when it does not shuffle.
 """
 

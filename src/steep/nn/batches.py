@@ -41,7 +41,7 @@ def iterate_batches(
 ) -> Generator[Batch, None, None]:
     """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it.
 
-    The inputs are copies: a network or an ``augment`` that works in place does not reach the caller's data.
+    The inputs are copies: a network that works in place does not reach the caller's data.
     Data of unknown length are read where ``streams`` is True.
     """
     if not streams:

@@ -2,8 +2,7 @@
 
 Candidates are the original head; for every λ one with equal weights; and for every λ, measure, k and weight ratio m a
 weighted one (Algorithm 3, lines 4 to 6), or one whose classes or pseudo-groups have equal mass; and the same held near
-the original head instead of near zero. Where altered copies
-are tried the weighted heads are fitted with them, and the equal-weight ones both without and with them. All share the
+the original head instead of near zero. All share the
 same λ. The default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: else
 weights would be credited with what a stronger or a weaker penalty does as well.
 """
@@ -15,17 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from steep._validation import FloatArray, IntArray, check_count, check_real
+from steep._validation import IntArray, check_count, check_real
 from steep.exceptions import InputError
 from steep.measures import MEASURES, Measure, resolve
 from steep.nn._arguments import check_each
 from steep.nn.feature_space import (
     Variations,
     measure_variations,
-    n_known,
-    neighbors_within,
     own_doubt,
     search_neighbors,
 )
@@ -41,8 +37,8 @@ FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
 class Candidate:
     """How a head was fitted; the original head has no ``l2``.
 
-    ``augmented`` is to altered copies too, ``reweighted`` to the data of ``reweighting=`` alone, ``anchored`` held near
-    the original head. ``blend`` are the two heads that a "blended" one is the mean of.
+    ``reweighted`` is to the data of ``reweighting=`` alone, ``anchored`` held near the original head. ``blend`` are the
+    two heads that a "blended" one is the mean of.
     """
 
     kind: str
@@ -50,7 +46,6 @@ class Candidate:
     weight_ratio: float | str = 1.0
     n_neighbors: int | None = None
     measure: str | None = None
-    augmented: bool = False
     reweighted: bool = False
     anchored: bool = False
     blend: tuple[Candidate, Candidate] | None = None
@@ -63,7 +58,7 @@ class Candidate:
         )
         told += [] if self.n_neighbors is None else [f"k {self.n_neighbors}"]
         told += [] if self.l2 is None else [f"l2 {self.l2:g}"]
-        told += [name for name in ("augmented", "reweighted", "anchored") if getattr(self, name)]
+        told += [name for name in ("reweighted", "anchored") if getattr(self, name)]
         return ", ".join(told)
 
 
@@ -192,15 +187,12 @@ class Group:
 
     grid: HeadGrid
     weightings: list[Weighting]
-    augmented: bool
     reweighted: bool = False
     anchored: bool = False
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[Candidate, Head]]:
         """Fit the heads of every λ, equal weights first."""
-        how: dict[str, Any] = {
-            "augmented": self.augmented, "reweighted": self.reweighted, "anchored": self.anchored
-        }  # fmt: skip
+        how: dict[str, Any] = {"reweighted": self.reweighted, "anchored": self.anchored}
         for l2, (equal, *weighted) in self.grid.heads(l2s):
             yield Candidate("equal", l2, **how), equal
             for w, head in zip(self.weightings, weighted, strict=True):
@@ -209,25 +201,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Trial:
-    """Groups of heads, and the samples they have not seen: ``units`` says which of all units those are."""
+    """Groups of heads, and the samples they have not seen."""
 
     groups: list[Group]
     held_out: Samples
-    units: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Training:
-    """All samples a head may be fitted to, and the one neighbour graph of them.
+    """The samples heads are fitted to, and the one neighbour graph of them."""
 
-    ``pool`` holds the training samples, then their altered copies, copy by copy, then ``n_extra`` held-out samples
-    that the chosen head is fitted to once more.
-    """
-
-    pool: Samples
-    n_plain: int
-    n_copies: int
-    n_extra: int
+    samples: Samples
     task: HeadTask
     grid: Grid
     original: Head
@@ -237,85 +221,54 @@ class Training:
     @classmethod
     def of(
         cls,
-        plain: Samples,
-        copies: list[FloatArray],
-        extra: Samples | None,
+        samples: Samples,
         task: HeadTask,
         grid: Grid,
         original: Head,
         *,
-        n_folds: int | None,
         n_jobs: int | None,
         is_reweighting: bool = False,
     ) -> Training:
-        """Search the neighbours once, with some to spare where samples will be left out of a fit."""
-        pool, n_extra = plain.with_copies(copies), 0
-        if extra is not None:
-            pool, n_extra = pool.followed_by(extra), len(extra)
+        """Search the neighbours once, for every measure and every k."""
         neighbors = None
         if grid.sizes:
             wanted = max(grid.sizes)
-            share = 1 - n_extra / len(pool) if n_folds is None else 1 - 1 / n_folds
-            n_kept = len(plain) - (0 if n_folds is None else -(-len(plain) // n_folds))
-            _check_enough(wanted, n_kept * (1 + len(copies)), in_fold=n_folds is not None)
-            known = min(n_known(wanted, share, len(copies)), len(pool))
-            neighbors = search_neighbors(pool.features, known, n_jobs)
-        return cls(
-            pool, len(plain), len(copies), n_extra, task, grid, original, neighbors, is_reweighting
-        )  # fmt: skip
+            if len(samples) < wanted:
+                raise InputError(
+                    f"n_neighbors={wanted} needs at least {wanted} samples, got {len(samples)}; lower n_neighbors or "
+                    "pass more data"
+                )
+            neighbors = search_neighbors(samples.features, wanted, n_jobs)
+        return cls(samples, task, grid, original, neighbors, is_reweighting)
 
-    def trial(self, held_out: Samples) -> Trial:
-        """All training samples against held-out ones."""
-        return Trial(self.groups(np.arange(self.n_plain)), held_out, np.arange(len(held_out)))
-
-    def fold(self, units: npt.NDArray[np.intp]) -> Trial:
-        """The other training samples, without the copies of these, against these."""
-        kept = np.setdiff1d(np.arange(self.n_plain), units)
-        return Trial(self.groups(kept), self.pool.rows(units), units)
-
-    def groups(self, kept: npt.NDArray[np.intp], *, with_extra: bool = False) -> list[Group]:
-        """The groups of heads that are fitted to some of the training samples: without copies, and with them."""
-        extra = np.arange(len(self.pool) - self.n_extra, len(self.pool)) if with_extra else kept[:0]
-        copied = [kept + self.n_plain * copy for copy in range(1 + self.n_copies)]
-        groups = []
-        if self.n_copies:
-            groups.append(self._group(np.concatenate([kept, extra]), [], augmented=False))
-        rows = np.concatenate([*copied, extra])
-        owners = np.concatenate(
-            [np.tile(np.arange(len(kept)), 1 + self.n_copies), len(kept) + np.arange(len(extra))]
-        )
-        weightings, augmented = self._weightings(rows, owners), bool(self.n_copies)
-        groups.append(self._group(rows, weightings, augmented=augmented))
+    def groups(self) -> list[Group]:
+        """The groups of heads that are fitted to the samples: near zero, and near the original head."""
+        weightings = self._weightings()
+        groups = [self._group(weightings)]
         if self.grid.anchor != "none":
             held = [w for w in weightings if self.grid.anchor == "all" or is_doubted(w.weight_ratio)]
-            groups.append(self._group(rows, held, augmented=augmented, anchored=True))
+            groups.append(self._group(held, anchored=True))
         return groups
 
-    def _group(
-        self, rows: npt.NDArray[np.intp], weightings: list[Weighting], *, augmented: bool, anchored: bool = False
-    ) -> Group:  # fmt: skip
+    def _group(self, weightings: list[Weighting], *, anchored: bool = False) -> Group:
         weights = [weighting.weight for weighting in weightings]
         heads = HeadGrid(
-            self.pool, rows, self.task, weights, original=self.original, anchored=anchored,
+            self.samples, self.task, weights, original=self.original, anchored=anchored,
             reachable=self.grid.reachable,
         )  # fmt: skip
-        return Group(heads, weightings, augmented, self.is_reweighting, anchored)
+        return Group(heads, weightings, self.is_reweighting, anchored)
 
-    def _weightings(self, rows: npt.NDArray[np.intp], owners: npt.NDArray[np.intp]) -> list[Weighting]:
-        classes = self.task.as_labels(self.pool.targets[rows]).codes
+    def _weightings(self) -> list[Weighting]:
+        classes = self.task.as_labels(self.samples.targets).codes
         found = [Weighting(None, None, BALANCED, None, classes)] if BALANCED in self.grid.weight_ratio else []
         if self.grid.doubted:
-            doubt = own_doubt(self.pool.rows(rows), self.task, self.original)
+            doubt = own_doubt(self.samples, self.task, self.original)
             found += [Weighting("doubt", None, ratio, doubt, classes) for ratio in self.grid.doubted]
         if self.neighbors is None:
             return found
-        k = max(self.grid.sizes)
-        neighbors = self.neighbors[:, :k]
-        if len(rows) < len(self.pool):
-            neighbors = neighbors_within(self.pool.features, self.neighbors, rows, k)
         variations = measure_variations(
-            self.pool.rows(rows), self.task, neighbors, self.grid.measured, self.grid.sizes,
-            original=self.original, l2=self.grid.middle, owners=owners,
+            self.samples, self.task, self.neighbors, self.grid.measured, self.grid.sizes,
+            original=self.original, l2=self.grid.middle,
         )  # fmt: skip
         asked = {measure.name for measure in self.grid.measures}
         for (name, size), variation in _different(variations).items():
@@ -324,14 +277,6 @@ class Training:
                 ratios += self.grid.grouped
             found += [Weighting(name, size, ratio, variation, classes) for ratio in ratios]
         return found
-
-
-def _check_enough(n_neighbors: int, n_samples: int, *, in_fold: bool) -> None:
-    if n_samples < n_neighbors:
-        raise InputError(
-            f"n_neighbors={n_neighbors} needs at least {n_neighbors} samples, got {n_samples}"
-            f"{' in a fold' if in_fold else ''}; lower n_neighbors or pass more data"
-        )
 
 
 def _different(variations: Variations) -> Variations:

@@ -1,9 +1,6 @@
 """Neighbours and label variation among the features: line 4 of Algorithm 3.
 
-One graph serves every measure, every k and every fold. Within a fold the neighbours of z_i are the first of those in
-the graph of all samples that belong to the fold: nothing nearer is left out, since that graph is sorted. It holds a
-few more neighbours than wanted, so that k of them are nearly always left; for the few samples with fewer, the fold is
-searched in full.
+One graph serves every measure and every k.
 """
 
 from __future__ import annotations
@@ -29,8 +26,6 @@ from steep.weighting.cross_fitting import deal
 RECALL = 0.95
 # Parts of the cross-fitting that measures ask which ask a model.
 _N_PARTS = 5
-# Distances computed at once for the samples that a fold leaves short of neighbours.
-_BLOCK = 2**22
 
 Variations = dict[tuple[str, int], FloatArray]
 
@@ -55,13 +50,11 @@ def measure_variations(
     *,
     original: Head,
     l2: float,
-    owners: npt.NDArray[np.intp] | None = None,
 ) -> Variations:
     """Variation around every sample by each measure and k, keyed by the measure's name and k.
 
     A measure that asks a model is given predictions of equal-weight heads with penalty ``l2`` that have not seen the
-    sample, nor any other of the same owner: ``owners`` numbers the samples that rows are copies of, from 0. One that
-    asks a trained model is given those of the original head.
+    sample. One that asks a trained model is given those of the original head.
     """
     labels = task.as_labels(samples.targets)
     around = Neighborhood(samples.features, labels, neighbors, given=(samples.features, samples.targets))
@@ -69,8 +62,7 @@ def measure_variations(
     if any(measure.asks_trained for measure in measures):
         trained = replace(around, predicted=task.predictions(original.outputs(samples.features), labels))
     if any(measure.needs == "model" and not measure.asks_trained for measure in measures):
-        known = np.arange(len(samples)) if owners is None else owners
-        outputs = cross_fitted_outputs(samples, task, original, l2, known)
+        outputs = cross_fitted_outputs(samples, task, original, l2)
         around = replace(around, predicted=task.predictions(outputs, labels))
     found: Variations = {}
     for measure in measures:
@@ -101,12 +93,9 @@ def _variations(measure: Measure, around: Neighborhood, sizes: Sequence[int]) ->
         ) from error
 
 
-def cross_fitted_outputs(
-    samples: Samples, task: HeadTask, original: Head, l2: float, owners: npt.NDArray[np.intp]
-) -> FloatArray:
+def cross_fitted_outputs(samples: Samples, task: HeadTask, original: Head, l2: float) -> FloatArray:
     """Outputs for every sample of a head fitted to the parts it is not in."""
-    _, first = np.unique(owners, return_index=True)
-    part = deal(task.as_labels(samples.targets[first]), _N_PARTS)[owners]
+    part = deal(task.as_labels(samples.targets), _N_PARTS)
     outputs = np.empty((len(samples), task.n_outputs), dtype=samples.features.dtype)
     for number in range(part.max() + 1):
         kept, asked = np.flatnonzero(part != number), np.flatnonzero(part == number)
@@ -129,44 +118,3 @@ def contradicted_by(
     """Whether most of the training samples nearest to a held-out one have another label than its own."""
     _, indices = nearest(training.features, queries, n_neighbors)
     return np.asarray((labels[indices] != own[:, None]).mean(axis=1) > MOST)
-
-
-def n_known(n_neighbors: int, share_kept: float, n_copies: int) -> int:
-    """How many neighbours the graph of all samples holds so that a part of them nearly always keeps ``n_neighbors``.
-
-    A sample and its copies are kept or left out together; three standard deviations more are known than it takes on
-    average.
-    """
-    known = n_neighbors / share_kept
-    spare = 3 * np.sqrt(known * share_kept * (1 - share_kept) * (1 + n_copies)) / share_kept
-    return int(np.ceil(known + spare))
-
-
-def neighbors_within(
-    features: FloatArray, neighbors: IntArray, kept: npt.NDArray[np.intp], n_neighbors: int
-) -> IntArray:
-    """The graph of the samples ``kept`` out of the graph of all of them."""
-    place = np.full(len(neighbors), -1, dtype=np.int64)
-    place[kept] = np.arange(len(kept))
-    known = place[neighbors[kept]]
-    order = np.argsort(known < 0, axis=1, kind="stable")[:, :n_neighbors]
-    found = np.take_along_axis(known, order, axis=1)
-    short = np.flatnonzero(found[:, -1] < 0)
-    if len(short):
-        found[short] = _search(features[kept], short, n_neighbors)
-    return found
-
-
-def _search(points: FloatArray, rows: npt.NDArray[np.intp], n_neighbors: int) -> IntArray:
-    """Nearest neighbours of some points among all, each its own first."""
-    found = np.empty((len(rows), n_neighbors), dtype=np.int64)
-    squares = np.einsum("ij,ij->i", points, points)
-    step = max(1, _BLOCK // len(points))
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step]
-        gaps = squares - 2 * (points[block] @ points.T)
-        gaps[np.arange(len(block)), block] = -np.inf
-        nearest = np.argpartition(gaps, n_neighbors - 1, axis=1)[:, :n_neighbors]
-        order = np.argsort(np.take_along_axis(gaps, nearest, axis=1), axis=1, kind="stable")
-        found[start : start + step] = np.take_along_axis(nearest, order, axis=1)
-    return found

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.nn.batches import label_array
+from steep.nn.data_checks import check_parts, refuse_same_object
 from steep.nn.feature_space import contradicted_by, contradicted_by_others, search_neighbors
 from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task
 from steep.nn.network import Split
-from steep.nn.projection import Augment, Projection, project
+from steep.nn.projection import Projection, project
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
@@ -26,7 +26,6 @@ class HeadData(NamedTuple):
 
     task: HeadTask
     plain: Samples
-    copies: list[FloatArray]
     held_out: Samples | None
     reweighting: Samples | None
 
@@ -37,16 +36,10 @@ def read_data(
     validation: Any,
     reweighting: Any,
     task: TaskName,
-    augment: Augment | None,
-    n_copies: int,
-    seed: int,
     settings: dict[str, Any],
 ) -> HeadData:
     """Project every part once, unless it is features already, and check its labels."""
-    if augment is not None and isinstance(train, Projection):
-        raise InputError(
-            "augment needs inputs to alter, got features; pass the training data, or leave augment out"
-        )
+    refuse_same_object(train, validation)
     kind, plain = label_samples(parts, features_of(parts, train, **settings), None, task)
     kind.refuse_one_label(plain.targets)
     held_out = extra = None
@@ -57,11 +50,8 @@ def read_data(
         held_out = label_samples(parts, features_of(parts, validation, **settings), None, kind.name)[1]
         if len(held_out) < 2:
             raise InputError("validation has 1 sample; need at least 2 to compare heads; pass more data")
-    copies = [
-        _copy(parts, train, plain, kind, augment, seed + copy, settings)
-        for copy in range(n_copies if augment is not None else 0)
-    ]
-    return HeadData(kind, plain, copies, held_out, extra)
+    check_parts(kind, plain, held_out, extra)
+    return HeadData(kind, plain, held_out, extra)
 
 
 def features_of(parts: Split, data: Any, **settings: Any) -> Projection:
@@ -70,31 +60,6 @@ def features_of(parts: Split, data: Any, **settings: Any) -> Projection:
         return project(parts, data, **settings)
     data.split(parts.network, parts.name)
     return data
-
-
-def _copy(
-    parts: Split,
-    data: Any,
-    plain: Samples,
-    task: HeadTask,
-    augment: Augment | None,
-    seed: int,
-    settings: dict[str, Any],
-) -> FloatArray:
-    """Features of an altered copy, row by row those of the same samples."""
-    projection = project(parts, data, augment=augment, random_state=seed, **settings)
-    if len(projection.features) != len(plain):
-        raise InputError(
-            f"augment returned {len(projection.features)} samples for {len(plain)}; need one copy of each; return as "
-            "many as it is given"
-        )
-    altered = label_samples(parts, projection, None, task.name)[1]
-    if not np.array_equal(altered.targets, plain.targets):
-        raise InputError(
-            "train comes in a different order each time it is read; need a fixed order to make altered copies; pass "
-            "a Dataset, or a DataLoader without a sampler of its own"
-        )
-    return altered.features
 
 
 def label_samples(parts: Split, projection: Projection, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
@@ -108,6 +73,11 @@ def label_samples(parts: Split, projection: Projection, y: Any, task: TaskName) 
             f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
         )
     kind = find_task(task, labels, parts.head.out_features)
+    if kind.name == "regression" and parts.response not in (None, "logits"):
+        raise InputError(
+            f"the network ends in a {parts.response}, and the labels are numbers, which its head cannot be fitted to; "
+            "pass a network that returns logits, or labels of classes"
+        )
     return kind, Samples(projection.features, kind.targets(labels))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,34 +17,32 @@ from torch import nn
 from steep._files import write_whole
 from steep._html import card
 from steep._validation import FloatArray, check_count, one_line
-from steep.evidence import NO_GAIN, Evidence, Score, Verdict
+from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
-from steep.metrics import Interval
+from steep.metrics import Interval, paired_interval
 from steep.nn.candidates import Candidate, Training
-from steep.nn.head_search import Choice, Final, Kind, Search
-from steep.nn.heads import Head
+from steep.nn.crossed_choice import Choice
+from steep.nn.head_search import ORIGINAL, Final, Kind, Search, settings_table
+from steep.nn.heads import Head, Samples
 from steep.nn.known import Known
+from steep.nn.score_names import log_likelihoods
 from steep.nn.scoring import MeanScore
 from steep.nn.weightings import BALANCED, is_doubted, number_of
 from steep.weighting.suspect_labels import Suspects
 
 _ACCURACY = Score.named("accuracy")
-# Rows of the table: the kind of a head, whether altered copies and whether reweighting data were used, and whether it
-# was held near the original one.
+# Rows of the table: the kind of a head, whether reweighting data were used, and whether it was held near the original
+# one.
 _STAGES: tuple[tuple[str, Kind], ...] = (
-    ("original", ("original", False, False, False)),
-    ("equal weights", ("equal", False, False, False)),
-    ("weighted", ("weighted", False, False, False)),
-    ("equal weights, anchored", ("equal", False, False, True)),
-    ("weighted, anchored", ("weighted", False, False, True)),
-    ("equal weights, augmented", ("equal", True, False, False)),
-    ("weighted, augmented", ("weighted", True, False, False)),
-    ("equal weights, augmented, anchored", ("equal", True, False, True)),
-    ("weighted, augmented, anchored", ("weighted", True, False, True)),
-    ("equal weights, reweighting data", ("equal", False, True, False)),
-    ("weighted, reweighting data", ("weighted", False, True, False)),
-    ("equal weights, reweighting data, anchored", ("equal", False, True, True)),
-    ("weighted, reweighting data, anchored", ("weighted", False, True, True)),
+    ("original", ("original", False, False)),
+    ("equal weights", ("equal", False, False)),
+    ("weighted", ("weighted", False, False)),
+    ("equal weights, anchored", ("equal", False, True)),
+    ("weighted, anchored", ("weighted", False, True)),
+    ("equal weights, reweighting data", ("equal", True, False)),
+    ("weighted, reweighting data", ("weighted", True, False)),
+    ("equal weights, reweighting data, anchored", ("equal", True, True)),
+    ("weighted, reweighting data, anchored", ("weighted", True, True)),
 )
 
 
@@ -58,29 +55,28 @@ class Improvement:
     network : nn.Module
         The chosen network: a copy with a new head, or with the original one where no other was better.
     verdict : Verdict
-        What was gained on held-out data, and by what: ``print(verdict)`` shows one sentence, ``verdict.interval``
-        is the gain with its 95 % interval, which holds for all heads tried at once. For scores of groups and classes
-        it is the gain on samples that the choice was not made by.
+        What was gained on held-out data, and by what: ``print(verdict)`` shows it, ``verdict.interval`` is the gain
+        with its 95 % interval. It is measured on held-out samples that the choice was not made by; see
+        :mod:`steep.nn.crossed_choice`.
     table : DataFrame
-        Best head of each kind and the chosen one: held-out score, gain over the original with that interval, and
-        settings.
+        Best head of each kind and the chosen one: held-out score, gain over the original head with its 95 % interval,
+        and settings. The gain of the row "chosen" is that of the verdict. The other rows are scored on the samples
+        that they were found to be best on, so their gains are a little too high.
     candidates : DataFrame
         Every head tried, with its held-out score.
     chosen : Candidate
         Settings of the chosen head.
     rescored : float
-        The deciding score of ``network`` itself, run on the held-out data once more (on the training
-        data, to which its head was fitted, after cross-validation). That it is what the head alone promised is
-        checked. NaN where features were given in place of those data: without inputs no network can be run.
+        The deciding score of ``network`` itself, run on the held-out data once more. That it is what the head alone
+        promised is checked. NaN without held-out data, and where features were given in their place.
     weights : ndarray of shape (n_samples,)
         The weights the chosen head was trained with, one for each training sample: all 1 for equal weights and for
-        the original head, the mean of both for the mean of two heads. With altered copies they average one over
-        samples and copies together, and those of the samples are given.
+        the original head, the mean of both for the mean of two heads.
     variation : ndarray of shape (n_samples,) or None
         How much the labels vary around each training sample among the features, by the measure and k of the chosen
         head, or of the best weighted head where none was chosen; None where no weights were tried.
     heads : dict of str to Head
-        Heads of the rows of ``table``; after cross-validation only that of the chosen row.
+        Heads of the rows of ``table``.
     score : Score
         The deciding score in words.
     advice : str or None
@@ -105,7 +101,7 @@ class Improvement:
     def __str__(self) -> str:
         told = f"\n\n{self.advice}" if self.advice else ""
         again = (
-            f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: features were given"
+            f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
         )
         return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, {again}{told}"
 
@@ -217,37 +213,62 @@ def report(
     network: nn.Module,
     rescored: float,
     training: Training,
-    where: str,
+    held_out: Samples,
     advice: str | None = None,
 ) -> Improvement:
     """Put together what was found."""
-    score, table = search.scores[0], evidence_table(search, choice)
-    fitted = {
-        row: search.heads[search.candidates[i]] for row, i in table_rows(choice).items() if search.heads
-    }
-    is_broken = not training.original.is_finite
+    score, table, rows = search.scores[0], evidence_table(search, choice), table_rows(choice)
     return Improvement(
         network=network,
-        verdict=write_verdict(table, search.candidates, choice, score, where, is_broken=is_broken),
+        verdict=write_verdict(table, search, choice, held_out, is_broken=not training.original.is_finite),
         table=table,
         candidates=search.table(),
         chosen=search.candidates[choice.chosen],
         rescored=score.shown(rescored),
         weights=final.weights,
         variation=final.variation,
-        heads=fitted | {"chosen": final.head},
+        heads={row: search.heads[search.candidates[i]] for row, i in rows.items()} | {"chosen": final.head},
         score=score.words,
         advice=advice,
-        known=Known.of(training, search, choice),
+        known=Known.of(training, search),
+    )
+
+
+def report_unjudged(network: nn.Module, training: Training, score: Score) -> Improvement:
+    """Say that the gain cannot be estimated, and keep the original head; what is known of the data is kept too."""
+    unit = score.title.removeprefix("the ")
+    row = {unit: np.nan, "gain": 0.0, "gain_low": 0.0, "gain_high": 0.0}
+    table = pd.DataFrame.from_dict({"original": row, "chosen": row}, orient="index")
+    sentence = (
+        f"The original head is kept: what a new one would gain in {unit} cannot be estimated without held-out data, "
+        "because the network was fitted to the training data. Pass validation=, labelled data that it has not seen."
+    )
+    if not training.original.is_finite:
+        sentence = f"The original head holds NaN or infinite weights. {sentence}"
+    measured = [
+        w.variation for group in training.groups() for w in group.weightings if w.variation is not None
+    ]
+    samples, original = training.samples, training.original
+    return Improvement(
+        network=network,
+        verdict=Verdict(sentence, NO_GAIN, unit, table),
+        table=table,
+        candidates=settings_table([ORIGINAL]).assign(**{unit: np.nan}),
+        chosen=ORIGINAL,
+        rescored=np.nan,
+        weights=np.ones(len(samples)),
+        variation=measured[0] if measured else None,
+        heads={"original": original, "chosen": original},
+        score=score,
+        known=Known(samples, training.task, original, training.grid.middle),
     )
 
 
 def evidence_table(search: Search, choice: Choice) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
-    rows = {
-        name: _row(search, i, chosen_gain(choice) if name == "chosen" else gain_of(i, choice.evidence))
-        for name, i in table_rows(choice).items()
-    }
+    gains = {0: NO_GAIN} | choice.rows
+    rows = {name: _row(search, i, gains[i]) for name, i in table_rows(choice).items() if name != "chosen"}
+    rows["chosen"] = _row(search, choice.chosen, choice.gain if choice.chosen else NO_GAIN)
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -270,61 +291,50 @@ def _row(search: Search, number: int, gain: Interval) -> dict[str, Any]:
     } | dict(others)  # fmt: skip
 
 
-def gain_of(number: int, evidence: Evidence | None) -> Interval:
-    """Gain over the original head; unknown where that head's scores are no numbers."""
-    if number == 0:
-        return NO_GAIN
-    if evidence is None:
-        return Interval(np.nan, np.nan, np.nan, 0)
-    return evidence.interval(number - 1)
-
-
-def chosen_gain(choice: Choice) -> Interval:
-    """Gain of the chosen head: by samples the choice was not made by, where it was made so."""
-    return gain_of(choice.chosen, choice.evidence) if choice.gain is None else choice.gain
+# ------------------------------------------------------------------------------- the verdict
 
 
 def write_verdict(
-    table: pd.DataFrame,
-    candidates: Sequence[Candidate],
-    choice: Choice,
-    score: MeanScore,
-    where: str,
-    *,
-    is_broken: bool,
+    table: pd.DataFrame, search: Search, choice: Choice, held_out: Samples, *, is_broken: bool
 ) -> Verdict:
-    """Say in one sentence what was gained and by what; ``is_broken`` tells of NaN in the original head."""
-    chosen, gain = candidates[choice.chosen], chosen_gain(choice)
+    """Say what was gained and by what, and at which price; ``is_broken`` says that the original head holds NaN."""
+    score, chosen, gain = search.scores[0], search.candidates[choice.chosen], choice.gain
+    where = f"{len(held_out):,} held-out samples"
+    is_comparable = bool(np.isfinite(search.values[0][0]))
     if chosen.kind == "original":
-        sentence = _kept(table, choice, score, where)
-    elif choice.evidence is None:
+        sentence = _kept(search, choice, where)
+    elif not is_comparable:
         sentence = f"The new head has a {score.unit} of {_cell(table, 'chosen', score.unit):.4g} on {where}."
     else:
         start = _cell(table, "original", score.unit)
         end = start - gain.mean if score.words.is_error else start + gain.mean
-        told = score.words.describe(gain, start, where=where)
         course = f"from {_value(start, score)} to {_value(end, score)}"
-        sentence = f"The new head {told}, {course}: {_parts(table, chosen, score)}."
+        described = score.words.describe(gain, start, where=where)
+        sentence = f"The new head {described}, {course}: {_parts(choice, chosen, score)}."
+        sentence = " ".join([sentence, *_others(search, choice), *_calibration(search, choice, held_out)])
     if is_broken:
-        scored = ", so that its outputs are no numbers" if choice.evidence is None else ""
+        scored = "" if is_comparable else ", so that its outputs are not numbers"
         sentence = f"The original head holds NaN or infinite weights{scored}. {sentence}"
-    return Verdict(sentence, gain, score.unit, table)
+    return Verdict(sentence, gain if choice.chosen else NO_GAIN, score.unit, table)
 
 
 def _cell(table: pd.DataFrame, row: str, column: str) -> float:
     return float(table[column].to_dict()[row])
 
 
-def _kept(table: pd.DataFrame, choice: Choice, score: MeanScore, where: str) -> str:
-    rivals = {name: i for name, i in table_rows(choice).items() if name not in ("original", "chosen")}
-    if choice.evidence is None or not rivals:
+def _kept(search: Search, choice: Choice, where: str) -> str:
+    score = search.scores[0]
+    if not np.isfinite(search.values[0][1:]).any():
         return f"The original head is kept: no re-trained head gives numbers on {where}."
-    nearest = max(rivals, key=lambda name: _cell(table, name, "gain"))
-    gain = gain_of(rivals[nearest], choice.evidence)
-    told = score.words.describe(gain, _cell(table, "original", score.unit))
+    if choice.doubt is not None:
+        return (
+            f"The original head is kept: {where} cannot tell whether a re-trained one is better; {choice.doubt}. Pass "
+            "more validation data."
+        )
+    described = score.words.describe(choice.gain, score.shown(float(search.values[0][0])))
     return (
-        f"The original head is kept: on {where} no re-trained head is reliably better; the best one ({nearest}) "
-        f"{told}."
+        f"The original head is kept: on {where} no re-trained head is reliably better; the best choice among them "
+        f"{described}."
     )
 
 
@@ -332,30 +342,50 @@ def _value(value: float, score: MeanScore) -> str:
     return f"{100 * value:.4g} %" if score.words.unit else f"{value:.4g}"
 
 
-def gain_parts(table: pd.DataFrame, chosen: Candidate) -> dict[str, float]:
-    """Split the chosen head's gain into re-training, augmented copies and weights, in that order."""
-    if chosen.kind == "original":
-        return {"retraining": 0.0, "augmentation": 0.0, "weighting": 0.0}
-    gains: dict[str, float] = table["gain"].to_dict()  # type: ignore[assignment]
-    equal = gains["equal weights, reweighting data" if chosen.reweighted else "equal weights"]
-    if chosen.anchored and chosen.kind == "equal" and not chosen.augmented:
-        equal = gains["chosen"]
-    before_weights = gains["equal weights, augmented"] if chosen.augmented else equal
-    return {
-        "retraining": equal,
-        "augmentation": before_weights - equal,
-        "weighting": gains["chosen"] - before_weights,
-    }
+def _parts(choice: Choice, chosen: Candidate, score: MeanScore) -> str:
+    """What the gain comes from; the parts add up to the gain as it is printed."""
+    if chosen.kind == "equal":
+        return "all of it from re-training with equal weights"
+    factor = score.words.factor
+    total = float(f"{factor * choice.gain.mean:.3g}")
+    decimals = 0 if total == 0 else max(0, 2 - int(np.floor(np.log10(abs(total)))))
+    equal = round(factor * choice.retraining, decimals)
+    return (
+        f"{equal:.{decimals}f} from re-training with equal weights, {total - equal:.{decimals}f} from the weights "
+        f"({_weights(chosen)})"
+    )
 
 
-def _parts(table: pd.DataFrame, chosen: Candidate, score: MeanScore) -> str:
-    factor, parts = score.words.factor, gain_parts(table, chosen)
-    said = [f"{factor * parts['retraining']:.3g} from re-training with equal weights"]
-    if chosen.augmented:
-        said.append(f"{factor * parts['augmentation']:.3g} from augmented copies")
-    if chosen.kind in ("weighted", "blended"):
-        said.append(f"{factor * parts['weighting']:.3g} from the weights ({_weights(chosen)})")
-    return ", ".join(said)
+def _others(search: Search, choice: Choice) -> list[str]:
+    """What happened to the scores that did not decide, on the same samples."""
+    return [
+        _course(score, *(score.shown(float(row[number])) for number in (0, choice.chosen)))
+        for score, row in zip(search.scores[1:], search.values[1:], strict=True)
+    ]
+
+
+def _course(score: MeanScore, start: float, end: float) -> str:
+    title = score.words.title[0].upper() + score.words.title[1:]
+    if _value(start, score) == _value(end, score):
+        return f"{title} stays at {_value(end, score)}."
+    verb = "rises" if end > start else "falls"
+    return f"{title} {verb} from {_value(start, score)} to {_value(end, score)}."
+
+
+def _calibration(search: Search, choice: Choice, held_out: Samples) -> list[str]:
+    """A warning where the probabilities are significantly worse than those of the original head."""
+    task = search.scores[0].task
+    known = {score.name for score in search.scores}
+    if task.name not in ("multiclass", "binary") or "neg_log_loss" in known:
+        return []
+    log_loss = MeanScore("neg_log_loss", task, held_out.targets, log_likelihoods(task))
+    heads = (search.heads[search.candidates[number]] for number in (0, choice.chosen))
+    old, new = (-log_loss.keep(h.outputs(held_out.features), np.arange(len(held_out))) for h in heads)
+    if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
+        return []
+    return [
+        f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable."
+    ]
 
 
 def _weights(chosen: Candidate) -> str:

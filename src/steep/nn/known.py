@@ -11,7 +11,7 @@ from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.nn.candidates import Training
 from steep.nn.feature_space import cross_fitted_outputs
-from steep.nn.head_search import Choice, Search
+from steep.nn.head_search import Search
 from steep.nn.heads import Head, HeadTask, Samples
 from steep.weighting.suspect_labels import Suspects
 from steep.weighting.suspects import suspects
@@ -27,16 +27,12 @@ class Known:
     l2: float
 
     @classmethod
-    def of(cls, training: Training, search: Search, choice: Choice) -> Known:
+    def of(cls, training: Training, search: Search) -> Known:
         """With the λ of the best equal-weight head."""
-        numbers = [
-            number
-            for (kind, *_, anchored), number in choice.best.items()
-            if (kind, anchored) == ("equal", False)
-        ]
-        best = max(numbers, key=lambda i: search.values[0][i])
-        plain = training.pool.rows(np.arange(training.n_plain))
-        return cls(plain, training.task, training.original, search.candidates[best].l2 or 0.0)
+        values = dict(zip(search.candidates, search.values[0], strict=True))
+        equal = [c for c in search.candidates if c.kind == "equal" and not c.anchored]
+        best = max(equal, key=lambda candidate: values[candidate])
+        return cls(training.samples, training.task, training.original, best.l2 or 0.0)
 
     def suspects(self, **settings: Any) -> Suspects:
         """Ask neighbours in feature space and heads that have not seen the sample."""
@@ -46,8 +42,8 @@ class Known:
                 f"suspects needs one label a sample, got a {task.name} head of {task.n_outputs} outputs; call "
                 "steep.suspects once for every column"
             )
-        rows, features = np.arange(len(samples)), np.asarray(samples.features)
-        outputs = cross_fitted_outputs(samples, task, self.original, self.l2, rows)
+        features = np.asarray(samples.features)
+        outputs = cross_fitted_outputs(samples, task, self.original, self.l2)
         if task.name == "regression":
             return suspects(
                 features, samples.targets[:, 0], predictions=outputs[:, 0].astype(np.float64),

@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -51,11 +51,14 @@ class Split:
         Where the head is, as in ``network.get_submodule(name)``.
     forward : callable
         ``forward(network, batch)``: how the network is run.
+    response : str or None
+        What follows the head: "logits" is nothing; "softmax", "log-softmax", "sigmoid"; None where it was not run.
     """
 
     network: nn.Module
     name: str
     forward: Forward
+    response: str | None = None
 
     @property
     def head(self) -> nn.Linear:
@@ -148,8 +151,8 @@ def split(
         _check_one_row(name, seen)
         _check_own_weights(network, name)
         _check_linear(parts, seen)
-        response_of(name, seen.logits, output_logits(seen.output))
-    return parts
+        response = response_of(name, seen.logits, output_logits(seen.output))
+    return replace(parts, response=response)
 
 
 def _check_one_row(name: str, seen: Pass) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
-from steep.exceptions import FunctionError, InputError, SteepError
+from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_network, check_seed
 from steep.nn._random import kept_random_state
 from steep.nn.batches import (
@@ -29,8 +29,6 @@ from steep.nn.batches import (
 )
 from steep.nn.feature_file import FeatureWriter, open_features
 from steep.nn.network import Forward, Split, default_forward, run_network, split, undisturbed
-
-Augment = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ def project(
     *,
     head: str | None = None,
     forward: Forward | None = None,
-    augment: Augment | None = None,
     batch_size: int | None = None,
     memmap: str | Path | None = None,
     progress: bool | None = None,
@@ -119,8 +116,6 @@ def project(
         batches each time it is iterated over.
     head, forward
         See :func:`split`.
-    augment : callable, optional
-        ``augment(inputs)`` → inputs of an altered copy, called on a copy of each batch, so it may work in place.
     batch_size : int, optional
         Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
     memmap : path, optional
@@ -130,8 +125,7 @@ def project(
     progress : bool, optional
         Whether to show a progress bar on standard error; default on a terminal, after two seconds.
     random_state : int, Generator or None, default 0
-        Seed of torch, NumPy and Python while data are read and ``augment`` runs; their global random states are
-        given back as they were.
+        Seed of torch, NumPy and Python while data are read; their global random states are given back as they were.
 
     Returns
     -------
@@ -148,7 +142,6 @@ def project(
         refuse_single_samples(data)
     if not isinstance(network, Split):
         network = cut(network, data, head=head, forward=forward, streams=memmap is not None)
-    check_callable(augment, name="augment", signature="augment(inputs)")
     check_flag(progress, name="progress", optional=True)
     check_batch_size(batch_size)
     seed = check_seed(random_state)
@@ -158,7 +151,7 @@ def project(
         progress_bar(total=total, label="projecting", shown=progress) as bar,
     ):
         batches = iterate_batches(data, batch_size, streams=memmap is not None)
-        passes = _pass(network, batches, augment, bar)
+        passes = _pass(network, batches, bar)
         if memmap is not None:
             return _projected_to_file(network, passes, memmap)
         rows, labels = _Rows(total), []
@@ -171,11 +164,11 @@ def project(
 
 
 def _pass(
-    parts: Split, batches: Iterator[tuple[Any, Any]], augment: Augment | None, bar: Any
+    parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any
 ) -> Iterator[tuple[FloatArray, npt.NDArray[Any] | None]]:
     """Features and labels of each batch."""
     for inputs, labels in batches:
-        features = _run(parts, inputs, augment)
+        features = _run(parts, inputs)
         yield features, None if labels is None else label_array(labels)
         bar.update(len(features))
 
@@ -229,9 +222,8 @@ def _ready(parts: Split, seed: int) -> Iterator[None]:
         yield
 
 
-def _run(parts: Split, inputs: Any, augment: Augment | None) -> FloatArray:
-    given = inputs if augment is None else _altered(augment, inputs)
-    return _features(parts, move(given, device_of(parts)))
+def _run(parts: Split, inputs: Any) -> FloatArray:
+    return _features(parts, move(inputs, device_of(parts)))
 
 
 def cut(
@@ -255,17 +247,6 @@ def cut(
     if first is None:
         raise InputError("data yielded no batch; need at least 1 sample; pass some data")
     return split(network, head, sample=move(first_rows(first[0]), device_of(network)), forward=forward)
-
-
-def _altered(augment: Augment, inputs: Any) -> Any:
-    try:
-        return augment(inputs)
-    except SteepError:
-        raise
-    except Exception as error:
-        raise FunctionError(
-            f"augment failed on a batch ({one_line(error)}); need augment(inputs) → inputs of the same form"
-        ) from error
 
 
 def device_of(network: nn.Module | Split) -> torch.device:

@@ -23,25 +23,26 @@ from torch import nn
 from steep._blas import one_thread
 from steep._validation import Seed, check_choice, check_count, check_flag, check_jobs, check_real
 from steep.exceptions import InputError
-from steep.nn._arguments import check_batch_size, check_callable, check_seed
+from steep.nn._arguments import check_batch_size, check_seed
+from steep.nn.blends import can_blend
 from steep.nn.candidates import FIRST_POWERS, Anchor, Grid, Training, Trial
-from steep.nn.crossed_choice import choose_crossed
+from steep.nn.crossed_choice import choose_head
+from steep.nn.data_checks import warn_of_absent_classes
 from steep.nn.head_data import (
-    HeadData,
     collapse_advice,
     contradicted,
     features_of,
     label_samples,
     read_data,
 )
-from steep.nn.head_search import choose, final_head, search_heads
+from steep.nn.head_search import final_head, search_heads
 from steep.nn.heads import Head, Samples, TaskName, fit_head
-from steep.nn.improvement import Improvement, report
+from steep.nn.improvement import Improvement, report, report_unjudged
 from steep.nn.network import Forward, Split
-from steep.nn.projection import Augment, Projection, cut
+from steep.nn.projection import Projection, cut
 from steep.nn.rescoring import rescore
-from steep.nn.score_names import UNEVEN, Wanted, check_scoring, make_scores
-from steep.nn.scoring import CellScore
+from steep.nn.score_names import UNEVEN, check_scoring, deciding_words, make_scores, refuse_unfit
+from steep.nn.scoring import CellScore, MeanScore
 
 Solver = Literal["convex", "adam"]
 Measures = str | Callable[..., Any] | Sequence[Any]
@@ -156,13 +157,14 @@ def retrain_head(
     projection = features_of(parts, X, batch_size=batch_size, progress=progress)  # line 3
     kind, samples = label_samples(parts, projection, y, task)
     kind.refuse_one_label(samples.targets)
+    warn_of_absent_classes(kind, samples)
     grid.refuse_masses(kind)
     original = _original(parts)
     if (anchor or grid.doubted) and not original.is_finite:
         asked = "anchor=True" if anchor else f"weight_ratio={weight_ratio!r}"
         raise InputError(f"{asked} needs the original head, which holds NaN or infinity; leave it out")
-    training = Training.of(samples, [], None, kind, grid, original, n_folds=None, n_jobs=n_jobs)  # line 4
-    weightings = training.groups(np.arange(len(samples)))[-1].weightings
+    training = Training.of(samples, kind, grid, original, n_jobs=n_jobs)  # line 4
+    weightings = training.groups()[-1].weightings
     weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
     retrained = fit_head(
         samples, kind, weight, strength, original=original, anchored=anchor,
@@ -195,11 +197,7 @@ def improve(
     n_neighbors: Sequence[int] | None = None,
     anchor: bool | None = None,
     blend: bool | None = None,
-    confidence: float = 0.84,
-    augment: Augment | None = None,
-    n_copies: int = 2,
-    refit: bool = False,
-    n_folds: int = 5,
+    confidence: float = 0.95,
     head: str | None = None,
     forward: Forward | None = None,
     batch_size: int | None = None,
@@ -217,18 +215,17 @@ def improve(
         Labelled data the head is fitted to, usually those the network was trained on; or their features by
         :func:`project`, which may lie in a file and are then read block by block.
     validation : same kinds, optional
-        Labelled data the network has not seen. Without them the heads are cross-validated on ``train``, whose
-        features the network was fitted to: gains are then measured less honestly, and the verdict says so.
+        Labelled data the network has not seen. Without them the original head is kept: the network was fitted to
+        ``train``, so no part of it can show what a new head gains on other data.
     scoring : str, callable, or a sequence of them, optional
-        What the head is chosen by, the first one; the others are told beside it. Default accuracy, or the mean squared
-        error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
+        What the head is chosen by, the first one; the others are reported with it. Default accuracy, or the mean
+        squared error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
         "worst_group_accuracy", and without them "worst_contradicted": the worst of the classes × whether most of a
         sample's nearest training samples have another label. For numbers "neg_mean_absolute_error", "worst_decile",
         "max_error" and, with ``groups``, "worst_group_mae". Any scorer of scikit-learn's goes too ("f1_macro",
         "average_precision", "r2"), or ``scorer(estimator, X, y)``, whose X are numbers of rows.
     groups : array-like of shape (n_validation,), optional
-        Group of each validation sample (of each training sample where there is no ``validation``). Heads are chosen by
-        them, never fitted to them.
+        Group of each validation sample. Heads are chosen by them, never fitted to them.
     reweighting : same kinds as ``train``, optional
         Labelled data that neither the network nor ``validation`` has seen: heads are fitted to them too, with weights
         measured among them. Worth a fifth of the data where the training features have collapsed. Needs ``validation``.
@@ -253,25 +250,14 @@ def improve(
         Whether every head is tried a second time, held near the original one; see :func:`retrain_head`. Default False;
         for scores of groups and rare classes the heads weighted by "doubted" alone.
     blend : bool, optional
-        Whether means of two heads are tried. Default True for accuracies of groups and classes, to which they are
-        confined: there the choice is scored on samples it was not made by. Needs ``validation``.
-    confidence : float, default 0.84
-        Probability that no head is chosen when none is better: the default is one standard error, corrected for the
-        number of heads. See :mod:`steep.evidence`.
-    augment : callable, optional
-        ``augment(inputs)`` → an altered copy of a batch of inputs, which it may change in place. Features of copies
-        have not collapsed as those of the training inputs have; weighted heads are then fitted with the copies.
-    n_copies : int, default 2
-        Altered copies of each training input.
-    refit : bool, default False
-        Whether the chosen head is fitted once more with the held-out data added. Its figures are those from
-        before that.
-    n_folds : int, default 5
-        Folds of the cross-validation.
+        Whether means of two heads are tried. Default True for accuracies of groups and classes, and only for those.
+    confidence : float, default 0.95
+        The original head is replaced only if the interval of the gain at this confidence excludes zero. Lower values
+        replace it more readily: 0.68 asks for one standard error. The interval that is reported is that at 95 %.
     head, forward, batch_size, progress
         See :func:`project`.
     random_state : int, Generator or None, default 0
-        Seed of ``augment``, of the folds and of the evidence.
+        Seed of the evidence.
     n_jobs : int, optional
         Parallel jobs of the neighbour search.
 
@@ -281,12 +267,9 @@ def improve(
 
     Notes
     -----
-    A weighted head must beat the best equal-weight head, and any head the original one, by the evidence of paired
-    differences on held-out samples; where the score is no mean over samples, of the same draws with replacement.
-    Accuracies of groups and classes are chosen by in :mod:`steep.nn.crossed_choice`: the choice is made on four fifths
-    of the samples and scored on the last fifth, five times over.
-    Under cross-validation the samples are the units as well: a variance of five folds is hardly known. The interval
-    is then widened as Nadeau and Bengio do for folds, by √(1 + n_folds/(n_folds − 1)).
+    A choice among all heads must beat the same choice among equal-weight heads, and the original head, on samples it
+    was not made by: it is made on four fifths of the validation samples and scored on the last fifth, five times over.
+    The gain that is reported is measured on these samples. See :mod:`steep.nn.crossed_choice`.
 
     Examples
     --------
@@ -300,63 +283,73 @@ def improve(
     True
     """
     wanted = check_scoring(scoring)
-    grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, wanted)
+    is_uneven = next(iter(wanted), None) in UNEVEN
+    grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, is_uneven=is_uneven)
     check_flag(blend, name="blend", optional=True)
     seed = check_seed(random_state)
     check_jobs(n_jobs)
     check_real(confidence, name="confidence", above=0.0, maximum=1.0)
-    n_folds = check_count(n_folds, name="n_folds", minimum=2)
-    n_copies = check_count(n_copies, name="n_copies")
-    check_callable(augment, name="augment", signature="augment(inputs)")
-    check_flag(refit, name="refit")
-    if reweighting is not None and validation is None:
-        raise InputError("reweighting needs validation data to choose by, got none; pass validation=")
+    for name, value in {"reweighting": reweighting, "groups": groups}.items():
+        if value is not None and validation is None:
+            raise InputError(f"{name} needs validation data to choose by, got none; pass validation=")
     settings: dict[str, Any] = {"batch_size": batch_size, "progress": progress}
 
     parts = cut(network, train, head=head, forward=forward)
-    data = read_data(parts, train, validation, reweighting, task, augment, n_copies, seed, settings)
+    data = read_data(parts, train, validation, reweighting, task, settings)
+    if (
+        data.task.name == "multilabel" and is_uneven
+    ):  # masses of classes are no default for several labels per sample
+        grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, is_uneven=False)
     grid.refuse_masses(data.task)
+    refuse_unfit(wanted, data.task, has_groups=groups is not None)
     if n_neighbors is None and grid.grouped:
         grid = grid.within(min(len(part) for part in (data.plain, data.reweighting) if part is not None))
+    original = _original(parts)
+    if not original.is_finite:
+        grid = grid.without_original()
     with _few_threads(data.plain):
-        original = _original(parts)
-        training, other = _trainings(
-            data,
-            grid if original.is_finite else grid.without_original(),
-            original,
-            n_folds=n_folds,
-            refit=refit,
-            n_jobs=n_jobs,
-        )
-        scored = data.plain if data.held_out is None else data.held_out
-        scores = make_scores(wanted, data.task, scored.targets, groups, lambda: contradicted(data, n_jobs))
-        trials, test_ratio, where = _trials(training, other, data, n_folds, seed)
-        search = search_heads(trials, training, scores)
-        rule: dict[str, Any] = {"confidence": confidence, "test_ratio": test_ratio, "random_state": seed}
-        if isinstance(scores[0], CellScore):
-            search, choice = choose_crossed(search, trials, training, blends=blend is not False, **rule)
-        elif blend:
-            raise InputError(
-                f"blend=True needs the accuracy of groups or classes as the first score, got {scores[0].name!r}; "
-                "leave it out"
+        training = Training.of(data.plain, data.task, grid, original, n_jobs=n_jobs)
+        if data.held_out is None:
+            return report_unjudged(parts.join(original), training, deciding_words(wanted, data.task))
+        trial, used = Trial(training.groups(), data.held_out), training
+        if data.reweighting is not None:
+            other = Training.of(
+                data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True
             )
-        else:
-            choice = choose(search, **rule)
-        used = other if other is not None and search.candidates[choice.chosen].reweighted else training
-        final = final_head(used, search, choice, trials, refit=refit)
+            trial = replace(trial, groups=[*trial.groups, *other.groups()])
+        scores = make_scores(
+            wanted, data.task, data.held_out.targets, groups, lambda: contradicted(data, n_jobs)
+        )
+        search = search_heads(trial, training, scores)
+        search, choice = choose_head(
+            search, trial, training, confidence=confidence, random_state=seed,
+            blends=_is_blended(blend, scores[0], training),
+        )  # fmt: skip
+        chosen = search.candidates[choice.chosen]
+        used = other if chosen.reweighted else training
+        final = final_head(used, search, chosen, trial)
     joined = parts.join(final.head)
-    asked = train if validation is None else validation
     rescored = float("nan")  # without inputs the network cannot be run
-    if not isinstance(asked, Projection):
-        rescored = rescore(parts, joined, final.head, asked, scored, scores[0], **settings)
-    return report(
-        search, choice, final, joined, rescored, used, where, collapse_advice(training.original, data)
-    )
+    if not isinstance(validation, Projection):
+        rescored = rescore(parts, joined, final.head, validation, data.held_out, scores[0], **settings)
+    advice = collapse_advice(original, data)
+    return report(search, choice, final, joined, rescored, used, data.held_out, advice)
 
 
-def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: Any, wanted: Wanted) -> Grid:
+def _is_blended(blend: bool | None, score: MeanScore, training: Training) -> bool:
+    """Whether means of two heads are tried."""
+    if blend and not isinstance(score, CellScore):
+        raise InputError(
+            f"blend=True needs the accuracy of groups or classes as the first score, got {score.name!r}; leave it out"
+        )
+    can = isinstance(score, CellScore) and can_blend(training.task, training.original)
+    return can and blend is not False
+
+
+def _grid(
+    l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: Any, *, is_uneven: bool
+) -> Grid:
     """What the caller gave, and for the rest what suits the deciding score."""
-    is_uneven = next(iter(wanted), None) in UNEVEN
     check_flag(anchor, name="anchor", optional=True)
     given = {"measure": measure, "weight_ratio": weight_ratio, "n_neighbors": n_neighbors}
     values = (_UNEVEN if is_uneven else _USUAL) | {
@@ -372,41 +365,6 @@ def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: An
 def _few_threads(samples: Samples) -> AbstractContextManager[None]:
     """Hold BLAS and torch to one thread where the products are small: threads would wait for each other."""
     return one_thread() if samples.features.size <= _SMALL else nullcontext()
-
-
-def _trainings(
-    data: HeadData, grid: Grid, original: Head, *, n_folds: int, refit: bool, n_jobs: int | None
-) -> tuple[Training, Training | None]:
-    """What heads may be fitted to: the training data, and the reweighting data where there are any."""
-    extra = data.held_out if refit else None
-    training = Training.of(
-        data.plain, data.copies, extra, data.task, grid, original,
-        n_folds=None if data.held_out is not None else n_folds, n_jobs=n_jobs,
-    )  # fmt: skip
-    if data.reweighting is None:
-        return training, None
-    other = Training.of(
-        data.reweighting, [], extra, data.task, grid, original, n_folds=None, n_jobs=n_jobs, is_reweighting=True
-    )  # fmt: skip
-    return training, other
-
-
-def _trials(
-    training: Training, other: Training | None, data: HeadData, n_folds: int, seed: int
-) -> tuple[list[Trial], float, str]:
-    """What is fitted and scored: once against held-out samples, or fold by fold; and how to tell of it."""
-    if data.held_out is not None:
-        trial = training.trial(data.held_out)
-        if other is not None:
-            trial = replace(trial, groups=[*trial.groups, *other.trial(data.held_out).groups])
-        return [trial], 0.0, f"{len(data.held_out):,} held-out samples"
-    n = len(data.plain)
-    if n < n_folds:
-        raise InputError(f"n_folds={n_folds} needs at least {n_folds} samples, got {n}; lower n_folds")
-    order = np.random.default_rng(seed).permutation(n)
-    trials = [training.fold(fold) for fold in np.array_split(order, n_folds)]
-    where = f"{n_folds}-fold cross-validation of the head (its features were fitted on the same data)"
-    return trials, n_folds / ((n_folds - 1) * n), where
 
 
 def _original(parts: Split) -> Head:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.metrics import get_scorer
 
 from steep._validation import FloatArray, shown
+from steep.evidence import Score
 from steep.exceptions import InputError, InputTypeError
 from steep.metrics import Scorer, resolve_scorers
+from steep.nn.data_checks import warn_of_groups_that_are_classes
 from steep.nn.heads import HeadTask
 from steep.nn.scoring import Array, CellScore, MeanScore, WholeScore
 
@@ -19,6 +23,12 @@ _OF_CLASSES = (
     "accuracy", "neg_log_loss", "balanced_accuracy", "worst_class_accuracy", "worst_group_accuracy",
     "worst_contradicted",
 )  # fmt: skip
+_OF_LABELS = (
+    "accuracy",
+    "balanced_accuracy",
+    "neg_log_loss",
+    "worst_group_accuracy",
+)  # means over the labels
 _OF_NUMBERS = ("neg_mean_squared_error", "neg_mean_absolute_error", "worst_group_mae")
 _WITH_GROUPS = ("worst_group_accuracy", "worst_group_mae")
 # Scores that weights by contradiction were made for: they count the samples a mean forgets.
@@ -27,8 +37,14 @@ UNEVEN = (
     "worst_class_accuracy",
     "worst_contradicted",
     "balanced_accuracy",
+    "recall_macro",
     "f1_macro",
 )
+# Scores of one class per sample that are equal to one of ours; recall_macro where every class occurs.
+_EQUAL = {
+    "recall_micro": "accuracy", "precision_micro": "accuracy", "f1_micro": "accuracy",
+    "recall_macro": "balanced_accuracy", "recall_weighted": "accuracy",
+}  # fmt: skip
 # A cell of fewer samples says little of its accuracy: it is not asked.
 _FEWEST_CONTRADICTED = 10
 
@@ -93,32 +109,72 @@ def make_scores(
     contradicted : callable
         Whether most of a sample's nearest training samples have another label; asked when a score needs it.
     """
-    if not wanted:
-        wanted = {"neg_mean_squared_error" if task.name == "regression" else "accuracy": None}
+    wanted = wanted or {_default(task): None}
     codes = None if groups is None else check_groups(groups, len(targets))
-    for name in wanted:
-        if name in _WITH_GROUPS and codes is None:
-            raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
+    if codes is not None and "worst_group_accuracy" in wanted and task.name in ("multiclass", "binary"):
+        warn_of_groups_that_are_classes(codes, targets.reshape(-1).astype(np.int64))
     return [_make(name, scorer, task, targets, codes, contradicted) for name, scorer in wanted.items()]
+
+
+def refuse_unfit(wanted: Wanted, task: HeadTask, *, has_groups: bool) -> None:
+    """Raise if a score does not fit the head, or lacks its groups."""
+    for name, scorer in wanted.items():
+        if name in _WITH_GROUPS and not has_groups:
+            raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
+        if scorer is None:
+            _refuse_task(name, task)
+
+
+def _refuse_task(name: str, task: HeadTask) -> None:
+    is_number = task.name == "regression"
+    if task.name == "multilabel" and name in _OF_CLASSES and name not in _OF_LABELS:
+        raise InputError(
+            f"scoring={name!r} needs one class per sample, but the head has several labels per sample; use "
+            f"{', '.join(_OF_LABELS)}, or a scikit-learn scorer such as f1_macro"
+        )
+    if is_number != (name in _OF_NUMBERS):
+        known = _OF_NUMBERS if is_number else _OF_LABELS if task.name == "multilabel" else _OF_CLASSES
+        raise InputError(
+            f"scoring={name!r} does not fit a {task.name} head; need one of {', '.join(known)}, or a scikit-learn "
+            "scorer of what it gives; choose one"
+        )
+
+
+def deciding_words(wanted: Wanted, task: HeadTask) -> Score:
+    """The deciding score as people read it."""
+    return Score.named(next(iter(wanted), _default(task)))
+
+
+def _default(task: HeadTask) -> str:
+    return "neg_mean_squared_error" if task.name == "regression" else "accuracy"
 
 
 def _make(
     name: str, scorer: Scorer | None, task: HeadTask, targets: Array, groups: Any, contradicted: Any
 ) -> MeanScore:
     if scorer is not None:
-        return WholeScore(name, task, targets, _nothing, scorer=scorer)
-    is_number = task.name == "regression"
-    if is_number != (name in _OF_NUMBERS) or (task.name == "multilabel" and name != "accuracy"):
-        known = _OF_NUMBERS if is_number else ("accuracy",) if task.name == "multilabel" else _OF_CLASSES
-        raise InputError(
-            f"scoring={name!r} does not fit a {task.name} head; need one of {', '.join(known)}, or a scikit-learn "
-            "scorer of what it gives; choose one"
-        )
-    function = _FUNCTIONS.get(name, _absolute if is_number else _hits)(task)
+        equal = _equal_to(name, scorer, task, targets)
+        if equal is None:
+            return WholeScore(name, task, targets, _nothing, scorer=scorer)
+        return replace(_make(equal, None, task, targets, groups, contradicted), name=name)
+    if task.name == "multilabel" and name == "balanced_accuracy":
+        return WholeScore(name, task, targets, _nothing, scorer=_balanced_over_labels)
+    function = _FUNCTIONS.get(name, _absolute if task.name == "regression" else _hits)(task)
     if name in ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error"):
         return MeanScore(name, task, targets, function)
     cells = _cells(name, task, targets, groups, contradicted)
     return CellScore(name, task, targets, function, cells=cells, is_worst=name != "balanced_accuracy")
+
+
+def _equal_to(name: str, scorer: Scorer, task: HeadTask, targets: Array) -> str | None:
+    """The score of ours that a scikit-learn score is equal to; None where there is none."""
+    equal = _EQUAL.get(name)
+    # A mapping of the caller may give the name to another scorer.
+    if equal is None or task.name not in ("multiclass", "binary") or repr(scorer) != repr(get_scorer(name)):
+        return None
+    if equal == "balanced_accuracy" and len(np.unique(targets)) < max(task.n_outputs, 2):
+        return None
+    return equal
 
 
 def _cells(
@@ -184,19 +240,29 @@ def _absolute(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
     return lambda outputs, targets: -np.abs(outputs - targets).mean(axis=1)
 
 
-def _log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
+def log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
+    """A function of outputs and targets that gives the log-likelihood of each sample."""
+
     def each(outputs: FloatArray, targets: Array) -> Array:
         z = outputs.astype(np.float64)
-        if task.name == "binary":
-            return -np.logaddexp(0.0, -np.where(targets[:, 0] > 0.5, z[:, 0], -z[:, 0]))
+        if task.name != "multiclass":
+            return np.asarray(-np.logaddexp(0.0, -np.where(targets > 0.5, z, -z)).mean(axis=1))
         own = z[np.arange(len(z)), targets]
         return np.asarray(own - np.logaddexp.reduce(z, axis=1))
 
     return each
 
 
+def _balanced_over_labels(estimator: Any, rows: Array, y: Array) -> float:
+    """Mean over labels of the recall of 0 and 1; what does not occur does not count."""
+    right = estimator.predict(rows) == y
+    with np.errstate(invalid="ignore"):
+        recalls = [(right & (y == value)).sum(axis=0) / (y == value).sum(axis=0) for value in (0, 1)]
+    return float(np.nanmean(np.nanmean(recalls, axis=0)))
+
+
 def _nothing(outputs: FloatArray, targets: Array) -> Array:
     return outputs
 
 
-_FUNCTIONS = {"neg_log_loss": _log_likelihoods, "neg_mean_squared_error": _hits}
+_FUNCTIONS = {"neg_log_loss": log_likelihoods, "neg_mean_squared_error": _hits}

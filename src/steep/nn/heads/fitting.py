@@ -39,20 +39,6 @@ class Samples:
             return Samples(self.features[: len(rows)], self.targets[: len(rows)])
         return Samples(self.features[rows], self.targets[rows])
 
-    def with_copies(self, copies: Sequence[FloatArray]) -> Samples:
-        """These, with the features of altered copies of each of them behind."""
-        if not copies:
-            return self
-        return Samples(
-            np.concatenate([self.features, *copies]), np.concatenate([self.targets] * (1 + len(copies)))
-        )
-
-    def followed_by(self, others: Samples) -> Samples:
-        """These, and others behind."""
-        return Samples(
-            np.concatenate([self.features, others.features]), np.concatenate([self.targets, others.targets])
-        )
-
 
 def fit_head(
     samples: Samples,
@@ -85,12 +71,10 @@ def fit_head(
 class HeadGrid:
     """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
 
-    Neither the samples nor the problem set up from them are kept between rounds: folds would hold many copies.
-
     Parameters
     ----------
-    pool, rows, task
-        What the heads are fitted to, these rows of the pool, and for.
+    samples, task
+        What the heads are fitted to, and for.
     weights : sequence of ndarray of shape (n_samples,)
         Weights of mean one.
     original : Head
@@ -103,8 +87,7 @@ class HeadGrid:
 
     def __init__(
         self,
-        pool: Samples,
-        rows: npt.NDArray[np.intp],
+        samples: Samples,
         task: HeadTask,
         weights: Sequence[FloatArray],
         *,
@@ -112,18 +95,13 @@ class HeadGrid:
         anchored: bool = False,
         reachable: Sequence[float] = (),
     ) -> None:
-        self.pool, self.rows, self.task, self.weights = pool, rows, task, weights
+        self.samples, self.task, self.weights = samples, task, weights
         self.form, self.reachable = _form(original), reachable
         if anchored:
             self.form["anchor"] = original
         self.solved: dict[float, Head] = {}
         self.start = _start(original)
         self.ridge: dict[float, list[Head]] = {}
-
-    @property
-    def samples(self) -> Samples:
-        """What the heads are fitted to."""
-        return self.pool.rows(self.rows)
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
         """Yield λ and its heads, the one of equal weights first."""
@@ -146,7 +124,7 @@ class HeadGrid:
     def _ridge_heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
         if missing := [l2 for l2 in l2s if l2 not in self.ridge]:
             together = sorted({*missing, *self.reachable})
-            samples, equal = self.samples, np.ones(len(self.rows))
+            samples, equal = self.samples, np.ones(len(self.samples))
             paths = [
                 ridge_path(samples.features, samples.targets, weight, together, **self.form)
                 for weight in (equal, *self.weights)

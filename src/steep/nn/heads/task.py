@@ -50,6 +50,12 @@ class HeadTask:
                 "look at the labels"
             )
 
+    def class_counts(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Samples of each class, or of each label."""
+        if self.name == "multilabel":
+            return np.asarray(targets.sum(axis=0), dtype=np.int64)
+        return np.bincount(targets.reshape(-1).astype(np.int64), minlength=max(self.n_outputs, 2))
+
     def targets(self, labels: Any, *, name: str = "labels") -> npt.NDArray[Any]:
         """Check labels and return class numbers, or float columns."""
         array = np.asarray(labels)

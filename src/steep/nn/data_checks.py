@@ -1,0 +1,165 @@
+"""What misleads about the parts of an improvement: samples in two of them, classes without samples.
+
+Two samples are the same when their features are, up to the rounding of batches of different sizes. They are found by
+one number each, the product of the features with a fixed random direction: equal rows have equal numbers, and rows of
+nearly equal numbers are compared in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+from steep._warnings import warn_user
+from steep.exceptions import InputError
+from steep.nn.heads import HeadTask, Samples
+
+# Relative distance up to which features are the same: what rounding in single precision adds up to in a deep network.
+_SAME = 1e-5
+# Numbers that are held at a time: features may lie in a file.
+_BLOCK = 2**20
+# Rows that occur twice within one part anyway, as in discrete data, explain up to this many times as many shared rows.
+_NATURAL = 2.0
+# Classes that are named; of more the number is given.
+_N_NAMED = 5
+
+Classes = npt.NDArray[np.int64]
+
+
+def refuse_same_object(train: Any, validation: Any) -> None:
+    """Reject the training data passed a second time, also where each pass draws other samples from them."""
+    same = validation is train
+    if (
+        isinstance(train, tuple | list)
+        and isinstance(validation, tuple | list)
+        and len(train) == len(validation) == 2
+    ):
+        same = same or train[0] is validation[0]
+    if same and train is not None:
+        raise InputError(
+            "validation is the training data; nothing is held out; pass data the network has not seen"
+        )
+
+
+def check_parts(
+    task: HeadTask, train: Samples, validation: Samples | None, reweighting: Samples | None
+) -> None:
+    """Reject parts that are the same samples, warn of parts that share some, and of absent classes."""
+    if validation is not None:
+        _check_shared("validation", validation, "train", train, "pass data the network has not seen")
+    if reweighting is not None and validation is not None:
+        _check_shared("reweighting", reweighting, "validation", validation, "pass other data")
+        if n_shared := count_shared(reweighting.features, train.features):
+            warn_user(
+                f"{n_shared:,} of {len(reweighting):,} reweighting samples are also in train (their features are the "
+                "same); the network has seen them; keep data for reweighting that it was not trained on"
+            )
+    warn_of_absent_classes(task, train, validation)
+
+
+def _check_shared(name: str, part: Samples, other_name: str, other: Samples, advice: str) -> None:
+    n_shared = count_shared(part.features, other.features)
+    if n_shared == len(part):
+        raise InputError(
+            f"all {len(part):,} {name} samples are also in {other_name} (their features are the same); nothing is held "
+            f"out; {advice}"
+        )
+    if n_shared:
+        warn_user(
+            f"{n_shared:,} of {len(part):,} {name} samples are also in {other_name} (their features are the same); "
+            f"gains on them are not held out; remove them from {name}"
+        )
+
+
+def count_shared(features: FloatArray, others: FloatArray) -> int:
+    """How many rows are among other rows; 0 where as many rows of the others occur twice among themselves.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(50, 3))
+    >>> count_shared(rows[:20], rows[15:]), count_shared(rows[:20], rows[20:])
+    (5, 0)
+    """
+    direction: FloatArray = np.asarray(np.random.default_rng(0).normal(size=features.shape[1]))
+    own, theirs = (_numbers(rows, direction) for rows in (features, others))
+    order = np.argsort(theirs, kind="stable")
+    reach = 2 * _SAME * float(np.linalg.norm(direction))
+    place = np.searchsorted(theirs[order], own)
+    found = np.zeros(len(own), bool)
+    for neighbor in (np.minimum(place, len(order) - 1), np.maximum(place - 1, 0)):
+        found |= _same_rows(
+            features, np.arange(len(own)), others, order[neighbor], own - theirs[order[neighbor]], reach
+        )
+    twins = np.zeros(len(order), bool)
+    twins[1:] = _same_rows(others, order[1:], others, order[:-1], np.diff(theirs[order]), reach)
+    share, natural = found.mean(), twins.mean()
+    return int(found.sum()) if share > _NATURAL * natural else 0
+
+
+def _blocks(n_rows: int, n_features: int) -> Iterator[slice]:
+    """Rows that are held at a time."""
+    size = max(1, _BLOCK // n_features)
+    return (slice(start, start + size) for start in range(0, n_rows, size))
+
+
+def _numbers(features: FloatArray, direction: FloatArray) -> FloatArray:
+    """The product of each row with a direction."""
+    parts = (np.asarray(features[rows], dtype=np.float64) for rows in _blocks(*features.shape))
+    return np.concatenate([part @ direction for part in parts])
+
+
+def _same_rows(
+    ones: FloatArray, i: IntArray, others: FloatArray, j: IntArray, apart: FloatArray, reach: float
+) -> npt.NDArray[np.bool_]:
+    """Whether row i of the ones is row j of the others; ``apart`` is the difference of their numbers."""
+    same = np.zeros(len(i), bool)
+    for rows in _blocks(len(i), ones.shape[1]):
+        z = np.asarray(ones[i[rows]], dtype=np.float64)
+        size = np.linalg.norm(z, axis=1)
+        near = np.abs(apart[rows]) <= reach * size
+        distance = np.linalg.norm(z[near] - others[j[rows][near]], axis=1)
+        same[rows][near] = distance <= _SAME * size[near]
+    return same
+
+
+def warn_of_absent_classes(task: HeadTask, train: Samples, validation: Samples | None = None) -> None:
+    """Warn of classes of the head that no training sample has, and of those that no validation sample has."""
+    if task.name == "regression":
+        return
+    counts = task.class_counts(train.targets)
+    held_out = None if validation is None else task.class_counts(validation.targets)
+    one, many = ("label", "labels") if task.name == "multilabel" else ("class", "classes")
+    absent = np.flatnonzero(counts == 0)
+    if len(absent):
+        is_one = len(absent) == 1
+        seen = 0 if held_out is None else int(held_out[absent].sum())
+        warn_user(
+            f"{_named(absent, one, many)} of the network {'is' if is_one else 'are'} absent from train: a re-trained "
+            f"head will not predict {'it' if is_one else 'them'} any more"
+            + (f" (validation has {seen} samples of {'it' if is_one else 'them'})" if seen else "")
+            + "; add samples, or keep the original head"
+        )
+    if held_out is not None and len(absent := np.flatnonzero((counts > 0) & (held_out == 0))):
+        warn_user(
+            f"{_named(absent, one, many)} {'is' if len(absent) == 1 else 'are'} in train and absent from validation: "
+            "what a new head gains or loses there is not measured; add samples to validation"
+        )
+
+
+def _named(classes: Sequence[Any] | npt.NDArray[Any], one: str, many: str) -> str:
+    first, more = ", ".join(str(label) for label in classes[:_N_NAMED]), len(classes) - _N_NAMED
+    return f"{one if len(classes) == 1 else many} {first}" + (f" and {more} more" if more > 0 else "")
+
+
+def warn_of_groups_that_are_classes(groups: Classes, classes: Classes) -> None:
+    """Warn where groups are the classes under other names."""
+    n_pairs = len(np.unique(np.stack([groups, classes]), axis=1).T)
+    if n_pairs == len(np.unique(groups)) == len(np.unique(classes)):
+        warn_user(
+            "groups are the classes, so worst_group_accuracy is worst_class_accuracy; pass "
+            "scoring='worst_class_accuracy' and leave groups out"
+        )

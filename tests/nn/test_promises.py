@@ -1,0 +1,315 @@
+"""What a verdict may promise: what held-out data show, no more, and in figures that add up."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score
+from torch import nn
+
+from steep.exceptions import InputError
+from steep.nn import improve
+from steep.nn.candidates import Candidate
+from steep.nn.crossed_choice import choose_head
+from steep.nn.head_search import Search
+from steep.nn.heads import HeadTask
+from steep.nn.scoring import MeanScore
+
+from .test_scoring import fooled, shortcut
+
+FEW = {"l2": (1e-1, 1e-3), "weight_ratio": (5.0,), "n_neighbors": (10,)}
+
+
+def overlapping(n, seed, n_classes=3):
+    """Classes that overlap, of unequal size."""
+    rng = np.random.default_rng(seed)
+    y = np.minimum(rng.geometric(0.5, size=n) - 1, n_classes - 1)
+    centres = np.random.default_rng(99).normal(size=(n_classes, 5))
+    x = centres[y] + rng.normal(size=(n, 5))
+    return torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+
+
+def linear(n_in=5, n_out=3, scale=0.3):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Identity(), nn.Linear(n_in, n_out))
+    with torch.no_grad():
+        network[1].weight.mul_(scale)
+    return network
+
+
+def described(result):
+    return str(result.verdict)
+
+
+# Without held-out data
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "balanced_accuracy", "f1_macro"])
+def test_without_held_out_data_nothing_is_promised_and_the_original_head_is_kept(scoring):
+    network, data = linear(), overlapping(300, 0)
+    result = improve(network, data, scoring=scoring, **FEW)
+    assert result.chosen.kind == "original"
+    assert torch.equal(result.network[1].weight, network[1].weight)
+    assert "cannot be estimated without held-out data" in described(result)
+    assert (result.verdict.interval.mean, result.verdict.interval.n) == (0, 0)
+    assert np.isnan(result.rescored)
+
+
+def test_without_held_out_data_the_training_samples_are_still_described(tmp_path):
+    from steep.report import improvement_page
+
+    result = improve(linear(), overlapping(300, 0), **FEW)
+    assert len(result.hardest(5)) == 5
+    assert len(result.suspects().top(5)) == 5
+    assert (
+        "nan"
+        not in improvement_page(tmp_path / "p.html", result)
+        .read_text(encoding="utf-8")
+        .lower()
+        .split("script")[0]
+    )
+    assert str(result)
+    result.save(tmp_path / "kept.safetensors")
+
+
+def test_groups_need_held_out_data():
+    train = shortcut(100)
+    with pytest.raises(InputError, match="groups needs validation data"):
+        improve(fooled(), train[:2], groups=train[2], scoring="worst_group_accuracy", **FEW)
+
+
+# Only significant gains replace the original head
+
+
+def searched(hits, n_weighted=0):
+    """What a search would have found: whether each head is right on each sample."""
+    n_equal = len(hits) - 1 - n_weighted
+    candidates = [Candidate("original"), *(Candidate("equal", 10.0**-power) for power in range(n_equal))]
+    candidates += [Candidate("weighted", 1.0, 2.0 + i, 10) for i in range(n_weighted)]
+    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.arange(hits.shape[1]) % 2, None)
+    return Search(candidates, [score], score.values(hits)[None], hits, {})
+
+
+def chosen_of(hits, n_weighted=0, **settings):
+    search = searched(np.asarray(hits), n_weighted)
+    choice = choose_head(search, None, None, **{"confidence": 0.95} | settings)[1]
+    return choice, search.candidates[choice.chosen].kind
+
+
+def right_on(n, *counts):
+    return np.stack([np.arange(n) < count for count in counts])
+
+
+@pytest.mark.parametrize(
+    ("counts", "kind"),
+    [
+        ((50, 50, 50), "original"),  # a tie goes to the original
+        ((50, 51, 50), "original"),  # one sample that differs is not evidence
+        ((50, 55, 50), "original"),  # nor are five: equal heads show that in 1 of 16 cases
+        ((50, 60, 60), "equal"),  # weights must beat equal weights
+        ((50, 60, 61), "equal"),
+        ((50, 60, 70), "weighted"),
+        ((70, 60, 65), "original"),
+    ],
+)
+def test_the_simpler_head_is_left_only_by_evidence(counts, kind):
+    assert chosen_of(right_on(100, *counts), n_weighted=1)[1] == kind
+
+
+def test_ties_go_to_the_stronger_penalty():
+    assert chosen_of(right_on(100, 20, 60, 60))[0].chosen == 1
+
+
+def test_of_many_heads_that_are_no_better_hardly_one_is_chosen_and_daring_is_asked_for():
+    rng = np.random.default_rng(0)
+    hits = [rng.random((61, 400)) < 0.9 for _ in range(60)]
+    sure, daring = (
+        sum(chosen_of(h, confidence=confidence)[0].chosen > 0 for h in hits) for confidence in (0.95, 0.3)
+    )
+    assert sure <= 4
+    assert daring > sure
+
+
+def test_the_stated_gain_of_the_best_of_many_heads_is_the_gain_on_new_samples():
+    rng, stated, flattering, true = np.random.default_rng(0), [], [], []
+    quality = np.concatenate([[0.7], 0.7 + 0.1 * rng.random(60)])
+    for _ in range(60):
+        choice, _ = chosen_of(rng.random((61, 300)) < quality[:, None])
+        if choice.chosen:
+            stated.append(choice.gain.mean)
+            flattering.append(max(gain.mean for gain in choice.rows.values()))
+            true.append(quality[choice.chosen] - quality[0])
+    assert len(true) >= 20
+    assert 0.8 < np.mean(stated) / np.mean(true) < 1.25
+    assert np.mean(flattering) / np.mean(true) > 1.25
+
+
+def test_a_head_is_replaced_only_if_the_interval_excludes_zero():
+    replaced = 0
+    for seed in range(12):
+        network = linear(scale=1.0)
+        result = improve(network, overlapping(300, seed), overlapping(60, 100 + seed), **FEW)
+        if result.chosen.kind != "original":
+            replaced += 1
+            assert result.verdict.interval.low > 0
+            assert "not significant" not in described(result)
+    assert replaced
+
+
+# Equal scores, bounded scores, scores of few samples
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("balanced_accuracy", "recall_macro"),
+        ("accuracy", "recall_micro"),
+        ("accuracy", "f1_micro"),
+        ("accuracy", "precision_micro"),
+        ("accuracy", "recall_weighted"),
+    ],
+)
+def test_scores_that_are_equal_choose_the_same_head(name, same):
+    train, held_out = overlapping(400, 0), overlapping(300, 1)
+    one, other = (improve(linear(), train, held_out, scoring=scoring) for scoring in (name, same))
+    assert one.chosen == other.chosen
+    assert one.verdict.interval == other.verdict.interval
+    assert torch.equal(one.network[1].weight, other.network[1].weight)
+
+
+def test_a_name_that_a_mapping_gives_to_another_scorer_is_that_scorer():
+    train, held_out = overlapping(400, 0), overlapping(300, 1)
+    result = improve(linear(), train, held_out, scoring={"recall_macro": "accuracy"}, **FEW)
+    predicted = linear()(held_out[0]).argmax(1)
+    assert result.table.loc["original", "recall macro"] == pytest.approx(
+        accuracy_score(held_out[1], predicted)
+    )
+
+
+def rare(n, n_positive, seed):
+    rng = np.random.default_rng(seed)
+    y = np.zeros(n, int)
+    y[:n_positive] = 1
+    x = np.column_stack([2.0 * y, np.zeros(n)]) + rng.normal(size=(n, 2))
+    return torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+
+
+def never_positive():
+    network = nn.Sequential(nn.Identity(), nn.Linear(2, 2))
+    with torch.no_grad():
+        network[1].weight.copy_(torch.tensor([[0.0, 0.1], [0.0, -0.1]]))
+        network[1].bias.copy_(torch.tensor([3.0, -3.0]))
+    return network
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize(
+    "scoring", ["precision", "f1", "recall", "balanced_accuracy", "worst_class_accuracy"]
+)
+def test_a_gain_that_rests_on_two_samples_is_not_told_from_none(scoring):
+    train, held_out = rare(300, 40, 0), rare(200, 2, 1)
+    result = improve(never_positive(), train, held_out, scoring=scoring, **FEW)
+    assert result.chosen.kind == "original"
+    assert "cannot tell" in described(result) or "reliably better" in described(result)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize(
+    "scoring", ["accuracy", "f1", "balanced_accuracy", "worst_class_accuracy", "neg_log_loss"]
+)
+def test_the_interval_of_a_bounded_score_stays_within_its_bounds(scoring):
+    train, held_out = rare(300, 60, 0), rare(80, 20, 1)
+    network = never_positive()
+    with torch.no_grad():
+        network[1].weight.copy_(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]))  # wrong nearly everywhere
+    result = improve(network, train, held_out, scoring=scoring, **FEW)
+    start = result.table[result.verdict.unit]["original"]
+    best = start if scoring == "neg_log_loss" else 1 - start
+    assert result.chosen.kind != "original"
+    assert (result.table["gain_high"] <= best + 1e-12).all()
+    if scoring != "neg_log_loss":
+        assert (result.table["gain_low"] >= -start - 1e-12).all()
+
+
+def test_a_score_without_a_mean_is_asked_a_few_times_for_each_head():
+    calls = []
+
+    def scorer(estimator, rows, y):
+        calls.append(len(rows))
+        return accuracy_score(y, estimator.predict(rows))
+
+    result = improve(linear(), overlapping(300, 0), overlapping(100, 1), scoring=scorer)
+    assert len(result.candidates) > 50
+    assert len(calls) < 60 * len(result.candidates)
+
+
+@pytest.mark.parametrize("scoring", ["f1_samples", "f1_macro"])
+def test_a_score_that_warns_on_every_call_is_reported_once(scoring):
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(300, 4)), dtype=torch.float32)
+    y = (x[:, :3] > 1.5).long()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        improve(
+            linear(4, 3), (x[:200], y[:200]), (x[200:], y[200:]), scoring=scoring, l2=(1e-2,), weight_ratio=()
+        )
+    assert len(caught) == 1
+    assert f"scoring='{scoring}' warned; further warnings are not shown" in str(caught[0].message)
+
+
+# What the sentence says
+
+
+def test_the_parts_of_a_gain_add_up_to_the_gain():
+    train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
+    result = improve(
+        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", progress=False
+    )
+    assert result.chosen.kind in ("weighted", "blended")
+    number = r"(-?[\d.]+)"
+    found = re.search(
+        rf"raises worst-group accuracy by {number} points .*: {number} from re-training with equal weights, "
+        rf"{number} from the weights", described(result)
+    )  # fmt: skip
+    total, *parts = map(float, found.groups())
+    assert sum(parts) == pytest.approx(total, abs=1e-9)
+    assert total == pytest.approx(100 * result.verdict.interval.mean, rel=0.01)
+
+
+def test_the_sentence_says_what_happened_to_the_other_scores():
+    train, held_out = shortcut(), shortcut(800, share=0.9, seed=1)
+    result = improve(
+        fooled(),
+        train[:2],
+        held_out[:2],
+        groups=held_out[2],
+        scoring=["worst_group_accuracy", "accuracy"],
+        **FEW,
+    )
+    before, after = (100 * result.table.loc[row, "accuracy"] for row in ("original", "chosen"))
+    verb = "falls" if after < before else "rises"
+    assert result.chosen.kind != "original"
+    assert f"Accuracy {verb} from {before:.4g} % to {after:.4g} %." in described(result)
+
+
+def test_probabilities_that_became_worse_are_named():
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(1200, 2)), dtype=torch.float32)
+    y = (x[:, 0] > 0).long()
+    noisy = torch.where(
+        torch.tensor(rng.random(1200) < 0.25), 1 - y, y
+    )  # labels that training data do not prepare for
+    network = nn.Sequential(nn.Identity(), nn.Linear(2, 2))
+    with torch.no_grad():
+        network[1].weight.copy_(torch.tensor([[-0.3, -0.3], [0.3, 0.3]]))
+        network[1].bias.zero_()
+    data = (x[:600], y[:600]), (x[600:], noisy[600:])
+    result = improve(network, *data, **FEW | {"l2": (1e-6,)})
+    assert result.chosen.kind != "original"
+    assert re.search(
+        r"The log loss rises from [\d.]+ to [\d.]+: its probabilities are less reliable\.", described(result)
+    )
+    by_log_loss = improve(network, *data, scoring="neg_log_loss", **FEW)
+    assert "less reliable" not in described(by_log_loss)

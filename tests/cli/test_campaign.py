@@ -72,7 +72,7 @@ def test_failures_that_differ_in_numbers_alone_are_shown_together(store, capsys)
     assert len(pd.read_csv("failures.csv")) == failures["attempts"]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
 def test_runs_are_exported(store, capsys, suffix):
     assert campaign("export", store, "-o", f"runs{suffix}", "--state", "done", "--json") == 0
     figures = told(capsys)

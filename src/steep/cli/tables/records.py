@@ -72,8 +72,8 @@ class ExcelTable(_Whole):
     def _load(self) -> pd.DataFrame:
         try:
             with pd.ExcelFile(self.path) as book:
-                head = book.parse(0, header=None, nrows=1)
-                frame = book.parse(0)
+                head = pd.read_excel(book, header=None, nrows=1)
+                frame = pd.read_excel(book)
         except ImportError as error:
             raise InputError(
                 f"{self.path} is a spreadsheet, which needs another package ({one_line(error)}); run pip install "

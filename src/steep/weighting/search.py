@@ -444,7 +444,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         if self.progress:
             print(race.announcement(), file=sys.stderr, flush=True)
         with progress_bar(total=race.most_fits(), label="fits", shown=self.progress) as bar:
-            scores = FoldScores(samples, splits, training, menu, graph, self.n_jobs, watch, bar)
+            scores = FoldScores(
+                samples, splits, training, menu, graph, self.n_jobs, watch, bar, race.most_fits()
+            )
             raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
         return [candidates[i] for i in raced.tried], raced, scores.folds
 

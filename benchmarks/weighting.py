@@ -264,7 +264,9 @@ def menus_of(frame):
     """Every measure and k alone, the default ones together, and the paper's beside them."""
     pairs = sorted(set(zip(frame["measure"], frame["k"], strict=True)))
     menus = {f"{measure}, k={k}": {(measure, k)} for measure, k in pairs}
-    asked = {(measure, k) for measure, k in pairs if MEASURES[measure].needs == "model"}
+    asked = {
+        (measure, k) for measure, k in pairs if measure in MEASURES and MEASURES[measure].needs == "model"
+    }
     with_variance = asked | {("variance", 20)}
     if "accuracy" not in set(frame["score"]):
         few = {("misfit", 1), ("misfit", 5)}

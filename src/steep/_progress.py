@@ -30,10 +30,10 @@ class Bar:
         if self._bar is not None:
             self._bar.update(n)
 
-    def expect(self, n_left: int) -> None:
-        """Set how many steps are left."""
+    def expect(self, n_left: int, *, at_most: int) -> None:
+        """Set how many steps are left; in all there are ``at_most``."""
         if self._bar is not None:
-            self._bar.total = self._bar.n + n_left
+            self._bar.total = min(self._bar.n + n_left, at_most)
             self._bar.refresh()
 
     def counts(self, done: int, **figures: int) -> None:

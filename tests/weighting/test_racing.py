@@ -253,3 +253,13 @@ def test_shortcuts_are_named():
     X, y = load_diabetes(return_X_y=True)
     with pytest.raises(InputError, match="shortcuts='some' is unknown"):
         VarianceWeightedCV(Ridge(), shortcuts="some").fit(X, y)
+
+
+def test_the_bar_never_expects_more_fits_than_the_budget(monkeypatch):
+    from steep._progress import Bar
+
+    totals, expect = [], Bar.expect
+    monkeypatch.setattr(Bar, "expect", lambda self, total: (totals.append(total), expect(self, total)))
+    turncoat_search(likes_weights=True, max_fits=60)
+    assert totals
+    assert max(totals) <= 60

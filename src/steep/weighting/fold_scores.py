@@ -40,6 +40,7 @@ class FoldScores:
     n_jobs: int | None
     watch: Stopwatch
     bar: Bar
+    most_fits: int
     folds: list[Fold] = field(default_factory=list)
 
     def of(self, first: int, last: int, candidates: Sequence[Candidate]) -> FloatArray:
@@ -47,7 +48,7 @@ class FoldScores:
         is_new = last > len(self.folds)
         price = fits_per_fold(candidates, self.training, is_new)
         if is_new:
-            self.bar.expect(price * (len(self.splits) - first))
+            self.bar.expect(price * (len(self.splits) - first), at_most=self.most_fits)
             self._prepare(last, candidates)
         wanted, found = self.folds[first:last], []
         parts = self._shares(wanted) if self.training.linear else [[fold] for fold in wanted]

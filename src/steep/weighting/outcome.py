@@ -139,7 +139,7 @@ def verdict(
     if effort.is_cut:
         sentences.append(
             f"The budget of fits ended after {effort.n_folds} of {effort.of_folds} folds ({effort.n_fits} fits); "
-            "with more a gain may be found."
+            "more fits may change the choice."
         )
     return Verdict(" ".join(sentences), bounded(outcome, scores, score), score.unit.strip(), table)
 

@@ -122,8 +122,8 @@ class VarianceWeightedCV(DelegatingEstimator):
     confidence : float, default 0.95
         How sure to be before leaving equal weights: the best candidate must beat them by more than
         the best of as many would by chance in this share of cases. Folds share training data, so chance reaches
-        further than that: at 0.95 equal weights were kept in 84 % or more of the measured searches in which no
-        weighting could help.
+        further than that: at 0.95 equal weights were kept in 88 % of 504 measured searches in which no weighting
+        could help.
     max_fits : int, optional
         Fits to make at most, those that "misfit" and "border" need included; weightings of a linear model that are
         solved together count as one. When they are used up, the folds scored so far decide.
@@ -444,7 +444,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         if self.progress:
             print(race.announcement(), file=sys.stderr, flush=True)
         with progress_bar(total=race.most_fits(), label="fits", shown=self.progress) as bar:
-            scores = FoldScores(samples, splits, training, menu, graph, self.n_jobs, watch, bar)
+            scores = FoldScores(
+                samples, splits, training, menu, graph, self.n_jobs, watch, bar, race.most_fits()
+            )
             raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
         return [candidates[i] for i in raced.tried], raced, scores.folds
 

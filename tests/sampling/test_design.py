@@ -424,3 +424,9 @@ def test_a_function_whose_outputs_change_in_number_is_refused():
 def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
     with pytest.raises(SteepError, match=message):
         VariationSampler([(0, 1)]).fit([[0.5]], [1.0], **kwargs)
+
+
+def test_a_printed_design_is_one_line_that_says_how_the_runs_came_about():
+    plan = design(lambda X: X[:, 0] ** 2, {"x": (0, 1)}, n_initial=8, n_samples=8, random_state=0)
+    assert str(plan) == f"Design of 16 runs over x: {plan.parts}"
+    assert "8 of the start" in str(plan)

@@ -153,6 +153,9 @@ class Design:
         frame[_free("message", frame)] = pd.Series(self.messages, dtype=object)
         return frame
 
+    def __repr__(self) -> str:
+        return f"Design of {len(self.X):,} runs over {', '.join(self.domain.names)}: {self.parts}"
+
     def _repr_html_(self) -> str:
         n_initial, n_placed = int(self.is_initial.sum()), int(self.is_placed.sum())
         figures = {

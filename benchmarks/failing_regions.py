@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from reproduction.records import write_json
 from steep import Campaign, design
-from steep.records import write_json
 
 RESULT = Path(__file__).parent / "results" / "failing_regions.json"
 # Radii of the ball by the number of inputs.

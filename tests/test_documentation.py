@@ -86,6 +86,10 @@ def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, capsys):
         if "recipes" in name:  # what other libraries warn about among themselves is not ours
             warnings.simplefilter("ignore")
         exec(compile(script, name, "exec"), {"__name__": "page"})
+    printed = capsys.readouterr().out
+    if name == "README.md":  # a comment on the line after a print is what it shows, up to an ellipsis
+        for shown in re.findall(r"^print.*\n# (.*?)…?$", script, re.M):
+            assert shown in printed
     for module in set(sys.modules) - before:  # modules the page itself wrote
         if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
             del sys.modules[module]

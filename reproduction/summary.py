@@ -191,7 +191,8 @@ def show_gain(value: Interval | None, factor: float = 1.0) -> str:
     if value is None:
         return NOT_RUN
     doubt = "" if value.excludes_zero else " (not significant)"
-    return f"{value.mean * factor:+.3g} [{value.low * factor:.3g}, {value.high * factor:.3g}]{doubt}"
+    mean = 0.0 if abs(value.mean) < 1e-9 * (value.high - value.low) else value.mean  # rounding
+    return f"{mean * factor:+.3g} [{value.low * factor:.3g}, {value.high * factor:.3g}]{doubt}"
 
 
 def _number(value: float, digits: int) -> str:

@@ -7,10 +7,11 @@ from reproduction.figure_hyp_search import _shape_verdict, chosen_elsewhere
 from reproduction.open_questions import growing
 from reproduction.problems import RUNGE, TANH
 from reproduction.report import fewer
-from reproduction.summary import mean_interval
+from reproduction.summary import mean_interval, show_gain
 from reproduction.table1 import CODE_ARMS, N_NEW, N
 from reproduction.table3 import BestEpoch
 from reproduction.table5 import scores
+from steep.metrics import Interval
 
 
 def test_a_pair_chosen_elsewhere_never_sees_its_own_split():
@@ -79,3 +80,7 @@ def test_neighbours_grow_slower_than_data():
 def test_the_paper_has_nothing_less_than_itself():
     assert fewer("table2", "paper") == {}
     assert "epochs 60 of 40,000" in fewer("table2", "smoke")["bateman, inputs scaled"]
+
+
+def test_rounding_is_not_shown_as_a_gain():
+    assert show_gain(Interval(3.55e-16, -0.4, 0.4, 5)) == "+0 [-0.4, 0.4] (not significant)"

@@ -97,7 +97,11 @@ def summarize(lines: Lines) -> Section:
         judge(found) if u0 < 0.5 else "does not hold",
     )
     caption = "Bateman: (a) a random start, (b) the worst start, (c) max Df, (d) mean error reduction by TBS"
-    return Section([claim], [], [Figure("tbs", caption, partial(_draw, lines))])
+    return Section(
+        [table2.on_another_system(claim)],
+        [table2.OTHER_SYSTEM],
+        [Figure("tbs", caption, partial(_draw, lines))],
+    )
 
 
 def _draw(lines: Lines) -> Drawing:

@@ -48,8 +48,8 @@ RUNS = (("bateman", "as in the paper"), ("bateman", "scaled"), ("bateman-10", "s
 PROBLEMS = {"bateman": BATEMAN, "bateman-10": BATEMAN_10}
 OTHER_SYSTEM = (
     "**These lines do not test the paper's claims.** They solve the printed signs, under which u − η is constant, with "
-    "u_0 and η_0 from 0 to 1. The authors' code solves a system in which u + η is constant, with u_0 up to 4 and η_0 up "
-    "to 2. Table 2 and Fig. tbs are to be run again on that system."
+    "u_0 and η_0 from 0 to 1. The authors' code solves a system in which u + η is constant, with u_0 up to 4 and η_0 "
+    "up to 2. Table 2 and Fig. tbs are to be run again on that system."
 )
 
 

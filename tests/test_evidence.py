@@ -107,7 +107,7 @@ def test_the_interval_of_a_chosen_candidate_covers_its_true_gain():
             "accuracy",
             (-0.044, -0.06, 0.01),
             0.9,
-            "lowers accuracy by 4.4 points (95 % interval -1 to 6; not significant: the interval includes 0)",
+            "lowers accuracy by 4.4 points (95 % interval -1 to 6, which includes 0)",
         ),
         (
             "neg_mean_absolute_error",

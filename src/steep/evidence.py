@@ -450,7 +450,7 @@ class Score:
 
     def _interval(self, interval: Interval, sign: int) -> str:
         low, high = sorted((sign * self.factor * interval.low, sign * self.factor * interval.high))
-        doubt = "" if interval.excludes_zero else "; not significant: the interval includes 0"
+        doubt = "" if interval.excludes_zero else ", which includes 0"
         return f"95 % interval {low:.3g} to {high:.3g}{doubt}"
 
 

@@ -154,7 +154,7 @@ def test_a_head_is_replaced_only_if_the_interval_excludes_zero():
         if result.chosen.kind != "original":
             replaced += 1
             assert result.verdict.interval.low > 0
-            assert "not significant" not in described(result)
+            assert "includes 0" not in described(result)
     assert replaced
 
 

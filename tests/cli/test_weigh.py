@@ -405,9 +405,9 @@ def test_what_some_rows_chose_is_applied_to_all(tmp_path, capsys):
     X = rng.uniform(-1, 1, size=(200, 2))
     y = 5.0 * (X[:, 0] > 0.8) + 0.1 * rng.normal(size=200)  # a step that no line follows
     pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
-    score = "max_error"
+    score, measure = "max_error", ["--measure", "variance", "--json"]
     assert (
-        weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", "--json")
+        weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", *measure)
         == 0
     )
     chosen = json.loads(capsys.readouterr().out)["chosen"]

@@ -1,6 +1,7 @@
 """Racing drops candidates and keeps the correction for all of them."""
 
 import re
+import sys
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,9 @@ from steep.evidence import weigh_evidence
 from steep.exceptions import InputError
 from steep.measures import MEASURES
 from steep.weighting.candidates import Candidate
-from steep.weighting.controls import EQUAL
-from steep.weighting.racing import Race, coarse
+from steep.weighting.controls import BALANCED, EQUAL
+from steep.weighting.outcome import conclude
+from steep.weighting.racing import Race, coarse, still_running
 
 N_FOLDS, N_REPEATS = 10, 400
 RATIOS = (0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 40.0, 100.0)
@@ -262,3 +264,33 @@ def test_the_bar_never_expects_more_fits_than_the_budget(capsys):
     totals = [int(total) for total in re.findall(r"/(\d+) \[", capsys.readouterr().err)]
     assert totals
     assert max(totals) <= 60
+
+
+def test_a_control_that_is_ahead_is_not_raced_out():
+    control, weighting = Candidate(control=BALANCED), Candidate(MEASURES["misfit"], 1, 3.0)
+    equal = Candidate(control=EQUAL)
+    ahead = np.array([[0.7, 0.7, 0.7], [0.9, 0.6, 0.8], [0.9, 0.6, 0.8]])  # t = 0.76
+    assert still_running([equal, control, weighting], ahead, [0, 1, 2], 1.0) == [0, 1]
+    behind = np.array([[0.7, 0.7, 0.7], [0.5, 0.8, 0.6], [0.9, 0.6, 0.8]])
+    assert still_running([equal, control, weighting], behind, [0, 1, 2], 1.0) == [0]
+
+
+def test_what_wins_only_by_having_been_chosen_is_not_chosen():
+    candidates = [
+        Candidate(control=EQUAL),
+        *(Candidate(MEASURES["misfit"], 1, float(r)) for r in range(2, 42)),
+    ]
+    kept = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        scores = np.vstack([np.zeros(10), rng.normal(size=(40, 10))])
+        outcome = conclude(candidates, scores, 0.25, 0.5, rng)
+        assert outcome.chosen == outcome.equal or outcome.interval.mean > 0
+        kept += outcome.evidence.chosen is not None and outcome.chosen == outcome.equal
+    assert kept  # some candidates counted, and nothing was left of their gain
+
+
+def test_a_costly_search_announces_its_fits_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    turncoat_search(likes_weights=False)
+    assert re.search(r"candidates on \d+ folds take \d+ fits at most", capsys.readouterr().err)

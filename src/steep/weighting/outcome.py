@@ -1,7 +1,7 @@
 """What a weighting search concludes: the choice by the rule of evidence, in words and as a table.
 
 A control other than equal weights is preferred when it beats them; a weighting is chosen when it beats the
-preferred control.
+preferred control. What beats a control only by having been chosen (its stated gain is 0) is not preferred to it.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ def conclude(
     others = [i for i, kind in enumerate(kinds) if kind in (BALANCED, THRESHOLD, ROBUST)]
     rivals = [i for i, kind in enumerate(kinds) if kind is None]
     control, interval = equal, NO_GAIN
-    if (first := beaten(equal, others)) is not None and first.chosen is not None:
+    if (first := beaten(equal, others)) is not None and first.chosen is not None and first.kept_share > 0:
         control, interval = others[first.chosen], first.stated(first.chosen)
     evidence = beaten(control, rivals)
-    if evidence is None or evidence.chosen is None:
+    if evidence is None or evidence.chosen is None or evidence.kept_share == 0:
         return Outcome(equal, control, control, interval, rivals, evidence)
     return Outcome(
         equal, control, rivals[evidence.chosen], evidence.stated(evidence.chosen), rivals, evidence
@@ -131,7 +131,7 @@ def verdict(
         sentences.append(
             f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits."
         )
-    sentences += _reached(candidates, means, score)
+    sentences += _reached(candidates, scores.mean(axis=1), score)
     if effort.has_too_few_folds and outcome.chosen == outcome.equal:
         sentences.append(
             f"{effort.of_folds} folds are too few for confidence={effort.confidence:g}; raise cv or n_repeats."
@@ -174,12 +174,15 @@ def _choice(
 
 
 def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -> list[str]:
-    """What each control reaches, where there are several."""
-    kinds = list(dict.fromkeys(c.control for c in candidates if c.control is not None))
+    """What each control reaches, where several were scored on all folds; ``means`` are NaN for the others."""
+    kinds = dict.fromkeys(
+        c.control for c, m in zip(candidates, means, strict=True) if c.control is not None and np.isfinite(m)
+    )
     if len(kinds) < 2:
         return []
     best = {
-        kind: max(m for c, m in zip(candidates, means, strict=True) if c.control == kind) for kind in kinds
+        kind: np.nanmax([m for c, m in zip(candidates, means, strict=True) if c.control == kind])
+        for kind in kinds
     }
     sign = -1.0 if score.is_error else 1.0
     figures = ", ".join(

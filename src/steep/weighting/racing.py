@@ -8,7 +8,8 @@ each weighting with
 
 A weighting needs t of about 3 on all folds to be chosen, so one that is still below these bounds has little chance.
 When no weighting is left and there is nothing else to decide, equal weights are kept and the search ends. Ratios of
-the same measure, k and direction as a survivor are then added, on all folds. Equal weights are never dropped.
+the same measure, k and direction as a survivor are then added, on all folds. Equal weights are never dropped, other
+controls only if they are behind.
 
 Linear models are solved for all weightings of a fold at once. There a candidate costs next to nothing: all are tried,
 and after three tenths of the folds those with t ≤ −½ are dropped.
@@ -212,12 +213,15 @@ def still_running(
 ) -> list[int]:
     """Candidates worth scoring on more folds: equal weights, and others whose t exceeds ``least``.
 
-    ``scores`` are ``(n_candidates, n_folds)`` so far; only ``running`` rows are looked at.
+    Controls are few and cheap: they go on while they are ahead. ``scores`` are ``(n_candidates, n_folds)`` so far; only
+    ``running`` rows are looked at.
     """
     kinds = [candidate.control for candidate in candidates]
     equal = max((i for i in running if kinds[i] == EQUAL), key=lambda i: scores[i].mean())
     t = student_t(scores[running] - scores[equal])
-    return [i for i, value in zip(running, t, strict=True) if kinds[i] == EQUAL or value > least]
+    bounds = [least if kinds[i] is None else min(least, 0.0) for i in running]
+    is_ahead = dict(zip(running, t > bounds, strict=True))
+    return [i for i in running if kinds[i] == EQUAL or is_ahead[i]]
 
 
 def is_settled(candidates: Sequence[Candidate], running: Sequence[int]) -> bool:

@@ -29,7 +29,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from steep._blas import few_threads
-from steep._progress import progress_bar
+from steep._progress import is_watched, progress_bar
 from steep._timing import Stopwatch
 from steep._validation import (
     FloatArray,
@@ -138,7 +138,8 @@ class VarianceWeightedCV(DelegatingEstimator):
         Folds fitted in parallel.
     progress : bool, optional
         Whether to print the largest possible number of fits before the first one, and to show a bar with the time
-        left. Default: only the bar, on a terminal or in a notebook, once the search has taken two seconds.
+        left. Default: on a terminal or in a notebook; the number only for models that are not solved at once, the bar
+        once the search has taken two seconds.
     random_state : int, Generator or None
         Seed of the folds.
 
@@ -441,7 +442,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             cost=lambda rows, is_new: fits_per_fold([candidates[i] for i in rows], training, is_new),
             max_fits=self.max_fits,
         )
-        if self.progress:
+        if self.progress or (self.progress is None and is_watched() and not solved):
             print(race.announcement(), file=sys.stderr, flush=True)
         with progress_bar(total=race.most_fits(), label="fits", shown=self.progress) as bar:
             scores = FoldScores(

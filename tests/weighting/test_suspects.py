@@ -328,3 +328,21 @@ def test_estimators_that_predict_nonsense_are_refused():
 
 def test_the_result_can_be_imported():
     assert isinstance(found(), Suspects)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X, y: steep.suspects(X, y, random_state=0),
+        lambda X, y: steep.sample_weights(X, y, n_neighbors=3),
+        lambda X, y: steep.VarianceWeightedCV(Ridge()).fit(X, y),
+    ],
+    ids=["suspects", "sample_weights", "VarianceWeightedCV"],
+)
+def test_labels_in_another_order_than_the_samples_are_rejected(call):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), index=[f"row {i}" for i in range(60)])
+    y = pd.Series(rng.normal(size=60), index=X.index)
+    with pytest.raises(InputError, match=r"y has the index of X in another order; .* y\.loc\[X\.index\]"):
+        call(X, y.sample(frac=1, random_state=0))
+    call(X, y.reset_index(drop=True))  # another index is taken by position, as in scikit-learn

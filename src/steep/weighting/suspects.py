@@ -21,7 +21,7 @@ from steep.weighting.out_of_bag import forest, out_of_bag
 from steep.weighting.own_predictions import own_predictions, refuse_in_sample
 from steep.weighting.suspect_labels import Suspects
 from steep.weighting.suspicion import Suspicion, ballots, suspect_classes, suspect_numbers
-from steep.weighting.weights import Samples
+from steep.weighting.weights import Samples, row_index
 from steep.weighting.wrapping import task_of
 from steep.weighting.wrong_share import class_scores, number_scores, wrong_classes, wrong_numbers
 
@@ -143,13 +143,9 @@ def suspects(
     )
 
 
-def _index_of(X: Any, y: Any) -> pd.Index | None:
+def _index_of(X: Any, y: Any) -> pd.Index[Any] | None:
     """The index of the samples, or of the labels where those have none; None where rows are just counted."""
-    for data in (X, y):
-        if isinstance(data, pd.DataFrame | pd.Series):
-            is_counted = data.index.equals(pd.RangeIndex(len(data))) and data.index.name is None
-            return None if is_counted else data.index
-    return None
+    return row_index(X if isinstance(X, pd.DataFrame | pd.Series) else y)
 
 
 def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:

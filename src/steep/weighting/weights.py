@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils import indexable
@@ -24,6 +24,9 @@ from steep.measures import Measure, Neighborhood, resolve
 from steep.rescaling import Method, Normalize, rescale
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.embedding import Space
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,9 @@ class Samples:
         sample_weight: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Read the data, or refuse them before anything is fitted."""
+        """Read the data, or reject them before anything is fitted."""
         X, y = _indexable(X), _indexable(y)
+        _reject_another_order(X, y)
         space = Space.settle(X, embedding, y=y, estimator=estimator)
         n_samples = count_samples(X)
         labels = check_labels(y, n_samples=n_samples, task=task)
@@ -186,6 +190,27 @@ def measure_samples(
     }
     watch.lap("neighbors")
     return Measured(variation, around.predicted, watch.seconds)
+
+
+def _reject_another_order(X: Any, y: Any) -> None:
+    """Rows are paired by position; the same pandas index in another order is a mistake."""
+    index, other = (row_index(data) for data in (X, y))
+    if index is None or other is None or len(index) != len(other) or index.equals(other):
+        return
+    if index.isin(other).all() and other.isin(index).all():
+        raise InputError(
+            "y has the index of X in another order; rows are paired by position; pass y.loc[X.index]"
+        )
+
+
+def row_index(data: Any) -> pd.Index[Any] | None:
+    """The pandas index of data; None where there is none, or rows are just counted."""
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame | pd.Series):
+        return None
+    is_counted = data.index.equals(pd.RangeIndex(len(data))) and data.index.name is None
+    return None if is_counted else data.index
 
 
 def check_size(n_neighbors: Any, asked: Any, measure: Measure, *, include_self: bool = True) -> int:

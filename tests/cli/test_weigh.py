@@ -209,6 +209,17 @@ def test_the_page_shows_the_rows_of_the_file_when_labels_are_missing(table, kind
     assert all(look["label"] == names[int(row)] for row, look in data["looks"].items())
 
 
+def test_a_score_that_does_not_take_text_labels_names_one_that_does(table, capsys):
+    frame = pd.read_csv(table)
+    frame["kind"] = np.where(frame["kind"] == "s", "yes", "no")
+    frame.to_csv(table, index=False)
+    assert weigh(table, "--target", "kind", "--scoring", "f1") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.endswith("; try --scoring f1_macro\n")
+    assert "pos_label" not in error
+
+
 def test_columns_of_the_same_name_are_refused(table, capsys):
     lines = table.read_text().splitlines()
     for name, taken in (("kind", False), ("b", True)):

@@ -79,15 +79,17 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
         ),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "solver"], "has the suffix ''"),
+        (["calls:f", "--bounds", "x=0:1", "-o", "d.npy"], "has the suffix '.npy'; expected one of .csv"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "there.csv"], "is there already"),
         (
             ["simulator:together", "--bounds", "x=0:1,t=0:1", "--measure", "beauty"],
-            "measure='beauty' is unknown",
+            "--measure 'beauty' is unknown",
         ),
     ],
 )
 def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
     (here / "there.csv").write_text("kept")
+    (here / "calls.py").write_text("def f(x):\n    open('called', 'w').close()\n    return x\n")
     before = {path.name for path in here.iterdir()}
     assert design(*arguments) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line not in ("loading", "running")]
@@ -95,3 +97,23 @@ def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
     assert message in lines[0]
     assert {path.name for path in here.iterdir()} - {"__pycache__"} == before
     assert (here / "there.csv").read_text() == "kept"
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_function_that_fails_at_some_points_is_reported_in_words_of_the_shell(here, capsys):
+    (here / "partly.py").write_text(
+        "def f(x):\n    if x > 0.8:\n        raise ValueError('no root')\n    return x\n"
+    )
+    assert design("partly:f", "--bounds", "x=0:1", "-n", "12") == 0
+    error = capsys.readouterr().err
+    assert "no root" in error
+    assert "failures()" not in error
+    assert "call the function at that point to see why, or leave it out of --bounds" in error
+
+
+def test_every_suffix_that_is_written_is_in_the_help(here, capsys):
+    assert design("--help") == 0
+    shown = capsys.readouterr().out
+    for suffix in (".csv", ".txt", ".parquet", ".feather", ".arrow"):
+        assert suffix in shown
+        assert design("simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "12", "-o", f"d{suffix}") == 0

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -50,6 +51,7 @@ def test_people_read_a_sentence_and_a_table(wrong, capsys):
     [
         (["-o", "none/w.csv"], "its folder does not exist; create it first"),
         (["-o", "w.doc"], "has the suffix '.doc'"),
+        (["-o", "w.npy"], "has the suffix '.npy'; expected one of .csv"),
         (["-k", "500"], "-k 500 needs at least 501 samples"),
         (["--groups", "none"], "has no column 'none'"),
         (["--top", "0"], "Invalid value for"),
@@ -122,6 +124,22 @@ def test_rows_without_a_label_are_left_out_and_counted(wrong, capsys):
     assert sorted(found["row"][:2]) == [3, 77]
     named = {int(row) for text in found["neighbors"].dropna() for row in str(text).split()}
     assert not named & {0, 1, 100}
+
+
+def test_the_page_shows_the_rows_of_the_file_when_labels_are_missing(wrong, capsys):
+    frame = pd.read_csv(wrong)
+    frame.loc[[0, 1, 50], "kind"] = None
+    frame.to_csv(wrong, index=False)
+    output, page = wrong.with_name("found.csv"), wrong.with_name("page.html")
+    assert suspects(wrong, "-o", output, "--report", page, "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["verdict"].startswith(f"Look first at row {figures['top'][0]['row']},")
+    html = page.read_text(encoding="utf-8")
+    rows = [int(row) for row in re.findall(r'<tr data-row="(\d+)"', html)]
+    assert set(rows[:2]) == {3, 77}
+    assert rows == pd.read_csv(output)["row"].tolist()[: len(rows)]
+    around = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])["around"]
+    assert not {0, 1, 50} & {row for others in around.values() for row in others}
 
 
 def test_the_number_of_wrong_labels_comes_last_and_with_its_caveat(wrong, capsys):

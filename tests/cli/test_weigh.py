@@ -1,5 +1,7 @@
+import base64
 import json
 import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -165,6 +167,57 @@ def test_row_numbers_are_no_feature_unless_kept(table, points, kinds, capsys, he
     kept = np.column_stack([np.arange(150) + first, points])
     np.testing.assert_allclose(weights_in(output), sample_weights(kept, kinds, weight_ratio=10))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("missing", [[], [2, 70]])
+def test_a_column_that_counts_all_rows_is_no_feature_whatever_labels_are_missing(table, capsys, missing):
+    frame = pd.read_csv(table)
+    frame.insert(0, "nr", range(150))
+    frame["code"] = range(1000, 1150)
+    frame.loc[missing, "kind"] = None
+    frame.to_csv(table, index=False)
+    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["left_out"] == ["nr"]
+    assert figures["id_like"] == ["code"]
+
+
+def test_a_column_with_values_only_next_to_missing_labels_is_empty(table, capsys):
+    frame = pd.read_csv(table).assign(late=np.nan)
+    frame.loc[[2, 70], "late"] = 1.0
+    frame.loc[[2, 70], "kind"] = None
+    frame.to_csv(table, index=False)
+    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == ["late"]
+
+
+def test_the_page_shows_the_rows_of_the_file_when_labels_are_missing(table, kinds):
+    frame = pd.read_csv(table)
+    frame.loc[[2, 70], "kind"] = None
+    frame.to_csv(table, index=False)
+    page = table.with_name("page.html")
+    assert weigh(table, "--target", "kind", "-m", "10", "--report", page) == 0
+    html = page.read_text(encoding="utf-8")
+    rows = [int(row) for row in re.findall(r'<tr data-row="(\d+)"', html)]
+    weights = pd.Series(weights_in(table.with_name("iris-weighted.csv"))).dropna()
+    assert rows == weights.sort_values(ascending=False, kind="stable").index[:100].tolist()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+    packed = base64.b64decode(data["rows"]["base64"])
+    assert np.frombuffer(packed, "<u4").tolist() == weights.index.tolist()
+    names = np.array(["s", "ve", "vi"])[kinds]
+    assert not {"2", "70"} & data["looks"].keys()
+    assert all(look["label"] == names[int(row)] for row, look in data["looks"].items())
+
+
+def test_a_score_that_does_not_take_text_labels_names_one_that_does(table, capsys):
+    frame = pd.read_csv(table)
+    frame["kind"] = np.where(frame["kind"] == "s", "yes", "no")
+    frame.to_csv(table, index=False)
+    assert weigh(table, "--target", "kind", "--scoring", "f1") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.endswith("; try --scoring f1_macro\n")
+    assert "pos_label" not in error
 
 
 def test_columns_of_the_same_name_are_refused(table, capsys):

@@ -1,5 +1,7 @@
 """The page of suspects lists what was found, worst first, with what speaks against each label."""
 
+import base64
+import json
 import re
 
 import numpy as np
@@ -25,6 +27,33 @@ def test_what_suspects_returns_is_a_page(tmp_path):
     assert rows_of(page)[:2] == found.top(2).index.tolist()
     assert found.verdict.sentence.split(";")[0].split("(")[0] in text
     assert "10 of 10 are 0" in text
+
+
+def test_the_page_names_rows_by_the_index_as_the_table_does(tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    y[[3, 77]] = [2, 0]
+    X, y = X.drop(index=[0, 1, 50]), y.drop(index=[0, 1, 50])
+    found = suspects(X, y, pred_probs=np.full((147, 3), 1 / 3), random_state=0)
+    page = suspects_page(tmp_path / "p.html", found, X=X, y=y)
+    rows = rows_of(page)
+    assert rows == found.top(len(rows)).index.tolist()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
+    near = {str(row): X.index[found.indices[X.index.get_loc(row)]][:10].tolist() for row in rows}
+    assert data["around"] == near
+    assert {int(row): look["row"] for row, look in data["looks"].items()} == {
+        row: row for others in near.values() for row in others
+    }
+    assert all(look["label"] == str(y[int(row)]) for row, look in data["looks"].items())
+    packed = base64.b64decode(data["map"]["rows"]["base64"])
+    assert np.frombuffer(packed, "<u4").tolist() == X.index.tolist()
+
+
+@pytest.mark.parametrize("index", [[f"s{i}" for i in range(150)], [0] * 150, range(-1, 149)])
+def test_an_index_that_is_not_row_numbers_is_not_shown(tmp_path, index):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    y[[3, 77]] = [2, 0]
+    found = suspects(X.set_axis(index), y.to_numpy(), pred_probs=np.full((150, 3), 1 / 3), random_state=0)
+    assert set(rows_of(suspects_page(tmp_path / "p.html", found))[:2]) == {3, 77}
 
 
 def test_a_frame_of_some_rows_is_enough(tmp_path):

@@ -227,6 +227,16 @@ def test_texts_of_another_length_are_refused(tmp_path):
         )
 
 
+def test_the_downloaded_weights_name_rows_by_the_index(tmp_path, visit):
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2}).drop(index=[0, 7])
+    weights = np.linspace(1, 3, 38)
+    there = visit(weighting_page(tmp_path / "p.html", X=X, y=np.arange(38) % 2, weights=weights))
+    assert there.complaints == []
+    lines = [line.split(",") for line in there.download("#download").splitlines()[1:]]
+    assert [int(row) for row, _ in lines] == X.index.tolist()
+    np.testing.assert_allclose([float(weight) for _, weight in lines], weights)
+
+
 @pytest.mark.slow
 def test_a_million_rows_stay_under_eight_megabytes_and_open(tmp_path, visit):
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from steep.cli.options import Bounds, Debug, Force, Json, Report, Seed
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import aside, finish, working
 from steep.cli.targets import load_target
+from steep.cli.wording import shell_words
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def design_command(
         int | None, typer.Option("--n-initial", help="Start points; default a quarter, at least 2 (d + 1).")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File for the points: .csv, .parquet, .feather or .arrow.")
+        Path,
+        typer.Option("--output", "-o", help="File for the points: .csv, .txt, .parquet, .feather or .arrow."),
     ] = Path("design.csv"),
     measure: Annotated[str, typer.Option("--measure", help="What counts as variation.")] = "auto",
     seed: Seed = 0,
@@ -54,7 +56,7 @@ def design_command(
     inputs by name. The file holds inputs, outputs, the variation where it was measured, which points belong
     to the start, and which are even: these stand for the whole domain, the others were placed.
     """
-    from steep.cli.tables.writing import check_format, write_frame
+    from steep.cli.tables.writing import FRAMES, check_format, write_frame
     from steep.domain import Box
     from steep.sampling import design
 
@@ -63,11 +65,11 @@ def design_command(
             '--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"'
         )
     box = Box(parse_bounds(bounds))
-    check_format(output)
+    check_format(output, FRAMES)
     check_destination(output, force=force)
     check_page(report, force=force)
     n_start = _start(n, n_initial, box.n_features)
-    with aside(function), working(f"running {function} {n} times"):
+    with aside(function), working(f"running {function} {n} times"), shell_words():
         target = load_target(function)
         is_array = style_of(target, box.names, text=function) == "array"
         called = target if is_array else by_keywords(target, box)

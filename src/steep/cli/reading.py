@@ -30,7 +30,7 @@ class Samples:
     Attributes
     ----------
     X : DataFrame
-        The features.
+        The features; the index is the row of the table.
     target : Target
         The labels.
     groups : ndarray of str or None
@@ -84,25 +84,23 @@ class LabelledTable:
             raise InputError(
                 f"the target {roles.target!r} is missing in all rows; expected labels; check --target"
             )
-        if len(rows) < len(frame):
-            frame = frame.iloc[rows].reset_index(drop=True)
+        is_whole = len(rows) == len(frame)
+        if not is_whole:
             note(
                 f"{self.table.n_rows - len(rows):,} of {self.table.n_rows:,} rows are left out: they have no label "
                 f"(empty, NA, None or ? in {roles.target!r})"
             )
         # Columns are taken out one by one: a selection would be a second table in memory.
-        groups = _groups(frame.pop(roles.groups)) if roles.groups is not None else None
-        column = frame.pop(roles.target)
-        if (
-            len(rows) < self.table.n_rows
-            and column.dtype.kind == "f"
-            and bool((column == column.round()).all())
-        ):
+        groups = _groups(frame.pop(roles.groups).iloc[rows]) if roles.groups is not None else None
+        column = frame.pop(roles.target).iloc[rows].reset_index(drop=True)
+        if not is_whole and column.dtype.kind == "f" and bool((column == column.round()).all()):
             column = column.astype("int64")  # whole numbers become floats next to a gap
         target = read_target(column, self.task)
-        features = examine(frame, keep=self.keep)
+        features = examine(frame, keep=self.keep, rows=None if is_whole else rows)
         for name in [*features.counters, *features.empty]:
             frame.pop(name)
+        if not is_whole:
+            frame = frame.iloc[rows].set_axis(rows)
         self._say_what_was_found(features, target)
         return Samples(frame, target, groups, rows, features)
 

@@ -60,12 +60,12 @@ def suspects_command(
     header. Rows without a label are left out; missing values count as the median or the most frequent value.
     """
     from steep.cli.reading import read_samples
-    from steep.cli.tables.writing import check_format, write_chosen_rows
+    from steep.cli.tables.writing import FRAMES, check_format, write_chosen_rows
     from steep.cli.wording import shell_words
     from steep.weighting import suspects
 
     if output is not None:
-        check_format(output)
+        check_format(output, FRAMES)
     table = read_samples(
         tables, target, drop=drop, keep=keep, groups=groups, task=task, encoding=encoding, separator=separator,
         decimal=decimal,
@@ -83,7 +83,7 @@ def suspects_command(
             samples.X, samples.target.values, groups=samples.groups, task=samples.target.task, random_state=seed,
             n_jobs=jobs if len(samples) > _FEW_ROWS else 1, **given,
         )  # fmt: skip
-    ranked = _in_table(found.table.sort_values("rank"), samples.rows)
+    ranked = found.table.sort_values("rank").rename_axis("row")
     if output is not None:
         write_chosen_rows(
             output, table.table, ranked.index.to_numpy(), _own_columns(ranked, table.table.names)
@@ -120,16 +120,6 @@ def _count(found: Any) -> str:
         f"Look at these rows first. About {wrong.mean:,.0f} of {len(found):,} labels may be wrong (between "
         f"{wrong.low:,.0f} and {wrong.high:,.0f}): {CAVEAT}."
     )
-
-
-def _in_table(found: pd.DataFrame, rows: Any) -> pd.DataFrame:
-    """The same with the rows of the table, which may have rows without a label between them."""
-    import pandas as pd
-
-    places = rows.tolist()
-    near: list[Any] = [tuple(places[row] for row in rows) for rows in found["neighbors"]]
-    found = found.set_axis(pd.Index([places[row] for row in found.index], name="row"))
-    return found.assign(neighbors=pd.Series(near, index=found.index))
 
 
 def _own_columns(ranked: pd.DataFrame, names: Sequence[str]) -> dict[str, list[Any]]:

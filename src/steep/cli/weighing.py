@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from steep._validation import FloatArray, IntArray, one_line
 from steep.cli.models import Model, ready
@@ -20,6 +21,9 @@ from steep.weighting import VarianceWeightedCV, sample_weights
 from steep.weighting.cross_fitting import N_PARTS, deal
 from steep.weighting.weights import Samples as CheckedSamples
 from steep.weighting.weights import measure_samples
+
+# Scores of the class that is labelled 1; each has a mean over all classes, called …_macro.
+_ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,11 @@ def _fit(search: VarianceWeightedCV, X: Any, y: Any, groups: Any, model: Model) 
     except SteepError:
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        if search.scoring in _ONE_CLASS and is_classifier(search.estimator) and not _is_binary(y):
+            raise InputError(
+                f"--scoring {search.scoring} does not work with {model.name} and this target (it expects two classes, "
+                f"one of them labelled 1); try --scoring {search.scoring}_macro"
+            ) from error
         if search.scoring is not None:
             raise InputError(
                 f"--scoring {search.scoring} does not work with {model.name} and this target ({one_line(error)}); "
@@ -119,6 +128,12 @@ def _fit(search: VarianceWeightedCV, X: Any, y: Any, groups: Any, model: Model) 
             f"{model.name} cannot be fitted to this table ({one_line(error)}); check its columns, or choose another "
             "--model"
         ) from error
+
+
+def _is_binary(y: Any) -> bool:
+    """Whether there are two classes and 1 is one of them."""
+    classes = set(np.asarray(y).tolist())
+    return len(classes) == 2 and 1 in classes
 
 
 def _deciding_rows(n_rows: int, most_rows: int) -> IntArray | None:

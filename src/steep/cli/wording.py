@@ -29,6 +29,8 @@ _WORDS = tuple(
         (r"; (?:or )?pass embedding=[^;]*", ""),
         (r"; or leave embedding=\S+ for 'auto'", ""),
         (r", or pass pred_probs= or predictions=", ""),
+        (r"; see failures\(\) of the design$",
+         "; call the function at that point to see why, or leave it out of --bounds"),
         (r"; pass more data\b", "; add rows to the table"),
         (r"\bor pass more data\b", "or add rows to the table"),
         (r" to keep this quiet", " to hide this note"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
 
 from steep._sklearn import count_samples, take_rows
 from steep._validation import IntArray, one_line, shown
@@ -24,6 +24,8 @@ _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
 _CELL, _TEXT = 60, 600
 # Characters of pictures and texts in all that show up under the pointer.
 _BUDGET = 1_500_000
+# Pages keep row numbers in four bytes.
+_LARGEST_NUMBER = 2**32 - 1
 
 
 def count_rows(data: Any, name: str) -> int:
@@ -56,12 +58,22 @@ class Cards:
         Column that is not shown again.
     images, texts : array-like and sequence of str, optional
         Pictures and texts of the samples.
+    index : Index, optional
+        Row numbers to show; default, and for anything but row numbers, the places in the data.
     """
 
     def __init__(
-        self, labels: Labels, *, table: Any = None, target: str = "", images: Any = None, texts: Any = None
+        self,
+        labels: Labels,
+        *,
+        table: Any = None,
+        target: str = "",
+        images: Any = None,
+        texts: Any = None,
+        index: Any = None,
     ) -> None:
         self.labels = labels
+        self.numbers = _row_numbers(index, len(labels))
         self.columns = _Columns(table, len(labels), target)
         self._pictures = None if images is None else Pictures(images, len(labels))
         self._texts = None if texts is None else _checked_texts(texts, len(labels))
@@ -85,7 +97,7 @@ class Cards:
 
     def face(self, row: int) -> dict[str, Any]:
         """Row, label, and picture or text of one sample."""
-        face: dict[str, Any] = {"row": int(row), "label": self.label(row)}
+        face: dict[str, Any] = {"row": int(self.numbers[row]), "label": self.label(row)}
         if self._pictures is not None:
             face["picture"] = self._pictures.uri(row)
         if self._texts is not None:
@@ -109,7 +121,7 @@ class Cards:
         return found
 
     def around(self, row: int, neighbors: IntArray) -> dict[str, Any]:
-        """Rows of the neighbours of one sample, and what they are labelled."""
+        """Places of the neighbours of one sample, and what they are labelled."""
         others = [int(other) for other in neighbors if other != row][:MOST_NEIGHBORS]
         around: dict[str, Any] = {"rows": others, "differs": False, "key": -1.0}
         if not others:
@@ -126,6 +138,19 @@ class Cards:
             "differs": differs,
             "key": names.count(own) / len(others),
         }
+
+
+def _row_numbers(index: Any, n_samples: int) -> IntArray:
+    """The index where it holds row numbers that a page can pack, else the places in the data."""
+    if (
+        isinstance(index, pd.Index)
+        and len(index) == n_samples
+        and is_integer_dtype(index.dtype)
+        and index.is_unique
+        and 0 <= index.min() <= index.max() <= _LARGEST_NUMBER
+    ):
+        return index.to_numpy(dtype=np.int64)
+    return np.arange(n_samples)
 
 
 class _Columns:
@@ -223,6 +248,6 @@ def label_columns(labels: Labels) -> tuple[npt.NDArray[Any], list[str] | None]:
 
 def looks(cards: Cards, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Neighbours of the samples in a table, and what each looks like; each is kept once."""
-    around = {str(row["row"]): row["around"]["rows"] for row in rows}
-    wanted = dict.fromkeys(other for others in around.values() for other in others)
-    return {"around": around, "looks": {str(row): cards.face(row) for row in wanted}}
+    around = {str(row["row"]): cards.numbers[row["around"]["rows"]].tolist() for row in rows}
+    wanted = dict.fromkeys(other for row in rows for other in row["around"]["rows"])
+    return {"around": around, "looks": {str(cards.numbers[other]): cards.face(other) for other in wanted}}

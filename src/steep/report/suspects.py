@@ -57,7 +57,8 @@ def suspects_page(
         The file to write.
     suspects : DataFrame, or what ``steep.suspects`` returned
         One row a label: ``score``, ``label``, ``suggested``, and optionally ``neighbors``, rows that speak for what is
-        suggested. The index is the row of the data set.
+        suggested. The index of a DataFrame is the row of the data set. What ``steep.suspects`` returned is shown with
+        the index of its samples where that holds whole numbers, as in its ``table``.
     X : array-like or frame of shape (n_samples, n_features), optional
         The samples; with them the page has a map.
     y : array-like of shape (n_samples,), optional
@@ -97,7 +98,8 @@ def suspects_page(
     if table is None and images is None and texts is None:
         table = X
     target = check_text(target, name="target")
-    cards = Cards(labels, table=table, target=target, images=images, texts=texts)
+    index = getattr(suspects, "index", None) if hasattr(suspects, "numbered") else None
+    cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=index)
     graph = getattr(suspects, "indices", None) if neighbors is None else neighbors
     around = None if graph is None else check_neighbors(graph, n_samples)
     listed = _listed(frame)
@@ -226,7 +228,7 @@ def _map(
     values, names = label_columns(cards.labels)
     return {
         "axes": axes_of(X, found.points, (target, np.asarray(values[found.points], dtype=np.float64))),
-        "rows": pack(found.points, "u4"),
+        "rows": pack(cards.numbers[found.points], "u4"),
         "score": pack(score[found.points]),
         "labels": {"names": names, "values": pack(values[found.points])},
         "faces": cards.faces(found.points, found.hardest),

@@ -67,7 +67,8 @@ def weighting_page(
     path : str or path
         The file to write.
     X : array-like or frame of shape (n_samples, n_features)
-        Samples, as :func:`steep.sample_weights` takes them.
+        Samples, as :func:`steep.sample_weights` takes them. Rows are shown by the index of a frame where it holds
+        whole numbers, and otherwise counted from 0.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels.
     weights : array-like of shape (n_samples,)
@@ -123,11 +124,14 @@ def weighting_page(
     if table is None and images is None and texts is None:
         table = X
     target = check_text(target, name="target")
-    cards = Cards(labels, table=table, target=target, images=images, texts=texts)
+    index = getattr(X, "index", None)
+    cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=index)
     around = _neighbors(X, shown.hardest, neighbors, n_samples)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
     data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
     blocks = _kept(ratio, known)
+    is_counted = np.array_equal(cards.numbers, np.arange(n_samples))
+    data["numbers"] = pack(cards.numbers, "u4") if blocks and not is_counted else None
     return write_page(
         path,
         "weighting.html",
@@ -168,7 +172,7 @@ def _data(
         "ratio": ratio.ratio,
         "mean": float(weights[weights > 0].mean()),
         "axes": axes_of(X, points, (target, values[points])),
-        "rows": pack(points, "u4"),
+        "rows": pack(cards.numbers[points], "u4"),
         "share": pack(np.nan_to_num(ratio.share[points], nan=-1.0)),
         "variation": None if variation is None else pack(variation[points]),
         "quantiles": pack(ratio.quantiles()),

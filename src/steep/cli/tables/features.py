@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from steep._validation import IntArray
 from steep.cli.printing import listed
 from steep.exceptions import InputError
 
@@ -76,8 +77,10 @@ class Features:
         return {column.name: column.n_missing for column in self.columns if column.n_missing}
 
 
-def examine(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> Features:
+def examine(frame: pd.DataFrame, *, keep: Collection[str] = (), rows: IntArray | None = None) -> Features:
     """Look at the columns of a table; ``keep`` names those to use though they count the rows.
+
+    Whether a column counts the rows or looks like an id is judged on all rows; the rest on ``rows``, the rows used.
 
     Examples
     --------
@@ -87,17 +90,18 @@ def examine(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> Features:
     found = Features()
     infinite = []
     for name in frame.columns:
-        values = frame[name]
+        whole = frame[name]
+        values = whole if rows is None else whole.iloc[rows]
         n_missing = int(values.isna().sum())
         if n_missing == len(values):
             found.empty.append(name)
-        elif name not in keep and counts_rows(name, values):
+        elif name not in keep and counts_rows(name, whole):
             found.counters.append(name)
         else:
             kind = kind_of(values)
             if kind == "numbers" and _has_infinity(values):
                 infinite.append(name)
-            is_id = name not in keep and _looks_like_id(name, values, kind)
+            is_id = name not in keep and _looks_like_id(name, whole, kind)
             found.columns.append(Column(name, kind, n_missing, is_id))
     if not found.columns:
         raise InputError(

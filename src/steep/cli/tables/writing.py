@@ -19,15 +19,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (".csv", ".parquet", ".feather", ".arrow")
-FORMATS = (*TABLES, ".npy", ".txt")
+# With room for several columns.
+FRAMES = (*TABLES, ".txt")
+FORMATS = (*FRAMES, ".npy")
 
 
-def check_format(path: Path) -> str:
+def check_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
     """Return the suffix of a file that can be written."""
     suffix = path.suffix.lower()
-    if suffix not in FORMATS:
+    if suffix not in formats:
         raise InputError(
-            f"--output {path} has the suffix {suffix!r}; expected one of {', '.join(FORMATS)}; name another file"
+            f"--output {path} has the suffix {suffix!r}; expected one of {', '.join(formats)}; name another file"
         )
     return suffix
 

@@ -156,8 +156,8 @@ function csv() {
   let sum = 0, n = 0;
   for (const v of all) if (v >= 0) { sum += raw(ratio, v); n += 1; }
   const scale = ratio === data.ratio ? (data.mean * n) / sum : n / sum, digits = data.kept === "f8" ? 17 : 7;
-  const lines = ["row,sample_weight"];
-  all.forEach((v, i) => lines.push(`${i},${Number((raw(ratio, v) * scale).toPrecision(digits))}`));
+  const lines = ["row,sample_weight"], numbers = data.numbers && unpack(data.numbers);
+  all.forEach((v, i) => lines.push(`${numbers ? numbers[i] : i},${Number((raw(ratio, v) * scale).toPrecision(digits))}`));
   return `${lines.join("\n")}\n`;
 }
 

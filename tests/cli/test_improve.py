@@ -58,7 +58,7 @@ def test_the_score_and_the_groups_of_the_command_are_those_of_the_library(here, 
     )  # fmt: skip
     assert figures["verdict"] == str(result.verdict)
     assert figures["unit"] == "worst-group accuracy"
-    assert "f1 macro" in figures["table"][0]
+    assert "macro F1" in figures["table"][0]
 
 
 def test_people_read_the_verdict(arrays, capsys):

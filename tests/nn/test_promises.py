@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +10,15 @@ import torch
 from sklearn.metrics import accuracy_score
 from torch import nn
 
+from steep.evidence import Score
 from steep.exceptions import InputError
+from steep.metrics import Interval
 from steep.nn import improve
 from steep.nn.candidates import Candidate
-from steep.nn.crossed_choice import choose_head
+from steep.nn.crossed_choice import Choice, choose_head
 from steep.nn.head_search import Search
 from steep.nn.heads import HeadTask
+from steep.nn.improvement import evidence_table, write_verdict
 from steep.nn.scoring import MeanScore
 
 from .test_scoring import fooled, shortcut
@@ -288,23 +292,108 @@ def test_the_sentence_says_what_happened_to_the_other_scores():
         scoring=["worst_group_accuracy", "accuracy"],
         **FEW,
     )
-    before, after = (100 * result.table.loc[row, "accuracy"] for row in ("original", "chosen"))
-    verb = "falls" if after < before else "rises"
+    found = re.search(r"Accuracy (rises|falls) from ([\d.]+) % to ([\d.]+) %\.", described(result))
+    before, after = map(float, found.groups()[1:])
     assert result.chosen.kind != "original"
-    assert f"Accuracy {verb} from {before:.4g} % to {after:.4g} %." in described(result)
+    assert before == pytest.approx(100 * result.table.loc["original", "accuracy"], abs=0.01)
+    assert found[1] == ("falls" if after < before else "rises")
 
 
-def test_probabilities_that_became_worse_are_named():
+def test_every_score_of_the_sentence_is_of_samples_that_did_not_make_the_choice():
+    def same(estimator, rows, y):
+        return accuracy_score(y, estimator.predict(rows))
+
+    data = overlapping(60, 0), overlapping(200, 50)
+    result = improve(linear(), *data, scoring=["accuracy", same])
+    start, end = re.search(r"from ([\d.]+) % to ([\d.]+) %:", described(result)).groups()
+    found = re.search(r"Same rises from ([\d.]+) to ([\d.]+)\.", described(result)).groups()
+    assert float(end) != pytest.approx(100 * result.table.loc["chosen", "accuracy"])  # else nothing is tested
+    assert [100 * float(value) for value in found] == pytest.approx([float(start), float(end)])
+    assert float(end) == pytest.approx(float(start) + 100 * result.table.loc["chosen", "gain"])
+
+
+def noisy_later():
     rng = np.random.default_rng(0)
     x = torch.tensor(rng.normal(size=(1200, 2)), dtype=torch.float32)
     y = (x[:, 0] > 0).long()
-    noisy = torch.where(
-        torch.tensor(rng.random(1200) < 0.25), 1 - y, y
-    )  # labels that training data do not prepare for
+    flipped = torch.tensor(rng.random(1200) < 0.25)
+    return x, y, torch.where(flipped, 1 - y, y)  # labels that training data do not prepare for
+
+
+def timid():
     network = nn.Sequential(nn.Identity(), nn.Linear(2, 2))
     with torch.no_grad():
         network[1].weight.copy_(torch.tensor([[-0.3, -0.3], [0.3, 0.3]]))
         network[1].bias.zero_()
+    return network
+
+
+def test_the_log_loss_of_the_sentence_is_of_samples_that_did_not_make_the_choice():
+    x, y, noisy = noisy_later()
+    data = (x[:600], y[:600]), (x[600:], noisy[600:])
+    few = FEW | {"l2": (1e-4, 1e-6)}
+    plain, named = (
+        improve(timid(), *data, scoring=own, **few) for own in (None, ["accuracy", "neg_log_loss"])
+    )
+    course = r"[Tt]he log loss rises from ([\d.]+) to ([\d.]+\d)"
+    assert re.search(course, described(plain)).groups() == re.search(course, described(named)).groups()
+    assert float(re.search(course, described(named))[2]) != pytest.approx(
+        named.table.loc["chosen", "log loss"], rel=1e-3
+    )
+
+
+def perfect(n_in=4):
+    """A network that is right about every sample of :func:`halves`."""
+    network = linear(n_in, 2, scale=0.0)
+    with torch.no_grad():
+        network[1].weight[:, 0] = torch.tensor([-4.0, 4.0])
+        network[1].bias.zero_()
+    return network
+
+
+def halves(n, seed):
+    x = torch.tensor(np.random.default_rng(seed).normal(size=(n, 4)), dtype=torch.float32)
+    return x, (x[:, 0] > 0).long()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_a_kept_head_that_no_other_beats_is_said_to_be_so_without_a_gain(seed):
+    result = improve(perfect(), halves(60, seed), halves(20, 100 + seed), **FEW)
+    assert (result.table["gain"] <= 0).all()
+    assert described(result) == (
+        "The original head is kept: on 20 held-out samples no re-trained head is better than its accuracy of 100 %."
+    )
+
+
+def test_a_gain_of_a_kept_head_says_which_samples_it_is_of():
+    network = improve(linear(), overlapping(200, 3), overlapping(60, 53), **FEW).network
+    result = improve(network, overlapping(200, 13), overlapping(60, 73), **FEW)
+    assert result.chosen.kind == "original"
+    assert (result.table["gain"] > 0).any()
+    assert "the best choice among them, on samples that did not make it, " in described(result)
+
+
+def test_a_part_of_the_gain_that_is_nothing_has_no_sign():
+    score = MeanScore("neg_mean_absolute_error", HeadTask("regression", 1), np.zeros(10), None)
+    candidates = [Candidate("original"), Candidate("weighted", 1.0, 2.0, 10)]
+    search = Search(candidates, [score], np.array([[-2.0, 0.0]]), np.zeros((2, 10)), {})
+    gain = Interval(2.0, 1.0, 3.0, 10)
+    best = {("original", False, False): 0, ("weighted", False, False): 1}
+    choice = Choice(1, best, gain, -1e-9, {1: gain}, outputs=np.zeros((10, 1)))
+    table = evidence_table(search, choice)
+    verdict = write_verdict(table, search, choice, range(10), is_broken=False)
+    assert "from 2 to 0: 0.00 from re-training with equal weights, 2.00 from the weights" in str(verdict)
+    assert not np.signbit(table["mean absolute error"]["chosen"])
+
+
+def test_an_average_of_f1_is_named_as_people_say_it():
+    for average in ("macro", "micro", "weighted"):
+        assert Score.named(f"f1_{average}") == replace(Score.named("f1"), title=f"{average} F1")
+
+
+def test_probabilities_that_became_worse_are_named():
+    x, y, noisy = noisy_later()
+    network = timid()
     data = (x[:600], y[:600]), (x[600:], noisy[600:])
     result = improve(network, *data, **FEW | {"l2": (1e-6,)})
     assert result.chosen.kind != "original"

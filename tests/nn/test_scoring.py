@@ -134,7 +134,7 @@ def test_the_first_score_decides_and_the_others_are_told():
         scoring=["worst_group_accuracy", "accuracy", "f1_macro"], **FEW,
     )  # fmt: skip
     assert result.table.columns[0] == "worst-group accuracy"
-    assert {"accuracy", "f1 macro"} <= set(result.table.columns)
+    assert {"accuracy", "macro F1"} <= set(result.table.columns)
     assert result.verdict.unit == "worst-group accuracy"
     assert "raises worst-group accuracy by" in str(result.verdict)
     best = result.candidates.sort_values("worst-group accuracy").iloc[-1]

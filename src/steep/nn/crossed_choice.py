@@ -19,6 +19,7 @@ none against it, equal heads show that, or the opposite, with probability 2^(1 â
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2
 
@@ -31,6 +32,7 @@ from steep.metrics import Interval
 from steep.nn.blends import blend, blended, blended_answers, may_blend
 from steep.nn.candidates import Training, Trial
 from steep.nn.head_search import Kind, Search, best_of_kinds
+from steep.nn.heads import Head
 from steep.nn.scoring import Array, CellScore, MeanScore, WholeScore
 
 Rows = npt.NDArray[np.intp]
@@ -61,6 +63,11 @@ class Choice:
         Gain of the best candidates on the samples that they were chosen by.
     doubt : str or None
         Why the samples cannot tell whether a head is better.
+    is_beaten : bool
+        Whether any head, or mean of two, scores higher than the original one on all samples.
+    outputs : ndarray or None
+        Outputs of the choice for each sample, by the head chosen without its fold: what other scores are measured by.
+        None where the original head is kept or the samples were not given.
     """
 
     chosen: int
@@ -69,6 +76,8 @@ class Choice:
     retraining: float
     rows: dict[int, Interval]
     doubt: str | None = None
+    is_beaten: bool = True
+    outputs: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,10 @@ class Picker:
             if pair_values[other] > best:
                 best, found = pair_values[other], Pick(start, other)
         return found
+
+    def picks(self, kinds: tuple[str, ...]) -> list[Pick]:
+        """The best of these kinds by the samples of each part."""
+        return [self.pick(number, kinds) for number in range(len(self.parts))]
 
     def answers(self, pick: Pick) -> Array:
         """What the score knows of the pick, sample by sample."""
@@ -167,8 +180,11 @@ def choose_head(
     fold = _deal(score, generator)
     parts = [np.arange(len(fold)), *(np.flatnonzero(fold != number) for number in range(_N_FOLDS))]
     picker = Picker(search, parts, trial if blends else None, training)
-    equal, crossed_equal = _crossed(picker, fold, ("equal",))
-    found, crossed = _crossed(picker, fold, ("equal", "weighted"))
+    equal, found = (picker.picks(kinds) for kinds in (("equal",), ("equal", "weighted")))
+    crossed_equal, crossed = (
+        _crossed([picker.answers(pick) for pick in picks], fold) for picks in (equal, found)
+    )
+    top = float(score.values(picker.answers(found[0])[None])[0])
     best = best_of_kinds(search.candidates, search.values[0])
     shown = sorted({number for number in best.values() if number})
     answers = np.stack([original, crossed_equal, crossed, *search.kept[shown]])
@@ -176,12 +192,16 @@ def choose_head(
     number = 2
     if not judge.is_sure(judge.evidence([2], 1)):
         found, number = equal, 1
-    choice = _concluded(judge, number, found.one, best, shown)
-    if not choice.chosen or found.other is None:
+    choice = replace(
+        _concluded(judge, number, found[0].one, best, shown), is_beaten=top > float(judge.values[0])
+    )
+    if not choice.chosen or trial is None or training is None:
         return search, choice
-    assert trial is not None
-    assert training is not None
-    search = _with_blend(search, found, trial, training)
+    outputs = [_head(search, pick, training).outputs(trial.held_out.features) for pick in found]
+    choice = replace(choice, outputs=_crossed(outputs, fold))
+    if found[0].other is None:
+        return search, choice
+    search = _with_blend(search, found[0], trial, training)
     return search, replace(choice, chosen=len(search.candidates) - 1)
 
 
@@ -257,14 +277,20 @@ class _Judge:
         return replace(gain, low=max(gain.low, low), high=min(gain.high, high))
 
 
-def _crossed(picker: Picker, fold: Rows, kinds: tuple[str, ...]) -> tuple[Pick, Array]:
-    """The pick by all samples, and a: for each sample the answer of the pick made without its fold."""
-    picked = picker.pick(0, kinds)
-    answers = picker.answers(picked).copy()
-    for number in range(_N_FOLDS):
+def _crossed(answers: Sequence[Array], fold: Rows) -> Array:
+    """a: for each sample the answer of the pick made without its fold; the first pick was made by all samples."""
+    crossed = answers[0].copy()
+    for number, own in enumerate(answers[1:]):
         rows = np.flatnonzero(fold == number)
-        answers[rows] = picker.answers(picker.pick(1 + number, kinds))[rows]
-    return picked, answers
+        crossed[rows] = own[rows]
+    return crossed
+
+
+def _head(search: Search, pick: Pick, training: Training) -> Head:
+    one = search.heads[search.candidates[pick.one]]
+    if pick.other is None:
+        return one
+    return blend(one, search.heads[search.candidates[pick.other]], training.task)
 
 
 def _deal(score: MeanScore, generator: np.random.Generator) -> Rows:
@@ -285,7 +311,7 @@ def _with_blend(search: Search, pick: Pick, trial: Trial, training: Training) ->
     """The search with the blended head behind its other candidates."""
     assert pick.other is not None
     pair = search.candidates[pick.one], search.candidates[pick.other]
-    head = blend(search.heads[pair[0]], search.heads[pair[1]], training.task)
+    head = _head(search, pick, training)
     outputs, everyone = head.outputs(trial.held_out.features), np.arange(len(trial.held_out))
     rows = [score.keep(outputs, everyone) for score in search.scores]
     values = [score.values(row[None]) for score, row in zip(search.scores, rows, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,17 @@ class Improvement:
         again = (
             f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
         )
-        return f"{self.verdict}\n\n{self.table.to_string()}\n\nThe network itself, {again}{told}"
+        note = f"\n{self.note}" if self.note else ""
+        return f"{self.verdict}\n\n{self.table.to_string()}{note}\n\nThe network itself, {again}{told}"
+
+    @property
+    def note(self) -> str:
+        """Which samples the scores and the stated gain are of; empty without held-out data."""
+        if np.isnan(self.table[self.verdict.unit].to_dict()["chosen"]):
+            return ""
+        has_gain = self.chosen.kind != "original" and np.isfinite(self.verdict.interval.mean)
+        stated = "; the stated gain is of samples that did not" if has_gain else ""
+        return f"Scores in the table are of all validation samples, which also made the choice{stated}."
 
     @property
     def _is_rescored(self) -> bool:
@@ -148,7 +159,8 @@ class Improvement:
         figures = {"the network itself, run again": float(self.rescored)} if self._is_rescored else {}
         interval = self.verdict.interval
         edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
-        return card("Improvement", str(self.verdict), figures, self.table, edge=edge)
+        note = f"<small>{self.note}</small>" if self.note else ""
+        return card("Improvement", str(self.verdict), figures, self.table, edge=edge) + note
 
     def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
         """Training samples of the largest variation, largest first: unusual, mislabelled or on a border."""
@@ -224,7 +236,7 @@ def report(
         table=table,
         candidates=search.table(),
         chosen=search.candidates[choice.chosen],
-        rescored=score.shown(rescored),
+        rescored=score.shown(rescored) + 0.0,  # not −0
         weights=final.weights,
         variation=final.variation,
         heads={row: search.heads[search.candidates[i]] for row, i in rows.items()} | {"chosen": final.head},
@@ -281,7 +293,7 @@ def table_rows(choice: Choice) -> dict[str, int]:
 def _row(search: Search, number: int, gain: Interval) -> dict[str, Any]:
     candidate = search.candidates[number]
     deciding, *others = (
-        (score.unit, score.shown(float(row[number])))
+        (score.unit, score.shown(float(row[number])) + 0.0)  # not −0
         for score, row in zip(search.scores, search.values, strict=True)
     )
     return dict([deciding]) | {
@@ -315,6 +327,7 @@ def write_verdict(
     if is_broken:
         scored = "" if is_comparable else ", so that its outputs are not numbers"
         sentence = f"The original head holds NaN or infinite weights{scored}. {sentence}"
+    sentence = re.sub(r"(?<![\w.])-(0(\.0+)?)(?!\w|\.\d)", r"\1", sentence)  # zero has no sign
     return Verdict(sentence, gain if choice.chosen else NO_GAIN, score.unit, table)
 
 
@@ -326,15 +339,20 @@ def _kept(search: Search, choice: Choice, where: str) -> str:
     score = search.scores[0]
     if not np.isfinite(search.values[0][1:]).any():
         return f"The original head is kept: no re-trained head gives numbers on {where}."
+    start = score.shown(float(search.values[0][0]))
+    if not choice.is_beaten:
+        return (
+            f"The original head is kept: on {where} no re-trained head is better than its {score.unit} of "
+            f"{_value(start, score)}."
+        )
     if choice.doubt is not None:
         return (
             f"The original head is kept: {where} cannot tell whether a re-trained one is better; {choice.doubt}. Pass "
             "more validation data."
         )
-    described = score.words.describe(choice.gain, score.shown(float(search.values[0][0])))
     return (
-        f"The original head is kept: on {where} no re-trained head is reliably better; the best choice among them "
-        f"{described}."
+        f"The original head is kept: on {where} no re-trained head is reliably better; the best choice among them, "
+        f"on samples that did not make it, {score.words.describe(choice.gain, start)}."
     )
 
 
@@ -357,9 +375,10 @@ def _parts(choice: Choice, chosen: Candidate, score: MeanScore) -> str:
 
 
 def _others(search: Search, choice: Choice) -> list[str]:
-    """What happened to the scores that did not decide, on the same samples."""
+    """What happened to the scores that did not decide, on samples that did not make the choice."""
+    assert choice.outputs is not None
     return [
-        _course(score, *(score.shown(float(row[number])) for number in (0, choice.chosen)))
+        _course(score, *(score.shown(value) for value in (float(row[0]), score.value(choice.outputs))))
         for score, row in zip(search.scores[1:], search.values[1:], strict=True)
     ]
 
@@ -379,8 +398,9 @@ def _calibration(search: Search, choice: Choice, held_out: Samples) -> list[str]
     if task.name not in ("multiclass", "binary") or "neg_log_loss" in known:
         return []
     log_loss = MeanScore("neg_log_loss", task, held_out.targets, log_likelihoods(task))
-    heads = (search.heads[search.candidates[number]] for number in (0, choice.chosen))
-    old, new = (-log_loss.keep(h.outputs(held_out.features), np.arange(len(held_out))) for h in heads)
+    assert choice.outputs is not None
+    outputs = search.heads[search.candidates[0]].outputs(held_out.features), choice.outputs
+    old, new = (-log_loss.keep(own, np.arange(len(held_out))) for own in outputs)
     if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
         return []
     return [

@@ -19,7 +19,17 @@ from steep.report.runs import cell_of
 from steep.report.shown import MOST_ROWS
 from steep.report.verdicts import verdict_of
 
-_NEEDED = ("verdict", "table", "candidates", "weights", "variation", "rescored", "score", "gain_label")
+_NEEDED = (
+    "verdict",
+    "table",
+    "candidates",
+    "weights",
+    "variation",
+    "rescored",
+    "score",
+    "gain_label",
+    "note",
+)
 # Heads that are listed, the best first.
 _MOST_HEADS = 300
 
@@ -73,6 +83,7 @@ def improvement_page(
         },
         verdict=verdict_of(found.verdict),
         figures=_figures(found, unit),
+        note=found.note.replace("in the table", "on this page"),
         heads=_heads(found.candidates),
         head_names=[
             {"name": str(name), "kind": "number" if dtype.kind in "iuf" else "text"}

@@ -451,7 +451,7 @@ class Score:
     def _interval(self, interval: Interval, sign: int) -> str:
         low, high = sorted((sign * self.factor * interval.low, sign * self.factor * interval.high))
         doubt = "" if interval.excludes_zero else ", which includes 0"
-        return f"95 % interval {low:.3g} to {high:.3g}{doubt}"
+        return f"95 % interval {low:z.3g} to {high:z.3g}{doubt}"  # z: zero has no sign
 
 
 _POINTS: dict[str, Any] = {"factor": 100.0, "unit": " points", "least": 0.0, "most": 1.0}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -327,7 +326,6 @@ def write_verdict(
     if is_broken:
         scored = "" if is_comparable else ", so that its outputs are not numbers"
         sentence = f"The original head holds NaN or infinite weights{scored}. {sentence}"
-    sentence = re.sub(r"(?<![\w.])-(0(\.0+)?)(?!\w|\.\d)", r"\1", sentence)  # zero has no sign
     return Verdict(sentence, gain if choice.chosen else NO_GAIN, score.unit, table)
 
 
@@ -357,7 +355,7 @@ def _kept(search: Search, choice: Choice, where: str) -> str:
 
 
 def _value(value: float, score: MeanScore) -> str:
-    return f"{100 * value:.4g} %" if score.words.unit else f"{value:.4g}"
+    return f"{100 * value:z.4g} %" if score.words.unit else f"{value:z.4g}"
 
 
 def _parts(choice: Choice, chosen: Candidate, score: MeanScore) -> str:
@@ -369,7 +367,7 @@ def _parts(choice: Choice, chosen: Candidate, score: MeanScore) -> str:
     decimals = 0 if total == 0 else max(0, 2 - int(np.floor(np.log10(abs(total)))))
     equal = round(factor * choice.retraining, decimals)
     return (
-        f"{equal:.{decimals}f} from re-training with equal weights, {total - equal:.{decimals}f} from the weights "
+        f"{equal:z.{decimals}f} from re-training with equal weights, {total - equal:z.{decimals}f} from the weights "
         f"({_weights(chosen)})"
     )
 

@@ -327,8 +327,8 @@ def status_of(store):
 
 
 HELD = """#!/bin/sh
-# Runs above 0.8 wait for as long as the file is there.
-case "$1" in 0.[89]*|1.0) while [ -e "{hold}" ]; do sleep 0.05; done ;; esac
+# Runs above 0.8 leave a mark, and wait for as long as the file exists.
+case "$1" in 0.[89]*|1.0) touch "{hold}.$$"; while [ -e "{hold}" ]; do sleep 0.05; done ;; esac
 echo "{{\\"u\\": $1}}"
 """
 
@@ -340,7 +340,7 @@ def held(here, start):
     (here / "hold").touch()
     options = ["--bounds", "u0=0:1", "-n", "30", "--workers", "2"]
     run = start("campaign", "run", "c.db", "--command", "./solver {u0}", *options, cwd=here)
-    wait_for(lambda: (s := status_of(here / "c.db")) and s.n_running >= 2 and s.n_done)
+    wait_for(lambda: len(list(here.glob("hold.*"))) == 2 and (s := status_of(here / "c.db")) and s.n_done)
     yield run
     (here / "hold").unlink(missing_ok=True)
 

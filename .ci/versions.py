@@ -68,15 +68,7 @@ def run(name, arguments):
         return f"Python {SETS[name]} not found, skipped"
     folder = prepare(name, python)
     command = [folder / "bin" / "python", "-m", "pytest", "--quiet", "--timeout=300", "-m", "not slow"]
-    command += [
-        "-n",
-        "2",
-        "--dist",
-        "worksteal",
-        "-p",
-        "no:cacheprovider",
-        *(LENIENT if name == "lowest" else []),
-    ]
+    command += ["-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider", *(LENIENT if name == "lowest" else [])]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run([*command, *arguments], check=False, cwd=ROOT, env=environment)

@@ -116,17 +116,7 @@ def warm_up(folder):
     """Let the kernels be compiled, which is done once a machine."""
     path = folder / "small.parquet"
     make(path, "structured", 30_000)
-    arguments = [
-        "weigh",
-        str(path),
-        "--target",
-        "label",
-        "-m",
-        str(RATIO),
-        "-o",
-        str(folder / "small.npy"),
-        "--json",
-    ]
+    arguments = ["weigh", str(path), "--target", "label", "-m", str(RATIO), "-o", str(folder / "small.npy"), "--json"]
     subprocess.run([sys.executable, "-m", "steep", *arguments], check=True, capture_output=True)
 
 
@@ -135,9 +125,7 @@ def agreement(table, weighted):
     frame = pd.read_parquet(table)
     y = (frame.pop("label") == "yes").to_numpy()
     X = frame.to_numpy(dtype=np.float32)
-    X = (X - X.mean(axis=0, dtype=np.float64).astype(np.float32)) / X.std(axis=0, dtype=np.float64).astype(
-        np.float32
-    )
+    X = (X - X.mean(axis=0, dtype=np.float64).astype(np.float32)) / X.std(axis=0, dtype=np.float64).astype(np.float32)
     rows = np.random.default_rng(1).choice(len(X), min(SAMPLED, len(X)), replace=False)
     half = 0.5 * np.einsum("ij,ij->i", X, X)
     exact = np.empty(len(rows))
@@ -149,24 +137,16 @@ def agreement(table, weighted):
 
 
 def main():
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--table", choices=["structured", "flat"], default="structured")
-    options.add_argument(
-        "--decide", action="store_true", help="read CSV, and let held-out folds choose the weights"
-    )
+    options.add_argument("--decide", action="store_true", help="read CSV, and let held-out folds choose the weights")
     options.add_argument("--keep", type=Path, default=RESULTS, help="file of the figures")
-    options.add_argument(
-        "--nice", type=int, default=0, help="priority of the command, where others are at work"
-    )
+    options.add_argument("--nice", type=int, default=0, help="priority of the command, where others are at work")
     options.add_argument("--start", action="store_true")
     given = options.parse_args()
     if given.start:
-        entry = {"load_before": list(os.getloadavg())} | {
-            name: start_up(code) for name, code in STARTS.items()
-        }
+        entry = {"load_before": list(os.getloadavg())} | {name: start_up(code) for name, code in STARTS.items()}
         keep(given.keep, "start-up", entry)
         return print(json.dumps(entry, indent=1))
     with tempfile.TemporaryDirectory() as name:

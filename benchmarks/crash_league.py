@@ -116,15 +116,10 @@ def summary():
                 total = {name: sum(result.get(name, 0) for result in results) for name in results[-1]}
                 rows.append({"discipline": discipline, "player": player, "games": len(results), **total})
                 rows[-1]["costly_at_most"] = _at_most(results)
-    versions = _settings()["versions"] | {
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-    }
+    versions = _settings()["versions"] | {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     about = {"command": "python benchmarks/crash_league.py", "versions": versions, "settings": _settings()}
     n_kills = sum(row["crashes"] for row in rows if row["discipline"] != "disk")
-    RESULTS.with_suffix(".json").write_text(
-        json.dumps(about | {"sigkills": n_kills, "rows": rows}, indent=1) + "\n"
-    )
+    RESULTS.with_suffix(".json").write_text(json.dumps(about | {"sigkills": n_kills, "rows": rows}, indent=1) + "\n")
     return rows
 
 
@@ -136,10 +131,7 @@ def _at_most(results):
 
 
 def show(rows):
-    print(
-        "| crash | player | crashes | runs finished | lost | repeated | stuck | left |\n|---|---|"
-        + "---:|" * 6
-    )
+    print("| crash | player | crashes | runs finished | lost | repeated | stuck | left |\n|---|---|" + "---:|" * 6)
     for row in rows:
         counts = [row["crashes"], row["finished"], *(row[name] for name in COUNTS)]
         print(f"| {row['discipline']} | {row['player']} | {' | '.join(f'{n:,}' for n in counts)} |")
@@ -147,9 +139,7 @@ def show(rows):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument(
-        "--crashes", type=int, help="crashes of each player in each discipline, instead of all"
-    )
+    parser.add_argument("--crashes", type=int, help="crashes of each player in each discipline, instead of all")
     parser.add_argument("--players", default="", help="only those whose name has this in it")
     parser.add_argument("--disciplines", default=",".join(DISCIPLINES))
     parser.add_argument("--summary", action="store_true")

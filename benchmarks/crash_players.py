@@ -166,9 +166,7 @@ def play_optuna(folder, n_runs, storage):
     import optuna
 
     study = _study(storage(folder))
-    complete, waiting = (
-        (state,) for state in (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.WAITING)
-    )
+    complete, waiting = ((state,) for state in (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.WAITING))
 
     def n_left():
         # Trials that are to be tried again are waiting: they are seen through as well.
@@ -278,9 +276,7 @@ class Player:
 
 
 def _steep(executor=None, **about):
-    return Player(
-        lambda folder, n: play_steep(folder, n, executor), found_steep, ("steep.campaign.runner",), **about
-    )
+    return Player(lambda folder, n: play_steep(folder, n, executor), found_steep, ("steep.campaign.runner",), **about)
 
 
 def _optuna(storage, *imports):

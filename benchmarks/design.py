@@ -147,9 +147,7 @@ def figures(problem, designs, seeds):
     labels = [problem.function(X).reshape(len(X), -1) for X in designs]
     predicted = {"network": predictions(np.stack(designs), np.stack(labels), X_test, numbers=seeds)}
     for kind in ("matern", "rbf"):
-        predicted[kind] = [
-            process_prediction(X, y, X_test, kind=kind) for X, y in zip(designs, labels, strict=True)
-        ]
+        predicted[kind] = [process_prediction(X, y, X_test, kind=kind) for X, y in zip(designs, labels, strict=True)]
     found = [{} for _ in designs]
     for name, values in predicted.items():
         for line, value in zip(found, values, strict=True):
@@ -200,37 +198,26 @@ def cell(values):
 
 def seeds_of(there, names, design_name, n_seeds):
     """Seeds with which a design was run on every function it is meant for."""
-    return [
-        s for s in range(n_seeds) if all((n, d, s) in there for n in names for d in (design_name, "sobol"))
-    ]
+    return [s for s in range(n_seeds) if all((n, d, s) in there for n in names for d in (design_name, "sobol"))]
 
 
 def cells(there, name, design_name, seeds):
     """Every figure of a design on a function, over that of Sobol points."""
     return {
-        s: {key: cell(ratios(there, name, design_name, seeds, s, key)) for key in ("rmse", "linf")}
-        for s in SURROGATES
+        s: {key: cell(ratios(there, name, design_name, seeds, s, key)) for key in ("rmse", "linf")} for s in SURROGATES
     }
 
 
 def summary(half, n_seeds, only=None):
     there = {key: line["result"] for key, line in Records(FOLDER / f"design-{half}.jsonl").by_key().items()}
     problems = HALVES[half]
-    names = [
-        n
-        for n in only or problems
-        if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))
-    ]
+    names = [n for n in only or problems if all((n, d, s) in there for d in ("sobol", "steep") for s in range(n_seeds))]
     table = {name: cells(there, name, "steep", range(n_seeds)) for name in names}
-    print(
-        f"{half}: {len(names)} functions, {n_seeds} seeds; RMSE / largest error, over that of Sobol points\n"
-    )
+    print(f"{half}: {len(names)} functions, {n_seeds} seeds; RMSE / largest error, over that of Sobol points\n")
     print("| function | d | runs | " + " | ".join(f"steep, {s}" for s in SURROGATES) + " |")
     print("|---|---|---|" + "---|" * len(SURROGATES))
     for name in names:
-        shown = [
-            " / ".join(f"{table[name][s][k]['ratio']:.2f}" for k in ("rmse", "linf")) for s in SURROGATES
-        ]
+        shown = [" / ".join(f"{table[name][s][k]['ratio']:.2f}" for k in ("rmse", "linf")) for s in SURROGATES]
         print(f"| {name} | {problems[name].n_features} | {problems[name].n_runs} | {' | '.join(shown)} |")
     written = {"half": half, "n_seeds": n_seeds, "functions": table} | league(there, names, problems, n_seeds)
     written["goals"] = goals(table, names, problems)
@@ -250,8 +237,7 @@ def league(there, names, problems, n_seeds):
             continue
         every = {n: cells(there, n, d, seeds) for n in meant}
         means = {
-            s: {k: geometric([every[n][s][k]["ratio"] for n in meant]) for k in ("rmse", "linf")}
-            for s in SURROGATES
+            s: {k: geometric([every[n][s][k]["ratio"] for n in meant]) for k in ("rmse", "linf")} for s in SURROGATES
         }
         above = sum(every[n][s]["rmse"]["ratio"] > 1.03 for n in meant for s in SURROGATES)
         found["means"][d] = {"functions": len(meant), "seeds": len(seeds), "above": above, **means}
@@ -259,19 +245,11 @@ def league(there, names, problems, n_seeds):
     if everywhere:
         n_common = min(found["means"][d]["seeds"] for d in everywhere)
         found["ranks"], found["rank_seeds"] = mean_ranks(there, names, everywhere, range(n_common)), n_common
-    print(
-        "\n| design | functions | seeds | "
-        + " | ".join(SURROGATES)
-        + " | RMSE above 1.03 | rank, RMSE | rank, L∞ |"
-    )
+    print("\n| design | functions | seeds | " + " | ".join(SURROGATES) + " | RMSE above 1.03 | rank, RMSE | rank, L∞ |")
     print("|---|---|---|" + "---|" * (len(SURROGATES) + 3))
     for d, line in found["means"].items():
         shown = " | ".join(f"{line[s]['rmse']:.2f} / {line[s]['linf']:.2f}" for s in SURROGATES)
-        rank = (
-            " | ".join(f"{found['ranks'][d][k]:.1f}" for k in ("rmse", "linf"))
-            if d in found["ranks"]
-            else "– | –"
-        )
+        rank = " | ".join(f"{found['ranks'][d][k]:.1f}" for k in ("rmse", "linf")) if d in found["ranks"] else "– | –"
         of = line["functions"] * len(SURROGATES)
         print(f"| {d} | {line['functions']} | {line['seeds']} | {shown} | {line['above']} of {of} | {rank} |")
     print(f"ranks with {found['rank_seeds']} seeds\n")

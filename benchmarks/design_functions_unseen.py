@@ -98,9 +98,7 @@ def kinks(U):
 
 def burgers(U):
     """Burgers' equation, two fronts that merge: place, time, viscosity and the heights of both."""
-    x, t, log_viscosity, left, middle = scaled(
-        U, [(0, 1), (0, 1), (np.log(0.02), np.log(0.2)), (0.8, 1.4), (0.2, 0.6)]
-    )
+    x, t, log_viscosity, left, middle = scaled(U, [(0, 1), (0, 1), (np.log(0.02), np.log(0.2)), (0.8, 1.4), (0.2, 0.6)])
     width = 4 * np.exp(log_viscosity)
     first = (left - middle) / (1 + np.exp((left - middle) * (x - 0.15 - (left + middle) / 2 * t) / width * 4))
     second = middle / (1 + np.exp(middle * (x - 0.45 - middle / 2 * t) / width * 4))
@@ -110,12 +108,7 @@ def burgers(U):
 def hartmann_6(U):
     weights = np.array([1.0, 1.2, 3.0, 3.2])
     scales = np.array(
-        [
-            [10, 3, 17, 3.5, 1.7, 8],
-            [0.05, 10, 17, 0.1, 8, 14],
-            [3, 3.5, 1.7, 10, 17, 8],
-            [17, 8, 0.05, 10, 0.1, 14],
-        ]
+        [[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8], [17, 8, 0.05, 10, 0.1, 14]]
     )
     places = 1e-4 * np.array(
         [[1312, 1696, 5569, 124, 8283, 5886], [2329, 4135, 8307, 3736, 1004, 9991],
@@ -127,8 +120,7 @@ def hartmann_6(U):
 def piston(U):
     """The time of one cycle of a piston (Kenett and Zacks 1998), seven inputs, not steep."""
     mass, area, volume, spring, pressure, ambient, filling = scaled(
-        U,
-        [(30, 60), (0.005, 0.02), (0.002, 0.01), (1000, 5000), (90000, 110000), (290, 296), (340, 360)],
+        U, [(30, 60), (0.005, 0.02), (0.002, 0.01), (1000, 5000), (90000, 110000), (290, 296), (340, 360)]
     )
     force = pressure * area + 19.62 * mass - spring * volume / area
     ratio = pressure * volume / filling

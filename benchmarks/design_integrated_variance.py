@@ -28,10 +28,7 @@ def fitted(X, y):
     labels = torch.tensor((y - y.mean()) / (y.std() + 1e-12), dtype=torch.float64)[:, None]
     points = torch.tensor(X, dtype=torch.float64)
     model = SingleTaskGP(points, labels, train_Yvar=torch.full_like(labels, 1e-6), outcome_transform=None)
-    fit_gpytorch_mll(
-        ExactMarginalLogLikelihood(model.likelihood, model),
-        optimizer_kwargs={"options": {"maxiter": 50}},
-    )
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model), optimizer_kwargs={"options": {"maxiter": 50}})
     return model
 
 

@@ -176,9 +176,7 @@ def replay(options):
     """Choices and gains with and without racing, on recorded scores of the default candidates."""
     rows = []
     for record in read(DEVELOPMENT):
-        frame = pd.DataFrame(
-            record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"]
-        )
+        frame = pd.DataFrame(record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"])
         for score, group in frame.groupby("score"):
             menu = {"misfit", "border"} if score == "accuracy" else {"misfit", "variance"}
             group = group[group["measure"].isin(menu)]
@@ -188,18 +186,12 @@ def replay(options):
             rows.append({"tables": "unseen" if record["table"] in UNSEEN else "others", "score": score}
                         | raced(group, whole, record["seed"]))  # fmt: skip
     frame = pd.DataFrame(rows)
-    figures = (
-        frame.groupby(["tables", "score"]).mean().assign(splits=frame.groupby(["tables", "score"]).size())
-    )
-    totals = (
-        frame.drop(columns="score").groupby("tables").mean().assign(splits=frame.groupby("tables").size())
-    )
+    figures = frame.groupby(["tables", "score"]).mean().assign(splits=frame.groupby(["tables", "score"]).size())
+    totals = frame.drop(columns="score").groupby("tables").mean().assign(splits=frame.groupby("tables").size())
     print(figures.round(3).to_string(), totals.round(3).to_string(), sep="\n")
     record = {"command": "python benchmarks/evidence.py replay", "versions": versions()}
     record |= {"scores": figures.reset_index().round(4).to_dict("records")}
-    write_json(
-        RESULTS / "evidence-replay.json", record | {"all": totals.reset_index().round(4).to_dict("records")}
-    )
+    write_json(RESULTS / "evidence-replay.json", record | {"all": totals.reset_index().round(4).to_dict("records")})
 
 
 def raced(group, whole, seed):
@@ -262,9 +254,7 @@ def null(options):
         }  # fmt: skip
     print(pd.DataFrame(rates).round(4).to_string())
     record = {"command": f"python benchmarks/evidence.py null --searches {options.searches}"}
-    write_json(
-        RESULTS / "evidence-null.json", record | {"seed": options.seed, "versions": versions(), **rates}
-    )
+    write_json(RESULTS / "evidence-null.json", record | {"seed": options.seed, "versions": versions(), **rates})
 
 
 def versions():
@@ -272,9 +262,7 @@ def versions():
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("run")
     runner.add_argument("--data", type=Path, default=os.environ.get("STEEP_DATA"))

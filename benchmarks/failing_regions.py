@@ -59,9 +59,7 @@ if __name__ == "__main__":
             part = float(fails(np.random.default_rng(1).random((200_000, d))).mean())
             function = lambda X, fails=fails: np.where(fails(X), np.nan, front(X))  # noqa: E731
             found = {
-                case: round(
-                    float(np.mean([failed(function, d, n, seed) for seed in range(options.seeds)])) / part, 3
-                )
+                case: round(float(np.mean([failed(function, d, n, seed) for seed in range(options.seeds)])) / part, 3)
                 for case, (failed, n) in CASES.items()
             }
             lines.append({"inputs": d, "region": region, "part of the domain": round(part, 3)} | found)

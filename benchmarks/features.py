@@ -72,9 +72,7 @@ def run_stage(stage: str, path: str, n_samples: int, n_features: int) -> None:
         if stage.endswith("memory"):
             features = replace(features, features=np.array(features.features))
         weighing = {"weight_ratio": ()} if stage.startswith("equal") else {"weight_ratio": (0.2, 5.0)}
-        improve(
-            network, features, next(iter(Shards(SHARD, 999))), l2=(1e-3, 1e-4), n_neighbors=(10,), **weighing
-        )
+        improve(network, features, next(iter(Shards(SHARD, 999))), l2=(1e-3, 1e-4), n_neighbors=(10,), **weighing)
     seconds = time.perf_counter() - start
     ended.set()
     watcher.join()
@@ -83,9 +81,7 @@ def run_stage(stage: str, path: str, n_samples: int, n_features: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=512)
     parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
@@ -101,9 +97,7 @@ def main() -> None:
             command += ["--samples", str(given.samples), "--features", str(given.features)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found = json.loads(done.stdout)
-            print(
-                f"{stage:24} own {found['own']:6.0f} MB   all {found['all']:6.0f} MB   {found['seconds']:6.1f} s"
-            )
+            print(f"{stage:24} own {found['own']:6.0f} MB   all {found['all']:6.0f} MB   {found['seconds']:6.1f} s")
 
 
 if __name__ == "__main__":

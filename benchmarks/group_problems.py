@@ -118,9 +118,7 @@ def make_parts(name: str, seed: int) -> dict[str, Part]:
     """The four parts of a problem as pictures."""
     rng = np.random.default_rng(seed)
     if name.startswith("imbalance"):
-        return (
-            _imbalance(rng, _objects(), 4000) if name.endswith("cifar") else _imbalance(rng, _digits(), 1500)
-        )
+        return _imbalance(rng, _objects(), 4000) if name.endswith("cifar") else _imbalance(rng, _digits(), 1500)
     if name == "patch-cifar":
         return _patches(rng, 0.90, 32_000, _objects(), _on_object)
     if name == "patch":
@@ -178,10 +176,7 @@ def _vehicles():
 @cache
 def _zeros_and_ones():
     data = Data().mnist()
-    return [
-        [x[y == digit] for digit in (0, 1)]
-        for x, y in ((data.x_train, data.y_train), (data.x_test, data.y_test))
-    ]
+    return [[x[y == digit] for digit in (0, 1)] for x, y in ((data.x_train, data.y_train), (data.x_test, data.y_test))]
 
 
 # -------------------------------------------------------------------------------- digits and objects

@@ -75,9 +75,7 @@ def fit_towards(x, y, weight, l2, first, start=None):
         return value + l2 / 2 * (gap**2).sum(), gradient.ravel()
 
     begin = origin if start is None else np.hstack([start.weight * scale, start.bias[:, None]])
-    found = minimize(
-        objective, begin.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-7}
-    )
+    found = minimize(objective, begin.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-7})
     theta = found.x.reshape(n_classes, width + 1)
     return Head(theta[:, :-1] / scale, theta[:, -1])
 
@@ -115,9 +113,7 @@ def dfr(x, y, groups, first, seed=0):
     found = {}
     for _ in range(N_SUBSETS):
         subset = np.concatenate([rng.choice(r, size, replace=False) for r in rows])
-        for setting, head in weighted(
-            x[subset], y[subset], first, {"subsets": np.ones(len(subset))}, L2[:-1]
-        ):
+        for setting, head in weighted(x[subset], y[subset], first, {"subsets": np.ones(len(subset))}, L2[:-1]):
             found.setdefault(setting["l2"], []).append(head)
     for l2, heads in found.items():
         mean = Head(np.mean([h.weight for h in heads], axis=0), np.mean([h.bias for h in heads], axis=0))

@@ -79,9 +79,7 @@ def peers(problem, parts, first, seed):
         "DFR, same data": rivals.dfr(train.x, train.y, train.groups, first, seed),
         "DFR, unseen": rivals.dfr(unseen.x, unseen.y, unseen.groups, first, seed),
     }
-    return {"as trained": (first, {}, 1)} | {
-        arm: best(heads, validation, name) for arm, heads in made.items()
-    }
+    return {"as trained": (first, {}, 1)} | {arm: best(heads, validation, name) for arm, heads in made.items()}
 
 
 def ours(problem, arm, parts, network):
@@ -92,9 +90,7 @@ def ours(problem, arm, parts, network):
     places = {"same data": None, "unseen": unseen} if arm != "accuracy" else {"same data": None}
     found = {}
     for place, extra in places.items():
-        result = improve(
-            network, train, validation, scoring=scoring, groups=groups, reweighting=extra, progress=False
-        )
+        result = improve(network, train, validation, scoring=scoring, groups=groups, reweighting=extra, progress=False)
         told = asdict(result.chosen) | {"verdict": str(result.verdict)}
         name = f"steep, {place}" if arm == "heads" else f"steep, {arm}, {place}"
         found[name] = (result.heads["chosen"], told, len(result.candidates))
@@ -128,18 +124,14 @@ def figures(problem, arm, seed, cache):
     others = peers(problem, data.parts, first, seed) if arm == "heads" else {"as trained": (first, {}, 1)}
     arms = others | ours(problem, arm, data.parts, network_of(data))
     test, name = data.parts["test"], score_of(problem)
-    hits = {
-        key: (head.outputs(test.x).argmax(axis=1) == test.y).astype(float) for key, (head, *_) in arms.items()
-    }
+    hits = {key: (head.outputs(test.x).argmax(axis=1) == test.y).astype(float) for key, (head, *_) in arms.items()}
     lines = {}
     for key, (head, setting, n_settings) in arms.items():
         lines[key] = {"test": round(100 * score(head, test, name), 2), "accuracy": round(100 * hits[key].mean(), 2),
                       "setting": setting, "n_settings": n_settings}  # fmt: skip
     rng, mine = np.random.default_rng(seed), [key for key in arms if key.startswith("steep")]
     gaps = {
-        key: {
-            peer: difference(hits[key], hits[peer], test.groups, name, rng) for peer in PEERS if peer in hits
-        }
+        key: {peer: difference(hits[key], hits[peer], test.groups, name, rng) for peer in PEERS if peer in hits}
         for key in mine
     }
     scored = {key: _accuracy_gap(hits[key], hits["as trained"]) for key in mine}
@@ -157,10 +149,7 @@ def train(arguments):
             with cpu_seconds() as spent:
                 data = load_problem(problem, seed, arguments.cache)
             first = Head(data.weight, data.bias)
-            told = [
-                f"{name} {100 * score(first, part, score_of(problem)):.1f}"
-                for name, part in data.parts.items()
-            ]
+            told = [f"{name} {100 * score(first, part, score_of(problem)):.1f}" for name, part in data.parts.items()]
             print(problem, seed, f"{spent['seconds']:.0f} s", *told, flush=True)
 
 
@@ -217,12 +206,7 @@ def summary(lines):
         if known != arm and known in arms:
             gaps[f"{arm} − {known}"] = against(lines, arm, known)
     worse = {arm: sum(line["accuracy_gaps"][arm][1] < 0 for line in lines) for arm in mine}
-    return {
-        "networks": len(lines),
-        "arms": arms,
-        "gaps": gaps,
-        "accuracy_significantly_below_as_trained": worse,
-    }
+    return {"networks": len(lines), "arms": arms, "gaps": gaps, "accuracy_significantly_below_as_trained": worse}
 
 
 def show(arguments):

@@ -47,9 +47,7 @@ def make_features(n, seed=0):
     centres, mixing = world.normal(size=(C, D)), np.eye(D) + world.normal(size=(D, D)) / np.sqrt(D)
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, C, n)
-    return np.maximum(0, (0.6 * centres[labels] + rng.normal(size=(n, D))) @ mixing).astype(
-        np.float32
-    ), labels
+    return np.maximum(0, (0.6 * centres[labels] + rng.normal(size=(n, D))) @ mixing).astype(np.float32), labels
 
 
 def timed(function):
@@ -65,9 +63,7 @@ def our_head(features, labels):
                 features,
                 labels,
                 n_neighbors=N_NEIGHBORS,
-                neighbors=steep.neighbor_graph(
-                    features, n_neighbors=N_NEIGHBORS, recall=RECALL, random_state=0
-                ),
+                neighbors=steep.neighbor_graph(features, n_neighbors=N_NEIGHBORS, recall=RECALL, random_state=0),
             ),
             weight_ratio=WEIGHT_RATIO,
         )
@@ -135,9 +131,7 @@ def measure_grid(threads):
         optimizer.zero_grad()
         functional.cross_entropy(network(features[rows]), labels[rows]).backward()
         optimizer.step()
-    seconds, result = timed(
-        lambda: steep.nn.improve(network, (features, labels), tuple(validation), progress=False)
-    )
+    seconds, result = timed(lambda: steep.nn.improve(network, (features, labels), tuple(validation), progress=False))
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     peer = saved.get("head", {}).get("peer_seconds")
     return {"seconds": seconds, "heads": len(result.candidates) - 1, "verdict": str(result.verdict),
@@ -172,9 +166,7 @@ def measure_ensemble(_):
     x = np.linspace(0, 1, 16)[:, None]
     y, epochs, members = 1 / (1 + 25 * (x - 0.5) ** 2), 2000, 50
     steep.nn.train_ensemble(x, y, n_members=2, epochs=2)
-    ours, ensemble = timed(
-        lambda: steep.nn.train_ensemble(x, y, n_members=members, epochs=epochs, random_state=0)
-    )
+    ours, ensemble = timed(lambda: steep.nn.train_ensemble(x, y, n_members=members, epochs=epochs, random_state=0))
     alone = steep.nn.train_ensemble(x, y, n_members=members, epochs=0, random_state=0).network(0)
     inputs, targets = (torch.as_tensor(part, dtype=torch.float32) for part in (x, y))
     optimizer = torch.optim.Adam(alone.parameters())
@@ -191,21 +183,14 @@ def measure_ensemble(_):
             "largest_difference": difference, "goal": "times_faster ≥ 20"}  # fmt: skip
 
 
-PARTS = {
-    "head": measure_head,
-    "grid": measure_grid,
-    "derivatives": measure_derivatives,
-    "ensemble": measure_ensemble,
-}
+PARTS = {"head": measure_head, "grid": measure_grid, "derivatives": measure_derivatives, "ensemble": measure_ensemble}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(PARTS)}; default all")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument(
-        "--clock", choices=CLOCKS, default="wall", help="cpu, with one thread, on a busy machine"
-    )
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu, with one thread, on a busy machine")
     arguments = parser.parse_args()
     global clock
     clock = arguments.clock
@@ -221,9 +206,7 @@ def main():
         write_json(RESULTS, saved | {name: result})
         print(name)
         for key, value in result.items():
-            print(
-                f"  {key:28} {value:.4g}" if isinstance(value, float) else f"  {key:28} {value}", flush=True
-            )
+            print(f"  {key:28} {value:.4g}" if isinstance(value, float) else f"  {key:28} {value}", flush=True)
 
 
 if __name__ == "__main__":

@@ -156,9 +156,7 @@ def run(options):
             print("cifar10: no --data, left out")
             continue
         pool = load_pool(problem, options.data, options.cache)
-        arms = [
-            f"{kind}/{score}/{data}" for kind in EPOCHS for score in SCORES for data in ("validation", "none")
-        ]
+        arms = [f"{kind}/{score}/{data}" for kind in EPOCHS for score in SCORES for data in ("validation", "none")]
         known, made = None, None
         for key in records.missing((problem, arm, seed) for seed in range(*options.seeds) for arm in arms):
             kind, score, data = key[1].split("/")
@@ -217,9 +215,7 @@ def summary(options):
     found = {}
     for part in sorted(frame["part"].unique(), reverse=True):
         rows = frame[frame["part"] == part]
-        cells = {
-            " / ".join(key): figures_of(cell) for key, cell in rows.groupby(["network", "score", "data"])
-        }
+        cells = {" / ".join(key): figures_of(cell) for key, cell in rows.groupby(["network", "score", "data"])}
         by_data = {data: figures_of(cell, shares) for data, cell in rows.groupby("data")}
         by_score = {score: figures_of(cell) for score, cell in rows.groupby("score")}
         seeds = [int(rows["seed"].min()), int(rows["seed"].max())]
@@ -242,12 +238,8 @@ def main():
     parser.add_argument("--cache", required=True, help="folder of the lines and of CIFAR-10's features")
     parser.add_argument("--data", default=os.environ.get("STEEP_DATA"), help="folder that holds cifar10/")
     parser.add_argument("--problem", choices=list(SIZES))
-    parser.add_argument(
-        "--seeds", type=int, nargs=2, default=(0, N_REPEATS), help="first, and one past the last"
-    )
-    parser.add_argument(
-        "--output", default=None, help="JSON for the summary; of the repository: " + RESULT.name
-    )
+    parser.add_argument("--seeds", type=int, nargs=2, default=(0, N_REPEATS), help="first, and one past the last")
+    parser.add_argument("--output", default=None, help="JSON for the summary; of the repository: " + RESULT.name)
     options = parser.parse_args()
     torch.set_num_threads(1)
     {"run": run, "summary": summary}[options.step](options)

@@ -32,9 +32,7 @@ def bare(path, X, y):
     began = time.perf_counter()
     for x, label in zip(X, y, strict=True):
         db.execute("BEGIN IMMEDIATE")
-        db.execute(
-            "INSERT INTO runs (x, y, told) VALUES (?, ?, ?)", (x.tobytes(), label.tobytes(), time.time())
-        )
+        db.execute("INSERT INTO runs (x, y, told) VALUES (?, ?, ?)", (x.tobytes(), label.tobytes(), time.time()))
         db.execute("COMMIT")
     return len(X) / (time.perf_counter() - began)
 
@@ -77,9 +75,7 @@ def throughput():
     X, y = rng.random((N, 4)), rng.random((N, 2))
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        rates = [
-            (bare(directory / f"bare{i}.db", X, y), told(directory / f"told{i}.db", X, y)) for i in range(9)
-        ]
+        rates = [(bare(directory / f"bare{i}.db", X, y), told(directory / f"told{i}.db", X, y)) for i in range(9)]
         result = {
             "bare_commits_per_s": float(np.median([a for a, _ in rates])),
             "told_per_s": float(np.median([b for _, b in rates])),

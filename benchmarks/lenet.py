@@ -35,11 +35,7 @@ BATCH, LEARNING_RATE = 128, 1e-3
 EPOCHS = {"early": 2, "end": 12}
 SEEDS = {"early": range(10), "end": range(10, 20)}
 N_VALIDATION_SHARE = 1 / 6
-GRID = {
-    "l2": (1e-3, 1e-4, 1e-5, 1e-6),
-    "weight_ratio": (0.5, 2.0, 5.0, 20.0),
-    "n_neighbors": (20,),
-}
+GRID = {"l2": (1e-3, 1e-4, 1e-5, 1e-6), "weight_ratio": (0.5, 2.0, 5.0, 20.0), "n_neighbors": (20,)}
 
 
 def lenet(seed):
@@ -73,9 +69,7 @@ def load_digits(folder):
         train, test = ([images[part], labels[part]] for part in (order[:cut], order[cut:]))
     n_train = round(len(train[0]) * (1 - N_VALIDATION_SHARE))
     parts = ([a[:n_train] for a in train], [a[n_train:] for a in train], test)
-    return name, [
-        (_to_tensor(images), torch.as_tensor(np.array(labels), dtype=torch.long)) for images, labels in parts
-    ]
+    return name, [(_to_tensor(images), torch.as_tensor(np.array(labels), dtype=torch.long)) for images, labels in parts]
 
 
 def _small_digits():
@@ -92,9 +86,7 @@ def _small_digits():
 
 def _to_tensor(images):
     tensor = torch.as_tensor(np.array(images), dtype=torch.float32)[:, None] / 255
-    return (
-        tensor if tensor.shape[-1] == 28 else functional.interpolate(tensor, size=(28, 28), mode="bilinear")
-    )
+    return tensor if tensor.shape[-1] == 28 else functional.interpolate(tensor, size=(28, 28), mode="bilinear")
 
 
 def train_network(seed, epochs, images, labels):
@@ -171,18 +163,14 @@ def show(arguments):
     lines = Records(arguments.results).by_key().values()
     for kind in EPOCHS:
         of_kind = [
-            {"seed": line["seed"], **line["settings"], **line["result"]}
-            for line in lines
-            if line["arm"] == kind
+            {"seed": line["seed"], **line["settings"], **line["result"]} for line in lines if line["arm"] == kind
         ]
         if len(of_kind) < 2:
             continue
         test = pd.DataFrame([line["test"] for line in of_kind])
         print(f"\n{kind}: {len(of_kind)} networks, {of_kind[0]['data']}, {EPOCHS[kind]} epochs")
         for row in test.columns.drop("original"):
-            print(
-                f"  {row:26} test {test[row].mean():.2f}  gain {paired_interval(test['original'], test[row])} points"
-            )
+            print(f"  {row:26} test {test[row].mean():.2f}  gain {paired_interval(test['original'], test[row])} points")
         print(f"  split of the chosen heads' gain: {split_gain(of_kind)}")
         worse = [line["seed"] for line in of_kind if line["gain_high"] < 0]
         print(f"  significantly worse on test: {worse or 'none'}; significantly better: "

@@ -79,9 +79,7 @@ def measure(X):
         seconds = []
         for _ in range(3):
             begun = time.process_time()
-            distances, indices = neighbor_graph(
-                X, n_neighbors=K, include_self=False, recall=asked, random_state=0
-            )
+            distances, indices = neighbor_graph(X, n_neighbors=K, include_self=False, recall=asked, random_state=0)
             seconds.append(time.process_time() - begun)
         table.append((asked, 0, min(seconds), recall_of(X, rows, truth, indices[rows])))
         table += [(asked, w, *joined(X, distances, indices, rows, truth, w)) for w in WIDTHS]

@@ -46,9 +46,7 @@ def bound_ranks(points, half, truth):
     rows = truth.rows
     score = norm[rows][:, None] + norm - 2 * points[rows] @ points.T + (rest[rows][:, None] - rest) ** 2
     mine = np.take_along_axis(score, truth.indices, axis=1)
-    return np.array(
-        [np.searchsorted(np.sort(line), values) for line, values in zip(score, mine, strict=True)]
-    )
+    return np.array([np.searchsorted(np.sort(line), values) for line, values in zip(score, mine, strict=True)])
 
 
 def main():

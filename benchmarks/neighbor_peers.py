@@ -53,9 +53,7 @@ def faiss_fastscan(X, *, cells, probes, refine):
     import faiss
 
     faiss.omp_set_num_threads(1)
-    halves = next(
-        m for m in (X.shape[1] // 2, X.shape[1] // 4, X.shape[1] // 8, 1) if m and X.shape[1] % m == 0
-    )
+    halves = next(m for m in (X.shape[1] // 2, X.shape[1] // 4, X.shape[1] // 8, 1) if m and X.shape[1] % m == 0)
     index = faiss.index_factory(X.shape[1], f"IVF{cells},PQ{halves}x4fs,RFlat")
     index.train(X)
     index.add(X)

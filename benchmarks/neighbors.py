@@ -44,14 +44,7 @@ os.environ.update(ONE_THREAD)
 
 import numpy as np  # noqa: E402  after the thread counts
 
-from neighbor_data import (  # noqa: E402
-    DEVELOPMENT,
-    cube,
-    feature_like,
-    flat,
-    low_rank_clusters,
-    mnist_pixels,
-)
+from neighbor_data import DEVELOPMENT, cube, feature_like, flat, low_rank_clusters, mnist_pixels  # noqa: E402
 from neighbor_data_unseen import UNSEEN, embedding_like, two_layers  # noqa: E402
 from neighbor_peers import K, flat_part, is_installed, settings_of  # noqa: E402
 from reproduction.records import Records, machine, write_json  # noqa: E402
@@ -147,24 +140,14 @@ def ours(X, y, *, method, recall=0.95, n_jobs=1, seed=0):
     """One of steep's own."""
     from steep.neighbors import neighbor_graph, refined_graph
 
-    options = {
-        "n_neighbors": K,
-        "include_self": False,
-        "random_state": seed,
-        "n_jobs": n_jobs,
-        "return_info": True,
-    }
+    options = {"n_neighbors": K, "include_self": False, "random_state": seed, "n_jobs": n_jobs, "return_info": True}
     if method == "steep exact":
         _, indices, info = neighbor_graph(X, algorithm="exact", **options)
     elif method == "steep refined":
         _, indices, info = refined_graph(X, y, recall=recall, **options)
     else:
         _, indices, info = neighbor_graph(X, recall=recall, **options)
-    return indices, {
-        "used": info.algorithm,
-        "estimated": info.estimated_recall,
-        "coordinates": info.n_coordinates,
-    }
+    return indices, {"used": info.algorithm, "estimated": info.estimated_recall, "coordinates": info.n_coordinates}
 
 
 def choices(X, methods):
@@ -335,32 +318,24 @@ def key_of(name, method, values, few=False):
 
 def run_some(records, part, method, jobs, most, *, limited=True):
     """Measure what is missing of some (data, whether few of them, settings) with one method."""
-    missing = set(
-        records.missing([key_of(name, method, v, few) for name, few, settings in jobs for v in settings])
-    )
+    missing = set(records.missing([key_of(name, method, v, few) for name, few, settings in jobs for v in settings]))
     left = []
     for name, few, settings in jobs:
         settings = [values for values in settings if key_of(name, method, values, few) in missing]
         if settings:
-            unlimited = (
-                not limited or method in OURS or method == "faiss Flat"
-            )  # what exact search is held against
+            unlimited = not limited or method in OURS or method == "faiss Flat"  # what exact search is held against
             limit = UNLIMITED if unlimited else limit_of(records, key_of(name, method, {}, few)[0], most)
             left.append((name, few, settings, limit))
     if not left:
         return
     command = [sys.executable, __file__, "measure", part, method, json.dumps(left)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ONE_THREAD}
-    ) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **ONE_THREAD}) as child:
         for said in child.stdout:
             if not said.startswith("{"):
                 continue
             line = json.loads(said)
             name, few, values, result = line["name"], line["few"], line["values"], line["result"]
-            records.add(
-                *key_of(name, method, values, few), result=result, settings={"method": method, **values}
-            )
+            records.add(*key_of(name, method, values, few), result=result, settings={"method": method, **values})
             shown = {k: result[k] for k in ("recall", "cpu_s", "failed", "stopped") if k in result}
             print(name, "few" if few else "", method, values, shown, flush=True)
 
@@ -374,9 +349,7 @@ def limit_of(records, experiment, most):
     ]  # fmt: skip
     wanted = [("recall", level) for level in LEVELS]
     wanted += [("correlation", ALIKE)] if any(result["correlation"] is not None for result in results) else []
-    least = [
-        min((r["cpu_s"] for r in results if (r[key] or 0) >= level), default=most) for key, level in wanted
-    ]
+    least = [min((r["cpu_s"] for r in results if (r[key] or 0) >= level), default=most) for key, level in wanted]
     return min(1.1 * max(least), most)
 
 
@@ -470,9 +443,7 @@ def summarise(lines, tried):
     for name in dict.fromkeys(line["experiment"] for line in lines):
         mine = [line for line in lines if line["experiment"] == name]
         row = {}
-        for label, level, key in [(f"{v:g}", v, "recall") for v in LEVELS] + [
-            ("variance", ALIKE, "correlation")
-        ]:
+        for label, level, key in [(f"{v:g}", v, "recall") for v in LEVELS] + [("variance", ALIKE, "correlation")]:
             (we, _), (they, peer) = (
                 fastest(mine, level, mine=True, key=key),
                 fastest(mine, level, mine=False, key=key),
@@ -487,9 +458,7 @@ def summarise(lines, tried):
         exact = {line["settings"]["method"]: line["result"].get("cpu_s") for line in mine}
         if exact.get("steep exact") and exact.get("faiss Flat"):
             row["exact"] = round(exact["faiss Flat"] / exact["steep exact"], 2)
-        peers = {line["settings"]["method"] for line in [*tried, *lines] if line["experiment"] == name} - set(
-            OURS
-        )
+        peers = {line["settings"]["method"] for line in [*tried, *lines] if line["experiment"] == name} - set(OURS)
         table[name] = {**row, "peers": sorted(peers)}
     means = {}
     for level in [f"{v:g}" for v in LEVELS] + ["variance"]:
@@ -567,9 +536,7 @@ def growth(options):
             rows = np.random.default_rng(1).choice(n, min(n, 200), replace=False)
             truth = exact_neighbors(X, rows)
             warm_up("steep", {"recall": 0.95}, X)
-            result = forked(
-                lambda X=X, y=y, r=rows, t=truth: timed("steep", {"recall": 0.95}, X, y, r, t), 3_600
-            )
+            result = forked(lambda X=X, y=y, r=rows, t=truth: timed("steep", {"recall": 0.95}, X, y, r, t), 3_600)
             records.add(*key, result=result, settings={"method": "steep", "recall": 0.95})
             print(*key, {k: result.get(k) for k in ("recall", "cpu_s", "search_mib", "data_mib")}, flush=True)
 
@@ -592,9 +559,7 @@ def summary(options):
             lines = [line for line in Records(file) if "cpu_s" in line["result"]]
             tuned = tuning_file(part)
             tried = (
-                [line for line in Records(tuned) if not line["experiment"].endswith(" few")]
-                if tuned.exists()
-                else []
+                [line for line in Records(tuned) if not line["experiment"].endswith(" few")] if tuned.exists() else []
             )
             asked = [line for line in lines if line["result"].get("used") == "partitioned" and line["settings"]["method"] == "steep"]  # fmt: skip  # noqa: E501
             found[part] = {**summarise(lines, tried), "promise": promises(asked)}
@@ -605,9 +570,7 @@ def summary(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("run")
     runner.add_argument("--part", choices=list(PARTS), default="development")

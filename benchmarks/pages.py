@@ -120,9 +120,7 @@ def main():
             path = write_bundle(script, Path(folder))
             found[script.name] = {"bytes": script.stat().st_size, **opened(browser, path)}
     for name, figures in found.items():
-        told = ", ".join(
-            f"{key} {value:,.3g}" if value < 1e4 else f"{key} {value:,}" for key, value in figures.items()
-        )
+        told = ", ".join(f"{key} {value:,.3g}" if value < 1e4 else f"{key} {value:,}" for key, value in figures.items())
         print(f"{name}: {told}")
     write_json(RESULTS, {"pages": found, "openings": OPENINGS, **machine(["steep", "playwright", "plotly"])})
 

@@ -150,13 +150,9 @@ def runge_paper(U):
 
 def otl_circuit(U):
     """Voltage of a push-pull circuit without a transformer (Ben-Ari and Steinberg 2007): not steep anywhere."""
-    rb1, rb2, rf, rc1, rc2, beta = scaled(
-        U, [(50, 150), (25, 70), (0.5, 3), (1.2, 2.5), (0.25, 1.2), (50, 300)]
-    )
+    rb1, rb2, rf, rc1, rc2, beta = scaled(U, [(50, 150), (25, 70), (0.5, 3), (1.2, 2.5), (0.25, 1.2), (50, 300)])
     base, load = 12 * rb2 / (rb1 + rb2), beta * (rc2 + 9)
-    return (
-        (base + 0.74) * load / (load + rf) + 11.35 * rf / (load + rf) + 0.74 * rf * load / ((load + rf) * rc1)
-    )
+    return (base + 0.74) * load / (load + rf) + 11.35 * rf / (load + rf) + 0.74 * rf * load / ((load + rf) * rc1)
 
 
 def friedman(U):
@@ -183,8 +179,7 @@ def gaussian_6(U):
 def sulfur(U):
     """Radiative forcing by sulfate particles (Charlson and others 1992): a product of nine factors."""
     q, y, life, psi, beta, f, t, cloud, rs = scaled(
-        U,
-        [(40, 110), (0.3, 0.7), (3, 8), (2, 8), (0.2, 0.4), (1.2, 2.2), (0.6, 0.9), (0.3, 0.6), (0.1, 0.25)],
+        U, [(40, 110), (0.3, 0.7), (3, 8), (2, 8), (0.2, 0.4), (1.2, 2.2), (0.6, 0.9), (0.3, 0.6), (0.1, 0.25)]
     )
     return q * y * life * psi * beta * f * t**2 * (1 - cloud) * (1 - rs) ** 2
 

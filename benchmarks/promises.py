@@ -66,9 +66,7 @@ def model_of(name, task):
 
 def tables_of(folder, half):
     """Every second table of each task."""
-    return {
-        t.name: t for task in SCORES for t in list(load_tables(folder, task))[HALVES[half] :: len(HALVES)]
-    }
+    return {t.name: t for task in SCORES for t in list(load_tables(folder, task))[HALVES[half] :: len(HALVES)]}
 
 
 def searched(model, score, data, test, seed, **options):
@@ -113,8 +111,7 @@ def run(options):
         for arm in arms
         for seed in range(SEEDS[arm.split()[0]])
         for name, table in tables.items()
-        if table.task == "regression"
-        or (not options.controls and _classes(table) <= MOST_CLASSES.get(arm, 99))
+        if table.task == "regression" or (not options.controls and _classes(table) <= MOST_CLASSES.get(arm, 99))
     ]
     for key in records.missing(keys):
         table = tables[key[0]]
@@ -132,9 +129,7 @@ def _classes(table):
 def null(options):
     records = Records(options.output)
     tables = tables_of(options.data, options.half)
-    keys = [
-        (name, f"null {arm}", seed) for arm in NULL_ROWS for seed in range(options.repeats) for name in tables
-    ]
+    keys = [(name, f"null {arm}", seed) for arm in NULL_ROWS for seed in range(options.repeats) for name in tables]
     for key in records.missing(keys):
         name, arm = key[0], key[1].removeprefix("null ")
         rng = np.random.default_rng([key[2], *name.encode()])
@@ -148,9 +143,7 @@ def null(options):
         model = model_of("svm" if arm == "svm" else "linear", task)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            search = VarianceWeightedCV(model, scoring=SCORES[task], controls=(), random_state=key[2]).fit(
-                X, y
-            )
+            search = VarianceWeightedCV(model, scoring=SCORES[task], controls=(), random_state=key[2]).fit(X, y)
         result = {"kept": search.best_params_ == {"weight_ratio": 1.0}, "fits": search.n_fits_}
         records.add(*key, settings={"half": options.half}, result=result)
 
@@ -253,24 +246,13 @@ def _null(frame):
 
 def _controls(frame):
     """How often a robust loss, weights and equal weights were chosen, and what that realised in per cent."""
-    kind = [
-        c.get("control") or ("weights" if c["weight_ratio"] != 1 else "equal weights")
-        for c in frame["chosen"]
-    ]
+    kind = [c.get("control") or ("weights" if c["weight_ratio"] != 1 else "equal weights") for c in frame["chosen"]]
     gain = 100 * frame["realised"] / frame["equal"].abs()
-    return (
-        pd.DataFrame({"kind": kind, "gain": gain})
-        .groupby("kind")["gain"]
-        .agg(["size", "mean"])
-        .round(3)
-        .T.to_dict()
-    )
+    return pd.DataFrame({"kind": kind, "gain": gain}).groupby("kind")["gain"].agg(["size", "mean"]).round(3).T.to_dict()
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("run")
     runner.add_argument("--models", nargs="+", default=list(SEEDS), choices=list(SEEDS))

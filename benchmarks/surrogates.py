@@ -62,9 +62,7 @@ def predictions(X, y, X_test, *, n_steps=600, lr=2e-2, seed=0, numbers=None):
         optimizer.step()
     test = torch.tensor(4 * X_test - 2, dtype=torch.float32).expand(len(X), -1, -1)
     with torch.no_grad():
-        predicted = torch.cat(
-            [_forward(parameters, test[:, i : i + 2048]) for i in range(0, len(X_test), 2048)], 1
-        )
+        predicted = torch.cat([_forward(parameters, test[:, i : i + 2048]) for i in range(0, len(X_test), 2048)], 1)
     return predicted.numpy() * deviation + mean
 
 

@@ -69,9 +69,7 @@ def rank_classes(X, given, seed):
         "neighbors": -(given[found.indices] == given[:, None]).mean(axis=1),
         "data-oob": -psi,
         "steep, out-of-bag": again.score,
-        "cleanlab normalized_margin, out-of-bag": cleanlab_scores(given, out_of_bag)[
-            "cleanlab normalized_margin"
-        ],
+        "cleanlab normalized_margin, out-of-bag": cleanlab_scores(given, out_of_bag)["cleanlab normalized_margin"],
     }
     return scores | cleanlab_scores(given, predicted), found
 
@@ -85,9 +83,7 @@ def rank_numbers(X, given, seed):
     mean, spread = given.mean(), given.std()
     scores = {"steep": found.score}
     for method in ("residual", "outre"):
-        quality = get_number_quality_scores(
-            (given - mean) / spread, (predicted - mean) / spread, method=method
-        )
+        quality = get_number_quality_scores((given - mean) / spread, (predicted - mean) / spread, method=method)
         scores[f"cleanlab {method}"] = -quality
     return scores, found
 
@@ -130,9 +126,7 @@ def tables(options):
                 with cpu_seconds() as spent:
                     result = run_table(found[name], kind, float(rate), seed, options.rows)
                 settings = {"task": task, "rows": options.rows}
-                records.add(
-                    experiment, rate, seed, result=result, settings=settings, seconds=spent["seconds"]
-                )
+                records.add(experiment, rate, seed, result=result, settings=settings, seconds=spent["seconds"])
                 print(experiment, rate, seed, f"{spent['seconds']:.1f} s", flush=True)
 
 
@@ -160,18 +154,9 @@ def features_of(name, rate, seed):
     images = images[:, None] if images.ndim == 3 else images.permute(0, 3, 1, 2).contiguous()
     labels = data.y_train[rows].astype(int)
     network = lenet5(seed)
-    if (
-        images.shape[1] == 3
-    ):  # 32 × 32 in colour: 5 × 5 pixels and three times the channels at the first layers
+    if images.shape[1] == 3:  # 32 × 32 in colour: 5 × 5 pixels and three times the channels at the first layers
         torch.manual_seed(seed)
-        first = [
-            nn.Conv2d(3, 18, 5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(18, 48, 5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-        ]
+        first = [nn.Conv2d(3, 18, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(18, 48, 5), nn.ReLU(), nn.MaxPool2d(2)]
         network = nn.Sequential(*first, nn.Flatten(), nn.Linear(1200, 120), *list(network)[8:])
     noisy, _ = spoil("uniform", None, labels[:N_TRAINED], rate, np.random.default_rng([seed, 1]))
     fit_network(network, images[:N_TRAINED], torch.as_tensor(noisy), seed)
@@ -267,8 +252,7 @@ def summarize(lines, peers, task):
     frame = pd.DataFrame(rows)
     arms = [column for column in frame if column not in ("table", "kind", "rate", "seed")]
     overall = {"all": frame[arms].mean()} | {
-        f"{kind} {rate}": part[arms].mean()
-        for (kind, rate), part in frame.groupby(["kind", "rate"], sort=False)
+        f"{kind} {rate}": part[arms].mean() for (kind, rate), part in frame.groupby(["kind", "rate"], sort=False)
     }
     by_table = frame.groupby("table", sort=False)[arms].mean()
     against = {peer: compare(frame, by_table, peer) for peer in peers}
@@ -290,9 +274,7 @@ def compare(frame, by_table, peer):
     for name, part in frame.groupby("table", sort=False):
         difference = (part["steep"] - part[peer]).to_numpy()
         flat = np.ptp(difference) == 0
-        p_values[name] = (
-            1.0 if flat or difference.mean() > 0 else float(stats.ttest_1samp(difference, 0).pvalue)
-        )
+        p_values[name] = 1.0 if flat or difference.mean() > 0 else float(stats.ttest_1samp(difference, 0).pvalue)
     worse = sorted(name for name, p in p_values.items() if p < 0.05)
     return {
         "gain": [round(interval.mean, 4), round(interval.low, 4), round(interval.high, 4)],
@@ -364,14 +346,10 @@ PEERS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("tables")
-    runner.add_argument(
-        "--data", type=Path, nargs="+", required=True, help="folders of CSV tables, target last"
-    )
+    runner.add_argument("--data", type=Path, nargs="+", required=True, help="folders of CSV tables, target last")
     runner.add_argument("--part", choices=("development", "unseen"), default="unseen")
     runner.add_argument("--task", nargs="+", choices=list(KINDS), default=list(KINDS))
     runner.add_argument("--rate", type=float, nargs="+", default=[0.2])

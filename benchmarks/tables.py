@@ -25,11 +25,7 @@ def load_tables(folder: Path | None, task: str) -> Iterator[Table]:
     source = _from_packages() if folder is None else _from_folder(folder)
     for table in source:
         if table.task == task:
-            labels = (
-                np.unique(table.y, return_inverse=True)[1]
-                if task == "classification"
-                else table.y.astype(float)
-            )
+            labels = np.unique(table.y, return_inverse=True)[1] if task == "classification" else table.y.astype(float)
             yield table._replace(X=table.X.astype(float), y=labels)
 
 

@@ -60,9 +60,7 @@ def walk_design():
     def function(X):
         return np.tanh(20 * (X[:, 0] - 0.3)) * X[:, 1]
 
-    return lambda: steep.design(
-        function, {"u": (0, 1), "t": (0, 10)}, n_initial=50, n_samples=150, random_state=0
-    )
+    return lambda: steep.design(function, {"u": (0, 1), "t": (0, 10)}, n_initial=50, n_samples=150, random_state=0)
 
 
 def simulator(u, t):
@@ -91,9 +89,7 @@ def walk_improve():
     X, y = features(6_000, 32)
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
-    parts = [
-        (torch.as_tensor(X[rows]), torch.as_tensor(y[rows])) for rows in (slice(0, 4_000), slice(4_000, None))
-    ]
+    parts = [(torch.as_tensor(X[rows]), torch.as_tensor(y[rows])) for rows in (slice(0, 4_000), slice(4_000, None))]
     return lambda: steep.nn.improve(network, *parts, l2=(1e-2, 1e-3, 1e-4), n_neighbors=(20,), progress=False)
 
 
@@ -195,13 +191,9 @@ def one(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["functions", "times", "one"])
-    parser.add_argument(
-        "--source", type=Path, default=Path(__file__).parents[1] / "src", help="src folder to walk"
-    )
+    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1] / "src", help="src folder to walk")
     parser.add_argument("--against", type=Path, help="src folder of another checkout")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", action="append", choices=list(WALKS))

@@ -140,10 +140,7 @@ def in_memory(folder, n_jobs):
         "'peak_mb': round(used.ru_maxrss / 1024)}))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), str(K), str(n_jobs)],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code, str(folder), str(K), str(n_jobs)], capture_output=True, text=True, check=True
     )
     return np.load(folder / "in-memory.npy"), json.loads(done.stdout.splitlines()[-1])
 
@@ -303,9 +300,7 @@ def keep(name, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=[*PARTS, "client"])
     parser.add_argument("places", nargs="*", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--rows", type=int, default=200_000)

@@ -57,9 +57,7 @@ MODELS = {
     ("mlp", "classification"): MLPClassifier(
         hidden_layer_sizes=(16,), max_iter=60, learning_rate_init=0.01, random_state=0
     ),
-    ("mlp", "regression"): MLPRegressor(
-        hidden_layer_sizes=(16,), max_iter=60, learning_rate_init=0.01, random_state=0
-    ),
+    ("mlp", "regression"): MLPRegressor(hidden_layer_sizes=(16,), max_iter=60, learning_rate_init=0.01, random_state=0),
     ("boosting", "classification"): HistGradientBoostingClassifier(early_stopping=False, random_state=0),
     ("boosting", "regression"): HistGradientBoostingRegressor(early_stopping=False, random_state=0),
 }
@@ -84,9 +82,7 @@ def split_and_scale(table, seed, n_train):
     stratify = table.y if table.task == "classification" else None
     keep = min(n_train, int(0.7 * len(table.X)))
     rest = min(len(table.X) - keep, 5000)
-    parts = train_test_split(
-        table.X, table.y, train_size=keep, test_size=rest, random_state=seed, stratify=stratify
-    )
+    parts = train_test_split(table.X, table.y, train_size=keep, test_size=rest, random_state=seed, stratify=stratify)
     X, X_test, y, y_test = parts
     mean, spread = X.mean(axis=0), X.std(axis=0)
     spread[spread == 0] = 1
@@ -127,9 +123,7 @@ def run_split(table, model_name, seed, options):
     line = {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
-        results, seconds, scorers = search_all(
-            model, menu, X, y, seed, model_name, table.task, options.repeats
-        )
+        results, seconds, scorers = search_all(model, menu, X, y, seed, model_name, table.task, options.repeats)
         tester = Tester(model, X, y, X_test, y_test, scorers, table.task)
         for score in scores:
             for arm, menu_of_arm in arms_of(menu, default).items():
@@ -187,9 +181,7 @@ class Tester:
                 clip = None if key == PAPER else 0.98
                 weights = rescale(self.measured(*key[:2]), weight_ratio=key[2], clip=clip)
             fitted = clone(self.model).fit(*self.data, sample_weight=weights)
-            self.cache[key] = {
-                name: float(scorer(fitted, *self.test)) for name, scorer in self.scorers.items()
-            }
+            self.cache[key] = {name: float(scorer(fitted, *self.test)) for name, scorer in self.scorers.items()}
         return self.cache[key][score]
 
     def gain(self, candidate, score):
@@ -236,13 +228,8 @@ def rules(options):
     records = [record for path in options.input for record in read(path)]
     rows = []
     for record in records:
-        frame = pd.DataFrame(
-            record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"]
-        )
-        whole = {
-            s: 1.0 if s == "accuracy" else abs(record["arms"][f"equal|{s}"][1])
-            for s in frame["score"].unique()
-        }
+        frame = pd.DataFrame(record["candidates"], columns=["measure", "k", "ratio", "score", "folds", "gain"])
+        whole = {s: 1.0 if s == "accuracy" else abs(record["arms"][f"equal|{s}"][1]) for s in frame["score"].unique()}
         for (score, group), (name, menu) in product(frame.groupby("score"), menus_of(frame).items()):
             group = group[[pair in menu for pair in zip(group["measure"], group["k"], strict=True)]]
             differences = np.array(group["folds"].tolist())
@@ -264,9 +251,7 @@ def menus_of(frame):
     """Every measure and k alone, the default ones together, and the paper's beside them."""
     pairs = sorted(set(zip(frame["measure"], frame["k"], strict=True)))
     menus = {f"{measure}, k={k}": {(measure, k)} for measure, k in pairs}
-    asked = {
-        (measure, k) for measure, k in pairs if measure in MEASURES and MEASURES[measure].needs == "model"
-    }
+    asked = {(measure, k) for measure, k in pairs if measure in MEASURES and MEASURES[measure].needs == "model"}
     with_variance = asked | {("variance", 20)}
     if "accuracy" not in set(frame["score"]):
         few = {("misfit", 1), ("misfit", 5)}
@@ -387,12 +372,8 @@ def draw(per_table, path):
         ax.set_xlim(-limit, limit)
         ax.set_title(title, fontsize=10)
         ax.tick_params(labelsize=7)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), frameon=False, fontsize=9, ncols=2, loc="outside lower center"
-    )
-    figure.suptitle(
-        "Gain over equal weights on held-out splits, 95 % intervals (cut at the axes)", fontsize=11
-    )
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, fontsize=9, ncols=2, loc="outside lower center")
+    figure.suptitle("Gain over equal weights on held-out splits, 95 % intervals (cut at the axes)", fontsize=11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
@@ -406,10 +387,7 @@ def summary(options):
         print(overall.round(3).to_string(index=False))
     versions = machine(["steep", "numpy", "scikit-learn"])["versions"]
     record = {"command": "python benchmarks/weighting.py summary", "versions": versions}
-    record |= {
-        "overall": overall.round(4).to_dict("records"),
-        "tables": per_table.round(4).to_dict("records"),
-    }
+    record |= {"overall": overall.round(4).to_dict("records"), "tables": per_table.round(4).to_dict("records")}
     target = options.output or (None if options.input else RESULTS / "weighting.json")
     if target:
         write_json(target, record)
@@ -418,9 +396,7 @@ def summary(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("run")
     runner.add_argument(

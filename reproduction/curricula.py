@@ -55,14 +55,8 @@ class Curriculum:
         >>> Curriculum(100, 20).settings()
         {'kind': 'Curriculum', 'n_samples': 100, 'batch_size': 20}
         """
-        public = {
-            name: value
-            for name, value in vars(self).items()
-            if not name.startswith("_") and not callable(value)
-        }
-        plain = {
-            name: fingerprint(value) if isinstance(value, Tensor) else value for name, value in public.items()
-        }
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_") and not callable(value)}
+        plain = {name: fingerprint(value) if isinstance(value, Tensor) else value for name, value in public.items()}
         return {"kind": type(self).__name__, **plain}
 
     def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -107,9 +107,7 @@ class Data:
     def mnist(self) -> Split:
         """60,000 + 10,000 digits, ``(n, 28, 28)`` bytes."""
         names = [
-            f"mnist/{part}-{kind}-ubyte.gz"
-            for part in ("train", "t10k")
-            for kind in ("images-idx3", "labels-idx1")
+            f"mnist/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
         ]
         return Split(*(_read_idx(self.path(name)) for name in names))
 
@@ -161,9 +159,7 @@ class Data:
     def _download(self, name: str) -> Path:
         source = SOURCES.get(name)
         place = self._folders[0] if self._folders else f"a folder named by --data or {ENVIRONMENT}"
-        what_to_do = (
-            f"fetch it{f' from {source}' if source else ' (see docs/reproduction-data.md)'} and put it there"
-        )
+        what_to_do = f"fetch it{f' from {source}' if source else ' (see docs/reproduction-data.md)'} and put it there"
         if source is None or self.cache is None:
             raise StorageError(f"{name} is not in {place}; {what_to_do}")
         target = Path(self.cache) / "data" / name
@@ -172,9 +168,7 @@ class Data:
             with urllib.request.urlopen(source, timeout=_TIMEOUT_SECONDS) as reply:
                 content = reply.read()
         except (urllib.error.URLError, TimeoutError, OSError) as error:
-            raise StorageError(
-                f"{name} is not in {place} and cannot be downloaded ({error}); {what_to_do}"
-            ) from error
+            raise StorageError(f"{name} is not in {place} and cannot be downloaded ({error}); {what_to_do}") from error
         return write_whole(target, lambda path: path.write_bytes(content))
 
 
@@ -197,9 +191,7 @@ def _read_sheet(path: Path) -> npt.NDArray[np.uint8]:
     try:
         from PIL import Image
     except ImportError as error:
-        raise MissingExtraError(
-            f"{path.name} needs Pillow ({error}); run pip install steep[paper]"
-        ) from error
+        raise MissingExtraError(f"{path.name} needs Pillow ({error}); run pip install steep[paper]") from error
     # The sheets are larger than what Pillow takes for an attack; their checksum was seen to be right.
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
     try:
@@ -216,9 +208,7 @@ def _read_cifar10(path: Path) -> Split:
             *(f"data_batch_{i}" for i in range(1, 6)), "test_batch")]  # fmt: skip
         rows = [np.frombuffer(part.read(), np.uint8).reshape(-1, 3073) for part in parts if part is not None]
     train, test = np.concatenate(rows[:-1]), rows[-1]
-    pictures = [
-        np.ascontiguousarray(a[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)) for a in (train, test)
-    ]
+    pictures = [np.ascontiguousarray(a[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)) for a in (train, test)]
     return Split(pictures[0], train[:, 0].copy(), pictures[1], test[:, 0].copy())
 
 

@@ -23,15 +23,7 @@ CLAIM = "Weights of the double moon are high near the boundary between the class
 def jobs(scale: Scale) -> list[Job]:
     """One line."""
     hyper = row("double_moon")
-    return [
-        Job(
-            "doublem",
-            "weights",
-            (("weights", 0),),
-            _run,
-            {"n": 300, "noise": 0.2, "m": hyper.m, "k": hyper.k},
-        )
-    ]
+    return [Job("doublem", "weights", (("weights", 0),), _run, {"n": 300, "noise": 0.2, "m": hyper.m, "k": hyper.k})]
 
 
 def _run(context: Context) -> Results:
@@ -39,9 +31,7 @@ def _run(context: Context) -> Results:
     X, y = make_moons(300, noise=0.2, random_state=0)
     weights = paper_weights(X, y, k=hyper.k, m=hyper.m)
     # Distance to the nearest point of the other class: small near the boundary.
-    distance = np.array(
-        [np.linalg.norm(X[y != label] - x, axis=1).min() for x, label in zip(X, y, strict=True)]
-    )
+    distance = np.array([np.linalg.norm(X[y != label] - x, axis=1).min() for x, label in zip(X, y, strict=True)])
     heavy = weights > np.median(weights)
     share = float(distance[heavy].mean() / distance[~heavy].mean())
     return {("weights", 0): {"weights": [round(float(w), 3) for w in weights], "distance_ratio": share}}
@@ -55,9 +45,7 @@ def summarize(lines: Lines) -> Section:
     said = f"heavy points are {1 / result['distance_ratio']:.1f} times nearer to the other class"
     claim = Claim(*CLAIM, said, said, "holds" if result["distance_ratio"] < 1 else "does not hold")
     return Section(
-        [claim],
-        [],
-        [Figure("doublem", "The double moon, and the weight of each point", partial(_draw, lines))],
+        [claim], [], [Figure("doublem", "The double moon, and the weight of each point", partial(_draw, lines))]
     )
 
 

@@ -33,9 +33,7 @@ def _run(name: str, context: Context) -> Results:
     many = np.concatenate([ARMS["TBS"](problem, seed)[0][N:, 0] for seed in range(20)])
     x = np.linspace(0, 1, 201)[:, None]
     df = steep.taylor_variation(None, x, order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
-    at = steep.taylor_variation(
-        None, many[:, None], order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives
-    )
+    at = steep.taylor_variation(None, many[:, None], order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
     return {
         (name, 0): {
             "points": X[:, 0].round(6).tolist(),
@@ -55,9 +53,7 @@ def summarize(lines: Lines) -> Section:
             continue
         said = f"Df at drawn points is {result['ratio']:.2f} times its mean over [0, 1] (20 repeats)"
         claims.append(Claim(*claim, said, said, "holds" if result["ratio"] > 1 else "does not hold"))
-        figures.append(
-            Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name))
-        )
+        figures.append(Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name)))
     return Section(claims, [], figures)
 
 
@@ -79,7 +75,5 @@ def _draw(lines: Lines, name: str) -> Drawing:
     handles, labels = ax.get_legend_handles_labels()
     for axis, highest in ((ax, np.max(f(x[:, None]))), (right, np.max(result["df"]))):
         axis.set_ylim(top=1.4 * float(highest))  # room for the legend
-    ax.legend(
-        [*handles, dashed], [*labels, "Df² (right)"], frameon=False, loc="upper left", ncols=2, fontsize=8
-    )
+    ax.legend([*handles, dashed], [*labels, "Df² (right)"], frameon=False, loc="upper left", ncols=2, fontsize=8)
     return figure

@@ -62,8 +62,7 @@ def summarize(lines: Lines) -> Section:
         return Section([not_run(*CLAIM)])
     bounds = {name: result for name, result in results.items() if result}
     rows = [
-        [name, *(f"{bounds[name][constant]:.4g}" for constant in ("any", "centred", "exact"))]
-        for name in DENSITIES
+        [name, *(f"{bounds[name][constant]:.4g}" for constant in ("any", "centred", "exact"))] for name in DENSITIES
     ]
     uniform, paper, asked = (bounds[name]["any"] for name in (DENSITIES[0], DENSITIES[1], DENSITIES[3]))
     said = f"uniform {uniform:.3g}, ∝ Df {paper:.3g}"
@@ -96,9 +95,7 @@ def _draw(lines: Lines) -> Drawing:
         ax.plot(x, x**3, color="#444444")
         for left, right, at in zip(edges[:-1], edges[1:], centres, strict=True):
             reach = (3 * at**2 + LIPSCHITZ) * np.abs([left - at, 0, right - at])
-            ax.fill_between(
-                [left, at, right], at**3 - reach, at**3 + reach, color="#d94800", alpha=0.25, lw=0
-            )
+            ax.fill_between([left, at, right], at**3 - reach, at**3 + reach, color="#d94800", alpha=0.25, lw=0)
             ax.axvline(left, color="0.8", lw=0.5)
         ax.plot(centres, centres**3, ".", color="#235789")
         ax.set(title=f"{name}: bound {result['any']:.3g}", xlabel="x", ylim=(-1.6, 1.6))

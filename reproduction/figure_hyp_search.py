@@ -89,8 +89,7 @@ def _run(name: str, numbers: dict[str, int], split: int, context: Context) -> Re
     rows = []
     for k in progress(sizes, total=len(sizes), label="values of k", shown=context.progress):
         weights = [
-            steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", embedding=None)
-            for m in ratios
+            steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", embedding=None) for m in ratios
         ]
         rows.append([round(e, 5) for e in _errors(name, numbers, X, y, X_test, y_test, weights)])
     equal = _errors(name, numbers, X, y, X_test, y_test, [np.ones(len(X))])[0]
@@ -128,19 +127,14 @@ def summarize(lines: Lines) -> Section:
     claims, tables, figures = [], [], []
     for name in NAMES:
         said = name.replace("_", " ")
-        titles = (
-            f"Many (m, k) improve on equal weights: {said}",
-            f"Map of the error, {said}: {SHAPES[name][0]}",
-        )
+        titles = (f"Many (m, k) improve on equal weights: {said}", f"Map of the error, {said}: {SHAPES[name][0]}")
         if len(lines.seeds(name, "map")) < 2:
             claims += [not_run(title, "a heat map") for title in titles]
             continue
         maps, equal = _maps(lines, name)
         claims += [_claim(titles[0], maps, equal), _shape_claim(titles[1], lines, name, maps)]
         tables.append(f"**{said}** ({_metric(name)})\n\n" + _table(lines, name, maps, equal))
-        caption = (
-            f"{said}: error minus that of equal weights over m and k (blue is better than equal weights)"
-        )
+        caption = f"{said}: error minus that of equal weights over m and k (blue is better than equal weights)"
         figures.append(Figure(f"hyp-search-{name}", caption, partial(_draw, lines, name)))
     return Section(claims, tables, figures)
 
@@ -184,9 +178,7 @@ def _shape_claim(title: str, lines: Lines, name: str, maps: FloatArray) -> Claim
     by_m = np.array([_rank_correlation(ratios, errors.mean(axis=0)) for errors in maps])
     _, *signs = SHAPES[name]
     expected = [
-        (sign, mean_interval(found), float(found[0]))
-        for sign, found in zip(signs, (by_k, by_m), strict=True)
-        if sign
+        (sign, mean_interval(found), float(found[0])) for sign, found in zip(signs, (by_k, by_m), strict=True) if sign
     ]
     return Claim(
         title,
@@ -218,9 +210,7 @@ def _table(lines: Lines, name: str, maps: FloatArray, equal: FloatArray) -> str:
     for split, errors, base in list(zip(lines.seeds(name, "map"), maps, equal, strict=True))[:N_SHOWN]:
         k, m = np.unravel_index(np.argmin(errors), errors.shape)
         better = f"{(errors < base).mean():.0%}"
-        rows.append(
-            [str(split), f"{base:.4g}", f"{errors.min():.4g}", f"{ratios[m]:.3g}", str(sizes[k]), better]
-        )
+        rows.append([str(split), f"{base:.4g}", f"{errors.min():.4g}", f"{ratios[m]:.3g}", str(sizes[k]), better])
     header = ["split", "equal weights", "best of the map (chosen on the test set)", "its m", "its k",
               "pairs better than equal weights"]  # fmt: skip
     more = f"\n\n{len(maps) - N_SHOWN} more splits in the lines." if len(maps) > N_SHOWN else ""
@@ -237,9 +227,7 @@ def _draw(lines: Lines, name: str) -> Drawing:
     figure, axes = pyplot.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
     for ax, (title, values) in zip(axes, shown.items(), strict=True):
         reach = max(float(np.abs(values).max()), 1e-12)
-        image = ax.pcolormesh(
-            ratios, sizes, values, cmap="coolwarm", vmin=-reach, vmax=reach, shading="nearest"
-        )
+        image = ax.pcolormesh(ratios, sizes, values, cmap="coolwarm", vmin=-reach, vmax=reach, shading="nearest")
         k, m = np.unravel_index(np.argmin(values), values.shape)
         ax.plot(ratios[m], sizes[k], "kx", label="least")
         ax.set(title=title, xlabel="m", ylabel="k")

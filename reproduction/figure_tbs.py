@@ -98,9 +98,7 @@ def summarize(lines: Lines) -> Section:
     )
     caption = "Bateman: (a) a random start, (b) the worst start, (c) max Df, (d) mean error reduction by TBS"
     return Section(
-        [table2.on_another_system(claim)],
-        [table2.OTHER_SYSTEM],
-        [Figure("tbs", caption, partial(_draw, lines))],
+        [table2.on_another_system(claim)], [table2.OTHER_SYSTEM], [Figure("tbs", caption, partial(_draw, lines))]
     )
 
 
@@ -110,21 +108,13 @@ def _draw(lines: Lines) -> Drawing:
     result = lines.result("tbs", "maps") or {}
     gains = [(lines.result("tbs", "maps", seed) or {})["gain"] for seed in lines.seeds("tbs", "maps")]
     figure, axes = pyplot.subplots(2, 2, figsize=(9, 6.4), layout="constrained")
-    for ax, (letter, (name, curves)) in zip(
-        axes[0], zip("ab", result["curves"].items(), strict=True), strict=True
-    ):
+    for ax, (letter, (name, curves)) in zip(axes[0], zip("ab", result["curves"].items(), strict=True), strict=True):
         t = np.linspace(0, 10, len(curves["truth"]))
-        for label, colour, style in (
-            ("truth", "0.3", "-"),
-            ("uniform", "#235789", "--"),
-            ("TBS", "#d94800", "--"),
-        ):
+        for label, colour, style in (("truth", "0.3", "-"), ("uniform", "#235789", "--"), ("TBS", "#d94800", "--")):
             for output, values in enumerate(np.array(curves[label]).T):
                 ax.plot(t, values, style, color=colour, label=label if output == 0 else None)
         u0, eta0 = curves["start"]
-        ax.set(
-            title=f"({letter}) {name} start: $u_0$ = {u0:.2f}, $η_0$ = {eta0:.2f}", xlabel="t", ylabel="u, η"
-        )
+        ax.set(title=f"({letter}) {name} start: $u_0$ = {u0:.2f}, $η_0$ = {eta0:.2f}", xlabel="t", ylabel="u, η")
         ax.legend(frameon=False)
     maps = (
         ("(c) largest Df over time", np.minimum(result["variation"], CAP), "viridis"),
@@ -133,12 +123,7 @@ def _draw(lines: Lines) -> Drawing:
     for ax, (title, values, colours) in zip(axes[1], maps, strict=True):
         reach = np.abs(values).max() if colours == "coolwarm" else None
         image = ax.imshow(
-            values.T,
-            origin="lower",
-            extent=(0, 1, 0, 1),
-            cmap=colours,
-            vmin=-reach if reach else None,
-            vmax=reach,
+            values.T, origin="lower", extent=(0, 1, 0, 1), cmap=colours, vmin=-reach if reach else None, vmax=reach
         )
         ax.set(title=title, xlabel="$u_0$", ylabel="$η_0$")
         figure.colorbar(image, ax=ax)

@@ -87,9 +87,7 @@ def _fill(slot: re.Match[str], lines: Mapping[str, Lines]) -> str:
 
 def _check_known(table: str, experiment: str, arms: list[str]) -> None:
     """A typing error is no missing line: the names have to be those of some scale."""
-    known = {
-        (job.experiment, arm) for scale in SCALES for job in module(table).jobs(scale) for arm, _ in job.lines
-    }
+    known = {(job.experiment, arm) for scale in SCALES for job in module(table).jobs(scale) for arm, _ in job.lines}
     for arm in arms:
         if (experiment, arm) not in known:
             raise KeyError(f"{experiment}; {arm}")
@@ -173,9 +171,7 @@ def _claims(lines: Mapping[str, Lines], verdict: str) -> str:
             if verdict != NOT_RUN:
                 told.append(f"ours: {claim.printed}")
                 told += [f"honest: {claim.honest}"] if claim.honest != claim.printed else []
-            items.append(
-                f"- **{claim.claim}** (`{name}`). " + ". ".join(_capital(part) for part in told) + "."
-            )
+            items.append(f"- **{claim.claim}** (`{name}`). " + ". ".join(_capital(part) for part in told) + ".")
     return "\n".join(items) if items else "- None."
 
 

@@ -51,11 +51,7 @@ def study_network(
     found: dict[str, Any] = {"original": {"accuracy": accuracy(network, test)}}
     for arm, weight in (("equal-weight head", np.ones(len(labels))), ("VBSW", weights)):
         scores = _adam_heads(features[0], labels, weight, features[1], truth, plan)
-        found[arm] = {
-            "accuracy": float(scores.mean()),
-            "best": float(scores.max()),
-            "all": scores.round(4).tolist(),
-        }
+        found[arm] = {"accuracy": float(scores.mean()), "best": float(scores.max()), "all": scores.round(4).tolist()}
     if plan.grid:
         found["improve"] = _improve(network, train, held_out, test, plan)
     return found | {"weights": weights}
@@ -72,12 +68,7 @@ def accuracy(network: nn.Module, test: tuple[Any, Any]) -> float:
 
 
 def _adam_heads(
-    features: FloatArray,
-    labels: FloatArray,
-    weight: FloatArray,
-    test: FloatArray,
-    truth: FloatArray,
-    plan: HeadPlan,
+    features: FloatArray, labels: FloatArray, weight: FloatArray, test: FloatArray, truth: FloatArray, plan: HeadPlan
 ) -> FloatArray:
     """Accuracy of each re-trained head: a linear layer, Glorot start, Adam with the paper's batches."""
     from steep.nn import train_ensemble
@@ -91,9 +82,7 @@ def _adam_heads(
     return right
 
 
-def _improve(
-    network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan
-) -> dict[str, Any]:
+def _improve(network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan) -> dict[str, Any]:
     from steep.nn import improve
 
     result = improve(network, train, held_out, progress=False, **plan.grid)

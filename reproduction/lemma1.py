@@ -33,20 +33,14 @@ def jobs(scale: Scale) -> list[Job]:
 
 
 def _function(name: str) -> Any:
-    return {
-        "x²": lambda X: X[:, 0] ** 2,
-        "x³": lambda X: X[:, 0] ** 3,
-        "sin 3x": lambda X: np.sin(3 * X[:, 0]),
-    }[name]
+    return {"x²": lambda X: X[:, 0] ** 2, "x³": lambda X: X[:, 0] ** 3, "sin 3x": lambda X: np.sin(3 * X[:, 0])}[name]
 
 
 def _derivatives(name: str) -> Any:
     x = X0
-    first, second = {
-        "x²": (2 * x, 2.0),
-        "x³": (3 * x**2, 6 * x),
-        "sin 3x": (3 * np.cos(3 * x), -9 * np.sin(3 * x)),
-    }[name]
+    first, second = {"x²": (2 * x, 2.0), "x³": (3 * x**2, 6 * x), "sin 3x": (3 * np.cos(3 * x), -9 * np.sin(3 * x))}[
+        name
+    ]
     return lambda X, k: np.array([[first if order[0] == 1 else second] * len(X) for order in k])
 
 
@@ -82,9 +76,7 @@ def summarize(lines: Lines) -> Section:
         if slopes
         else []
     )
-    return Section(
-        [claim], [markdown(["f at x = 1", "slope of the remainder"], rows)] if rows else [], figures
-    )
+    return Section([claim], [markdown(["f at x = 1", "slope of the remainder"], rows)] if rows else [], figures)
 
 
 def _draw(lines: Lines) -> Drawing:

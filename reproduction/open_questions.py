@@ -62,15 +62,8 @@ def jobs(scale: Scale) -> list[Job]:
     found = []
     for name in DATA:
         lines = tuple((arm, split) for arm in MEASURES for split in range(numbers["splits"]))
-        told = {
-            **describe(scale if name == "boston" else "real"),
-            "m": RATIO,
-            "k": K,
-            "splits": numbers["splits"],
-        }
-        found.append(
-            Job(f"density, {name}", "all splits", lines, partial(_density, name, numbers["splits"]), told)
-        )
+        told = {**describe(scale if name == "boston" else "real"), "m": RATIO, "k": K, "splits": numbers["splits"]}
+        found.append(Job(f"density, {name}", "all splits", lines, partial(_density, name, numbers["splits"]), told))
     for d in numbers["dimensions"]:
         lines = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"]))
         run = partial(_convergence, d, numbers)
@@ -111,11 +104,7 @@ def _density(name: str, n_splits: int, context: Context) -> Results:
             )
             model = LinearRegression() if name == "boston" else LogisticRegression(max_iter=1000)
             predicted = model.fit(train, parts[2], sample_weight=weight).predict(test)
-            score = (
-                ((predicted - parts[3]) ** 2).mean()
-                if name == "boston"
-                else 100 * (predicted == parts[3]).mean()
-            )
+            score = ((predicted - parts[3]) ** 2).mean() if name == "boston" else 100 * (predicted == parts[3]).mean()
             results[arm, split] = {"score": float(score)}
     return results
 
@@ -130,9 +119,7 @@ def _wave(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _convergence(d: int, numbers: dict[str, Any], context: Context) -> Results:
     results: Results = {}
     neighbors = numbers.get("k", [K] * len(numbers["sizes"]))
-    for seed in progress(
-        range(numbers["repeats"]), total=numbers["repeats"], label="repeats", shown=context.progress
-    ):
+    for seed in progress(range(numbers["repeats"]), total=numbers["repeats"], label="repeats", shown=context.progress):
         correlations = []
         for n, k in zip(numbers["sizes"], neighbors, strict=True):
             X = np.random.default_rng(seed).random((n, d))
@@ -149,9 +136,7 @@ def summarize(lines: Lines) -> Section:
     tables, figures = [_density_table(lines)], []
     for experiment, told in CURVES.items():
         if _dimensions(lines, experiment):
-            tables.append(
-                f"Rank correlation of Df̂² and ‖∇f‖², {told}\n\n" + _convergence_table(lines, experiment)
-            )
+            tables.append(f"Rank correlation of Df̂² and ‖∇f‖², {told}\n\n" + _convergence_table(lines, experiment))
     if _dimensions(lines, "convergence"):
         caption = "1 − rank correlation of Df̂² and ‖∇f‖² against n: k = 20 (solid), k growing with n (dashed)"
         figures.append(Figure("convergence", caption, partial(_draw, lines)))
@@ -186,15 +171,13 @@ def _density_table(lines: Lines) -> str:
                 ]
             )
     return markdown(
-        ["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"],
-        rows,
+        ["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"], rows
     )
 
 
 def _dimensions(lines: Lines, experiment: str) -> list[str]:
     return sorted(
-        {line["arm"] for line in lines.all if line["experiment"] == experiment},
-        key=lambda arm: int(arm.split()[-1]),
+        {line["arm"] for line in lines.all if line["experiment"] == experiment}, key=lambda arm: int(arm.split()[-1])
     )
 
 

@@ -73,9 +73,7 @@ def sgd_classifiers(
     """
     inputs, targets = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y, dtype=torch.float32)
     weight = torch.as_tensor(weights, dtype=torch.float32)
-    rate = torch.as_tensor(np.broadcast_to(learning_rate, (len(seeds),)).copy(), dtype=torch.float32)[
-        :, None, None
-    ]
+    rate = torch.as_tensor(np.broadcast_to(learning_rate, (len(seeds),)).copy(), dtype=torch.float32)[:, None, None]
     parameters = [
         torch.stack(parts) for parts in zip(*(_start(X.shape[1], units, seed) for seed in seeds), strict=True)
     ]
@@ -89,9 +87,7 @@ def sgd_classifiers(
             if shuffle:
                 order = torch.stack([torch.randperm(len(X), generator=g) for g in orders])[column]
             for rows in torch.split(order, batch_size, dim=1):
-                gradients = _gradients(
-                    parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss
-                )
+                gradients = _gradients(parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss)
                 for parameter, gradient in zip(parameters, gradients, strict=True):
                     parameter.sub_(rate * gradient)
             if watch is not None and epoch % watch_every == 0:
@@ -121,9 +117,7 @@ def _forward(parameters: list[Tensor], points: Tensor) -> tuple[Tensor, Tensor]:
     return hidden, torch.baddbmm(parameters[3], hidden, parameters[2])[..., 0]
 
 
-def _gradients(
-    parameters: list[Tensor], points: Tensor, targets: Tensor, weight: Tensor, loss: str
-) -> list[Tensor]:
+def _gradients(parameters: list[Tensor], points: Tensor, targets: Tensor, weight: Tensor, loss: str) -> list[Tensor]:
     """Of the mean weighted loss, by hand: δ = w (p − y)/n at the output, times 2p(1 − p) for squares."""
     hidden, logits = _forward(parameters, points)
     found = torch.sigmoid(logits)

@@ -93,9 +93,7 @@ def tanh_derivatives(X: Any, multi_indices: Any) -> FloatArray:
 def _pick(formulas: Sequence[FloatArray], multi_indices: Any) -> FloatArray:
     orders = [int(k[0]) for k in np.atleast_2d(multi_indices)]
     if max(orders) >= len(formulas):
-        raise InputError(
-            f"derivative of order {max(orders)} asked for; need at most {len(formulas) - 1}; lower order"
-        )
+        raise InputError(f"derivative of order {max(orders)} asked for; need at most {len(formulas) - 1}; lower order")
     return np.stack([formulas[k] for k in orders])
 
 

@@ -132,9 +132,7 @@ class Records:
 
     def _append(self, text: bytes) -> None:
         if self.path.suffix == ".gz":
-            raise InputError(
-                f"{self.path} is compressed; need a plain .jsonl file to append to; unpack it first"
-            )
+            raise InputError(f"{self.path} is compressed; need a plain .jsonl file to append to; unpack it first")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab+", buffering=0) as file:

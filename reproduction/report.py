@@ -17,16 +17,7 @@ from steep.exceptions import StorageError
 
 PAGE = "reproduction.md"
 IMAGES = "images/reproduction"
-HEADER = [
-    "claim",
-    "paper",
-    "ours (paper's protocol)",
-    "ours (honest)",
-    "scale",
-    "command",
-    "CPU time",
-    "verdict",
-]
+HEADER = ["claim", "paper", "ours (paper's protocol)", "ours (honest)", "scale", "command", "CPU time", "verdict"]
 _INTRODUCTION = """# The paper, reproduced
 
 Written by `python -m reproduction --report` from the lines under `{results}/`; do not edit. Every claim of *Leveraging
@@ -54,15 +45,9 @@ def collect(results: str | Path, scale: Scale) -> dict[str, Lines]:
 
 def best_scale(results: str | Path) -> Scale:
     """The largest scale that has lines."""
-    found = [
-        scale
-        for scale in SCALES
-        if any(records_of(results, scale, name).path.exists() for name in EXPERIMENTS)
-    ]
+    found = [scale for scale in SCALES if any(records_of(results, scale, name).path.exists() for name in EXPERIMENTS)]
     if not found:
-        raise StorageError(
-            f"{results} holds no lines of a run; start with python -m reproduction all --scale smoke"
-        )
+        raise StorageError(f"{results} holds no lines of a run; start with python -m reproduction all --scale smoke")
     return found[-1]
 
 
@@ -151,15 +136,10 @@ def hours(seconds: float) -> str:
 
 def _counts(sections: dict[str, Section]) -> str:
     verdicts = [claim.verdict for section in sections.values() for claim in section.claims]
-    return (
-        ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in (HOLDS, CONDITIONS, FAILS, NOT_RUN))
-        + "."
-    )
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in (HOLDS, CONDITIONS, FAILS, NOT_RUN)) + "."
 
 
-def write_report(
-    results: str | Path = "results", docs: str | Path = "docs", scale: Scale | None = None
-) -> Path:
+def write_report(results: str | Path = "results", docs: str | Path = "docs", scale: Scale | None = None) -> Path:
     """Write the page and its pictures, and the page of findings (:mod:`reproduction.findings`).
 
     Parameters

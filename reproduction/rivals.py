@@ -111,13 +111,7 @@ class TransferCurriculum(Curriculum):
     """
 
     def __init__(
-        self,
-        order: Tensor,
-        batch_size: int,
-        *,
-        start: float = 0.04,
-        growth: float = 1.9,
-        step_length: int = 100,
+        self, order: Tensor, batch_size: int, *, start: float = 0.04, growth: float = 1.9, step_length: int = 100
     ) -> None:
         super().__init__(len(order), batch_size)
         self.order = order

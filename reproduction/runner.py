@@ -90,9 +90,7 @@ def resolve(names: str | Sequence[str]) -> list[str]:
     names = [ALIASES.get(name, name) for name in names]
     unknown = [repr(name) for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
-        raise InputError(
-            f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}"
-        )
+        raise InputError(f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}")
     return [name for name in EXPERIMENTS if name in names or "all" in names]
 
 
@@ -103,15 +101,11 @@ def records_of(results: str | Path, scale: str, name: str) -> Records:
 
 def check_lines(records: Records, jobs: Sequence[Job]) -> None:
     """Refuse a file with lines that are not of these jobs, or were run with other settings."""
-    known: dict[Any, Any] = {
-        (job.experiment, arm, seed): job.settings for job in jobs for arm, seed in job.lines
-    }
+    known: dict[Any, Any] = {(job.experiment, arm, seed): job.settings for job in jobs for arm, seed in job.lines}
     for number, line in enumerate(records, start=1):
         where, key = f"{records.path} entry {number}", _key(line)
         if key not in known:
-            raise StorageError(
-                f"{where} does not belong to this experiment ({key or 'not a line'}); delete it"
-            )
+            raise StorageError(f"{where} does not belong to this experiment ({key or 'not a line'}); delete it")
         wanted, found = plain(known[key]), line.get("settings")
         if found != wanted:
             found = found if isinstance(found, dict) else {}
@@ -153,9 +147,7 @@ def _run(jobs: list[tuple[Records, Job]], context: Context, label: str, say: Cal
         for records, job in jobs:
             if not _missing(records, job):
                 continue
-            with turn(
-                context.cache / "locks", f"{records.path.resolve()}/{job.experiment}/{job.name}"
-            ) as mine:
+            with turn(context.cache / "locks", f"{records.path.resolve()}/{job.experiment}/{job.name}") as mine:
                 if not mine:
                     elsewhere += 1
                     continue
@@ -177,12 +169,7 @@ def _run_job(records: Records, job: Job, context: Context) -> int:
     share = spent["seconds"] / len(job.lines)
     for arm, seed in missing:
         records.add(
-            job.experiment,
-            arm,
-            seed,
-            result=results[arm, seed],
-            settings=job.settings,
-            seconds=round(share, 3),
+            job.experiment, arm, seed, result=results[arm, seed], settings=job.settings, seconds=round(share, 3)
         )
     return len(missing)
 

@@ -71,9 +71,7 @@ class Lines:
         both = sorted({*self.seeds(experiment, control)} & {*self.seeds(experiment, arm)})
         return self.values(experiment, control, name, both), self.values(experiment, arm, name, both)
 
-    def gain(
-        self, experiment: str, control: str, arm: str, name: str, *, is_error: bool = False
-    ) -> Interval | None:
+    def gain(self, experiment: str, control: str, arm: str, name: str, *, is_error: bool = False) -> Interval | None:
         """Mean paired gain of an arm over the control, larger is better; None with fewer than two pairs."""
         first, second = self.paired(experiment, control, arm, name)
         if first.size < 2:

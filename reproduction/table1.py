@@ -89,11 +89,7 @@ def _run(problem: Problem, inputs: str, arm: str, numbers: dict[str, int], conte
     )  # fmt: skip
     outputs = ensemble.predict(low + (high - low) * test)[:, :, 0]
     found: Results = {
-        (arm, seed): {
-            **errors(truth, outputs[seed]),
-            "n_evaluations": plans[seed][1],
-            "points": _told(plans[seed][0]),
-        }
+        (arm, seed): {**errors(truth, outputs[seed]), "n_evaluations": plans[seed][1], "points": _told(plans[seed][0])}
         for seed in seeds
     }
     for seed in seeds if seen else ():
@@ -150,9 +146,7 @@ def _tbs_counted(problem: Problem, seed: int) -> Plan:
 
 def _default(problem: Problem, seed: int) -> Plan:
     """Our default design: no derivatives, a quarter of the budget to start with."""
-    plan = steep.design(
-        problem.function, problem.bounds, n_initial=4, n_samples=12, initial="grid", random_state=seed
-    )
+    plan = steep.design(problem.function, problem.bounds, n_initial=4, n_samples=12, initial="grid", random_state=seed)
     return plan.X, plan.n_evaluations
 
 
@@ -241,9 +235,7 @@ def _claim(lines: Lines, problem: str, name: str, word: str) -> Claim:
     as_paper, scaled, coded = (experiment_of(problem, inputs) for inputs in (*INPUTS, AS_CODED))
     ours = [show(lines.interval(as_paper, arm, name), 1 / unit) for arm in ("uniform", "TBS")]
     best = [show(lines.interval(coded, arm, f"best_{name}"), 1 / unit) for arm in CODE_ARMS]
-    gain, other = (
-        lines.gain(experiment, "uniform", "TBS", name, is_error=True) for experiment in (as_paper, scaled)
-    )
+    gain, other = (lines.gain(experiment, "uniform", "TBS", name, is_error=True) for experiment in (as_paper, scaled))
     by_code = lines.gain(coded, "grid", "TBS", f"best_{name}", is_error=True)
     return Claim(
         f"TBS lowers {word} on {problem} (×{unit:g}, squared error)",

@@ -80,9 +80,7 @@ def _run(problem: Problem, inputs: str, numbers: dict[str, int], context: Contex
     outputs: dict[str, FloatArray] = {}
     worst: dict[str, FloatArray] = {}
     for arm in ARMS:
-        seeds = progress(
-            range(numbers["repeats"]), total=numbers["repeats"], label="designs", shown=context.progress
-        )
+        seeds = progress(range(numbers["repeats"]), total=numbers["repeats"], label="designs", shown=context.progress)
         plans[arm] = [ARMS[arm](problem, numbers["n_points"], seed) for seed in seeds]
         ensemble = train(problem, inputs, [X for X, _ in plans[arm]], numbers, context.progress)
         worst[arm] = _worst_in_time(ensemble, problem, inputs, grid, on_grid)
@@ -126,15 +124,11 @@ def _scaled(problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
 
 def predict(ensemble: Any, problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
     """Outputs of every member, some thousands of points at a time."""
-    parts = [
-        ensemble.predict(_scaled(problem, inputs, part)) for part in np.array_split(X, 1 + len(X) // 4000)
-    ]
+    parts = [ensemble.predict(_scaled(problem, inputs, part)) for part in np.array_split(X, 1 + len(X) // 4000)]
     return np.concatenate(parts, axis=1)
 
 
-def _worst_in_time(
-    ensemble: Any, problem: Problem, inputs: str, grid: FloatArray, truth: FloatArray
-) -> FloatArray:
+def _worst_in_time(ensemble: Any, problem: Problem, inputs: str, grid: FloatArray, truth: FloatArray) -> FloatArray:
     """g_θ of every member, ``(n_members, n_starts)``: the largest squared error over time."""
     outputs = predict(ensemble, problem, inputs, grid.reshape(-1, grid.shape[-1]))
     squared = ((outputs - truth) ** 2).sum(axis=2)
@@ -145,9 +139,7 @@ def _worst_in_time(
 def grid_of(problem: Problem, n: int) -> FloatArray:
     """Starts × times, ``(n², n + 1, d)``: a grid of (u_0, η_0); further species are drawn once."""
     low, high = np.array(problem.bounds).T
-    first = np.stack(np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij"), axis=-1).reshape(
-        -1, 2
-    )
+    first = np.stack(np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij"), axis=-1).reshape(-1, 2)
     others = np.random.default_rng(0).random((n * n, len(low) - 3))
     starts = np.repeat(np.hstack([first, others])[:, None], n + 1, axis=1)
     times = np.broadcast_to(np.linspace(0, 1, n + 1)[None, :, None], (n * n, n + 1, 1))
@@ -198,9 +190,7 @@ def _tbs_counted(problem: Problem, n: int, seed: int) -> Plan:
 
 
 def _default(problem: Problem, n: int, seed: int) -> Plan:
-    plan = steep.design(
-        problem.function, problem.bounds, n_initial=n // 4, n_samples=n - n // 4, random_state=seed
-    )
+    plan = steep.design(problem.function, problem.bounds, n_initial=n // 4, n_samples=n - n // 4, random_state=seed)
     return plan.X, plan.n_evaluations
 
 
@@ -209,9 +199,7 @@ def _bound(problem: Problem, n: int, seed: int) -> Plan:
     start = _uniform_points(problem, n // 2, np.random.default_rng(seed))
     low, high = np.array(problem.bounds).T
     partials = np.asarray(problem.derivatives(start, np.eye(len(low), dtype=np.int64)))
-    slope = np.sqrt(
-        (partials.reshape(len(low), n // 2, -1) ** 2 * ((high - low) ** 2)[:, None, None]).sum(axis=(0, 2))
-    )
+    slope = np.sqrt((partials.reshape(len(low), n // 2, -1) ** 2 * ((high - low) ** 2)[:, None, None]).sum(axis=(0, 2)))
     sampler = steep.VariationSampler(problem.bounds, density="pool", draw="random", random_state=seed)
     drawn = sampler.fit(start, slope + slope.mean()).sample(n - n // 2)
     return np.vstack([start, drawn]), n

@@ -84,9 +84,7 @@ def jobs(scale: Scale) -> list[Job]:
         for split in range(honest["splits"]):
             lines = tuple((arm, split) for arm in HONEST_ARMS)
             run_split = partial(_honest, name, honest, split)
-            found.append(
-                Job(f"{name}, repeated splits", f"split {split}", lines, run_split, {**known, **honest})
-            )
+            found.append(Job(f"{name}, repeated splits", f"split {split}", lines, run_split, {**known, **honest}))
     return found
 
 
@@ -97,9 +95,7 @@ def arms_of(name: str) -> tuple[str, ...]:
 
 def paper_weights(X: FloatArray, y: FloatArray, *, k: int, m: float) -> FloatArray:
     """1 + (m − 1) v/max(v) with v over the k nearest in X as it is, not divided by anything: the authors' code."""
-    return steep.sample_weights(
-        X, y, n_neighbors=k, weight_ratio=m, method="max", normalize=None, embedding=None
-    )
+    return steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", normalize=None, embedding=None)
 
 
 def _moons(name: str, numbers: dict[str, Any], context: Context) -> Results:
@@ -174,10 +170,7 @@ def _perceptrons(name: str, numbers: dict[str, Any], context: Context) -> Result
 
     hyper, seeds = row(name), list(range(numbers["seeds"]))
     X, X_test, y, y_test = one_split(name, context.data)
-    weights = {
-        "baseline": np.ones(len(X)),
-        "VBSW": paper_weights(X, y, k=min(hyper.k, len(X) - 1), m=hyper.m),
-    }
+    weights = {"baseline": np.ones(len(X)), "VBSW": paper_weights(X, y, k=min(hyper.k, len(X) - 1), m=hyper.m)}
     kept, period = BestEpoch(y_test, is_error=IS_ERROR[name]), int(numbers.get("watch_every", 0))
 
     def watch(epoch: int, ensemble: Any) -> None:
@@ -219,11 +212,7 @@ def _honest(name: str, numbers: dict[str, Any], split: int, context: Context) ->
     results = {}
     for arm, estimator in fitted.items():
         predicted = estimator.predict(X_test)
-        score = (
-            mean_squared_error(y_test, predicted)
-            if name == "boston"
-            else 100 * accuracy_score(y_test, predicted)
-        )
+        score = mean_squared_error(y_test, predicted) if name == "boston" else 100 * accuracy_score(y_test, predicted)
         results[arm, split] = {"score": float(score)}
     results["VarianceWeightedCV", split]["weight_ratio"] = float(chosen.best_params_["weight_ratio"])
     return results
@@ -253,10 +242,7 @@ def _honest_split(name: str, split: int, data: Data) -> list[FloatArray]:
 
 PROTOCOLS = {
     "": ("the paper's protocol (one split, starts vary, last epoch)", "score"),
-    f", {AS_CODED}": (
-        "as in the authors' code (its step and loss; the best epoch on the test set)",
-        "best_epoch",
-    ),
+    f", {AS_CODED}": ("as in the authors' code (its step and loss; the best epoch on the test set)", "best_epoch"),
     ", repeated splits": ("honest protocol (new splits, solved to the end)", "score"),
 }
 
@@ -290,9 +276,7 @@ def _claim(lines: Lines, name: str) -> Claim:
     coded, honest, is_error = f"{name}, {AS_CODED}", f"{name}, repeated splits", IS_ERROR[name]
     ours = [show(lines.summary(name, arm, "score", is_error=is_error)) for arm in ARMS]
     best = [show(lines.summary(coded, arm, "best_epoch", is_error=is_error)) for arm in ARMS]
-    by_vbsw, by_cv = (
-        lines.gain(honest, "equal weights", arm, "score", is_error=is_error) for arm in HONEST_ARMS[1:]
-    )
+    by_vbsw, by_cv = (lines.gain(honest, "equal weights", arm, "score", is_error=is_error) for arm in HONEST_ARMS[1:])
     printed = [
         lines.gain(name, "baseline", "VBSW", "score", is_error=is_error),
         lines.gain(coded, "baseline", "VBSW", "best_epoch", is_error=is_error),

@@ -17,17 +17,7 @@ from reproduction.data import describe
 from reproduction.heads import ARMS, HeadPlan, Labelled, study_network
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.pictures import pack, parts_of, unpack
-from reproduction.summary import (
-    Claim,
-    Figure,
-    Lines,
-    Section,
-    judge,
-    markdown,
-    not_run,
-    show_gain,
-    show_scores,
-)
+from reproduction.summary import Claim, Figure, Lines, Section, judge, markdown, not_run, show_gain, show_scores
 from reproduction.training import Recipe, train_network
 from steep.metrics import Interval, paired_interval
 
@@ -39,50 +29,15 @@ GRID = {"l2": [1e-2, 1e-3, 1e-4, 1e-5], "weight_ratio": [0.5, 2.0, 5.0, 40.0], "
 SMALL_GRID = {"l2": [1e-3], "weight_ratio": [5.0], "n_neighbors": [10]}
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "smoke": {
-        "mnist": {
-            "networks": 2,
-            "epochs": 3,
-            "n_train": 400,
-            "n_held_out": 100,
-            "heads": 3,
-            "head_epochs": 2,
-        },
-        "cifar10": {
-            "networks": 1,
-            "epochs": 1,
-            "n_train": 100,
-            "n_held_out": 40,
-            "heads": 2,
-            "head_epochs": 2,
-        },
+        "mnist": {"networks": 2, "epochs": 3, "n_train": 400, "n_held_out": 100, "heads": 3, "head_epochs": 2},
+        "cifar10": {"networks": 1, "epochs": 1, "n_train": 100, "n_held_out": 40, "heads": 2, "head_epochs": 2},
     },
     "laptop": {
-        "mnist": {
-            "networks": 10,
-            "epochs": 10,
-            "n_train": 50000,
-            "n_held_out": 10000,
-            "heads": 10,
-            "head_epochs": 25,
-        },
-        "cifar10": {
-            "networks": 3,
-            "epochs": 16,
-            "n_train": 45000,
-            "n_held_out": 5000,
-            "heads": 10,
-            "head_epochs": 25,
-        },
+        "mnist": {"networks": 10, "epochs": 10, "n_train": 50000, "n_held_out": 10000, "heads": 10, "head_epochs": 25},
+        "cifar10": {"networks": 3, "epochs": 16, "n_train": 45000, "n_held_out": 5000, "heads": 10, "head_epochs": 25},
     },
     "paper": {
-        "mnist": {
-            "networks": 40,
-            "epochs": 20,
-            "n_train": 50000,
-            "n_held_out": 10000,
-            "heads": 10,
-            "head_epochs": 25,
-        },
+        "mnist": {"networks": 40, "epochs": 20, "n_train": 50000, "n_held_out": 10000, "heads": 10, "head_epochs": 25},
         "cifar10": {
             "networks": 50,
             "epochs": 200,
@@ -135,10 +90,7 @@ def _run(name: str, numbers: dict[str, Any], seed: int, grid: dict[str, Any], co
     found = study_network(network, parts.train, parts.held_out, parts.test, plan)
     if seed == 0:
         hardest = np.argsort(-found["weights"], kind="stable")[:N_SHOWN]
-        found["VBSW"] |= {
-            "hardest": pack(parts.raw[hardest]),
-            "their_labels": parts.train[1][hardest].tolist(),
-        }
+        found["VBSW"] |= {"hardest": pack(parts.raw[hardest]), "their_labels": parts.train[1][hardest].tolist()}
     return {(arm, seed): found[arm] for arm in ARMS}
 
 

@@ -31,15 +31,7 @@ from steep._validation import FloatArray
 
 TITLE = "Table 5: text"
 SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "epochs": 2,
-        "seeds": 3,
-        "splits": 2,
-        "cv": 2,
-        "n_repeats": 1,
-        "weight_ratio": [1, 5],
-        "encoders": 1,
-    },
+    "smoke": {"epochs": 2, "seeds": 3, "splits": 2, "cv": 2, "n_repeats": 1, "weight_ratio": [1, 5], "encoders": 1},
     "laptop": {
         "epochs": 100,
         "seeds": 50,
@@ -82,9 +74,7 @@ def jobs(scale: Scale) -> list[Job]:
             told = {**describe(scale), "encoder": encoder, "m": hyper.m, "k": hyper.k, "batch_size": hyper.batch_size,
                     "learning_rate": hyper.learning_rate, **numbers}  # fmt: skip
             lines = tuple((arm, seed) for arm in ARMS for seed in range(numbers["seeds"]))
-            found.append(
-                Job(f"{task}, {encoder}", "all arms", lines, partial(_run, task, encoder, numbers), told)
-            )
+            found.append(Job(f"{task}, {encoder}", "all arms", lines, partial(_run, task, encoder, numbers), told))
             for split in range(numbers["splits"]):
                 lines = tuple((arm, split) for arm in HONEST_ARMS)
                 run = partial(_honest, task, encoder, numbers, split)
@@ -140,10 +130,7 @@ def _run(task: str, encoder: str, numbers: dict[str, Any], context: Context) -> 
 
 def _honest(task: str, encoder: str, numbers: dict[str, Any], split: int, context: Context) -> Results:
     data, hyper = context.data.glue(task, encoder), row(ROWS[task])
-    X, y = (
-        np.vstack([data.x_train, data.x_test]).astype(np.float64),
-        np.concatenate([data.y_train, data.y_test]),
-    )
+    X, y = (np.vstack([data.x_train, data.x_test]).astype(np.float64), np.concatenate([data.y_train, data.y_test]))
     parts = train_test_split(X, y, test_size=0.2, random_state=split)
     scaler = StandardScaler().fit(parts[0])
     train, test = scaler.transform(parts[0]), scaler.transform(parts[1])
@@ -158,9 +145,7 @@ def _honest(task: str, encoder: str, numbers: dict[str, Any], split: int, contex
         "VBSW": clone(model).fit(train, parts[2], sample_weight=weight),
         "VarianceWeightedCV": chosen.fit(train, parts[2]),
     }
-    return {
-        (arm, split): scores(task, parts[3], _outputs(task, found, test)) for arm, found in fitted.items()
-    }
+    return {(arm, split): scores(task, parts[3], _outputs(task, found, test)) for arm, found in fitted.items()}
 
 
 def _outputs(task: str, model: Any, X: FloatArray) -> FloatArray:
@@ -173,13 +158,9 @@ def summarize(lines: Lines) -> Section:
     encoders = [
         e
         for e in ENCODERS
-        if lines.seeds(f"RTE, {e}", "VBSW")
-        or lines.seeds(f"MRPC, {e}", "VBSW")
-        or lines.seeds(f"STS-B, {e}", "VBSW")
+        if lines.seeds(f"RTE, {e}", "VBSW") or lines.seeds(f"MRPC, {e}", "VBSW") or lines.seeds(f"STS-B, {e}", "VBSW")
     ]
-    claims = [
-        _claim(lines, task, metric, encoder) for encoder in encoders or ENCODERS[:1] for task, metric in PAPER
-    ]
+    claims = [_claim(lines, task, metric, encoder) for encoder in encoders or ENCODERS[:1] for task, metric in PAPER]
     return Section(claims, [_table(lines, encoder) for encoder in encoders])
 
 
@@ -189,18 +170,12 @@ def _table(lines: Lines, encoder: str) -> str:
         for suffix, arms in (("", ARMS), (", repeated splits", HONEST_ARMS)):
             experiment = f"{task}, {encoder}{suffix}"
             for arm in arms:
-                gain = (
-                    lines.gain(experiment, "equal weights", arm, metric) if arm != "equal weights" else None
-                )
+                gain = lines.gain(experiment, "equal weights", arm, metric) if arm != "equal weights" else None
                 rows.append([f"{task} {metric}", "new splits" if suffix else "validation split, starts vary", arm,
                              show(lines.summary(experiment, arm, metric), digits=4),
                              show_gain(gain) if gain else ""])  # fmt: skip
     numbers = lines.settings(f"RTE, {encoder}")
-    told = (
-        f"{numbers['seeds']} starts, {numbers['epochs']} epochs; data {numbers['data']}"
-        if numbers
-        else "not run"
-    )
+    told = f"{numbers['seeds']} starts, {numbers['epochs']} epochs; data {numbers['data']}" if numbers else "not run"
     return f"**Encoder {encoder}**: {told}\n\n" + markdown(
         ["task", "protocol", "arm", "best, mean ± se", "gain over equal weights"], rows
     )

@@ -111,7 +111,5 @@ def summarize(lines: Lines) -> Section:
         claims.append(head_claim(lines, title, experiment, f"{start} → {vbsw}"))
         if numbers := lines.settings(experiment):
             told = f"{numbers['n_train']} pictures, {numbers['epochs']} epochs, {numbers['heads']} heads"
-            tables.append(
-                f"**{experiment}**: {told}; data {numbers['data']}\n\n" + head_table(lines, experiment)
-            )
+            tables.append(f"**{experiment}**: {told}; data {numbers['data']}\n\n" + head_table(lines, experiment))
     return Section(claims, tables)

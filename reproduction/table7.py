@@ -29,15 +29,7 @@ TITLE = "Table 7: Active Bias and transfer-learned curriculum"
 TRAININGS = ("vanilla", "AB", "TCL")
 HEADS = ("original", "equal-weight head", "VBSW")
 SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "networks": 2,
-        "epochs": 1,
-        "n_train": 100,
-        "heads": 2,
-        "head_epochs": 1,
-        "burn_in": 2,
-        "step_length": 1,
-    },
+    "smoke": {"networks": 2, "epochs": 1, "n_train": 100, "heads": 2, "head_epochs": 1, "burn_in": 2, "step_length": 1},
     "laptop": {
         "networks": 3,
         "epochs": 10,
@@ -71,10 +63,7 @@ def jobs(scale: Scale) -> list[Job]:
     numbers = SETTINGS[scale]
     told = {**describe(scale), **numbers, "m": row("cifar10").m, "k": row("cifar10").k}
     lines = [
-        (f"{training}, {head}", seed)
-        for seed in range(numbers["networks"])
-        for training in TRAININGS
-        for head in HEADS
+        (f"{training}, {head}", seed) for seed in range(numbers["networks"]) for training in TRAININGS for head in HEADS
     ]
     return [
         Job(
@@ -102,12 +91,7 @@ def _run(numbers: dict[str, Any], seed: int, context: Context) -> Results:
 
 
 def _network(
-    training: str,
-    numbers: dict[str, Any],
-    seed: int,
-    train: Labelled,
-    teacher: nn.Module | None,
-    context: Context,
+    training: str, numbers: dict[str, Any], seed: int, train: Labelled, teacher: nn.Module | None, context: Context
 ) -> nn.Module:
     """One of the three networks of a seed."""
     recipe = Recipe("resnet20", numbers["epochs"], BATCH, LEARNING_RATE, False, False, seed, training)
@@ -115,9 +99,7 @@ def _network(
     return train_network(recipe, *train, context.cache, curriculum=curriculum, progress=context.progress)
 
 
-def _curriculum(
-    training: str, numbers: dict[str, Any], train: Labelled, teacher: nn.Module | None
-) -> Curriculum:
+def _curriculum(training: str, numbers: dict[str, Any], train: Labelled, teacher: nn.Module | None) -> Curriculum:
     n = len(train[1])
     if training == "AB":
         return ActiveBias(n, BATCH, burn_in=numbers["burn_in"])
@@ -125,9 +107,7 @@ def _curriculum(
         from steep.nn import project
 
         features = project(teacher, train[0], progress=False).features
-        return TransferCurriculum(
-            easiest_first(features, train[1].numpy()), BATCH, step_length=numbers["step_length"]
-        )
+        return TransferCurriculum(easiest_first(features, train[1].numpy()), BATCH, step_length=numbers["step_length"])
     return Curriculum(n, BATCH)
 
 
@@ -155,10 +135,7 @@ def _table(lines: Lines) -> str:
 
 def _synergy(lines: Lines) -> Claim:
     """Gain on TCL networks minus gain on plain ones, for the equal-weight head and for VBSW − equal weights."""
-    title, paper = (
-        "TCL makes features particularly suited to VBSW",
-        "gain per model 1.26 on TCL, 0.40 on vanilla",
-    )
+    title, paper = ("TCL makes features particularly suited to VBSW", "gain per model 1.26 on TCL, 0.40 on vanilla")
     arms = [f"{training}, {head}" for training in ("vanilla", "TCL") for head in HEADS]
     seeds = sorted(set.intersection(*({*lines.seeds("cifar10", arm)} for arm in arms)))
     if len(seeds) < 2:

@@ -172,11 +172,7 @@ def _altered(batch: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _save(
-    path: Path,
-    shaped_by: dict[str, str],
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    plan: Curriculum,
+    path: Path, shaped_by: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum
 ) -> None:
     tensors = {f"network.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()}
     for number, moments in optimizer.state_dict()["state"].items():
@@ -187,11 +183,7 @@ def _save(
 
 
 def _load(
-    path: Path,
-    shaped_by: dict[str, str],
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    plan: Curriculum,
+    path: Path, shaped_by: dict[str, str], network: nn.Module, optimizer: torch.optim.Optimizer, plan: Curriculum
 ) -> int:
     """Take up a checkpoint; returns the epochs it has done."""
     try:

@@ -32,10 +32,7 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        self.embed, self.encoder = (
-            nn.Embedding(11, 8),
-            nn.TransformerEncoder(layer, 1, enable_nested_tensor=False),
-        )
+        self.embed, self.encoder = (nn.Embedding(11, 8), nn.TransformerEncoder(layer, 1, enable_nested_tensor=False))
         self.classifier = nn.Linear(8, 3)
 
     def forward(self, tokens):
@@ -67,10 +64,7 @@ def _data(seed=0):
 
 X, IMAGES, TOKENS, CLASSES = _data()
 LABELS = (X[:, :3] > 0).float()
-DICTS = [
-    {"input_ids": t, "attention_mask": torch.ones(6), "labels": c}
-    for t, c in zip(TOKENS, CLASSES, strict=True)
-]
+DICTS = [{"input_ids": t, "attention_mask": torch.ones(6), "labels": c} for t, c in zip(TOKENS, CLASSES, strict=True)]
 
 # name: (builder, data with labels, head, task)
 ARCHITECTURES = {

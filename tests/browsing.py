@@ -70,9 +70,7 @@ class Visit:
 
     def settle(self):
         """Wait until what was asked to be drawn is drawn."""
-        self.page.evaluate(
-            "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def pixels(self, selector):
         """What a canvas shows, as text that differs when it does."""
@@ -91,6 +89,4 @@ class Visit:
 
 
 _CHECKS = Path(__file__).parent / "report"
-LOW_CONTRAST, UNLABELLED = (
-    (_CHECKS / name).read_text(encoding="utf-8") for name in ("contrast.js", "labels.js")
-)
+LOW_CONTRAST, UNLABELLED = ((_CHECKS / name).read_text(encoding="utf-8") for name in ("contrast.js", "labels.js"))

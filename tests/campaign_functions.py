@@ -213,9 +213,7 @@ def run_lingering(storage, log, executor):
     simulator = command_simulator(["sh", "-c", code]) if "program" in executor else Lingers(log)
     where = executor.split("-")[0]
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(
-            simulator, n_initial=8, n_samples=0, n_workers=2, executor=None if where == "here" else where
-        )
+        campaign.run(simulator, n_initial=8, n_samples=0, n_workers=2, executor=None if where == "here" else where)
 
 
 def marked(mark):

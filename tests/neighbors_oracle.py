@@ -120,9 +120,7 @@ def neighbor_graph(X, *, algorithm="auto", **options):
 def refined_graph(X, labels, *, algorithm="auto", **options):
     """The same for the search with labels."""
     with _compiled_tree(algorithm):
-        return steep.neighbors.refined_graph(
-            X, labels, algorithm=algorithm.removeprefix("compiled "), **options
-        )
+        return steep.neighbors.refined_graph(X, labels, algorithm=algorithm.removeprefix("compiled "), **options)
 
 
 def _compiled_tree(algorithm):

@@ -74,16 +74,13 @@ def class_suspicion(codes, p, around, w):
         for i in range(n)
     ]
     q = (1 - a) * p + a * np.array(v)
-    chance = [
-        [0.8 if label == c else 0.2 / (n_classes - 1) for c in range(n_classes)] for label in range(n_classes)
-    ]
+    chance = [[0.8 if label == c else 0.2 / (n_classes - 1) for c in range(n_classes)] for label in range(n_classes)]
     for _ in range(10):
         t = np.array([[q[i, c] * chance[codes[i]][c] for c in range(n_classes)] for i in range(n)])
         t /= t.sum(axis=1, keepdims=True) + 1e-12
         for c in range(n_classes):
             met = [
-                0.1 + (label == c) + sum(t[i, c] for i in range(n) if codes[i] == label)
-                for label in range(n_classes)
+                0.1 + (label == c) + sum(t[i, c] for i in range(n) if codes[i] == label) for label in range(n_classes)
             ]
             for label in range(n_classes):
                 chance[label][c] = met[label] / sum(met)

@@ -35,9 +35,7 @@ def test_each_constant_bounds_the_worst_case_it_is_named_for(constant, place, at
 
 
 def test_the_paper_constant_fails_for_points_on_the_edge_of_their_cell():
-    assert worst_error(0.0, 10, 2.0, 1.0) > generalization_bound(
-        [2.0] * 10, [0.1] * 10, 1.0, constant="centred"
-    )
+    assert worst_error(0.0, 10, 2.0, 1.0) > generalization_bound([2.0] * 10, [0.1] * 10, 1.0, constant="centred")
 
 
 def test_halving_the_steep_cell_lowers_the_bound_most():

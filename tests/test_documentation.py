@@ -49,8 +49,7 @@ def needs_of(name, script):
 def headings_of(page):
     text = page.read_text(encoding="utf-8")
     return {
-        re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-")
-        for line in re.findall(r"^#+ (.*)", text, re.M)
+        re.sub(r"[^\w\- ]", "", line.lower()).strip().replace(" ", "-") for line in re.findall(r"^#+ (.*)", text, re.M)
     }
 
 

@@ -47,9 +47,7 @@ def test_candidates_equal_to_the_control_are_never_chosen():
 @pytest.mark.parametrize("scale", [1e-9, 3.0, 1e12])
 def test_the_choice_ignores_the_unit_of_the_score(scale):
     differences = null_differences(np.random.default_rng(4)) + 0.5
-    plain, scaled = (
-        weigh_evidence(d, 0.25, 0.5, np.random.default_rng(0)) for d in (differences, differences * scale)
-    )
+    plain, scaled = (weigh_evidence(d, 0.25, 0.5, np.random.default_rng(0)) for d in (differences, differences * scale))
     assert (plain.chosen, plain.nearest) == (scaled.chosen, scaled.nearest)
     assert scaled.critical == pytest.approx(plain.critical)
     np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors * scale)
@@ -69,10 +67,7 @@ def test_differences_that_are_all_equal_prove_nothing(gain, n_units):
 @pytest.mark.parametrize("n_units", [2, 3, 4, 5])
 def test_few_units_are_no_licence_to_choose(n_units):
     rng = np.random.default_rng(5)
-    chosen = [
-        weigh_evidence(null_differences(rng, 20, n_units), 0.0, 0.84, rng).chosen is not None
-        for _ in range(150)
-    ]
+    chosen = [weigh_evidence(null_differences(rng, 20, n_units), 0.0, 0.84, rng).chosen is not None for _ in range(150)]
     assert np.mean(chosen) <= 0.16 + 4 * np.sqrt(0.16 * 0.84 / 150)
 
 
@@ -115,12 +110,7 @@ def test_the_interval_of_a_chosen_candidate_covers_its_true_gain():
             -50.0,
             "lowers the mean absolute error by 0.5 (1 %; 95 % interval 0.2 to 0.8)",
         ),
-        (
-            "max_error",
-            (-2.0, -3.0, -1.0),
-            -10.0,
-            "raises the largest error by 2 (20 %; 95 % interval 1 to 3)",
-        ),
+        ("max_error", (-2.0, -3.0, -1.0), -10.0, "raises the largest error by 2 (20 %; 95 % interval 1 to 3)"),
         ("r2", (0.01, 0.002, 0.018), 0.5, "raises R² by 0.01 (2 %; 95 % interval 0.002 to 0.018)"),
     ],
 )
@@ -209,9 +199,7 @@ def test_resamples_state_what_units_state():
     assert units.kept_share < 0.95
 
 
-@pytest.mark.parametrize(
-    ("name", "control"), [("accuracy", 0.9), ("r2", 0.4), ("neg_mean_absolute_error", -2.0)]
-)
+@pytest.mark.parametrize(("name", "control"), [("accuracy", 0.9), ("r2", 0.4), ("neg_mean_absolute_error", -2.0)])
 def test_an_interval_stays_in_the_range_of_its_score(name, control):
     score = Score.named(name)
     interval = score.within(Interval(0.01, -0.3, 50.0, 10), control)

@@ -78,9 +78,7 @@ def test_the_worst_output_counts():
 
 
 def test_few_runs_tell_nothing():
-    error = ErrorTrack().estimate(
-        np.random.default_rng(0).random((12, 2)), np.ones((12, 1)), np.ones(12, bool)
-    )
+    error = ErrorTrack().estimate(np.random.default_rng(0).random((12, 2)), np.ones((12, 1)), np.ones(12, bool))
     assert np.isnan(error)
     assert "too few" in error.sentence
     assert error.more_runs_for_half is None

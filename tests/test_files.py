@@ -32,8 +32,7 @@ def test_a_failing_write_leaves_the_old_file_and_nothing_else(tmp_path):
         raise OSError("disk full")
 
     with pytest.raises(
-        StorageError,
-        match=r"a\.txt cannot be written \(disk full\); expected a folder .*; choose another file",
+        StorageError, match=r"a\.txt cannot be written \(disk full\); expected a folder .*; choose another file"
     ):
         write_whole(path, fail)
     assert path.read_text() == "old"
@@ -108,12 +107,7 @@ def make_loop(path):
 
 @pytest.mark.parametrize(
     ("make", "kind"),
-    [
-        (make_folder, "a folder"),
-        (os.mkfifo, "a pipe"),
-        (make_device_link, "a device"),
-        (make_loop, "symbolic links"),
-    ],
+    [(make_folder, "a folder"), (os.mkfifo, "a pipe"), (make_device_link, "a device"), (make_loop, "symbolic links")],
 )
 def test_what_is_no_ordinary_file_is_refused(tmp_path, make, kind):
     path = tmp_path / "odd"
@@ -149,8 +143,7 @@ write_whole(sys.argv[1], slow)
 
 
 @pytest.mark.parametrize(
-    "how",
-    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGTERM, signal.SIGINT))],
+    "how", [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.slow) for how in (signal.SIGTERM, signal.SIGINT))]
 )
 def test_a_process_that_is_stopped_leaves_the_old_file(tmp_path, how):
     path = tmp_path / "a.txt"

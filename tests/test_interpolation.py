@@ -23,12 +23,7 @@ def test_a_plane_is_interpolated_exactly():
 @pytest.mark.parametrize(("n_points", "largest"), [(80, 0.3), (240, 0.07), (700, 0.1)])
 def test_categories_do_not_throw_the_interpolant_off(n_points, largest):
     """Their columns add up to one, which leaves a cubic of the neighbours alone open: it errs twice as much."""
-    inputs = {
-        "r": Log(1e-3, 1e3),
-        "a": (-1, 1),
-        "n": Integer(1, 9),
-        "metal": Category("steel", "copper", "tin"),
-    }
+    inputs = {"r": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Category("steel", "copper", "tin")}
     box = Box(inputs | {"quiet": (0, 1)})
     f = lambda X: np.tanh(2 * X[:, 1:2]) + 0.2 * np.log10(X[:, :1]) + 0.1 * X[:, 2:3] + 0.5 * (X[:, 3:4] == 1)  # noqa: E731
     X, new = (box.uniform(n, random_state=n + 1) for n in (n_points, 400))

@@ -139,9 +139,7 @@ def test_a_few_whole_floats_are_asked_about_and_quiet_once_told():
         as_numbers = sample_weights(X, y)
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(as_numbers, sample_weights(X, y, task="regression"))
-    np.testing.assert_array_equal(
-        sample_weights(X, y.astype(int)), sample_weights(X, y, task="classification")
-    )
+    np.testing.assert_array_equal(sample_weights(X, y.astype(int)), sample_weights(X, y, task="classification"))
 
 
 def test_two_whole_floats_weigh_the_same_as_classes():
@@ -226,21 +224,14 @@ def test_integers_that_floats_cannot_hold_are_rejected_as_numbers():
 @pytest.mark.parametrize("dtype", ["uint64", "UInt64"])
 def test_large_unsigned_integers_stay_what_they_are(dtype):
     values = [2**63 + 5, 1, 2**64 - 1, 1]
-    assert check_labels(pd.Series(values, dtype=dtype), n_samples=4).classes.tolist() == [
-        1,
-        2**63 + 5,
-        2**64 - 1,
-    ]
+    assert check_labels(pd.Series(values, dtype=dtype), n_samples=4).classes.tolist() == [1, 2**63 + 5, 2**64 - 1]
     frame = pd.DataFrame({"a": pd.Series(values, dtype=dtype)})
     assert check_labels(frame, n_samples=4).classes.tolist() == [1, 2**63 + 5, 2**64 - 1]
 
 
 def test_blocks_of_columns_are_the_one_hot_columns(monkeypatch):
     monkeypatch.setattr("steep.labels._AT_ONCE", 30)
-    for labels in (
-        check_labels([0, 3, 1, 2, 3, 0, 0, 4, 5, 6], n_samples=10),
-        check_labels([0.5] * 10, n_samples=10),
-    ):
+    for labels in (check_labels([0, 3, 1, 2, 3, 0, 0, 4, 5, 6], n_samples=10), check_labels([0.5] * 10, n_samples=10)):
         blocks = list(column_blocks(labels))
         assert max(block.size for block in blocks) <= 30
         np.testing.assert_array_equal(np.hstack(blocks), one_hot(labels))

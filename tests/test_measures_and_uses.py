@@ -41,13 +41,7 @@ def use_variance_weighted(measure):
 
 def use_variance_weighted_cv(measure):
     model = steep.VarianceWeightedCV(
-        LogisticRegression(),
-        measure=measure,
-        n_neighbors=(8,),
-        weight_ratio=(5.0,),
-        cv=2,
-        n_repeats=1,
-        random_state=0,
+        LogisticRegression(), measure=measure, n_neighbors=(8,), weight_ratio=(5.0,), cv=2, n_repeats=1, random_state=0
     )
     return model.fit(X, CLASSES).sample_weight_
 
@@ -131,9 +125,7 @@ def test_a_measure_may_be_a_function_of_the_callers_own(use):
 @pytest.mark.parametrize("use", USES)
 def test_an_unknown_measure_is_refused_with_the_names_of_those_there_are(use):
     known = [name for name, measure in MEASURES.items() if measure.needs in USES[use][1]]
-    with pytest.raises(
-        InputError, match="measure='steepest' is unknown; need one of " + ", ".join(map(repr, known))
-    ):
+    with pytest.raises(InputError, match="measure='steepest' is unknown; need one of " + ", ".join(map(repr, known))):
         USES[use][0]("steepest")
 
 

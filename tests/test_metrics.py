@@ -58,9 +58,7 @@ def test_mean_interval_is_students():
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(1)
-    hits = [
-        abs(i.mean - 3) <= i.half_width for i in (mean_interval(rng.normal(3, 1, 6)) for _ in range(2000))
-    ]
+    hits = [abs(i.mean - 3) <= i.half_width for i in (mean_interval(rng.normal(3, 1, 6)) for _ in range(2000))]
     assert abs(np.mean(hits) - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 2000)
 
 

@@ -8,11 +8,7 @@ from steep.exceptions import InputError, InputTypeError
 
 RNG = np.random.default_rng(0)
 X = np.vstack(
-    [
-        RNG.normal([0, 0], [1, 0.3], (40, 2)),
-        RNG.normal([4, 4], [0.5, 1], (40, 2)),
-        RNG.normal([0, 5], 0.7, (40, 2)),
-    ]
+    [RNG.normal([0, 0], [1, 0.3], (40, 2)), RNG.normal([4, 4], [0.5, 1], (40, 2)), RNG.normal([0, 5], 0.7, (40, 2))]
 )
 WHOLE = RNG.integers(0, 5, len(X))
 START = {"means_init": X[[0, 50, 100]], "weights_init": [0.2, 0.3, 0.5]}
@@ -60,17 +56,14 @@ def test_the_unit_of_the_weights_does_not_matter():
 def test_each_step_raises_the_likelihood():
     bounds = []
     for max_iter in range(1, 15):
-        mixture = WeightedGaussianMixture(3, tol=0, max_iter=max_iter, random_state=3).fit(
-            X, sample_weight=WHOLE
-        )
+        mixture = WeightedGaussianMixture(3, tol=0, max_iter=max_iter, random_state=3).fit(X, sample_weight=WHOLE)
         bounds.append(mixture.lower_bound_)
     assert (np.diff(bounds) > -1e-9).all()
 
 
 def test_more_starts_never_lower_the_likelihood():
     one, many = (
-        WeightedGaussianMixture(3, n_init=n, random_state=5).fit(X, sample_weight=WHOLE).lower_bound_
-        for n in (1, 10)
+        WeightedGaussianMixture(3, n_init=n, random_state=5).fit(X, sample_weight=WHOLE).lower_bound_ for n in (1, 10)
     )
     assert many >= one
 
@@ -86,9 +79,7 @@ def test_collapsing_components_do_not_crash(n_distinct):
 
 
 def test_weights_far_apart_do_not_overflow():
-    mixture = WeightedGaussianMixture(2, random_state=0).fit(
-        X * 1e3, sample_weight=np.logspace(-300, 300, len(X))
-    )
+    mixture = WeightedGaussianMixture(2, random_state=0).fit(X * 1e3, sample_weight=np.logspace(-300, 300, len(X)))
     assert np.isfinite(parameters(mixture)).all()
 
 

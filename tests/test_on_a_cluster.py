@@ -115,13 +115,7 @@ def test_a_measure_that_costs_runs_costs_them_on_the_workers(client, tmp_path):
 
     def designed():
         return steep.design(
-            simulate,
-            [(0, 1)],
-            n_initial=6,
-            n_samples=4,
-            measure="perturbation",
-            vectorized=False,
-            random_state=0,
+            simulate, [(0, 1)], n_initial=6, n_samples=4, measure="perturbation", vectorized=False, random_state=0
         )
 
     with joblib.parallel_config("dask"):

@@ -104,9 +104,7 @@ THINGS = dict(public_things())
 
 
 RESULTS = {
-    name
-    for name, thing in THINGS.items()
-    if inspect.isclass(thing) and not documented_parameters(thing.__doc__)
+    name for name, thing in THINGS.items() if inspect.isclass(thing) and not documented_parameters(thing.__doc__)
 }
 
 

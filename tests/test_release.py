@@ -41,9 +41,7 @@ def closure(names):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, timeout=120
-    )
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, timeout=120)
     return folder
 
 
@@ -58,27 +56,14 @@ def clean(built, tmp_path_factory):
             if not (site / top).exists():
                 (site / top).symlink_to(dist.locate_file(top))
     wheel = next(built.glob("*.whl"))
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        folder,
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        wheel,
-    ]
+    command = [sys.executable, "-m", "pip", "--python", folder, "install", "--quiet", "--no-deps", "--no-index", wheel]
     subprocess.run(command, check=True, timeout=120)
     return folder / "bin"
 
 
 def run(program, *arguments, cwd):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240
-    )
+    done = subprocess.run([program, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -113,17 +98,13 @@ def test_the_sdist_can_be_tested(built):
 @pytest.mark.slow
 def test_without_extras_the_command_weighs_a_table(clean, tmp_path):
     (tmp_path / "table.csv").write_text("x,y\n" + "".join(f"{i % 17},{i % 3}\n" for i in range(60)))
-    out = run(
-        clean / "steep", "weigh", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path
-    )
+    out = run(clean / "steep", "weigh", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path)
     assert (tmp_path / "weights.csv").exists(), out
 
 
 @pytest.mark.slow
 def test_without_extras_the_command_weighs_parquet(clean, tmp_path):
-    frame = pd.DataFrame(
-        {"x": [i % 17 for i in range(60)], "colour": ["red", "blue", "red"] * 20, "y": [0, 1] * 30}
-    )
+    frame = pd.DataFrame({"x": [i % 17 for i in range(60)], "colour": ["red", "blue", "red"] * 20, "y": [0, 1] * 30})
     frame.to_parquet(tmp_path / "table.parquet")
     run(clean / "steep", "weigh", "table.parquet", "--target", "y", "-m", "5", cwd=tmp_path)
     assert "sample_weight" in pd.read_parquet(tmp_path / "table-weighted.parquet")
@@ -146,12 +127,7 @@ def test_without_its_extra_a_command_says_how_to_get_it(clean, tmp_path, argumen
         pass
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [clean / "steep", *arguments],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
+        [clean / "steep", *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -161,9 +137,7 @@ def test_without_its_extra_a_command_says_how_to_get_it(clean, tmp_path, argumen
 @pytest.mark.slow
 def test_the_version_is_that_of_the_project(clean, tmp_path):
     assert run(clean / "steep", "--version", cwd=tmp_path).split() == ["steep", PROJECT["version"]]
-    told = run(
-        clean / "python", "-c", "import steep; print(steep.__version__, steep.__file__)", cwd=tmp_path
-    ).split()
+    told = run(clean / "python", "-c", "import steep; print(steep.__version__, steep.__file__)", cwd=tmp_path).split()
     assert told[0] == PROJECT["version"]
     assert "site-packages" in told[1]
 

@@ -91,12 +91,7 @@ def test_weights_are_finite_and_in_order_for_every_ratio_a_float_can_hold(m, nor
         ([10**400, 1], {}, InputError, "variation is not numeric"),
         ([0.0, 1.0], {"weight_ratio": 10**400}, InputError, "weight_ratio=1000.* is out of range"),
         ([[0.0], [1.0]], {}, InputError, r"variation has shape \(2, 1\); need \(2,\)"),
-        (
-            [0.0, 1.0],
-            {"weight_ratio": 0},
-            InputError,
-            "weight_ratio=0 is out of range; need a finite number > 0",
-        ),
+        ([0.0, 1.0], {"weight_ratio": 0}, InputError, "weight_ratio=0 is out of range; need a finite number > 0"),
         ([0.0, 1.0], {"weight_ratio": np.inf}, InputError, "weight_ratio=inf"),
         ([0.0, 1.0], {"weight_ratio": "40"}, InputTypeError, "weight_ratio='40' is a str"),
         ([0.0, 1.0], {"method": "rank"}, InputError, "method='rank' is unknown; need one of 'minmax', 'max'"),

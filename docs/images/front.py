@@ -39,10 +39,7 @@ u, t = np.meshgrid(np.linspace(0, 1, 200), np.linspace(0, 10, 200))
 heights = simulator(np.column_stack([u.ravel(), t.ravel()])).reshape(u.shape)
 left.contourf(u, t, heights, levels=20, cmap="Greys", alpha=0.6)
 plan = design(120, 0)
-for rows, colour, label in (
-    (~plan.is_placed, "#1f6fb4", "even runs"),
-    (plan.is_placed, "#d1495b", "placed runs"),
-):
+for rows, colour, label in ((~plan.is_placed, "#1f6fb4", "even runs"), (plan.is_placed, "#d1495b", "placed runs")):
     left.scatter(*plan.X[rows].T, s=14, color=colour, label=label)
 left.set(title="120 runs of a simulator with a moving front", xlabel="u", ylabel="t")
 left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, frameon=False)

@@ -70,13 +70,7 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("rescale",),
     "steep.sampling": ("Design", "VariationSampler", "design"),
-    "steep.weighting": (
-        "VarianceWeighted",
-        "VarianceWeightedCV",
-        "sample_weights",
-        "suspects",
-        "weighting_report",
-    ),
+    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "sample_weights", "suspects", "weighting_report"),
 }
 _ROOMS = frozenset(
     {

@@ -59,9 +59,7 @@ def card(
             f'<progress max="1" value="{min(max(share, 0.0), 1.0):.4f}" style="width:min(100%,420px)"></progress>'
         )
     if figures:
-        told = " · ".join(
-            f"{escape(str(name))} <b>{escape(_value(value))}</b>" for name, value in figures.items()
-        )
+        told = " · ".join(f"{escape(str(name))} <b>{escape(_value(value))}</b>" for name, value in figures.items())
         parts.append(f'<div style="{_QUIET}">{told}</div>')
     if table is not None and len(table):
         parts.append(_folded(table, rows))

@@ -25,9 +25,7 @@ def is_large(data: Any) -> bool:
 
 def is_collection(data: Any) -> bool:
     """Whether ``data`` is a lazy Dask array, frame, series or bag."""
-    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(
-        data, "__dask_graph__"
-    )
+    return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
 
 
 def is_npy(data: Any) -> bool:

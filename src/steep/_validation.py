@@ -57,9 +57,7 @@ def check_numbers(values: Any, *, name: str) -> FloatArray:
     return array
 
 
-def check_vector(
-    values: Any, *, name: str, n_samples: int | None = None, minimum: float | None = None
-) -> FloatArray:
+def check_vector(values: Any, *, name: str, n_samples: int | None = None, minimum: float | None = None) -> FloatArray:
     """Return ``values`` as a finite float64 array of shape ``(n_samples,)``; any length ≥ 1 if that is None."""
     vector = _numeric_array(values, name).astype(np.float64, copy=False)
     if not vector.size:
@@ -93,18 +91,14 @@ def check_indices(values: Any, *, name: str, n_samples: int) -> IntArray:
             f"{name} is {array.dtype} of shape {array.shape}; need a vector of whole numbers, one a sample"
         )
     if array.size and not (array.min() >= 0 and array.max() < n_samples):
-        raise InputError(
-            f"{name} goes from {array.min()} to {array.max()}; need numbers from 0 to {n_samples - 1}"
-        )
+        raise InputError(f"{name} goes from {array.min()} to {array.max()}; need numbers from 0 to {n_samples - 1}")
     return array
 
 
 def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
     """Return ``value`` as an int that is at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InputTypeError(
-            f"{name}={shown(value)} is a {type(value).__name__}; need a whole number ≥ {minimum}"
-        )
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need a whole number ≥ {minimum}")
     number = int(value)
     if not minimum <= number <= _LARGEST:
         size = "small" if number < minimum else "large"
@@ -123,12 +117,8 @@ def check_real(
     except OverflowError:  # a whole number beyond all floats is out of any range
         number = float("inf")
     if not (np.isfinite(number) and number > above and minimum <= number <= maximum):
-        limits = [
-            f"{sign} {x:g}" for sign, x in ((">", above), ("≥", minimum), ("≤", maximum)) if np.isfinite(x)
-        ]
-        raise InputError(
-            f"{name}={shown(value)} is out of range; need a finite number {' and '.join(limits)}".rstrip()
-        )
+        limits = [f"{sign} {x:g}" for sign, x in ((">", above), ("≥", minimum), ("≤", maximum)) if np.isfinite(x)]
+        raise InputError(f"{name}={shown(value)} is out of range; need a finite number {' and '.join(limits)}".rstrip())
     return number
 
 
@@ -154,9 +144,7 @@ def check_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None:
         return None
     if isinstance(n_jobs, bool | np.bool_) or not isinstance(n_jobs, int | np.integer):
-        raise InputTypeError(
-            f"n_jobs={shown(n_jobs)} is a {type(n_jobs).__name__}; need None or a whole number"
-        )
+        raise InputTypeError(f"n_jobs={shown(n_jobs)} is a {type(n_jobs).__name__}; need None or a whole number")
     if n_jobs == 0:
         raise InputError("n_jobs=0 is invalid; use None, a positive integer, or -1 for all processors")
     if abs(int(n_jobs)) > _MOST_JOBS:
@@ -200,9 +188,7 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         return values  # what all that follows would say too, at a hundredth of the time
     refuse_large(values, name, f"call {name}.compute() if it fits")
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise InputTypeError(
-            f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory"
-        )
+        raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory")
     refuse_masked(values, name)
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind in "US":
@@ -260,9 +246,7 @@ def shown(value: Any) -> str:
 
 def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
     if str(error).startswith("Complex data"):
-        return InputError(
-            f"{name} is complex. Complex data not supported: need real numbers; pass its real part"
-        )
+        return InputError(f"{name} is complex. Complex data not supported: need real numbers; pass its real part")
     message = f"{name} is not numeric ({one_line(error)}); need real numbers; encode text, categories and dates first"
     # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
     return InputTypeError(message) if isinstance(error, TypeError) else InputError(message)
@@ -287,7 +271,5 @@ def _check_finite(array: FloatArray, name: str) -> None:
 
 def _reshape_hint(ndim: int, name: str) -> str:
     if ndim == 1:
-        return (
-            f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
-        )
+        return f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
     return "flatten each sample to one row"

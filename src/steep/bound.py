@@ -27,11 +27,7 @@ ACTIVATIONS = {"identity": 1.0, "relu": 1.0, "tanh": 1.0, "sigmoid": 0.25}
 
 
 def generalization_bound(
-    derivative: Any,
-    cell_sizes: Any,
-    lipschitz: float,
-    *,
-    constant: Literal["any", "centred", "exact"] = "any",
+    derivative: Any, cell_sizes: Any, lipschitz: float, *, constant: Literal["any", "centred", "exact"] = "any"
 ) -> float:
     """Bound the generalization error of a network in one dimension (Eq. gb), without its last term.
 

@@ -141,9 +141,7 @@ class Evidence:
             }
         ).sort_values("gain", ascending=False, kind="stable")
         figures = {"candidates": len(self.gains), "that beat the control": int(self.counts.sum())}
-        told = (
-            "None of them beats the control." if self.chosen is None else f"Chosen: candidate {self.chosen}."
-        )
+        told = "None of them beats the control." if self.chosen is None else f"Chosen: candidate {self.chosen}."
         return card("Evidence", told, {**figures, "paired comparisons": self.n_units}, table)
 
 
@@ -250,9 +248,7 @@ def _taken_again(differences: FloatArray) -> FloatArray:
     return filled
 
 
-def _largest_flipped_t(
-    differences: FloatArray, generator: np.random.Generator, every_sign: bool
-) -> FloatArray:
+def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator, every_sign: bool) -> FloatArray:
     """Largest t and largest |t| over the candidates under random signs, or under all signs, ``(n_flips, 2)``."""
     n_units = differences.shape[1]
     squares = (differences**2).mean(axis=1, dtype=np.float64)
@@ -299,9 +295,7 @@ def _simulated(
 ) -> tuple[FloatArray, FloatArray]:
     """Noise of simulated gains and the errors that t is made with, both ``(n_simulated, n_candidates)``."""
     n_units = differences.shape[1]
-    centred = differences - differences.mean(axis=1, keepdims=True, dtype=np.float64).astype(
-        differences.dtype
-    )
+    centred = differences - differences.mean(axis=1, keepdims=True, dtype=np.float64).astype(differences.dtype)
     if n_units <= _FEW_UNITS:
         half = _half_of_all_signs(n_units)
         signs, table = np.vstack([half, -half]), centred.T
@@ -435,9 +429,7 @@ class Score:
         """
         on = f" on {where}" if where else ""
         if self.cannot_tell(interval):
-            return (
-                f"changes {self.title}{on} by an unknown amount (the 95 % interval is wider than its range)"
-            )
+            return f"changes {self.title}{on} by an unknown amount (the 95 % interval is wider than its range)"
         if control is not None:
             interval = self.within(interval, control)
         if interval.mean == 0:
@@ -523,10 +515,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         interval = self.interval
         edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
-        figures = {
-            "gain": f"{interval.mean:.4g}",
-            "95 % interval": f"{interval.low:.4g} to {interval.high:.4g}",
-        }
+        figures = {"gain": f"{interval.mean:.4g}", "95 % interval": f"{interval.low:.4g} to {interval.high:.4g}"}
         return card("Verdict", self.sentence, figures if interval.n else None, self.table, edge=edge)
 
 

@@ -73,15 +73,7 @@ class ErrorEstimate(float):
     n_constant: int
 
     def __new__(
-        cls,
-        value: float,
-        *,
-        low: float,
-        high: float,
-        n_runs: int,
-        n_judged: int,
-        rate: float,
-        n_constant: int = 0,
+        cls, value: float, *, low: float, high: float, n_runs: int, n_judged: int, rate: float, n_constant: int = 0
     ) -> ErrorEstimate:
         """A float that remembers where it comes from."""
         made = super().__new__(cls, value)
@@ -201,9 +193,7 @@ class ErrorTrack:
         self._blocks: dict[int, tuple[IntArray, FloatArray]] = {}
 
     @one_blas_thread()
-    def estimate(
-        self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]
-    ) -> ErrorEstimate:
+    def estimate(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> ErrorEstimate:
         """Estimate the error after the last of these runs.
 
         Parameters
@@ -263,9 +253,7 @@ class ErrorTrack:
         return start, rows, wrong
 
 
-def error_history(
-    points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_] | None
-) -> list[ErrorEstimate]:
+def error_history(points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_] | None) -> list[ErrorEstimate]:
     """The estimate at up to a dozen numbers of runs, the last of which is all; empty where there are too few.
 
     ``is_even`` is None where it is not known which runs stand for the domain; all are taken then.

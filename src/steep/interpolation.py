@@ -68,9 +68,7 @@ def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
             return linear(at)
         near = None if at_once else k
         try:
-            cubic = RBFInterpolator(
-                known @ basis, values, neighbors=near, kernel="cubic", degree=1, smoothing=1e-10
-            )
+            cubic = RBFInterpolator(known @ basis, values, neighbors=near, kernel="cubic", degree=1, smoothing=1e-10)
             found = np.asarray(cubic(at @ basis))
         except np.linalg.LinAlgError:  # neighbours all in one plane, as within one category
             return linear(at)
@@ -91,9 +89,7 @@ def _independent(points: FloatArray) -> FloatArray:
     return np.eye(points.shape[1]) if kept.all() else np.asarray(directions[kept].T)
 
 
-def cross_errors(
-    points: FloatArray, labels: FloatArray, *, n_folds: int = 10
-) -> tuple[FloatArray, FloatArray]:
+def cross_errors(points: FloatArray, labels: FloatArray, *, n_folds: int = 10) -> tuple[FloatArray, FloatArray]:
     """Every result predicted from others: dealt into folds, one fold from the rest; of very many, some.
 
     Returns

@@ -111,8 +111,7 @@ def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y"
     array = label_array(y, name)
     if array.ndim not in (1, 2) or array.shape[0] != n_samples or 0 in array.shape:
         raise InputError(
-            f"{name} has shape {array.shape} for {n_samples} samples; need ({n_samples},) or "
-            f"({n_samples}, n_outputs)"
+            f"{name} has shape {array.shape} for {n_samples} samples; need ({n_samples},) or ({n_samples}, n_outputs)"
         )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -187,9 +186,7 @@ def warn_of_float_classes(labels: Labels, task: Task, *, fewest: int = 3) -> Non
 def label_array(y: Any, name: str) -> npt.NDArray[Any]:
     """Labels as NumPy holds them, none of them missing; numbers that are held as objects as numbers."""
     if y is None:
-        raise InputError(
-            f"{name} is None; need labels. This requires y to be passed, but the target y is None"
-        )
+        raise InputError(f"{name} is None; need labels. This requires y to be passed, but the target y is None")
     refuse_large(y, name, f"call {name}.compute() if it fits")
     if hasattr(y, "toarray"):
         raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray()")

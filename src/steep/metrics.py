@@ -116,15 +116,11 @@ def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
     if isinstance(scoring, Mapping):
         scorers = {str(name): _named_scorer(scorer) for name, scorer in scoring.items()}
     elif isinstance(scoring, Iterable):
-        scorers = {
-            getattr(s, "__name__", s if isinstance(s, str) else "score"): _named_scorer(s) for s in scoring
-        }
+        scorers = {getattr(s, "__name__", s if isinstance(s, str) else "score"): _named_scorer(s) for s in scoring}
     else:
         raise _unknown_scorer(scoring)
     if not scorers:
-        raise InputError(
-            f"scoring={scoring!r} is empty; need at least one scorer; leave it out for the default"
-        )
+        raise InputError(f"scoring={scoring!r} is empty; need at least one scorer; leave it out for the default")
     return scorers
 
 
@@ -206,9 +202,7 @@ def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Int
     """Interval of the mean difference ``new − baseline`` over paired repeats (same seed, same split)."""
     first, second = _sample(baseline, "baseline"), _sample(new, "new")
     if first.size != second.size:
-        raise InputError(
-            f"baseline has {first.size} scores and new {second.size}; need pairs, one of each per repeat"
-        )
+        raise InputError(f"baseline has {first.size} scores and new {second.size}; need pairs, one of each per repeat")
     return mean_interval(second - first, confidence=confidence)
 
 
@@ -243,9 +237,7 @@ def _difference(y_true: Any, y_pred: Any) -> FloatArray:
         )
     difference: FloatArray = (true - predicted).reshape(len(true), -1)
     if not np.isfinite(difference).all():
-        raise InputError(
-            "y_true or y_pred contains NaN or infinity; need finite values; look for a diverged model"
-        )
+        raise InputError("y_true or y_pred contains NaN or infinity; need finite values; look for a diverged model")
     return difference
 
 

@@ -185,9 +185,7 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"means_init has {len(means)} rows; need n_components={self.n_components}")
         weights = check_sample_weight(self.weights_init, len(means), name="weights_init")
         if not weights.all():
-            raise InputError(
-                f"weights_init[{int(weights.argmin())}] is 0; need weights > 0; lower n_components"
-            )
+            raise InputError(f"weights_init[{int(weights.argmin())}] is 0; need weights > 0; lower n_components")
         if self.covariances_init is None:
             pooled = _m_step(points, shares, np.ones((len(points), 1)), reg).covariances[0]
             covariances = np.repeat(pooled[None], len(means), axis=0)
@@ -202,9 +200,7 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"{name} has shape {covariances.shape}; need {shape}")
         return covariances
 
-    def _run(
-        self, points: FloatArray, shares: FloatArray, start: _Parameters
-    ) -> tuple[_Parameters, float, int, bool]:
+    def _run(self, points: FloatArray, shares: FloatArray, start: _Parameters) -> tuple[_Parameters, float, int, bool]:
         """EM from one start: parameters, likelihood, steps taken, whether it converged."""
         tol = check_real(self.tol, name="tol", minimum=0.0)
         parameters, likelihood = start, -np.inf
@@ -219,9 +215,7 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         return parameters, likelihood, step, False
 
 
-def _m_step(
-    points: FloatArray, shares: FloatArray, responsibilities: FloatArray, reg_covar: float
-) -> _Parameters:
+def _m_step(points: FloatArray, shares: FloatArray, responsibilities: FloatArray, reg_covar: float) -> _Parameters:
     mass = shares[:, None] * responsibilities
     totals = mass.sum(axis=0) + _TINY
     means = mass.T @ points / totals[:, None]
@@ -236,9 +230,7 @@ def _m_step(
 def _log_joint(points: FloatArray, parameters: _Parameters) -> FloatArray:
     """log π_c + log N(x_i; μ_c, Σ_c), shape ``(n_samples, n_components)``."""
     columns = []
-    for weight, mean, cholesky in zip(
-        parameters.weights, parameters.means, parameters.choleskys, strict=True
-    ):
+    for weight, mean, cholesky in zip(parameters.weights, parameters.means, parameters.choleskys, strict=True):
         whitened = solve_triangular(cholesky, (points - mean).T, lower=True)
         log_determinant = np.log(np.diagonal(cholesky)).sum()
         constant = np.log(weight) - log_determinant - 0.5 * len(mean) * np.log(2 * np.pi)

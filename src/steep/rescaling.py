@@ -64,9 +64,7 @@ def rescale(
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
-    weights: FloatArray = rescale_each(
-        variation, [weight_ratio], method=method, normalize=normalize, clip=clip
-    )[0]
+    weights: FloatArray = rescale_each(variation, [weight_ratio], method=method, normalize=normalize, clip=clip)[0]
     return weights
 
 
@@ -139,9 +137,7 @@ def _clipped(values: FloatArray, share: float) -> FloatArray:
     return np.minimum(values, ceiling[:, None])
 
 
-def _normalized(
-    weights: FloatArray, equal: npt.NDArray[np.bool_], largest: float, normalize: Normalize
-) -> FloatArray:
+def _normalized(weights: FloatArray, equal: npt.NDArray[np.bool_], largest: float, normalize: Normalize) -> FloatArray:
     """Rows of mean one, or of sum one; in place."""
     if largest > _LARGE:
         # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.

@@ -24,9 +24,7 @@ def test_json_is_found_among_stray_lines(text, answer):
     assert last_json(text) == answer
 
 
-@pytest.mark.parametrize(
-    "text", ["", "no numbers", STRAY + "{", "[" * 100_000, '{"a": 1} and so on', "\x00\n"]
-)
+@pytest.mark.parametrize("text", ["", "no numbers", STRAY + "{", "[" * 100_000, '{"a": 1} and so on', "\x00\n"])
 def test_a_text_without_json_is_refused(text):
     with pytest.raises((ValueError, RecursionError)):
         last_json(text)

@@ -79,9 +79,7 @@ def test_a_forgotten_point_of_a_small_domain_is_asked_again(storage):
     with Campaign({"a": Integer(1, 4)}, storage=storage) as campaign:
         campaign.tell(campaign.ask(4), [1.0, 2.0, 3.0, 4.0])
         campaign.forget(2)
-        assert campaign.ask(1).tolist() == [
-            campaign.box.every_point()[int(campaign.to_dataframe().a[1]) - 1].tolist()
-        ]
+        assert campaign.ask(1).tolist() == [campaign.box.every_point()[int(campaign.to_dataframe().a[1]) - 1].tolist()]
 
 
 def test_wider_bounds_keep_all_runs_and_are_followed_by_every_process(storage):

@@ -21,9 +21,7 @@ def program(code, *arguments):
 def test_a_program_is_run_for_each_point_of_a_campaign(tmp_path):
     code = "import sys, json; u, t = map(float, sys.argv[1:]); print(json.dumps({'u': u * t, 'eta': u - t}))"
     solver = command_simulator(program(code, "{u0}", "{t}"), outputs="json")
-    with Campaign(
-        {"u0": (0.0, 1.0), "t": (0.0, 1.0)}, outputs=["u", "eta"], storage=tmp_path / "c.db"
-    ) as campaign:
+    with Campaign({"u0": (0.0, 1.0), "t": (0.0, 1.0)}, outputs=["u", "eta"], storage=tmp_path / "c.db") as campaign:
         campaign.run(solver, n_initial=3, n_samples=1, executor="threads", n_workers=2)
         frame = campaign.to_dataframe()
         assert (frame.u == frame.u0 * frame.t).all()  # repr of a float loses no digit
@@ -66,9 +64,7 @@ def test_an_answer_may_be_in_a_file_of_the_runs_own_directory():
 
 @pytest.mark.parametrize("make", ["mkfifo out.json", "ln -s /dev/zero out.json", "mkdir out.json"])
 def test_only_a_regular_file_is_an_answer(make):
-    with pytest.raises(
-        FunctionError, match=r"left no file 'out\.json' \((not a regular file|Is a directory)\)"
-    ):
+    with pytest.raises(FunctionError, match=r"left no file 'out\.json' \((not a regular file|Is a directory)\)"):
         command_simulator(["sh", "-c", make], file="out.json", timeout=600)()
 
 
@@ -81,17 +77,14 @@ def test_a_segmentation_fault_is_called_the_same_wherever_it_happens(tmp_path, e
 
 
 @pytest.mark.parametrize(
-    ("text", "outputs"),
-    [("u,u\\n1,2", "csv"), ('{"u": 1, "u": 2}', "json"), ('{"u": 1}\\n{"u": 1, "u": 2}', "json")],
+    ("text", "outputs"), [("u,u\\n1,2", "csv"), ('{"u": 1, "u": 2}', "json"), ('{"u": 1}\\n{"u": 1, "u": 2}', "json")]
 )
 def test_an_answer_that_names_an_output_twice_fails_its_run(text, outputs):
     with pytest.raises(FunctionError, match="expected each name once"):
         command_simulator(["printf", text.replace("{", "{{").replace("}", "}}")], outputs=outputs)()
 
 
-@pytest.mark.parametrize(
-    "nasty", ["; touch hacked", "$(touch hacked)", "a b 'c' \"d\"", "{x.__class__}", "*"]
-)
+@pytest.mark.parametrize("nasty", ["; touch hacked", "$(touch hacked)", "a b 'c' \"d\"", "{x.__class__}", "*"])
 def test_inputs_are_never_read_by_a_shell_nor_split_nor_formatted(nasty):
     code = "import sys, json; print(json.dumps(sys.argv[1:]))"
     echo = command_simulator(program(code, "--name={x}", "{x}"), outputs="json")
@@ -214,10 +207,7 @@ def test_a_relative_program_is_found_from_the_directory_it_was_made_in(tmp_path,
         (lambda: command_simulator("a {x}")(y=1), r"command needs inputs \['x'\], got \['y'\]"),
         (lambda: command_simulator("/no/such/program")(), "did not start"),
         (lambda: command_simulator(program("print('x')"))(), "the answer is not readable as 'json'"),
-        (
-            lambda: command_simulator(program("print()"), outputs="csv")(),
-            "the answer is not readable as 'csv'",
-        ),
+        (lambda: command_simulator(program("print()"), outputs="csv")(), "the answer is not readable as 'csv'"),
         (lambda: command_simulator(program("print()"), outputs="(a)")(), "no match"),
     ],
 )

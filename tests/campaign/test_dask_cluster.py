@@ -39,9 +39,7 @@ def processes(n_workers=2):
 
 
 def threads(n_threads=2):
-    return distributed.LocalCluster(
-        n_workers=1, threads_per_worker=n_threads, processes=False, dashboard_address=None
-    )
+    return distributed.LocalCluster(n_workers=1, threads_per_worker=n_threads, processes=False, dashboard_address=None)
 
 
 @pytest.mark.slow
@@ -80,19 +78,13 @@ def test_an_answer_outlives_the_worker_that_gave_it(storage, tmp_path, monkeypat
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_lost_is_one_error_and_the_same_call_continues(storage):
-    with (
-        processes() as cluster,
-        distributed.Client(cluster) as client,
-        Campaign(BOUNDS, storage=storage) as campaign,
-    ):
+    with processes() as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
 
         def close(campaign):
             if campaign.n_done == 3:
                 threading.Thread(target=cluster.close, daemon=True).start()
 
-        with pytest.raises(
-            CampaignError, match=r"the Dask cluster is lost .* it resumes where the journal ends"
-        ):
+        with pytest.raises(CampaignError, match=r"the Dask cluster is lost .* it resumes where the journal ends"):
             campaign.run(named, n_initial=400, n_samples=0, batch_size=8, executor=client, live=close)
         assert 3 <= campaign.n_done < 400
         assert campaign.n_failed == 0
@@ -112,11 +104,7 @@ def gate():
 @pytest.mark.parametrize("look", [0.01, 1.0])
 def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeypatch, look):
     monkeypatch.setattr("steep.campaign.dask_cluster._LOOK", look)
-    with (
-        threads() as cluster,
-        distributed.Client(cluster) as client,
-        Campaign(BOUNDS, storage=storage) as campaign,
-    ):
+    with threads() as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
 
         def cancel_one():
             wait_until(lambda: len(client.futures) == 2)
@@ -134,11 +122,7 @@ def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeyp
 @pytest.mark.slow
 def test_the_time_of_a_run_counts_from_its_start_and_a_hanging_thread_stays_taken(storage, monkeypatch, gate):
     monkeypatch.setattr("steep.campaign.dask_cluster._GRACE", 0.5)
-    with (
-        threads(3) as cluster,
-        distributed.Client(cluster) as client,
-        Campaign(BOUNDS, storage=storage) as campaign,
-    ):
+    with threads(3) as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
         options = {"n_samples": 0, "executor": client, "retries": 0, "timeout": 0.5}
         campaign.run(partial(hangs_until, 2), n_initial=14, n_workers=12, **options)
         assert (campaign.n_done, campaign.n_failed) == (12, 2)
@@ -169,9 +153,7 @@ def test_a_retry_on_a_dask_cluster_is_a_new_run(storage, tmp_path, monkeypatch):
     from campaign_functions import spoils
 
     with (
-        distributed.Client(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
-        ) as client,
+        distributed.Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client,
         Campaign([(0, 1), (0, 1)], storage=storage) as campaign,
     ):
         kept, submit = [], client.submit
@@ -202,11 +184,7 @@ def test_a_cluster_without_workers_is_waited_for_and_then_an_error(storage, monk
 @pytest.mark.slow
 def test_a_function_that_cannot_be_sent_is_one_error(storage):
     lock = threading.Lock()
-    with (
-        threads(1) as cluster,
-        distributed.Client(cluster) as client,
-        Campaign(BOUNDS, storage=storage) as campaign,
-    ):
+    with threads(1) as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
         with pytest.raises(InputTypeError, match="function cannot be sent to a Dask worker"):
             campaign.run(lambda u0, t: lock, n_initial=4, n_samples=0, executor=client)
         assert len(campaign.failures()) == 0

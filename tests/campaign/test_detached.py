@@ -100,12 +100,7 @@ def test_a_table_tells_results_and_failures_and_leaves_out_the_rest(tmp_path, st
     with Campaign(storage=storage) as other:
         other.tell_dataframe(pd.read_csv(tmp_path / "results.csv"))
         other.tell_dataframe(pd.read_csv(tmp_path / "results.csv"))  # a script that runs twice
-        assert (other.outputs, other.y.tolist(), other.n_failed, len(other.pending)) == (
-            ("f",),
-            [1.0, 4.0],
-            1,
-            1,
-        )
+        assert (other.outputs, other.y.tolist(), other.n_failed, len(other.pending)) == (("f",), [1.0, 4.0], 1, 1)
         assert other.failures().message.tolist() == ["mesh tangled"]
 
 
@@ -113,10 +108,7 @@ def test_a_table_tells_results_and_failures_and_leaves_out_the_rest(tmp_path, st
     ("columns", "message"),
     [
         ({"f": [1.0]}, r"lacks \['run'\]"),
-        (
-            {"run": [1], "t": [3.0], "u0": [0.9], "f": [1.0]},
-            "inputs of run 1 are not those it was asked with",
-        ),
+        ({"run": [1], "t": [3.0], "u0": [0.9], "f": [1.0]}, "inputs of run 1 are not those it was asked with"),
         ({"run": ["a"], "f": [1.0]}, "must contain run numbers"),
         ({"run": [1], "f": ["a"]}, "outputs of the frame are not numbers"),
         ({"run": [7], "f": [1.0]}, "run 7 is not in"),
@@ -143,14 +135,10 @@ def test_a_campaign_asks_only_with_the_constraint_it_was_started_with(storage):
         return X[:, 0] < 0.5
 
     Campaign(BOUNDS, storage=storage, constraint=allowed).close()
-    with pytest.warns(
-        SteepWarning, match=r"has a constraint, which a file cannot keep; pass constraint= again"
-    ):
+    with pytest.warns(SteepWarning, match=r"has a constraint, which a file cannot keep; pass constraint= again"):
         campaign = Campaign(storage=storage)
     with campaign:
-        with pytest.raises(
-            InputError, match=r"has a constraint, .* pass constraint= again.* to ask for points"
-        ):
+        with pytest.raises(InputError, match=r"has a constraint, .* pass constraint= again.* to ask for points"):
             campaign.ask(1)
         campaign.tell([[0.1, 0.1]], [1.0])
     with Campaign(storage=storage, constraint=allowed) as campaign:
@@ -175,9 +163,7 @@ Campaign(storage=sys.argv[1]).ask(6, lease="1 h").to_csv(sys.argv[2], index=Fals
 def test_no_process_need_live_between_ask_and_tell(tmp_path, storage):
     Campaign(BOUNDS, storage=storage).close()
     for day in range(2):
-        subprocess.run(
-            [sys.executable, "-c", ASK, str(storage), str(tmp_path / "points.csv")], check=True, timeout=180
-        )
+        subprocess.run([sys.executable, "-c", ASK, str(storage), str(tmp_path / "points.csv")], check=True, timeout=180)
         table = pd.read_csv(tmp_path / "points.csv")
         with Campaign(storage=storage) as campaign:
             campaign.tell_dataframe(table.assign(f=[wave(*x) for x in table[["u0", "t"]].to_numpy()]))

@@ -26,9 +26,7 @@ def test_a_picture_is_drawn_as_results_come_in(campaign, tmp_path):
         live(running)
         if path.exists():
             titles.update(
-                part.split(" runs done")[0][-2:]
-                for part in path.read_text().splitlines()
-                if "runs done" in part
+                part.split(" runs done")[0][-2:] for part in path.read_text().splitlines() if "runs done" in part
             )
 
     campaign.run(square, n_initial=4, n_samples=1, live=look)
@@ -81,9 +79,7 @@ def test_a_design_of_a_campaign_has_the_outputs_that_its_runs_have():
         assert len(plan.X) == 24
 
 
-@pytest.mark.parametrize(
-    "call", [Campaign.to_design, Campaign.plot, lambda campaign: campaign.plot("points")]
-)
+@pytest.mark.parametrize("call", [Campaign.to_design, Campaign.plot, lambda campaign: campaign.plot("points")])
 def test_a_campaign_without_results_has_one_clear_line_to_look_at(campaign, call):
     campaign.ask(2)
     with pytest.raises(InputError, match=r"has no result inside its bounds yet; run it first"):

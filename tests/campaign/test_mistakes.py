@@ -19,9 +19,7 @@ from steep.exceptions import CampaignError, InputError
         (command_simulator("echo {u0} {time}"), r"function takes \(.*time.*\) and is given u0=…, t=…"),
     ],
 )
-def test_a_function_that_does_not_take_the_inputs_is_refused_before_the_first_run(
-    campaign, function, message
-):
+def test_a_function_that_does_not_take_the_inputs_is_refused_before_the_first_run(campaign, function, message):
     with pytest.raises(InputError, match=message):
         campaign.run(function, n_initial=20, n_samples=0)
     assert len(campaign.to_dataframe()) == 0
@@ -29,13 +27,7 @@ def test_a_function_that_does_not_take_the_inputs_is_refused_before_the_first_ru
 
 @pytest.mark.parametrize(
     "function",
-    [
-        lambda **inputs: inputs["t"],
-        lambda u0, *, t, k=3: t,
-        partial(lambda k, u0, t: t, 1),
-        lambda t, u0=0.5: t,
-        dict,
-    ],
+    [lambda **inputs: inputs["t"], lambda u0, *, t, k=3: t, partial(lambda k, u0, t: t, 1), lambda t, u0=0.5: t, dict],
 )
 def test_a_function_that_takes_the_inputs_is_run(campaign, function):
     campaign.run(function, n_initial=2, n_samples=0, max_failures=None)
@@ -55,9 +47,7 @@ def test_first_runs_that_fail_alike_stop_the_campaign_and_burn_nothing(campaign,
     def broken(u0, t):
         raise NameError(f"name 'solver' is not defined at {t}")
 
-    with pytest.raises(
-        CampaignError, match=r"5 runs in a row failed alike \(NameError: .*none of them is given up"
-    ):
+    with pytest.raises(CampaignError, match=r"5 runs in a row failed alike \(NameError: .*none of them is given up"):
         campaign.run(broken, n_initial=20, n_samples=0, executor=executor, n_workers=2)
     assert campaign.n_failed == 0
     assert len(campaign.failures()) >= 5

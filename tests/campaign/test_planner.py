@@ -78,12 +78,7 @@ def test_a_plan_is_what_the_sampler_draws(storage):
         plan = campaign.journal.meta()["plans"]
         box = campaign.box
         sampler = VariationSampler(
-            box,
-            density="pool",
-            draw="fill",
-            temper=0.6,
-            floor=0.15,
-            random_state=np.random.default_rng([0, plan]),
+            box, density="pool", draw="fill", temper=0.6, floor=0.15, random_state=np.random.default_rng([0, plan])
         )
         embedded = box.embed(box.unit(campaign.X))
         variation = surprise_variation(embedded, campaign.y)
@@ -97,9 +92,7 @@ def test_part_of_a_plan_goes_on_with_the_sobol_sequence_of_the_start(storage):
         campaign.tell(X, np.tanh(9 * (X[:, 0] - 0.5)))
         asked = campaign.ask(20)
         sequence = campaign.box.sobol(64, random_state=0).tolist()
-        assert (
-            9 <= sum(x in sequence for x in asked.tolist()) <= 11
-        )  # half, while there is nothing to compare
+        assert 9 <= sum(x in sequence for x in asked.tolist()) <= 11  # half, while there is nothing to compare
         assert "follow the variation in part" in str(campaign.hedge())
 
 

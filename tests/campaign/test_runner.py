@@ -73,10 +73,7 @@ def test_stopping_early_by_runs_time_error_or_choice(tmp_path):
 
 def test_a_campaign_says_why_it_stopped(campaign):
     wanted = [
-        (
-            {"error": 0.5},
-            "estimated error .* after 23 runs; the upper end was at most 0.5 at 3 looks in a row",
-        ),
+        ({"error": 0.5}, "estimated error .* after 23 runs; the upper end was at most 0.5 at 3 looks in a row"),
         ({"runs": 25}, "25 runs are done, at least 25 were asked for"),
         ({"seconds": 0}, "seconds have passed, at most 0 were allowed"),
         (lambda campaign: True, "stop_when returned True"),
@@ -140,12 +137,8 @@ def test_the_bar_is_silent_without_a_terminal(campaign, capsys):
 def test_a_run_without_outputs_fails_and_the_campaign_stays_readable(storage, odd):
     answers = [odd]
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(
-            lambda u0, t: answers.pop() if answers else {"u": 1.0}, n_initial=5, n_samples=0, retries=0
-        )
-        assert campaign.failures().message.tolist() == [
-            "the run returned no outputs; need at least one number"
-        ]
+        campaign.run(lambda u0, t: answers.pop() if answers else {"u": 1.0}, n_initial=5, n_samples=0, retries=0)
+        assert campaign.failures().message.tolist() == ["the run returned no outputs; need at least one number"]
     with Campaign(storage=storage) as again:
         assert again.outputs == ("u",)
         assert len(again.to_dataframe()) == 5
@@ -171,10 +164,7 @@ def test_a_failure_with_text_that_is_no_unicode_is_recorded(campaign):
 
     campaign.run(fails, n_initial=4, n_samples=0, retries=0)
     assert campaign.n_failed == 4
-    assert set(campaign.failures().message) == {
-        "ValueError: \\udcff",
-        "MuteError (its message raises RuntimeError)",
-    }
+    assert set(campaign.failures().message) == {"ValueError: \\udcff", "MuteError (its message raises RuntimeError)"}
 
 
 def test_a_large_batch_is_planned_only_as_far_as_the_budget(campaign):

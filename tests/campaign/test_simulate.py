@@ -128,9 +128,7 @@ def test_a_design_files_named_outputs_by_name(style):
         k = next(left)
         return NAMED[k % len(NAMED)](k, -1.0 - k)
 
-    found = design(
-        solve, [(0, 1), (0, 1)], n_initial=8, n_samples=4, vectorized=False, pass_as=style, random_state=0
-    )
+    found = design(solve, [(0, 1), (0, 1)], n_initial=8, n_samples=4, vectorized=False, pass_as=style, random_state=0)
     assert found.outputs == ("a", "b")
     assert (found.y[:, 0] >= 0).all()
     assert (found.y[:, 1] == -1 - found.y[:, 0]).all()

@@ -205,11 +205,7 @@ def test_results_told_beforehand_shorten_the_start(tmp_path):
     with Campaign(BOUNDS, storage=tmp_path / "a.db", n_initial=16) as campaign:
         campaign.tell(np.vstack([X, [[5.0, 5.0]]]), [*[wave(*x) for x in X], 0.0])  # one lies outside
         campaign.ask(10)
-        assert campaign.to_dataframe().origin.value_counts().to_dict() == {
-            "foreign": 13,
-            "design": 6,
-            "initial": 4,
-        }
+        assert campaign.to_dataframe().origin.value_counts().to_dict() == {"foreign": 13, "design": 6, "initial": 4}
     with Campaign(BOUNDS, storage=tmp_path / "b.db") as campaign:
         campaign.tell(X, [wave(*x) for x in X])
         campaign.run(wave, n_initial=8, n_samples=4)

@@ -42,9 +42,7 @@ def test_two_hundred_runs_over_three_days_lose_nothing(tmp_path):
     # Monday: 90 runs are leased. Four array jobs tell them; two of them are killed, and one is started again.
     finish(start(0, "ask", storage, 90, monday))
     killed = start(0, "tell", storage, monday, log, 0, 4, "by number")
-    others = [
-        start(0, "tell", storage, monday, log, i, 4, how) for i, how in ((1, "rounded"), (2, "failing"))
-    ]
+    others = [start(0, "tell", storage, monday, log, i, 4, how) for i, how in ((1, "rounded"), (2, "failing"))]
     kill_at_work(killed, log, 3)
     lost = start(0, "tell", storage, monday, log, 3, 4, "by number")
     kill_at_work(lost, log, 2)
@@ -89,9 +87,7 @@ def check(storage, log):
         )
         noted = [line.split() for line in lines(log) if line.startswith("told")]
         results = frame.set_index("run").y0
-        assert all(
-            results[int(number)] == pytest.approx(float(value), rel=1e-4) for _, number, value in noted
-        )
+        assert all(results[int(number)] == pytest.approx(float(value), rel=1e-4) for _, number, value in noted)
         assert set(results.index) >= {int(number) for _, number, _ in noted}
         # Only what a killed job had told and its twin told again comes twice.
         assert sum(count - 1 for count in Counter(number for _, number, _ in noted).values()) <= 23

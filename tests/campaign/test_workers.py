@@ -10,19 +10,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 import numpy as np
 import pytest
 
-from campaign_functions import (
-    CHAOS,
-    MARK,
-    SlowToLoad,
-    Unloadable,
-    dies,
-    marked,
-    named,
-    sleeps,
-    total,
-    wait_until,
-    wave,
-)
+from campaign_functions import CHAOS, MARK, SlowToLoad, Unloadable, dies, marked, named, sleeps, total, wait_until, wave
 from steep.campaign import Campaign
 from steep.exceptions import CampaignError, InputTypeError
 
@@ -288,13 +276,7 @@ def test_the_time_of_a_run_counts_from_its_start_in_any_executor(campaign):
     with ThreadPoolExecutor(3) as executor:
         try:
             campaign.run(
-                hangs_twice,
-                n_initial=14,
-                n_samples=0,
-                executor=executor,
-                n_workers=12,
-                retries=0,
-                timeout=0.4,
+                hangs_twice, n_initial=14, n_samples=0, executor=executor, n_workers=12, retries=0, timeout=0.4
             )
         finally:
             gate.set()
@@ -310,12 +292,7 @@ def test_an_executor_all_of_whose_places_hang_is_one_error_and_no_run_is_blamed(
         try:
             with pytest.raises(CampaignError, match=r"all 2 places of the executor are taken .*'processes'"):
                 campaign.run(
-                    lambda u0, t: gate.wait(60),
-                    n_initial=8,
-                    n_samples=0,
-                    executor=executor,
-                    retries=0,
-                    timeout=0.2,
+                    lambda u0, t: gate.wait(60), n_initial=8, n_samples=0, executor=executor, retries=0, timeout=0.2
                 )
         finally:
             gate.set()

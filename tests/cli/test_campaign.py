@@ -80,9 +80,7 @@ def test_runs_are_exported(store, capsys, suffix):
     if suffix == ".csv":
         runs = pd.read_csv("runs.csv")
         assert len(runs) == figures["runs"]
-        np.testing.assert_allclose(
-            runs["u"], runs["u0"] / 2, rtol=1e-14
-        )  # pandas 2 may err in the last digit
+        np.testing.assert_allclose(runs["u"], runs["u0"] / 2, rtol=1e-14)  # pandas 2 may err in the last digit
 
 
 def test_a_picture_is_drawn(store, capsys):
@@ -111,23 +109,11 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
         (["run", "--bounds", "u0=0:1"], "the number of runs is missing"),
         (["run", "--bounds", "u0=0:1", "-n", "8"], "need either a program or a function"),
         (["run", "c.db", "simulator:run", "--command", "x", "--bounds", "x=0:1", "-n", "8"], "need either"),
-        (
-            ["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver --u0 {u}"],
-            "the command has {u} and",
-        ),
-        (
-            ["run", "--bounds", "u0=0:1,t=0:1", "-n", "8", "--command", "./solver --u0 {u0}"],
-            "the command has no {t}",
-        ),
+        (["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver --u0 {u}"], "the command has {u} and"),
+        (["run", "--bounds", "u0=0:1,t=0:1", "-n", "8", "--command", "./solver --u0 {u0}"], "the command has no {t}"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver '{u0}"], "cannot be split"),
-        (
-            ["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"],
-            "takes x, t and the bounds have x",
-        ),
-        (
-            ["run", "--bounds", "u0=0:1", "-n", "8", "--n-initial", "9", "--command", "./solver {u0}"],
-            "--n-initial 9",
-        ),
+        (["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"], "takes x, t and the bounds have x"),
+        (["run", "--bounds", "u0=0:1", "-n", "8", "--n-initial", "9", "--command", "./solver {u0}"], "--n-initial 9"),
         (["run", "none.toml"], "none.toml cannot be read"),
         (["plot", "-o", "c.txt"], "is no picture; need one of .svg"),
         (["plot"], "campaign.db is not there"),
@@ -232,9 +218,7 @@ def test_a_constrained_campaign_is_run_from_its_file(constrained, capsys):
         assert opened.box.contains(opened.X).all()
 
 
-@pytest.mark.parametrize(
-    "command", [["export", "-o", "r.csv"], ["failures"], ["plot", "-o", "p.svg"], ["status"]]
-)
+@pytest.mark.parametrize("command", [["export", "-o", "r.csv"], ["failures"], ["plot", "-o", "p.svg"], ["status"]])
 def test_a_command_that_looks_writes_nothing_to_the_store(store, capsys, command):
     before = store.read_bytes(), store.stat().st_mtime_ns
     assert campaign(command[0], store, *command[1:]) == 0
@@ -285,9 +269,7 @@ def test_a_script_beside_the_store_is_found_from_the_folder_of_each_run(here, ca
 
 @pytest.mark.slow
 def test_a_function_is_run_in_processes_and_its_words_stay_off_stdout(here, start):
-    run = start(
-        "campaign", "run", "c.db", "simulator:run", "--bounds", "x=0:1,t=0:1", "-n", "8", "--json", cwd=here
-    )
+    run = start("campaign", "run", "c.db", "simulator:run", "--bounds", "x=0:1,t=0:1", "-n", "8", "--json", cwd=here)
     out, err = run.communicate(timeout=MINUTE)
     assert run.returncode == 0, err.decode()
     assert json.loads(out)["n_done"] == 8
@@ -297,9 +279,7 @@ def test_a_function_is_run_in_processes_and_its_words_stay_off_stdout(here, star
 @pytest.mark.slow
 def test_a_simulator_that_never_works_stops_early_and_says_why(here, capsys):
     (here / "solver").write_text("#!/bin/sh\necho 'no licence' >&2; exit 3\n")
-    assert (
-        campaign("run", "--command", "./solver {u0}", "--bounds", "u0=0:1", "-n", "50", "--retries", "0") == 2
-    )
+    assert campaign("run", "--command", "./solver {u0}", "--bounds", "u0=0:1", "-n", "50", "--retries", "0") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "5 runs in a row failed alike" in error

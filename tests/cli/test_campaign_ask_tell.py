@@ -236,19 +236,13 @@ def test_damaged_tables_are_told_or_refused_and_never_crash(asked, here, suffix,
     [
         ("r.csv", "", "r.csv is not a CSV table (it is empty); expected a table with a column run and"),
         ("r.csv", "run,u,u\n1,2,3\n", "r.csv has the columns 'run', 'u', 'u', some of them twice"),
-        (
-            "r.json",
-            '{"run": 1, "u": 2, "u": 3}',
-            "an object has the names ['run', 'u', 'u']; expected each once",
-        ),
+        ("r.json", '{"run": 1, "u": 2, "u": 3}', "an object has the names ['run', 'u', 'u']; expected each once"),
         ("r.jsonl", '{"run": 1, "u": 2, "u": 3}', "expected one object per run"),
         ("r.json", "{", "r.json is not valid JSON"),
         ("r.json", "3", "has no list of objects; expected one object per run"),
     ],
 )
-def test_a_table_that_cannot_be_read_is_one_line_with_options_of_this_command(
-    asked, here, capsys, name, text, message
-):
+def test_a_table_that_cannot_be_read_is_one_line_with_options_of_this_command(asked, here, capsys, name, text, message):
     (here / name).write_text(text)
     assert campaign("tell", "campaign.db", name) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -271,7 +265,6 @@ def test_columns_of_the_batch_system_are_left_out_with_a_line(asked, here, capsy
     assert campaign("tell", "r.csv") == 0
     told = capsys.readouterr()
     assert (
-        "steep: warning: columns ['node', 'seconds'] are neither inputs nor outputs (u) and were left out"
-        in told.err
+        "steep: warning: columns ['node', 'seconds'] are neither inputs nor outputs (u) and were left out" in told.err
     )
     assert "5 results and 0 failures recorded" in told.out

@@ -38,12 +38,7 @@ def test_the_slurm_array_of_the_documentation_runs_to_its_end(tmp_path):
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
     done = subprocess.run(
-        ["bash", "-eu", "campaign.sh"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
+        ["bash", "-eu", "campaign.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     assert "0 running, 20 leased" in done.stdout

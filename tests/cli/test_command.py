@@ -62,9 +62,7 @@ def warning(*args, **options):
 steep.cli.tables.open_table = warning
 sys.exit(steep.cli.main(["weigh", "none.csv", "--target", "y"]))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=MINUTE
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=MINUTE)
     assert done.stderr.splitlines()[0] == "steep: warning: two lines"
     assert done.stderr.count("\n") == 2
 
@@ -97,8 +95,7 @@ def test_a_full_disk_is_one_line(table, start):
 
 
 @pytest.mark.parametrize(
-    ("how", "code", "lines"),
-    [(signal.SIGINT, 130, 1), pytest.param(signal.SIGTERM, 143, 0, marks=pytest.mark.slow)],
+    ("how", "code", "lines"), [(signal.SIGINT, 130, 1), pytest.param(signal.SIGTERM, 143, 0, marks=pytest.mark.slow)]
 )
 def test_a_signal_ends_the_command_with_its_own_code(tmp_path, start, how, code, lines):
     pipe = tmp_path / "table.csv"
@@ -135,10 +132,7 @@ def test_main_leaves_the_signals_of_its_process_alone(capsys):
 
 # --------------------------------------------------------------------- odd streams, and functions that exit
 
-ASCII = [
-    {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
-    {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"},
-]
+ASCII = [{"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}]
 
 
 @pytest.mark.parametrize(

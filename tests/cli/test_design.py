@@ -18,9 +18,7 @@ def test_the_points_are_those_of_the_library(here, capsys):
     assert design("simulator:together", "--bounds", "x=0:1,t=0:10", "-n", "24", "--seed", "3") == 0
     import simulator
 
-    plan = steep.design(
-        simulator.together, {"x": (0, 1), "t": (0, 10)}, n_initial=6, n_samples=18, random_state=3
-    )
+    plan = steep.design(simulator.together, {"x": (0, 1), "t": (0, 10)}, n_initial=6, n_samples=18, random_state=3)
     frame = pd.read_csv(here / "design.csv")
     assert frame.columns.tolist() == ["x", "t", "f", "variation", "is_initial", "is_even"]
     np.testing.assert_allclose(frame[["x", "t"]], plan.X, rtol=1e-12)
@@ -57,9 +55,7 @@ def test_a_function_of_named_inputs_gets_them_and_names_its_outputs(here, capsys
 
 
 def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
-    (here / "mixed.py").write_text(
-        "def f(n, c):\n    assert type(n) is int\n    return n if c == 'steel' else -n\n"
-    )
+    (here / "mixed.py").write_text("def f(n, c):\n    assert type(n) is int\n    return n if c == 'steel' else -n\n")
     assert design("mixed:f", "--bounds", "n=1:8:int,c={steel|copper}", "-n", "12") == 0
     frame = pd.read_csv(here / "design.csv")
     assert set(frame["c"]) == {"steel", "copper"}
@@ -73,18 +69,12 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
         (["simulator:run", "--bounds", "x=0:1"], "takes x, t and the bounds have x; need the same names"),
         (["simulator:number", "--bounds", "x=0:1"], "simulator:number is a int; need a function"),
         (["simulator:failing", "--bounds", "x=0:1"], "ValueError: no root at"),
-        (
-            ["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3"],
-            "3 runs with a start of 6 leave nothing",
-        ),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3"], "3 runs with a start of 6 leave nothing"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "solver"], "has the suffix ''"),
         (["calls:f", "--bounds", "x=0:1", "-o", "d.npy"], "has the suffix '.npy'; expected one of .csv"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "there.csv"], "is there already"),
-        (
-            ["simulator:together", "--bounds", "x=0:1,t=0:1", "--measure", "beauty"],
-            "--measure 'beauty' is unknown",
-        ),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "--measure", "beauty"], "--measure 'beauty' is unknown"),
     ],
 )
 def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
@@ -101,9 +91,7 @@ def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
 
 @pytest.mark.filterwarnings("always")
 def test_a_function_that_fails_at_some_points_is_reported_in_words_of_the_shell(here, capsys):
-    (here / "partly.py").write_text(
-        "def f(x):\n    if x > 0.8:\n        raise ValueError('no root')\n    return x\n"
-    )
+    (here / "partly.py").write_text("def f(x):\n    if x > 0.8:\n        raise ValueError('no root')\n    return x\n")
     assert design("partly:f", "--bounds", "x=0:1", "-n", "12") == 0
     error = capsys.readouterr().err
     assert "no root" in error

@@ -50,9 +50,7 @@ def test_the_help_ends_with_an_example_in_one_line(words, capsys, monkeypatch):
     assert len(EXAMPLES[words]) <= 78
 
 
-@pytest.mark.parametrize(
-    "words", [words for words in EXAMPLES if words and words != ("campaign",)], ids=" ".join
-)
+@pytest.mark.parametrize("words", [words for words in EXAMPLES if words and words != ("campaign",)], ids=" ".join)
 def test_every_command_has_json_and_debug(words, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     main([*words, "--help"])
@@ -64,10 +62,7 @@ def test_every_command_has_json_and_debug(words, capsys, monkeypatch):
 def test_the_exit_codes_are_documented(capsys):
     main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert (
-        "Exit codes: 0 done; 2 bad input or failure, one line on stderr says why; 130 interrupted (Ctrl-C)"
-        in shown
-    )
+    assert "Exit codes: 0 done; 2 bad input or failure, one line on stderr says why; 130 interrupted (Ctrl-C)" in shown
 
 
 @pytest.fixture
@@ -135,16 +130,13 @@ main(["--version"])
 main(["weigh", "--help"])
 print(*set({heavy!r}) & set(sys.modules), file=sys.stderr)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.split() == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "expected"),
-    [("steep we", "weigh"), ("steep campaign st", "status"), ("steep weigh --tar", "--target")],
+    ("line", "expected"), [("steep we", "weigh"), ("steep campaign st", "status"), ("steep weigh --tar", "--target")]
 )
 def test_the_shell_completes_commands_and_options(line, expected):
     words = {"_STEEP_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}

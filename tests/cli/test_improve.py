@@ -83,27 +83,18 @@ def test_weights_are_loaded_first(here):
     ("arguments", "message"),
     [
         (["--train", "none.npz"], "none.npz cannot be read (No such file"),
-        (
-            ["--train", "t.csv"],
-            "--train t.csv is not an .npz file; expected arrays X and y saved by numpy.savez",
-        ),
+        (["--train", "t.csv"], "--train t.csv is not an .npz file; expected arrays X and y saved by numpy.savez"),
         (["--train", "train.npz", "--validation", "t.parquet"], "--validation t.parquet is not an .npz file"),
         (["--train", "t.pt"], "--train t.pt is not an .npz file"),
         (["--train", "damaged.npz"], "damaged.npz cannot be read"),
-        (
-            ["--train", "train.npz", "--weights", "t.pt"],
-            "--weights t.pt is not a .safetensors file; convert it with",
-        ),
+        (["--train", "train.npz", "--weights", "t.pt"], "--weights t.pt is not a .safetensors file; convert it with"),
         (["--train", "names.npz"], "names.npz holds a, b; expected X and y"),
         (["--train", "objects.npz"], "objects.npz cannot be read"),
         (["--train", "one.npy"], "--train one.npy is not an .npz file"),
         (["--train", "train.npz", "-o", "x.pt"], "--output must end in .safetensors"),
         (["--train", "train.npz", "-o", "none/x.safetensors"], "its folder does not exist; create it first"),
         (["--train", "train.npz", "--scoring", "beauty"], "scoring='beauty' is unknown"),
-        (
-            ["--train", "train.npz", "--scoring", "neg_mean_squared_error"],
-            "does not fit a multiclass head",
-        ),
+        (["--train", "train.npz", "--scoring", "neg_mean_squared_error"], "does not fit a multiclass head"),
         (["--train", "train.npz", "--groups", "sex"], "no 'sex'; pass --groups with the name"),
         (["--train", "train.npz", "--scoring", "worst_group_accuracy"], "needs groups, got none"),
         (["--train", "train.npz", "--reweighting", "val.npz"], "reweighting needs validation data"),
@@ -137,9 +128,7 @@ def test_a_file_of_weights_is_no_network(here, arrays, capsys, file):
 
 @pytest.mark.parametrize("name", ["X", "np", "taking", "number"])
 def test_what_is_no_network_is_refused(here, name):
-    (here / "odd.py").write_text(
-        "import numpy as np\nX = np.ones(3)\nnumber = lambda: 3\ndef taking(width): ...\n"
-    )
+    (here / "odd.py").write_text("import numpy as np\nX = np.ones(3)\nnumber = lambda: 3\ndef taking(width): ...\n")
     with pytest.raises(SteepError, match="expected a"):
         load_network(f"odd:{name}", None)
 

@@ -59,9 +59,7 @@ with aside():
     subprocess.run([sys.executable, "-S", "-c", "print('child')"])
 finish({"a": 1}, [], as_json=True)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == '{"a": 1}\n'
     assert set(done.stderr.split()) == {"python", "descriptor", "child"}
 

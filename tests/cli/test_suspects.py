@@ -91,9 +91,7 @@ def test_the_default_of_the_help_is_that_of_the_function(capsys):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_the_columns_of_the_table_are_carried_along(wrong, suffix, capsys):
     text = wrong.read_text().splitlines()
-    wrong.write_text(
-        "\n".join([f"id,{text[0]},score", *(f"{i:05d},{line},NA" for i, line in enumerate(text[1:]))])
-    )
+    wrong.write_text("\n".join([f"id,{text[0]},score", *(f"{i:05d},{line},NA" for i, line in enumerate(text[1:]))]))
     output = wrong.with_name(f"found{suffix}")
     assert suspects(wrong, "-o", output, "--drop", "id", "--drop", "score") == 0
     found = pd.read_csv(output, dtype={"id": str}) if suffix == ".csv" else pd.read_parquet(output)
@@ -103,9 +101,7 @@ def test_the_columns_of_the_table_are_carried_along(wrong, suffix, capsys):
     if suffix == ".csv":  # untouched, digit by digit
         lines = {line.partition(",")[0]: line for line in wrong.read_text().splitlines()[1:]}
         written = output.read_text().splitlines()[1:]
-        assert all(
-            row.endswith(lines[f"{number:05d}"]) for row, number in zip(written, found["row"], strict=True)
-        )
+        assert all(row.endswith(lines[f"{number:05d}"]) for row, number in zip(written, found["row"], strict=True))
 
 
 def test_rows_without_a_label_are_left_out_and_counted(wrong, capsys):

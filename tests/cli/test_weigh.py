@@ -142,9 +142,7 @@ def test_old_weights_are_no_feature_and_are_replaced_only_by_force(table, points
     expected = sample_weights(points, kinds, weight_ratio=10)
     capsys.readouterr()
     assert weigh(again, "--target", "kind", "-m", "10") == 2
-    assert (
-        "has a column 'sample_weight' already; pass another --weight-column NAME" in capsys.readouterr().err
-    )
+    assert "has a column 'sample_weight' already; pass another --weight-column NAME" in capsys.readouterr().err
     output = table.with_name("w.csv")
     assert weigh(again, "--target", "kind", "-m", "10", "--weight-column", "new", "-o", output) == 0
     np.testing.assert_allclose(weights_in(output, "new"), expected)
@@ -263,16 +261,10 @@ def test_classes_are_weighed_by_evidence_too(table, capsys):
         (["--target", "kind", "--drop", "price"], "has no column 'price'"),
         (["--target", "kidn"], "did you mean 'kind'?"),
         (["--target", "kind", "-m", "3", "-k", "500"], "-k 500 needs at least 500 samples, got 150"),
-        (
-            ["--target", "kind", "--model", "magic"],
-            "--model 'magic' is unknown; expected one of linear, boosting",
-        ),
+        (["--target", "kind", "--model", "magic"], "--model 'magic' is unknown; expected one of linear, boosting"),
         (["--target", "kind", "--model", "math:pi"], "--model 'math:pi' raises TypeError"),
         (["--target", "kind", "--model", "sklearn.linear_model:Ridge"], "is a Ridge; expected a classifier"),
-        (
-            ["--target", "kind", "-m", "3", "--model", "svm"],
-            "--weight-ratio with --auto, --scoring or --model",
-        ),
+        (["--target", "kind", "-m", "3", "--model", "svm"], "--weight-ratio with --auto, --scoring or --model"),
         (["--target", "kind", "-k", "many"], "Invalid value for '--n-neighbors'"),
         (["--target", "kind", "-k", "0"], "-k 0 is too small"),
         (["--target", "kind", "-m", "3", "--measure", "beauty"], "--measure 'beauty' is unknown"),
@@ -283,16 +275,10 @@ def test_classes_are_weighed_by_evidence_too(table, capsys):
         (["--target", "kind", "--encoding", "none"], "--encoding 'none' is unknown"),
         (["--target", "kind", "-m", "0"], "-m 0.0 is out of range"),
         (["--target", "kind", "-m", "3", "--task", "guess"], "--task='guess' is unknown; need one of 'auto'"),
-        (
-            ["--target", "kind", "-m", "3", "--scoring", "accuracy"],
-            "--weight-ratio with --auto, --scoring or --model",
-        ),
+        (["--target", "kind", "-m", "3", "--scoring", "accuracy"], "--weight-ratio with --auto, --scoring or --model"),
         (["--target", "kind", "--scoring", "beauty"], "--scoring 'beauty' is unknown"),
         (["--target", "kind", "-m", "3", "-o", "none/w.csv"], "its folder does not exist; create it first"),
-        (
-            ["--target", "kind", "-m", "3", "-o", "w.csv.gz"],
-            "has the suffix '.gz'; expected one of .csv, .parquet",
-        ),
+        (["--target", "kind", "-m", "3", "-o", "w.csv.gz"], "has the suffix '.gz'; expected one of .csv, .parquet"),
         (["--target", "kind", "--drop", "a", "--drop", "b", "--drop", "c", "--drop", "d"], "no column left"),
         (["--target", "kind", "--scoring", "f1"], "--scoring f1 does not work with logistic regression"),
         (["--target", "a", "--scoring", "neg_log_loss"], "--scoring neg_log_loss does not work with ridge"),
@@ -339,17 +325,12 @@ def test_odd_tables_are_weighed_or_refused_in_one_line(tmp_path, capsys, monkeyp
     for _ in range(100):
         names = rng.sample(["a", "b", "", "sample_weight", "Unnamed: 0", "y", "ä,b"], 4)
         menus = [rng.sample(VALUES, rng.choice([1, 2, 3])) if rng.random() < 0.4 else None for _ in names]
-        rows = [
-            ",".join(rng.choice(menu) if menu else f"{rng.gauss(0, 1):.3f}" for menu in menus)
-            for _ in range(30)
-        ]
+        rows = [",".join(rng.choice(menu) if menu else f"{rng.gauss(0, 1):.3f}" for menu in menus) for _ in range(30)]
         header = ",".join(f'"{name}"' for name in names)
         (tmp_path / "t.csv").write_text("\n".join([header, *rows]))
         options = rng.choice([[], ["--force"], ["--only"], ["--weight-column", "w"], ["--keep", names[0]]])
         codes.append(weigh("t.csv", "--target", rng.choice(names), "-k", "3", "-m", "5", *options))
-        error = [
-            line for line in capsys.readouterr().err.splitlines() if not any(note in line for note in NOTES)
-        ]
+        error = [line for line in capsys.readouterr().err.splitlines() if not any(note in line for note in NOTES)]
         assert len(error) == (codes[-1] == 2), error
         assert not any("--debug" in line for line in error), error
     assert set(codes) == {0, 2}
@@ -429,19 +410,14 @@ def test_rows_of_one_group_share_a_fold(tmp_path, capsys):
     search = VarianceWeightedCV(model, n_neighbors=(5,), random_state=0)
     for options, given in (([], None), (["--groups", "who"], groups.astype(str))):
         drop = ["--drop", "who"] if given is None else []
-        assert (
-            weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", *options, *drop, "--force", "--json") == 0
-        )
+        assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", *options, *drop, "--force", "--json") == 0
         verdict = json.loads(capsys.readouterr().out)["verdict"]
         assert verdict == str(search.fit(X, frame["y"].to_numpy(), groups=given).verdict_)
 
 
 @pytest.mark.slow
 def test_of_a_large_table_some_rows_decide_for_all(table, capsys):
-    assert (
-        weigh(table, "--target", "kind", "-k", "5", "--rows", "100", "--json", "--scoring", "neg_log_loss")
-        == 0
-    )
+    assert weigh(table, "--target", "kind", "-k", "5", "--rows", "100", "--json", "--scoring", "neg_log_loss") == 0
     printed = capsys.readouterr()
     figures = json.loads(printed.out)
     assert figures["deciding_rows"] == 100
@@ -459,10 +435,7 @@ def test_what_some_rows_chose_is_applied_to_all(tmp_path, capsys):
     y = 5.0 * (X[:, 0] > 0.8) + 0.1 * rng.normal(size=200)  # a step that no line follows
     pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
     score, measure = "max_error", ["--measure", "variance", "--json"]
-    assert (
-        weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", *measure)
-        == 0
-    )
+    assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", *measure) == 0
     chosen = json.loads(capsys.readouterr().out)["chosen"]
     assert chosen["weight_ratio"] != 1
     model = VarianceWeighted(make_pipeline(StandardScaler(), Ridge()), clip=0.98, **chosen).fit(X, y)
@@ -491,10 +464,7 @@ def test_several_files_are_weighed_as_one(table, points, kinds, capsys):
     for i, part in enumerate(parts):
         frame[i::3].to_csv(part, index=False)
     assert main(["weigh", *map(str, parts), "--target", "kind", "-m", "10"]) == 2
-    assert (
-        "3 files are weighted as one table; expected a file for the result; pass -o"
-        in capsys.readouterr().err
-    )
+    assert "3 files are weighted as one table; expected a file for the result; pass -o" in capsys.readouterr().err
     output = table.with_name("all.csv")
     assert weigh(table.with_name("part*.csv"), "--target", "kind", "-m", "10", "-o", output) == 0
     order = np.concatenate([np.arange(i, 150, 3) for i in range(3)])
@@ -572,9 +542,7 @@ def small(table):
 )
 def test_another_model_decides_when_it_is_named(table, capsys, monkeypatch, model, name):
     monkeypatch.chdir(table.parent)
-    code = (
-        "from sklearn.linear_model import RidgeClassifier\nprint('hi')\nchosen = lambda: RidgeClassifier()\n"
-    )
+    code = "from sklearn.linear_model import RidgeClassifier\nprint('hi')\nchosen = lambda: RidgeClassifier()\n"
     table.with_name("mine.py").write_text(code)
     assert weigh(small(table), "--target", "kind", "-k", "5", "--model", model, "--json", "--jobs", "1") == 0
     figures = json.loads(capsys.readouterr().out)
@@ -585,19 +553,7 @@ def test_another_model_decides_when_it_is_named(table, capsys, monkeypatch, mode
 @pytest.mark.parametrize("model", ["forest", "boosting"])
 def test_trees_decide_on_categories_and_gaps(tmp_path, odd, capsys, model):
     odd[:60].to_parquet(tmp_path / "t.parquet")
-    options = [
-        "--target",
-        "kind",
-        "-k",
-        "1",
-        "--measure",
-        "misfit",
-        "--model",
-        model,
-        "--jobs",
-        "1",
-        "--json",
-    ]
+    options = ["--target", "kind", "-k", "1", "--measure", "misfit", "--model", model, "--jobs", "1", "--json"]
     assert weigh(tmp_path / "t.parquet", *options) == 0
     assert json.loads(capsys.readouterr().out)["model"] == model
 

@@ -15,7 +15,5 @@ if __name__ == "__main__":
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster),
     ):
-        weights = sample_weights(
-            f"{folder}/x.npy", f"{folder}/y.npy", n_neighbors=8, checkpoint=f"{folder}/checkpoint"
-        )
+        weights = sample_weights(f"{folder}/x.npy", f"{folder}/y.npy", n_neighbors=8, checkpoint=f"{folder}/checkpoint")
         np.save(f"{folder}/weights.npy", weights.compute())

@@ -33,9 +33,7 @@ def refused(match, call, kind=SteepError):
 
 def test_unknown_chunk_sizes_are_refused():
     refused(
-        "X has unknown chunk sizes; need .*compute_chunk_sizes",
-        lambda: sample_weights(X[X[:, 0] > 0], Y),
-        InputError,
+        "X has unknown chunk sizes; need .*compute_chunk_sizes", lambda: sample_weights(X[X[:, 0] > 0], Y), InputError
     )
 
 
@@ -80,15 +78,11 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     refused("holds other files", lambda: neighbor_variance(X, Y, checkpoint=tmp_path / "mine"), InputError)
-    refused(
-        "is for data that are not in memory", lambda: neighbor_variance(X_, Y_, checkpoint=folder), InputError
-    )
+    refused("is for data that are not in memory", lambda: neighbor_variance(X_, Y_, checkpoint=folder), InputError)
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
-    refused(
-        "none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError
-    )
+    refused("none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError)
     refused("is not there", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
     np.save(tmp_path / "x.npy", np.array(["a", "b"])[:, None])
     refused("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
@@ -127,9 +121,7 @@ def test_integers_that_may_be_numbers_are_asked_about():
     many = da.from_array(7 * np.arange(3_000), chunks=1_000)
     refused("y holds 3000 different integers.*task=", lambda: sample_weights(X, many).compute(), InputError)
     numbers = sample_weights(X, many, task="regression").compute()
-    np.testing.assert_allclose(
-        numbers, sample_weights(X_, 7 * np.arange(3_000), task="regression"), rtol=1e-4
-    )
+    np.testing.assert_allclose(numbers, sample_weights(X_, 7 * np.arange(3_000), task="regression"), rtol=1e-4)
 
 
 def test_decimals_are_numbers_or_asked_about():
@@ -148,9 +140,7 @@ def test_decimals_are_numbers_or_asked_about():
 def test_what_needs_all_points_at_once_is_refused():
     refused("measure='slope'", lambda: sample_weights(X, Y, measure="slope"), InputError)
     refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
-    refused(
-        "neighbors= is given", lambda: sample_weights(X, Y, neighbors=np.zeros((3_000, 20), int)), InputError
-    )
+    refused("neighbors= is given", lambda: sample_weights(X, Y, neighbors=np.zeros((3_000, 20), int)), InputError)
     with dask.config.set(SMALL):
         big = da.zeros((20_000, 8), chunks=(5_000, 8))
         refused("recall=1 needs all points in one task", lambda: neighbor_graph(big, recall=1.0), InputError)

@@ -40,9 +40,7 @@ def test_groups_find_the_variance_of_exact_search():
     X, y = blobs()
     with dask.config.set(SMALL):
         found = neighbor_variance(*chunked(X, y), n_neighbors=8).compute()
-    exact = neighbor_variance(
-        X, y, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact")
-    )
+    exact = neighbor_variance(X, y, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact"))
     assert np.corrcoef(found, exact)[0, 1] > 0.995
     assert (found != exact).any()  # several groups, approximate search: not the in-memory engine in disguise
 
@@ -87,9 +85,7 @@ def test_numbers_are_weighed_by_groups_as_well():
     values = np.column_stack([X[:, 0] * X[:, 1], np.sin(3 * X[:, 2])]).astype(np.float64)
     with dask.config.set(SMALL):
         found = neighbor_variance(*chunked(X, values), n_neighbors=8).compute()
-    exact = neighbor_variance(
-        X, values, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact")
-    )
+    exact = neighbor_variance(X, values, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact"))
     assert np.corrcoef(found, exact)[0, 1] > 0.995
 
 
@@ -140,9 +136,7 @@ def test_weights_are_the_rescaled_variation(how, searched):
     X, y = blobs()
     variation, folder = searched  # the search is the checkpoint's, so that only what follows it runs again
     with dask.config.set(SMALL):
-        weights = sample_weights(
-            *chunked(X, y), n_neighbors=8, embedding=None, checkpoint=folder, **how
-        ).compute()
+        weights = sample_weights(*chunked(X, y), n_neighbors=8, embedding=None, checkpoint=folder, **how).compute()
     np.testing.assert_allclose(weights, rescale(variation, **how), rtol=1e-12)
 
 
@@ -214,9 +208,7 @@ def test_rounding_does_not_become_weights(clip):
 
 def test_partitions_without_rows_are_passed_over():
     X, y = blobs(4_000)
-    X_, y_ = (
-        da.concatenate([da.from_array(a[:0]), da.from_array(a, chunks=(2_000, *a.shape[1:]))]) for a in (X, y)
-    )
+    X_, y_ = (da.concatenate([da.from_array(a[:0]), da.from_array(a, chunks=(2_000, *a.shape[1:]))]) for a in (X, y))
     weights = sample_weights(X_, y_, n_neighbors=8)
     np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
 

@@ -14,9 +14,7 @@ from steep.domain.axes import Category, Integer, Log, axis_from_key
 from steep.exceptions import InputError, InputTypeError
 
 boxes = st.lists(
-    st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda p: (p[0], p[0] + p[1])),
-    min_size=1,
-    max_size=4,
+    st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda p: (p[0], p[0] + p[1])), min_size=1, max_size=4
 ).map(Box)
 
 
@@ -173,17 +171,13 @@ def test_a_category_value_that_a_file_would_not_give_back_is_refused(value):
         Category("other", value)
 
 
-@pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), np.float64("nan"), pytest.param(10**5000, id="huge")]
-)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan"), pytest.param(10**5000, id="huge")])
 def test_a_category_number_that_no_file_holds_is_refused(value):
     with pytest.raises(InputError, match=r"Category value .* cannot be stored"):
         Category("other", value)
 
 
-@pytest.mark.parametrize(
-    "pair", [(1, True), (1, 1.0), (0.0, -0.0), ("a", "a"), (None, None), (np.int64(2), 2)]
-)
+@pytest.mark.parametrize("pair", [(1, True), (1, 1.0), (0.0, -0.0), ("a", "a"), (None, None), (np.int64(2), 2)])
 def test_category_values_that_python_takes_for_equal_are_refused(pair):
     with pytest.raises(InputError, match=r"Category has .* which are equal"):
         Category("other", *pair)
@@ -197,8 +191,7 @@ def test_numpy_scalars_become_python_values_in_a_category():
 
 
 @pytest.mark.parametrize(
-    "axis",
-    [Category("é", None, True, -3, 0.1, 10**30), Log(1e-3, 2), Integer(-2, 5), Box([(0.1, 2)]).axes[0]],
+    "axis", [Category("é", None, True, -3, 0.1, 10**30), Log(1e-3, 2), Integer(-2, 5), Box([(0.1, 2)]).axes[0]]
 )
 def test_every_axis_comes_back_from_a_file_as_it_was(axis):
     again = axis_from_key(json.loads(json.dumps(axis.key())))
@@ -219,9 +212,7 @@ def test_a_damaged_axis_in_a_file_is_refused(key):
 
 
 @pytest.mark.parametrize("kind", [Log, Integer])
-@pytest.mark.parametrize(
-    "end", [None, "3", b"3", 1j, True, [1], np.ones(2), object(), 10**400, Decimal("sNaN")]
-)
+@pytest.mark.parametrize("end", [None, "3", b"3", 1j, True, [1], np.ones(2), object(), 10**400, Decimal("sNaN")])
 def test_ends_that_are_no_numbers_are_refused(kind, end):
     with pytest.raises(SteepError, match=f"high end of {kind.__name__} is"):
         kind(1, end)

@@ -16,9 +16,7 @@ def polynomial_partials(X):
     x, y = X.T
     zero, one = np.zeros_like(x), np.ones_like(x)
     first = [3 * x**2 * y, x**3 + 4 * y, 6 * x * y, 3 * x**2, 4 * one]
-    return np.stack(
-        [np.column_stack(pair) for pair in zip(first, [one, -one, zero, zero, zero], strict=True)]
-    )
+    return np.stack([np.column_stack(pair) for pair in zip(first, [one, -one, zero, zero, zero], strict=True)])
 
 
 def test_differences_agree_with_the_derivatives_of_a_polynomial():
@@ -63,9 +61,7 @@ def test_steps_follow_the_scale_of_each_axis():
 
 
 def test_a_constant_column_still_gets_a_step():
-    partials = FiniteDifferences(lambda X: X[:, 0] ** 2 + X[:, 1])(
-        np.array([[3.0, 0.0]]), np.array([[1, 0], [0, 1]])
-    )
+    partials = FiniteDifferences(lambda X: X[:, 0] ** 2 + X[:, 1])(np.array([[3.0, 0.0]]), np.array([[1, 0], [0, 1]]))
     np.testing.assert_allclose(partials.ravel(), [6, 1], rtol=1e-6)
 
 
@@ -124,9 +120,7 @@ def test_a_constraint_without_room_for_a_stencil_says_so():
 @pytest.mark.parametrize("order", [4, 13, 30])
 def test_stencils_of_any_order_fit_into_the_box(order):
     seen = []
-    FiniteDifferences(lambda X: seen.append(X) or X[:, 0], bounds=[(2, 3)])(
-        [[2.0], [2.9]], np.array([[order]])
-    )
+    FiniteDifferences(lambda X: seen.append(X) or X[:, 0], bounds=[(2, 3)])([[2.0], [2.9]], np.array([[order]]))
     assert seen[0].min() >= 2
     assert seen[0].max() <= 3
 

@@ -117,9 +117,7 @@ def test_smoothing_lowers_noise_more_than_steepness():
 def test_density_lifts_sparse_samples_by_at_most_its_bound():
     points = np.vstack([RNG.normal(size=(60, 2)) * 0.1, RNG.normal(size=(60, 2)) * 10 + 100])
     y = RNG.integers(0, 2, 120)
-    factor = MEASURES["density"].variation(around(y, points=points)) / neighbor_variance(
-        points, y, n_neighbors=20
-    )
+    factor = MEASURES["density"].variation(around(y, points=points)) / neighbor_variance(points, y, n_neighbors=20)
     assert factor[60:].mean() > 2 * factor[:60].mean()
     assert factor.min() >= 1 / 3 - 1e-12
     assert factor.max() <= 3 + 1e-12
@@ -136,15 +134,11 @@ def test_density_of_identical_points_is_left_out():
 @pytest.mark.parametrize("name", OF_LABELS)
 def test_variations_of_several_sizes_equal_those_of_each(name):
     expected = [measure_variation(X, CLASSES, measure=name, n_neighbors=k) for k in (6, 15)]
-    np.testing.assert_allclose(
-        MEASURES[name].variations(around(CLASSES, k=15), [6, 15]), expected, atol=1e-12
-    )
+    np.testing.assert_allclose(MEASURES[name].variations(around(CLASSES, k=15), [6, 15]), expected, atol=1e-12)
 
 
 def test_a_measure_may_be_a_function():
-    np.testing.assert_array_equal(
-        measure_variation(X, CLASSES, measure=lambda X, y: np.arange(120.0)), np.arange(120)
-    )
+    np.testing.assert_array_equal(measure_variation(X, CLASSES, measure=lambda X, y: np.arange(120.0)), np.arange(120))
     with pytest.raises(InputError, match=r"measure\(X, y\)\[0\] is -1"):
         measure_variation(X, CLASSES, measure=lambda X, y: -np.ones(120))
     with pytest.raises(InputError, match="measure='steepest' is unknown; need one of 'variance', 'slope'"):

@@ -112,9 +112,7 @@ def test_border_does_not_care_on_which_side_of_it_a_sample_is():
 def test_without_a_model_they_say_who_has_one(name):
     with pytest.raises(InputError, match=f"measure='{name}' asks a model, got none; .* VarianceWeighted"):
         MEASURES[name].variation(around(CLASSES, None))
-    message = (
-        f"measure='{name}' asks the model that is to be trained, which .* cannot give it; .* VarianceWeighted"
-    )
+    message = f"measure='{name}' asks the model that is to be trained, which .* cannot give it; .* VarianceWeighted"
     with pytest.raises(InputError, match=message):
         measure_variation(X, CLASSES, measure=name)
     with pytest.raises(InputError, match=message):

@@ -36,9 +36,7 @@ def test_order_that_is_no_whole_number_is_refused():
 @pytest.mark.parametrize(("n_features", "order"), [(1000, 2), (10, 60), (3, 99)])
 def test_more_derivatives_than_can_be_taken_are_refused_with_their_number(n_features, order):
     count = f"{comb(n_features + order, order) - 1:.6g}".replace("+", r"\+")
-    with pytest.raises(
-        ValueError, match=rf"takes {count} derivatives; need at most 100000; lower order, or use"
-    ):
+    with pytest.raises(ValueError, match=rf"takes {count} derivatives; need at most 100000; lower order, or use"):
         multi_indices(n_features, order)
 
 

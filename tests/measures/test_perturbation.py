@@ -44,12 +44,7 @@ def test_reflection_changes_nothing_far_from_the_faces():
 @pytest.mark.parametrize(
     ("function", "kwargs", "error", "message"),
     [
-        (
-            lambda X: X[:, 0] * 1e200,
-            {"epsilon": 1.0},
-            FunctionError,
-            "variation is too large for a float at 2 of 2",
-        ),
+        (lambda X: X[:, 0] * 1e200, {"epsilon": 1.0}, FunctionError, "variation is too large for a float at 2 of 2"),
         (lambda X: X[:, 0] * 1j, {}, FunctionError, "not an array of numbers"),
         (lambda X: np.ma.masked_less(X[:, 0], 9), {}, FunctionError, "NaN or infinity"),
         (lambda X: np.ones((len(X), 0)), {}, FunctionError, "returned no outputs"),

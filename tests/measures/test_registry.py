@@ -96,9 +96,7 @@ def odd_arguments(seed):
 
     scalars = [None, True, -1, 0, 1, 2, 5, 10**400, 2.5, "3", np.int8(4), np.nan, [5], {}]
     arguments = {
-        "measure": [*MEASURES, None, 7, "x", lambda X, y: None, lambda X, y: -np.ones(len(X))][
-            rng.integers(17)
-        ],
+        "measure": [*MEASURES, None, 7, "x", lambda X, y: None, lambda X, y: -np.ones(len(X))][rng.integers(17)],
         "n_neighbors": scalars[rng.integers(len(scalars))] if rng.random() < 0.5 else 5,
         "task": ["auto", "classification", "regression", "x", None][rng.integers(5)],
     }

@@ -30,9 +30,7 @@ def test_the_error_is_that_of_a_spline_through_the_others(d):
 @given(shift=st.floats(-10, 10), scale=st.floats(0.01, 100))
 def test_surprise_ignores_the_units_of_the_labels(shift, scale):
     X, y = data()
-    np.testing.assert_allclose(
-        surprise_variation(X, scale * y + shift), surprise_variation(X, y), rtol=1e-6, atol=1e-9
-    )
+    np.testing.assert_allclose(surprise_variation(X, scale * y + shift), surprise_variation(X, y), rtol=1e-6, atol=1e-9)
 
 
 def test_a_plane_surprises_nowhere():
@@ -117,9 +115,7 @@ def test_points_that_are_not_there_are_refused(at, error, message):
 @pytest.mark.parametrize(("length", "height"), [(1e300, 1.0), (1e-300, 1.0), (1.0, 1e300), (1.0, 1e-300)])
 def test_units_do_not_matter_however_large_or_small(length, height):
     X, y = data()
-    np.testing.assert_allclose(
-        surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6
-    )
+    np.testing.assert_allclose(surprise_variation(length * X, height * y), surprise_variation(X, y), rtol=1e-6)
 
 
 def test_an_interrupt_is_noticed_at_any_time():

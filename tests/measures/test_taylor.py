@@ -35,8 +35,7 @@ X = np.random.default_rng(0).uniform(-1, 1, (9, 2))
 def test_taylor_variation_is_the_sum_of_the_equation(order, epsilon):
     vector = np.broadcast_to(epsilon, 2)
     expected = [
-        oracle.taylor_variation(lambda k, x: cubic_partials(x[None], np.array([k]))[0, 0], x, vector, order)
-        for x in X
+        oracle.taylor_variation(lambda k, x: cubic_partials(x[None], np.array([k]))[0, 0], x, vector, order) for x in X
     ]
     given = taylor_variation(cubic, X, order=order, epsilon=epsilon, derivatives=cubic_partials)
     np.testing.assert_allclose(given, expected, rtol=1e-12)
@@ -67,14 +66,9 @@ def gaussian_variance(f, x, epsilon, n_nodes=40):
 def test_lemma_1_is_exact_on_quadratics():
     for x in (0.0, 1.0, -2.5):
         taylor = taylor_variation(
-            None,
-            [[x]],
-            epsilon=0.3,
-            derivatives=lambda X, k: np.array([[6 * X[0, 0] - 1], [6.0]])[:, :, None],
+            None, [[x]], epsilon=0.3, derivatives=lambda X, k: np.array([[6 * X[0, 0] - 1], [6.0]])[:, :, None]
         )
-        assert taylor.item() == pytest.approx(
-            gaussian_variance(lambda t: 3 * t**2 - t + 4, x, 0.3), rel=1e-12
-        )
+        assert taylor.item() == pytest.approx(gaussian_variance(lambda t: 3 * t**2 - t + 4, x, 0.3), rel=1e-12)
 
 
 def test_lemma_1_remainder_falls_as_epsilon_squared_not_cubed():
@@ -117,9 +111,7 @@ def test_derivatives_of_the_wrong_shape_are_refused():
 
 def test_derivatives_that_are_not_finite_are_refused():
     with pytest.raises(FunctionError, match="at 1 of 9 points, first at row 4"):
-        taylor_variation(
-            None, X, derivatives=lambda X, k: np.where(np.arange(9) == 4, np.nan, 1.0) * np.ones((5, 1))
-        )
+        taylor_variation(None, X, derivatives=lambda X, k: np.where(np.arange(9) == 4, np.nan, 1.0) * np.ones((5, 1)))
 
 
 def test_something_to_differentiate_is_needed():
@@ -133,9 +125,7 @@ def test_derivatives_that_cannot_be_called_are_refused(derivatives):
         taylor_variation(None, X, derivatives=derivatives)
 
 
-@pytest.mark.parametrize(
-    "answer", ["text", None, [[1.0], [1.0, 2.0]], 1j * np.ones((5, 9)), np.ones((5, 9, 0))]
-)
+@pytest.mark.parametrize("answer", ["text", None, [[1.0], [1.0, 2.0]], 1j * np.ones((5, 9)), np.ones((5, 9, 0))])
 def test_derivatives_that_are_no_numbers_are_refused(answer):
     with pytest.raises(FunctionError, match="derivatives returned"):
         taylor_variation(None, X, derivatives=lambda X, k: answer)
@@ -150,9 +140,7 @@ def test_derivatives_cannot_change_the_points():
     points = X.copy()
     changed = taylor_variation(None, points, derivatives=greedy)
     np.testing.assert_array_equal(points, X)
-    np.testing.assert_allclose(
-        changed, taylor_variation(None, X, derivatives=lambda X, k: np.ones((5, 9, 1)))
-    )
+    np.testing.assert_allclose(changed, taylor_variation(None, X, derivatives=lambda X, k: np.ones((5, 9, 1))))
 
 
 def test_a_function_cannot_change_the_points():

@@ -50,9 +50,7 @@ def test_prefix_variances_are_the_variances_of_each_k(kind):
 def test_neighbor_variance_ignores_a_shift_and_squares_a_scale(shift, scale, seed):
     y = np.random.default_rng(seed).normal(size=60)
     base = neighbor_variance(X, y, n_neighbors=5)
-    np.testing.assert_allclose(
-        neighbor_variance(X, scale * y + shift, n_neighbors=5), scale**2 * base, atol=1e-7
-    )
+    np.testing.assert_allclose(neighbor_variance(X, scale * y + shift, n_neighbors=5), scale**2 * base, atol=1e-7)
 
 
 @settings(max_examples=25)
@@ -88,13 +86,9 @@ def test_a_graph_passed_in_is_used():
     graph = neighbor_graph(X, n_neighbors=25)
     expected = neighbor_variance(X, LABELS["classes"], n_neighbors=9)
     for form in (graph, graph[1]):
-        np.testing.assert_array_equal(
-            neighbor_variance(X, LABELS["classes"], n_neighbors=9, neighbors=form), expected
-        )
+        np.testing.assert_array_equal(neighbor_variance(X, LABELS["classes"], n_neighbors=9, neighbors=form), expected)
     shuffled = np.roll(graph[1], 1, axis=0)
-    assert not np.array_equal(
-        neighbor_variance(X, LABELS["classes"], n_neighbors=9, neighbors=shuffled), expected
-    )
+    assert not np.array_equal(neighbor_variance(X, LABELS["classes"], n_neighbors=9, neighbors=shuffled), expected)
 
 
 def test_pandas_and_lists_are_taken_as_they_are():
@@ -113,9 +107,7 @@ def test_several_class_columns_are_one_hot_each():
 
 def test_integers_read_as_quantities_when_told_so():
     y = LABELS["classes"]
-    np.testing.assert_array_equal(
-        neighbor_variance(X, y, task="regression"), neighbor_variance(X, y.astype(float))
-    )
+    np.testing.assert_array_equal(neighbor_variance(X, y, task="regression"), neighbor_variance(X, y.astype(float)))
 
 
 def test_integers_that_look_like_quantities_are_read_so_with_a_warning():
@@ -149,59 +141,23 @@ def test_centring_on_the_point_adds_the_squared_curvature():
     [
         (X, LABELS["regression"][:-1], {}, InputError, r"y has shape \(59,\) for 60 samples"),
         (X[:, 0], LABELS["regression"], {}, InputError, r"X has shape \(60,\).*Reshape your data"),
-        (
-            np.where(X > 2, np.nan, X),
-            LABELS["regression"],
-            {},
-            InputError,
-            r"X contains NaN, first at \[\d+, \d\]",
-        ),
+        (np.where(X > 2, np.nan, X), LABELS["regression"], {}, InputError, r"X contains NaN, first at \[\d+, \d\]"),
         (np.where(X > 2, np.inf, X), LABELS["regression"], {}, InputError, r"X contains infinity \(inf\)"),
         (X, np.where(X[:, 0] > 1, np.nan, X[:, 0]), {}, InputError, "y contains NaN, first at sample"),
         (X, np.where(X[:, 0] > 1, np.inf, X[:, 0]), {}, InputError, "y contains infinity"),
         (X, [None] * 60, {}, InputError, "y contains NaN, infinity .inf. or None, first at sample 0"),
         (X, None, {}, InputError, "y is None"),
         (X, ["a"] * 60, {"task": "regression"}, InputError, "y is not numeric.*task='classification'"),
-        (
-            X.astype(str),
-            LABELS["regression"],
-            {"n_neighbors": 500},
-            InputError,
-            "n_neighbors=500 needs at least 500",
-        ),
+        (X.astype(str), LABELS["regression"], {"n_neighbors": 500}, InputError, "n_neighbors=500 needs at least 500"),
         (np.full((60, 1), "a"), LABELS["regression"], {}, InputError, "X is not numeric.*encode text"),
         (np.full((60, 1), {}), LABELS["regression"], {}, InputTypeError, "X is not numeric"),
-        (
-            X,
-            LABELS["regression"],
-            {"n_neighbors": 61},
-            InputError,
-            "n_neighbors=61 needs at least 61 samples, got 60",
-        ),
+        (X, LABELS["regression"], {"n_neighbors": 61}, InputError, "n_neighbors=61 needs at least 61 samples, got 60"),
         (X, LABELS["regression"], {"n_neighbors": 1}, InputError, "n_neighbors=1 is too small"),
         (X, LABELS["regression"], {"n_neighbors": 5.0}, InputTypeError, "n_neighbors=5.0 is a float"),
         (X, LABELS["regression"], {"task": "guess"}, InputError, "task='guess' is unknown"),
-        (
-            X,
-            LABELS["regression"],
-            {"neighbors": np.zeros((60, 3), int)},
-            InputError,
-            r"neighbors has shape \(60, 3\)",
-        ),
-        (
-            X,
-            LABELS["regression"],
-            {"neighbors": np.full((60, 20), 60)},
-            InputError,
-            "points at sample 60 of 60",
-        ),
-        (
-            X,
-            LABELS["regression"],
-            {"neighbors": np.ones((60, 20))},
-            InputTypeError,
-            "neighbors has dtype float64",
-        ),
+        (X, LABELS["regression"], {"neighbors": np.zeros((60, 3), int)}, InputError, r"neighbors has shape \(60, 3\)"),
+        (X, LABELS["regression"], {"neighbors": np.full((60, 20), 60)}, InputError, "points at sample 60 of 60"),
+        (X, LABELS["regression"], {"neighbors": np.ones((60, 20))}, InputTypeError, "neighbors has dtype float64"),
         (X + 1j, LABELS["regression"], {}, InputError, "X is complex"),
         (X[:0], LABELS["regression"][:0], {}, InputError, r"X has 0 samples \(shape=\(0, 3\)\)"),
     ],
@@ -212,9 +168,7 @@ def test_bad_input_says_what_was_got_and_what_to_do(points, labels, kwargs, erro
 
 
 def test_sixty_one_neighbours_without_self_need_sixty_two_samples():
-    with pytest.raises(
-        InputError, match="n_neighbors=50 needs at least 51 samples, got 40; lower n_neighbors"
-    ):
+    with pytest.raises(InputError, match="n_neighbors=50 needs at least 51 samples, got 40; lower n_neighbors"):
         neighbor_graph(RNG.normal(size=(40, 2)), n_neighbors=50, include_self=False)
 
 

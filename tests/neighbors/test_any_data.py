@@ -89,17 +89,7 @@ ODD_OPTIONS = {
     "n_jobs": [None, 1, 2, -1, -100, 0, 1.5, "2", True, np.int32(1)],
     "random_state": [None, 0, -1, "seed", 1.5, np.random.RandomState(0), 2**70],
 }
-ODD_LABELS = [
-    [0, 1],
-    [0.5, np.nan],
-    ["a", "b"],
-    None,
-    3,
-    [[1, 2], [3, 4]],
-    [None, 1],
-    [[0], [1]],
-    [1e300, -1e300],
-]
+ODD_LABELS = [[0, 1], [0.5, np.nan], ["a", "b"], None, 3, [[1, 2], [3, 4]], [None, 1], [[0], [1]], [1e300, -1e300]]
 
 
 def test_every_odd_call_works_or_is_refused():

@@ -59,9 +59,7 @@ def by_cells(monkeypatch):
 def test_exact_search_by_cells_equals_brute_force(shape, reach, by_cells, monkeypatch):
     monkeypatch.setattr(exact, "REACH", reach)
     X = shapes()[shape]
-    distances, indices, info = neighbor_graph(
-        X, n_neighbors=9, include_self=False, algorithm="exact", return_info=True
-    )
+    distances, indices, info = neighbor_graph(X, n_neighbors=9, include_self=False, algorithm="exact", return_info=True)
     assert "complete" in info.seconds
     true_distances, true_indices = brute_force(X, 9)
     np.testing.assert_allclose(distances, true_distances, rtol=2e-7)
@@ -98,9 +96,7 @@ def test_a_point_is_its_own_first_neighbour_or_none(algorithm, shape):
     distances, indices = neighbor_graph(X, n_neighbors=5, algorithm=algorithm, random_state=0)
     np.testing.assert_array_equal(indices[:, 0], np.arange(N))
     assert (distances[:, 0] == 0).all()
-    others, other_indices = neighbor_graph(
-        X, n_neighbors=4, include_self=False, algorithm=algorithm, random_state=0
-    )
+    others, other_indices = neighbor_graph(X, n_neighbors=4, include_self=False, algorithm=algorithm, random_state=0)
     assert (other_indices != np.arange(N)[:, None]).all()
     np.testing.assert_array_equal(other_indices, indices[:, 1:])
     np.testing.assert_array_equal(others, distances[:, 1:])
@@ -132,9 +128,7 @@ def test_equal_points_are_at_distance_zero(algorithm):
 def test_every_other_point_can_be_asked_for(algorithm, n):
     X = gaussian(n, 3)
     _, indices = neighbor_graph(X, n_neighbors=n - 1, include_self=False, algorithm=algorithm, random_state=0)
-    np.testing.assert_array_equal(
-        np.sort(indices, axis=1)[::50], [np.delete(np.arange(n), q) for q in range(0, n, 50)]
-    )
+    np.testing.assert_array_equal(np.sort(indices, axis=1)[::50], [np.delete(np.arange(n), q) for q in range(0, n, 50)])
 
 
 def test_two_thousand_features_equal_brute_force():
@@ -241,9 +235,7 @@ def test_nan_is_refused():
 
 @pytest.mark.parametrize(("include_self", "needed"), [(True, 50), (False, 51)])
 def test_too_few_samples_are_refused(include_self, needed):
-    with pytest.raises(
-        InputError, match=f"^n_neighbors=50 needs at least {needed} samples, got 40; lower n_neighbors"
-    ):
+    with pytest.raises(InputError, match=f"^n_neighbors=50 needs at least {needed} samples, got 40; lower n_neighbors"):
         neighbor_graph(gaussian(40), n_neighbors=50, include_self=include_self)
 
 

@@ -33,13 +33,7 @@ def pictures(n=N, d=D, seed=0):
 
 
 def search(X, **options):
-    options = {
-        "n_neighbors": 10,
-        "include_self": False,
-        "algorithm": "partitioned",
-        "random_state": 0,
-        **options,
-    }
+    options = {"n_neighbors": 10, "include_self": False, "algorithm": "partitioned", "random_state": 0, **options}
     return neighbor_graph(X, return_info=True, **options)
 
 
@@ -134,9 +128,7 @@ def test_no_data_are_too_odd(nasty):
 def test_exact_search_of_wide_data_misses_nothing(data):
     X = pictures(9_000, 160)
     if data == "small clusters":
-        X = X[:900].repeat(10, axis=0) + 1e-3 * np.random.default_rng(3).normal(size=X.shape).astype(
-            np.float32
-        )
+        X = X[:900].repeat(10, axis=0) + 1e-3 * np.random.default_rng(3).normal(size=X.shape).astype(np.float32)
     elif data == "float64":
         X = X.astype(np.float64)
     elif data == "equal points":

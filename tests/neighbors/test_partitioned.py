@@ -95,9 +95,7 @@ def test_the_whole_reach_misses_nothing():
 
 def test_the_seed_decides():
     X = features()[0]
-    graph = [
-        neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)
-    ]
+    graph = [neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)]
     np.testing.assert_array_equal(graph[0], graph[1])
     assert (graph[0] != graph[2]).any()
 
@@ -105,9 +103,7 @@ def test_the_seed_decides():
 @pytest.mark.parametrize("kind", ["classes", "outputs"])
 def test_searching_on_mends_the_variance(kind):
     X, y = features()
-    labels = (
-        y if kind == "classes" else np.column_stack([np.tanh(3 * X[:, 0]), X[:, 1] ** 2]).astype(np.float64)
-    )
+    labels = y if kind == "classes" else np.column_stack([np.tanh(3 * X[:, 0]), X[:, 1] ** 2]).astype(np.float64)
     exact = local_spread(neighbor_graph(X, algorithm="exact")[1][:, 1:], labels)
     options = {"algorithm": "partitioned", "recall": 0.7, "random_state": 0}
     plain = local_spread(neighbor_graph(X, **options)[1][:, 1:], labels)
@@ -123,9 +119,7 @@ def test_searching_on_keeps_to_its_budget_and_begins_where_labels_vary_most(monk
     searched, spreads = [], []
     monkeypatch.setattr(partitioned, "BUDGET", budget)
     monkeypatch.setattr(partitioned, "probe", lambda *given: searched.append(given[10].copy()))
-    monkeypatch.setattr(
-        partitioned, "local_spread", lambda *given: spreads.append(local_spread(*given)) or spreads[0]
-    )
+    monkeypatch.setattr(partitioned, "local_spread", lambda *given: spreads.append(local_spread(*given)) or spreads[0])
     refined_graph(X, y, algorithm="partitioned", recall=0.7, random_state=0)
     chosen, spread = searched[0], spreads[0]
     assert chosen.mean() <= share
@@ -146,9 +140,7 @@ def test_of_wide_data_half_as_many_neighbours_are_missed_where_there_are_labels(
 def test_labels_that_agree_change_nothing():
     X = features()[0]
     options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0}
-    np.testing.assert_array_equal(
-        refined_graph(X, np.zeros(N, int), **options)[1], neighbor_graph(X, **options)[1]
-    )
+    np.testing.assert_array_equal(refined_graph(X, np.zeros(N, int), **options)[1], neighbor_graph(X, **options)[1])
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "tree"])
@@ -179,9 +171,7 @@ def test_contested_points_are_those_that_vary_most():
 
 
 def test_the_reach_is_the_least_that_keeps_the_promise():
-    needed = np.tile(
-        np.linspace(0.005, 0.995, 100), (50, 1)
-    )  # recall(reach) = reach, the same for every point
+    needed = np.tile(np.linspace(0.005, 0.995, 100), (50, 1))  # recall(reach) = reach, the same for every point
     reach, estimate = choose_reach(needed, 0.9)
     assert reach == pytest.approx(0.895, abs=0.0015)  # where the 90th of 100 neighbours is met
     assert estimate.kept
@@ -217,9 +207,7 @@ def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
         away, towards = -X[start[a] : start[a + 1], 0], X[start[b] : start[b + 1], 0]
         row, col = row - start[a], col - start[b]
         tile = groups_of(away, ROWS)[row] + groups_of(towards, TOGETHER)[col]
-        expected = (
-            max(tile, away[row] + towards.min(), towards[col] + away.min()) + centers[b, 0] - centers[a, 0]
-        )
+        expected = max(tile, away[row] + towards.min(), towards[col] + away.min()) + centers[b, 0] - centers[a, 0]
         assert gaps[i] == pytest.approx(expected, abs=1e-5)
 
 

@@ -17,14 +17,8 @@ NEW = np.random.default_rng(1).normal(size=(40, 5))
 
 @pytest.mark.parametrize("mode", ["distance", "connectivity"])
 def test_graphs_are_those_of_scikit_learn(mode):
-    ours, theirs = (
-        NeighborTransformer(mode=mode, n_neighbors=7),
-        KNeighborsTransformer(mode=mode, n_neighbors=7),
-    )
-    for mine, other in (
-        (ours.fit_transform(X), theirs.fit_transform(X)),
-        (ours.transform(NEW), theirs.transform(NEW)),
-    ):
+    ours, theirs = (NeighborTransformer(mode=mode, n_neighbors=7), KNeighborsTransformer(mode=mode, n_neighbors=7))
+    for mine, other in ((ours.fit_transform(X), theirs.fit_transform(X)), (ours.transform(NEW), theirs.transform(NEW))):
         np.testing.assert_allclose(mine.toarray(), other.toarray(), rtol=1e-6, atol=1e-7)
         assert mine.shape == other.shape
         np.testing.assert_array_equal(mine.indptr, other.indptr)
@@ -38,18 +32,16 @@ def test_columns_are_named_as_those_of_scikit_learn():
 
 def test_what_takes_a_graph_can_follow_it():
     labels = (X[:, 0] > 0).astype(int)
-    before = make_pipeline(
-        NeighborTransformer(n_neighbors=20), KNeighborsClassifier(10, metric="precomputed")
-    ).fit(X, labels)
+    before = make_pipeline(NeighborTransformer(n_neighbors=20), KNeighborsClassifier(10, metric="precomputed")).fit(
+        X, labels
+    )
     plain = KNeighborsClassifier(10).fit(X, labels)
     np.testing.assert_array_equal(before.predict(NEW), plain.predict(NEW))
     graph = NeighborTransformer(n_neighbors=150).fit_transform(X)
     np.testing.assert_array_equal(
         DBSCAN(eps=1.0, metric="precomputed").fit_predict(graph), DBSCAN(eps=1.0).fit_predict(X)
     )
-    embedded = make_pipeline(NeighborTransformer(n_neighbors=12), Isomap(metric="precomputed")).fit_transform(
-        X
-    )
+    embedded = make_pipeline(NeighborTransformer(n_neighbors=12), Isomap(metric="precomputed")).fit_transform(X)
     assert embedded.shape == (300, 2)
 
 
@@ -76,10 +68,7 @@ def test_queries_for_the_points_themselves_give_the_graph(metric):
         (lambda: query_graph(X, NEW * np.nan), "queries"),
         (lambda: query_graph(X, 0 * NEW, metric="cosine"), "queries has 40 row"),
         (lambda: NeighborTransformer(mode="both").fit(X), "mode"),
-        (
-            lambda: NeighborTransformer(n_neighbors=300).fit_transform(X),
-            "n_neighbors=300 requires at least 301",
-        ),
+        (lambda: NeighborTransformer(n_neighbors=300).fit_transform(X), "n_neighbors=300 requires at least 301"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(call, says):

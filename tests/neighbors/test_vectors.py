@@ -41,10 +41,7 @@ def test_a_list_stays_sorted_and_keeps_the_best(width):
 @pytest.mark.parametrize("width", [1, 20, 64, 65, 100, 250])
 def test_what_is_picked_are_the_wanted_and_not_many_more(width):
     rng = np.random.default_rng(0)
-    products, lanes = (
-        rng.random(640).astype(np.float32),
-        np.empty((-(-3 * width // LANES), LANES), np.float32),
-    )
+    products, lanes = (rng.random(640).astype(np.float32), np.empty((-(-3 * width // LANES), LANES), np.float32))
     scores = np.float32(1.5) - products
     to_scores(products, np.float32(1.5), lanes)
     np.testing.assert_array_equal(products, scores)
@@ -63,9 +60,7 @@ def test_a_cell_joined_with_itself_is_brute_force(width):
     )  # fmt: skip
     for first, last in [(0, 200), (200, 450)]:
         indices = brute_force(X[first:last].astype(np.float64), width)[1]
-        assert (
-            lists.index[first:last] - first == indices
-        ).mean() > 0.999  # float32 may turn two that nearly tie
+        assert (lists.index[first:last] - first == indices).mean() > 0.999  # float32 may turn two that nearly tie
 
 
 @pytest.mark.parametrize("n_neighbors", [65, 150])
@@ -112,11 +107,7 @@ def test_a_processor_with_smaller_registers_finds_the_same(tmp_path, features):
     X = np.random.default_rng(0).normal(size=(9_000, 12)).astype(np.float32)
     exact = neighbor_graph(X, n_neighbors=10, algorithm="exact")[1]
     done = subprocess.run(
-        [sys.executable, "-c", SEARCH],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [sys.executable, "-c", SEARCH], env={**os.environ, **asked}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["4", "1", "partitioned", str(int(exact.sum())), "True"]

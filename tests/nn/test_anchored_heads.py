@@ -89,9 +89,7 @@ def test_an_anchored_ridge_head_is_the_minimum():
     head = fit_head(Samples(Z, targets), task, WEIGHT, l2, original=first, anchored=True)
     best, rng = objective(head.weight, head.bias), np.random.default_rng(3)
     for _ in range(50):
-        nearby = objective(
-            head.weight + 1e-3 * rng.normal(size=(2, D)), head.bias + 1e-3 * rng.normal(size=2)
-        )
+        nearby = objective(head.weight + 1e-3 * rng.normal(size=(2, D)), head.bias + 1e-3 * rng.normal(size=2))
         assert nearby > best
 
 
@@ -138,9 +136,7 @@ def test_anchors_that_cannot_be_are_refused():
 
 def test_accuracy_tries_no_anchor_unless_asked():
     grid = {"l2": (1.0, 1e-2), "weight_ratio": (5.0,), "n_neighbors": (10,), "progress": False}
-    usual, asked = (
-        improve(network(), (X[:200], Y[:200]), (X[200:], Y[200:]), anchor=a, **grid) for a in (None, True)
-    )
+    usual, asked = (improve(network(), (X[:200], Y[:200]), (X[200:], Y[200:]), anchor=a, **grid) for a in (None, True))
     assert not usual.candidates["anchored"].any()
     assert asked.candidates["anchored"].sum() == 4
     assert len(asked.candidates) == len(usual.candidates) + 4
@@ -156,8 +152,6 @@ def test_scores_of_classes_try_anchors_by_doubt_alone():
 
 def test_a_broken_head_is_neither_asked_nor_an_anchor():
     data = (X[:200], Y[:200]), (X[200:], Y[200:])
-    result = improve(
-        network(float("nan")), *data, scoring="balanced_accuracy", l2=(1e-2,), progress=False, blend=False
-    )
+    result = improve(network(float("nan")), *data, scoring="balanced_accuracy", l2=(1e-2,), progress=False, blend=False)
     assert not result.candidates["anchored"].any()
     assert not (result.candidates["measure"] == "doubt").any()

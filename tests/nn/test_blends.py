@@ -26,18 +26,14 @@ def some_head(seed, size=1.0):
 
 def test_a_blend_does_not_depend_on_the_size_of_its_heads():
     z = RNG.normal(size=(50, 5))
-    whole, scaled = (
-        blend(some_head(1), some_head(2, size), SOFTMAX).outputs(z).argmax(axis=1) for size in (1, 1e4)
-    )
+    whole, scaled = (blend(some_head(1), some_head(2, size), SOFTMAX).outputs(z).argmax(axis=1) for size in (1, 1e4))
     np.testing.assert_array_equal(whole, scaled)
 
 
 def test_a_blend_does_not_depend_on_a_constant_added_to_all_outputs():
     z, one, other = RNG.normal(size=(50, 5)), some_head(1), some_head(2)
     shifted = Head(one.weight + RNG.normal(size=5) * 30, one.bias + 7)
-    np.testing.assert_allclose(
-        blend(one, other, SOFTMAX).outputs(z), blend(shifted, other, SOFTMAX).outputs(z)
-    )
+    np.testing.assert_allclose(blend(one, other, SOFTMAX).outputs(z), blend(shifted, other, SOFTMAX).outputs(z))
 
 
 def test_a_blend_of_a_head_with_itself_is_that_head():
@@ -50,9 +46,7 @@ def chosen_of(answers, cells, **settings):
     """The choice among heads whose answers are given."""
     candidates = [Candidate("original"), Candidate("equal", 1.0)]
     candidates += [Candidate("weighted", 1.0, float(i)) for i in range(2, len(answers))]
-    score = CellScore(
-        "worst_group_accuracy", HeadTask("multiclass", 2), np.zeros(len(cells)), None, cells=cells
-    )
+    score = CellScore("worst_group_accuracy", HeadTask("multiclass", 2), np.zeros(len(cells)), None, cells=cells)
     search = Search(candidates, [score], score.values(answers)[None], answers, {})
     return choose_head(search, None, None, **{"confidence": 0.95} | settings)[1]
 
@@ -99,17 +93,9 @@ def parts():
 
 def test_the_blend_reported_is_the_one_joined(parts):
     train, held_out = parts
-    result = improve(
-        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW
-    )
+    result = improve(fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW)
     alone = improve(
-        fooled(),
-        train[:2],
-        held_out[:2],
-        groups=held_out[2],
-        scoring="worst_group_accuracy",
-        blend=False,
-        **FEW,
+        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", blend=False, **FEW
     )
     column = "worst-group accuracy"
     assert result.table.loc["chosen", column] >= alone.table.loc["chosen", column]
@@ -132,8 +118,6 @@ def test_a_frozen_bias_is_not_blended(parts):
     train, held_out = parts
     network = fooled()
     network[1].bias.requires_grad_(False)
-    result = improve(
-        network, train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW
-    )
+    result = improve(network, train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW)
     assert result.chosen.kind != "blended"
     assert torch.equal(result.network[1].bias, network[1].bias)

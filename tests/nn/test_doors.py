@@ -174,9 +174,7 @@ def test_an_odd_argument_works_or_is_refused_in_one_line(door, tmp_path, monkeyp
             try:
                 fails_well(lambda name=name, value=value: call(**{name: value}))
             except Exception as error:
-                raise AssertionError(
-                    f"{door}({name}={value!r}) raised {type(error).__name__}: {error}"
-                ) from error
+                raise AssertionError(f"{door}({name}={value!r}) raised {type(error).__name__}: {error}") from error
             n_cases += 1
     assert n_cases >= 30
 

@@ -19,9 +19,7 @@ LOSSES = {
     ),
     "binary": (
         (Y > 0).astype(float),
-        lambda out, y, w: (
-            w[:, None] * functional.binary_cross_entropy_with_logits(out, y, reduction="none")
-        ).mean(),
+        lambda out, y, w: (w[:, None] * functional.binary_cross_entropy_with_logits(out, y, reduction="none")).mean(),
     ),
 }
 EXACT = {"dtype": torch.float64, "random_state": 3}
@@ -67,16 +65,12 @@ def test_weight_zero_is_removed_and_weight_two_is_repeated():
     weight[:10], weight[10:15] = 0, 2
     weighted = train_ensemble(X, Y, sample_weight=weight, epochs=30, **EXACT).predict(X)
     rows = np.r_[10:40, 10:15]
-    np.testing.assert_allclose(
-        weighted, train_ensemble(X[rows], Y[rows], epochs=30, **EXACT).predict(X), rtol=1e-9
-    )
+    np.testing.assert_allclose(weighted, train_ensemble(X[rows], Y[rows], epochs=30, **EXACT).predict(X), rtol=1e-9)
 
 
 def test_members_may_differ_by_weights_alone():
     weights = np.stack([np.ones(40), np.r_[np.zeros(20), np.ones(20)]])
-    together = train_ensemble(
-        X, Y, sample_weight=weights, epochs=30, dtype=torch.float64, random_state=[3, 3]
-    )
+    together = train_ensemble(X, Y, sample_weight=weights, epochs=30, dtype=torch.float64, random_state=[3, 3])
     np.testing.assert_allclose(
         together.predict(X)[0], train_ensemble(X, Y, epochs=30, **EXACT).predict(X)[0], rtol=1e-9
     )
@@ -96,9 +90,7 @@ def test_the_plain_network_predicts_the_same():
 def test_the_watcher_sees_the_ensemble_of_every_epoch(batch_size):
     seen = {}
     kwargs = {"n_members": 2, "batch_size": batch_size, "random_state": 3}
-    train_ensemble(
-        X, Y, epochs=4, watch=lambda epoch, found: seen.update({epoch: found.predict(X)}), **kwargs
-    )
+    train_ensemble(X, Y, epochs=4, watch=lambda epoch, found: seen.update({epoch: found.predict(X)}), **kwargs)
     assert list(seen) == [1, 2, 3, 4]
     for epoch in (2, 4):
         np.testing.assert_array_equal(seen[epoch], train_ensemble(X, Y, epochs=epoch, **kwargs).predict(X))

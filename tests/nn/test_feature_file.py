@@ -239,9 +239,7 @@ def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solv
     expected = retrain_head(Counting(), inputs, labels, **settings)
     found = retrain_head(Counting(), features, **settings)
     for ours, theirs in zip(found.parameters(), expected.parameters(), strict=True):
-        if (
-            task == "multiclass" and ours.ndim == 1
-        ):  # a constant added to every output of a softmax says nothing
+        if task == "multiclass" and ours.ndim == 1:  # a constant added to every output of a softmax says nothing
             ours, theirs = (bias - bias.mean() for bias in (ours, theirs))
         torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
 
@@ -249,13 +247,9 @@ def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solv
 def test_features_of_another_network_are_refused(path, data):
     inputs, labels = data
     features = project(Counting(), (inputs, labels), memmap=path)
-    with pytest.raises(
-        InputError, match=r"those of another network, or of this one before it was trained further"
-    ):
+    with pytest.raises(InputError, match=r"those of another network, or of this one before it was trained further"):
         improve(another(), features, **GRID)
-    with pytest.raises(
-        InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"
-    ):
+    with pytest.raises(InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"):
         improve(nn.Sequential(nn.Linear(4, 2)), features, **GRID)
     with pytest.raises(InputError, match=r"whose 'body' is an nn.Linear of 4 inputs"):
         improve(Counting(), features, head="body", **GRID)

@@ -58,9 +58,7 @@ def test_ridge_head_is_that_of_scikit_learn(bias):
 
 
 def test_head_without_bias_is_that_of_scikit_learn():
-    head = fit_logistic(
-        HeadProblem(Z, CLASSES, n_outputs=C, link="softmax", bias=False), WEIGHT, 1e-2, tolerance=1e-12
-    )
+    head = fit_logistic(HeadProblem(Z, CLASSES, n_outputs=C, link="softmax", bias=False), WEIGHT, 1e-2, tolerance=1e-12)
     strength = N * 1e-2 * (Z**2).mean()
     theirs = LogisticRegression(C=1 / strength, fit_intercept=False, tol=1e-10, max_iter=20000)
     np.testing.assert_allclose(head.weight, theirs.fit(Z, CLASSES, sample_weight=WEIGHT).coef_, atol=1e-4)
@@ -69,9 +67,7 @@ def test_head_without_bias_is_that_of_scikit_learn():
 
 def test_float32_features_reach_the_same_objective():
     exact = fit_logistic(HeadProblem(Z, CLASSES, n_outputs=C, link="softmax"), WEIGHT, 1e-3, tolerance=1e-12)
-    rough = fit_logistic(
-        HeadProblem(Z.astype(np.float32), CLASSES, n_outputs=C, link="softmax"), WEIGHT, 1e-3
-    )
+    rough = fit_logistic(HeadProblem(Z.astype(np.float32), CLASSES, n_outputs=C, link="softmax"), WEIGHT, 1e-3)
     assert rough.converged
     assert abs(rough.objective - exact.objective) < 1e-6
 
@@ -117,9 +113,7 @@ def test_another_penalty_changes_a_gradient_by_the_step_where_it_holds(form):
     )  # fmt: skip
     x, step = RNG.normal(size=(2, C * (D + problem.bias)))
     weights = torch.as_tensor(np.stack([WEIGHT, WEIGHT]))
-    changes = [
-        np.diff(problem.evaluate(np.stack([x, x + step]), weights, l2)[1], axis=0)[0] for l2 in (0.1, 0.7)
-    ]
+    changes = [np.diff(problem.evaluate(np.stack([x, x + step]), weights, l2)[1], axis=0)[0] for l2 in (0.1, 0.7)]
     np.testing.assert_allclose(changes[1], changes[0] + 0.6 * problem.is_penalised * step, atol=1e-12)
 
 
@@ -127,12 +121,8 @@ def test_a_hessian_known_in_every_direction_needs_one_step():
     matrix = np.diag(np.geomspace(1, 100, 8))
     known = tuple((axis, matrix @ axis) for axis in np.eye(8))
     limits = {"tolerance": 1e-12, "max_iterations": 200}
-    searches = [
-        search_minimum(np.ones(8), lambda g: 0.01 * g, pairs=pairs, **limits) for pairs in ((), known)
-    ]
-    blind, told = minimize_together(
-        lambda _, x: (np.einsum("ni,ij,nj->n", x, matrix, x) / 2, x @ matrix), searches
-    )
+    searches = [search_minimum(np.ones(8), lambda g: 0.01 * g, pairs=pairs, **limits) for pairs in ((), known)]
+    blind, told = minimize_together(lambda _, x: (np.einsum("ni,ij,nj->n", x, matrix, x) / 2, x @ matrix), searches)
     assert blind.converged
     assert told.converged
     assert told.n_evaluations == 2 < blind.n_evaluations
@@ -175,9 +165,7 @@ def test_searches_run_together_find_their_own_minima():
         values = [(p - targets[i]) @ o / 2 for i, p, o in zip(numbers, points, off, strict=True)]
         return np.array(values), np.array(off)
 
-    searches = [
-        search_minimum(np.zeros(3), lambda g: g.copy(), tolerance=1e-14, max_iterations=100) for _ in range(2)
-    ]
+    searches = [search_minimum(np.zeros(3), lambda g: g.copy(), tolerance=1e-14, max_iterations=100) for _ in range(2)]
     for found, target in zip(minimize_together(evaluate, searches), targets, strict=True):
         assert found.converged
         np.testing.assert_allclose(found.x, target, atol=1e-6)
@@ -190,36 +178,22 @@ def test_the_end_of_the_iterations_is_told():
 
 
 @pytest.mark.parametrize(
-    ("loss", "targets", "n_outputs"),
-    [("softmax", CLASSES, C), ("sigmoid", LABELS, 3), ("squared", LABELS, 3)],
+    ("loss", "targets", "n_outputs"), [("softmax", CLASSES, C), ("sigmoid", LABELS, 3), ("squared", LABELS, 3)]
 )
 def test_adam_approaches_the_convex_minimum_from_above(loss, targets, n_outputs):
     z = ((Z - Z.mean(0)) / Z.std(0)).astype(np.float32)
     heads = [
-        fit_adam(
-            z,
-            targets,
-            WEIGHT,
-            n_outputs=n_outputs,
-            loss=loss,
-            learning_rate=0.01,
-            batch_size=100,
-            epochs=epochs,
-        )
+        fit_adam(z, targets, WEIGHT, n_outputs=n_outputs, loss=loss, learning_rate=0.01, batch_size=100, epochs=epochs)
         for epochs in (1, 15)
     ]
-    again = fit_adam(
-        z, targets, WEIGHT, n_outputs=n_outputs, loss=loss, learning_rate=0.01, batch_size=100, epochs=1
-    )
+    again = fit_adam(z, targets, WEIGHT, n_outputs=n_outputs, loss=loss, learning_rate=0.01, batch_size=100, epochs=1)
     np.testing.assert_array_equal(again.weight, heads[0].weight)
 
     def value(head):
         if loss == "squared":
             return (WEIGHT * ((z @ head.weight.T + head.bias - targets) ** 2).sum(axis=1)).mean()
         problem = HeadProblem(z, targets, n_outputs=n_outputs, link=loss)
-        return problem.evaluate(problem.parameters(head)[None], torch.as_tensor(WEIGHT[None]).float(), 0.0)[
-            0
-        ][0]
+        return problem.evaluate(problem.parameters(head)[None], torch.as_tensor(WEIGHT[None]).float(), 0.0)[0][0]
 
     best = (
         ridge_path(z, targets, WEIGHT, [0.0])[0]

@@ -87,9 +87,7 @@ def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
     assert end <= best  # what is stated is not what the choice was made by
     assert result.table.loc["chosen", "gain"] == pytest.approx(gained / 100)
     told = str(result.verdict)
-    assert told.startswith(
-        f"The new head raises accuracy by {gained:.3g} points on 300 held-out samples (95 % inter"
-    )
+    assert told.startswith(f"The new head raises accuracy by {gained:.3g} points on 300 held-out samples (95 % inter")
     assert f"from {start:.4g} % to {end:.4g} %" in told
     assert "from re-training with equal weights" in told
     assert str(result).startswith(told)

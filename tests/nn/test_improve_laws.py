@@ -111,9 +111,7 @@ def test_a_norm_that_was_removed_may_be_improved():
     nn.utils.parametrize.remove_parametrizations(network[2], "weight")
     train, held_out = parts()
     result = improve(network, train, held_out, **GRID)
-    assert accuracy(result.network, held_out) == pytest.approx(
-        result.table.loc["chosen", "accuracy"], abs=0.006
-    )
+    assert accuracy(result.network, held_out) == pytest.approx(result.table.loc["chosen", "accuracy"], abs=0.006)
 
 
 def test_a_hook_that_changes_what_the_head_is_given_stays_in_force():
@@ -121,9 +119,7 @@ def test_a_hook_that_changes_what_the_head_is_given_stays_in_force():
     network[2].register_forward_pre_hook(lambda module, given: (given[0] * 2 + 1,))
     train, held_out = parts()
     result = improve(network, train, held_out, **GRID)
-    assert accuracy(result.network, held_out) == pytest.approx(
-        result.table.loc["chosen", "accuracy"], abs=0.006
-    )
+    assert accuracy(result.network, held_out) == pytest.approx(result.table.loc["chosen", "accuracy"], abs=0.006)
 
 
 def test_body_layers_with_a_norm_are_left_alone():
@@ -134,9 +130,7 @@ def test_body_layers_with_a_norm_are_left_alone():
     train, held_out = parts()
     result = improve(network, train, held_out, **GRID)
     assert_untouched(before, network)
-    assert accuracy(result.network, held_out) == pytest.approx(
-        result.table.loc["chosen", "accuracy"], abs=0.006
-    )
+    assert accuracy(result.network, held_out) == pytest.approx(result.table.loc["chosen", "accuracy"], abs=0.006)
 
 
 @pytest.mark.parametrize("ending", [(), (nn.Softmax(dim=1),), (nn.LogSoftmax(dim=1),)])
@@ -184,8 +178,7 @@ class Restless(nn.Module):
 def test_a_network_that_does_not_score_what_its_head_scores_is_no_gain():
     network = nn.Sequential(Restless(), *half_trained())
     with pytest.raises(
-        FunctionError,
-        match=r"accuracy of the joined network is 0\.\d+ where that of its head alone is 0\.\d+",
+        FunctionError, match=r"accuracy of the joined network is 0\.\d+ where that of its head alone is 0\.\d+"
     ):
         improve(network, *parts(), **GRID)
 
@@ -193,9 +186,7 @@ def test_a_network_that_does_not_score_what_its_head_scores_is_no_gain():
 def test_a_hook_that_waits_for_large_batches_is_found_by_the_real_run():
     network = half_trained()
     network[2].register_forward_hook(lambda module, given, out: out.flip(1) if len(out) > 2 else out)
-    with pytest.raises(
-        FunctionError, match=r"head '2' of the joined network does not return what was fitted"
-    ):
+    with pytest.raises(FunctionError, match=r"head '2' of the joined network does not return what was fitted"):
         improve(network, *parts(), **GRID)
 
 
@@ -222,9 +213,7 @@ def test_a_regression_head_that_holds_nan_is_replaced_and_told_of():
     network[2].weight.data[0, 0] = float("nan")
     result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), **GRID)
     assert result.chosen.kind != "original"
-    assert "so that its outputs are not numbers. The new head has a mean squared error of" in str(
-        result.verdict
-    )
+    assert "so that its outputs are not numbers. The new head has a mean squared error of" in str(result.verdict)
     assert result.rescored < 1
 
 
@@ -263,9 +252,7 @@ def weighted_result(ratio, **kwargs):
 def test_the_hardest_samples_are_those_of_the_largest_variation(ratio):
     result, (X, y) = weighted_result(ratio)
     expected = neighbor_variance(X.numpy(), y.numpy(), n_neighbors=15)
-    np.testing.assert_allclose(
-        result.variation / result.variation.max(), expected / expected.max(), atol=1e-9
-    )
+    np.testing.assert_allclose(result.variation / result.variation.max(), expected / expected.max(), atol=1e-9)
     hardest = result.hardest(7)
     assert result.variation[hardest].min() >= np.sort(result.variation)[-7]
     easiest = np.argsort(result.variation)[:50]
@@ -321,9 +308,7 @@ def test_no_penalty_at_all_is_a_penalty_too(task):
     X, y = bent_data(300)
     network = nn.Sequential(nn.Linear(2, 200), nn.Tanh(), nn.Linear(200, 2 if task == "multiclass" else 1))
     labels = y if task == "multiclass" else X[:, 0]
-    result = improve(
-        network, (X[:200], labels[:200]), (X[200:], labels[200:]), l2=(0.0,), weight_ratio=(40.0,)
-    )
+    result = improve(network, (X[:200], labels[:200]), (X[200:], labels[200:]), l2=(0.0,), weight_ratio=(40.0,))
     assert torch.isfinite(result.network[2].weight).all()
     assert sorted(result.candidates["l2"].dropna().unique()) == [0.0]
 
@@ -458,9 +443,7 @@ def test_a_sampler_may_draw_more_samples_than_there_are():
     state = sampler.generator.get_state()
     assert project(half_trained(), loader).features.shape == (900, 30)
     assert torch.equal(state, sampler.generator.get_state())
-    batches = DataLoader(
-        TensorDataset(X, y), batch_sampler=torch.utils.data.BatchSampler(sampler, 64, drop_last=False)
-    )
+    batches = DataLoader(TensorDataset(X, y), batch_sampler=torch.utils.data.BatchSampler(sampler, 64, drop_last=False))
     assert project(half_trained(), batches).features.shape == (900, 30)
     assert improve(half_trained(), loader, bent_data(300, seed=2), **GRID).weights.shape == (900,)
 
@@ -496,9 +479,7 @@ def test_samples_of_unequal_length_name_collate_fn():
 
 def test_a_network_that_fails_on_the_data_is_told_in_one_line():
     X, y = bent_data(100)
-    with pytest.raises(
-        FunctionError, match=r"network failed on a batch of shape \(2, 2\), torch.float64"
-    ) as raised:
+    with pytest.raises(FunctionError, match=r"network failed on a batch of shape \(2, 2\), torch.float64") as raised:
         improve(half_trained(), (X.double(), y))
     assert "\n" not in str(raised.value)
 

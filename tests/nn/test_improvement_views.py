@@ -18,12 +18,7 @@ def found():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     return improve(
-        network,
-        (X[:80], y[:80]),
-        validation=(X[80:], y[80:]),
-        weight_ratio=(1, 5),
-        n_neighbors=(5,),
-        l2=(1e-3,),
+        network, (X[:80], y[:80]), validation=(X[80:], y[80:]), weight_ratio=(1, 5), n_neighbors=(5,), l2=(1e-3,)
     )
 
 

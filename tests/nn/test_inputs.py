@@ -137,9 +137,7 @@ def test_a_mapping_of_another_class_is_a_dict():
         (UserDict(FIELDS), CLASSES),
         UserDict(FIELDS),
         [UserDict(sample) for sample in DICTS],
-        DataLoader(
-            DICTS, batch_size=50, collate_fn=lambda items: UserDict(torch.utils.data.default_collate(items))
-        ),
+        DataLoader(DICTS, batch_size=50, collate_fn=lambda items: UserDict(torch.utils.data.default_collate(items))),
     ):
         np.testing.assert_allclose(project(network, data).features, expected, atol=1e-6)
 
@@ -161,8 +159,7 @@ def test_lists_of_tensors_and_text_in_samples_reach_the_network_as_they_are_coll
 def test_improve_takes_a_dict_of_tensors_with_labels():
     network = build("output object")[0]
     train, validation = (
-        ({key: value[part] for key, value in FIELDS.items()}, CLASSES[part])
-        for part in (slice(80), slice(80, None))
+        ({key: value[part] for key, value in FIELDS.items()}, CLASSES[part]) for part in (slice(80), slice(80, None))
     )
     found = improve(network, train, validation, **SMALL)
     assert str(found.verdict) == str(improve(network, DICTS[:80], DICTS[80:], **SMALL).verdict)
@@ -241,9 +238,7 @@ def test_reweighting_data_are_compared_with_both_other_parts():
     network, fresh = build("mlp")[0], (FRESH, FRESH_CLASSES)
     with pytest.raises(InputError, match="all 60 reweighting samples are also in validation"):
         improve(network, (X, CLASSES), fresh, reweighting=fresh, **SMALL)
-    with pytest.warns(
-        SteepWarning, match="40 of 40 reweighting samples are also in train.*the network has seen them"
-    ):
+    with pytest.warns(SteepWarning, match="40 of 40 reweighting samples are also in train.*the network has seen them"):
         improve(network, (X, CLASSES), fresh, reweighting=(X[:40], CLASSES[:40]), **SMALL)
 
 
@@ -275,9 +270,7 @@ def test_a_class_that_is_absent_from_the_training_data_is_named():
 
 def test_many_absent_classes_are_one_line():
     network = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 40))
-    with pytest.warns(
-        SteepWarning, match=r"classes 3, 4, 5, 6, 7 and 32 more of the network are absent"
-    ) as seen:
+    with pytest.warns(SteepWarning, match=r"classes 3, 4, 5, 6, 7 and 32 more of the network are absent") as seen:
         retrain_head(network, X, CLASSES, n_neighbors=10)
     assert len(seen) == 1
 
@@ -292,9 +285,7 @@ def test_a_label_without_a_positive_sample_is_named():
 
 def test_a_class_that_is_absent_from_the_validation_data_is_named():
     keep = FRESH_CLASSES != 1
-    with pytest.warns(
-        SteepWarning, match=r"class 1 is in train and absent from validation.*not measured"
-    ) as seen:
+    with pytest.warns(SteepWarning, match=r"class 1 is in train and absent from validation.*not measured") as seen:
         improve(build("mlp")[0], (X, CLASSES), (FRESH[keep], FRESH_CLASSES[keep]), **SMALL)
     assert len(seen) == 1
 
@@ -313,12 +304,7 @@ def test_groups_that_are_the_classes_are_named(renamed):
 def test_groups_that_are_not_the_classes_raise_no_warning():
     groups = FRESH_CLASSES.numpy() + 3 * (FRESH[:, 2] > 0).numpy()
     improve(
-        build("mlp")[0],
-        (X, CLASSES),
-        (FRESH, FRESH_CLASSES),
-        groups=groups,
-        scoring="worst_group_accuracy",
-        **SMALL,
+        build("mlp")[0], (X, CLASSES), (FRESH, FRESH_CLASSES), groups=groups, scoring="worst_group_accuracy", **SMALL
     )
 
 
@@ -381,11 +367,6 @@ def test_weights_by_class_that_were_asked_for_are_rejected_for_several_labels():
 def test_numbers_are_not_fitted_to_logits_behind_a_response(ending, n_outputs):
     network = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, n_outputs), ending)
     y = torch.rand(120, n_outputs, generator=torch.Generator().manual_seed(0))
-    for call in (
-        lambda: retrain_head(network, X, y),
-        lambda: improve(network, (X[:80], y[:80]), (X[80:], y[80:])),
-    ):
-        with pytest.raises(
-            InputError, match=r"network ends in a (sigmoid|softmax|log-softmax), .* numbers.*logits"
-        ):
+    for call in (lambda: retrain_head(network, X, y), lambda: improve(network, (X[:80], y[:80]), (X[80:], y[80:]))):
+        with pytest.raises(InputError, match=r"network ends in a (sigmoid|softmax|log-softmax), .* numbers.*logits"):
             call()

@@ -73,9 +73,7 @@ def test_every_form_of_data_gives_the_same_features(form):
         "pair": (X, CLASSES),
         "dataset": TensorDataset(X, CLASSES),
         "loader": DataLoader(TensorDataset(X, CLASSES), batch_size=50),
-        "shuffled loader": DataLoader(
-            TensorDataset(X, CLASSES), batch_size=50, shuffle=True, generator=generator
-        ),
+        "shuffled loader": DataLoader(TensorDataset(X, CLASSES), batch_size=50, shuffle=True, generator=generator),
         "dicts": [{"input": x, "label": int(c)} for x, c in zip(X, CLASSES, strict=True)],
     }
     before, state = snapshot(network), generator.get_state()
@@ -94,9 +92,7 @@ def test_every_form_of_data_gives_the_same_features(form):
 
 def test_features_are_those_of_eval_mode():
     network, data, _, _ = build("dropout and batch-norm")
-    np.testing.assert_array_equal(
-        project(network.train(), data).features, project(network.eval(), data).features
-    )
+    np.testing.assert_array_equal(project(network.train(), data).features, project(network.eval(), data).features)
 
 
 def test_features_keep_their_dtype_and_fit_in_a_memory_map(tmp_path):

@@ -69,10 +69,7 @@ def test_without_held_out_data_the_training_samples_are_still_described(tmp_path
     assert len(result.suspects().top(5)) == 5
     assert (
         "nan"
-        not in improvement_page(tmp_path / "p.html", result)
-        .read_text(encoding="utf-8")
-        .lower()
-        .split("script")[0]
+        not in improvement_page(tmp_path / "p.html", result).read_text(encoding="utf-8").lower().split("script")[0]
     )
     assert str(result)
     result.save(tmp_path / "kept.safetensors")
@@ -129,9 +126,7 @@ def test_ties_go_to_the_stronger_penalty():
 def test_of_many_heads_that_are_no_better_hardly_one_is_chosen_and_daring_is_asked_for():
     rng = np.random.default_rng(0)
     hits = [rng.random((61, 400)) < 0.9 for _ in range(60)]
-    sure, daring = (
-        sum(chosen_of(h, confidence=confidence)[0].chosen > 0 for h in hits) for confidence in (0.95, 0.3)
-    )
+    sure, daring = (sum(chosen_of(h, confidence=confidence)[0].chosen > 0 for h in hits) for confidence in (0.95, 0.3))
     assert sure <= 4
     assert daring > sure
 
@@ -187,9 +182,7 @@ def test_a_name_that_a_mapping_gives_to_another_scorer_is_that_scorer():
     train, held_out = overlapping(400, 0), overlapping(300, 1)
     result = improve(linear(), train, held_out, scoring={"recall_macro": "accuracy"}, **FEW)
     predicted = linear()(held_out[0]).argmax(1)
-    assert result.table.loc["original", "recall macro"] == pytest.approx(
-        accuracy_score(held_out[1], predicted)
-    )
+    assert result.table.loc["original", "recall macro"] == pytest.approx(accuracy_score(held_out[1], predicted))
 
 
 def rare(n, n_positive, seed):
@@ -209,9 +202,7 @@ def never_positive():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-@pytest.mark.parametrize(
-    "scoring", ["precision", "f1", "recall", "balanced_accuracy", "worst_class_accuracy"]
-)
+@pytest.mark.parametrize("scoring", ["precision", "f1", "recall", "balanced_accuracy", "worst_class_accuracy"])
 def test_a_gain_that_rests_on_two_samples_is_not_told_from_none(scoring):
     train, held_out = rare(300, 40, 0), rare(200, 2, 1)
     result = improve(never_positive(), train, held_out, scoring=scoring, **FEW)
@@ -220,9 +211,7 @@ def test_a_gain_that_rests_on_two_samples_is_not_told_from_none(scoring):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-@pytest.mark.parametrize(
-    "scoring", ["accuracy", "f1", "balanced_accuracy", "worst_class_accuracy", "neg_log_loss"]
-)
+@pytest.mark.parametrize("scoring", ["accuracy", "f1", "balanced_accuracy", "worst_class_accuracy", "neg_log_loss"])
 def test_the_interval_of_a_bounded_score_stays_within_its_bounds(scoring):
     train, held_out = rare(300, 60, 0), rare(80, 20, 1)
     network = never_positive()
@@ -256,9 +245,7 @@ def test_a_score_that_warns_on_every_call_is_reported_once(scoring):
     y = (x[:, :3] > 1.5).long()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        improve(
-            linear(4, 3), (x[:200], y[:200]), (x[200:], y[200:]), scoring=scoring, l2=(1e-2,), weight_ratio=()
-        )
+        improve(linear(4, 3), (x[:200], y[:200]), (x[200:], y[200:]), scoring=scoring, l2=(1e-2,), weight_ratio=())
     assert len(caught) == 1
     assert f"scoring='{scoring}' warned; further warnings are not shown" in str(caught[0].message)
 
@@ -285,12 +272,7 @@ def test_the_parts_of_a_gain_add_up_to_the_gain():
 def test_the_sentence_says_what_happened_to_the_other_scores():
     train, held_out = shortcut(), shortcut(800, share=0.9, seed=1)
     result = improve(
-        fooled(),
-        train[:2],
-        held_out[:2],
-        groups=held_out[2],
-        scoring=["worst_group_accuracy", "accuracy"],
-        **FEW,
+        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring=["worst_group_accuracy", "accuracy"], **FEW
     )
     found = re.search(r"Accuracy (rises|falls) from ([\d.]+) % to ([\d.]+) %\.", described(result))
     before, after = map(float, found.groups()[1:])
@@ -332,9 +314,7 @@ def test_the_log_loss_of_the_sentence_is_of_samples_that_did_not_make_the_choice
     x, y, noisy = noisy_later()
     data = (x[:600], y[:600]), (x[600:], noisy[600:])
     few = FEW | {"l2": (1e-4, 1e-6)}
-    plain, named = (
-        improve(timid(), *data, scoring=own, **few) for own in (None, ["accuracy", "neg_log_loss"])
-    )
+    plain, named = (improve(timid(), *data, scoring=own, **few) for own in (None, ["accuracy", "neg_log_loss"]))
     course = r"[Tt]he log loss rises from ([\d.]+) to ([\d.]+\d)"
     assert re.search(course, described(plain)).groups() == re.search(course, described(named)).groups()
     assert float(re.search(course, described(named))[2]) != pytest.approx(

@@ -84,14 +84,7 @@ def test_scores_of_classes_are_those_of_scikit_learn_and_of_plain_loops():
 def test_scores_of_one_logit_are_those_of_its_two_classes():
     outputs, y, groups = answers(n_classes=2)
     logit = outputs[:, 1:] - outputs[:, :1]
-    for name in (
-        "accuracy",
-        "neg_log_loss",
-        "worst_group_accuracy",
-        "balanced_accuracy",
-        "average_precision",
-        "f1",
-    ):
+    for name in ("accuracy", "neg_log_loss", "worst_group_accuracy", "balanced_accuracy", "average_precision", "f1"):
         two = score(name, outputs, y, HeadTask("multiclass", 2), groups)
         one = score(name, logit, y[:, None].astype(float), HeadTask("binary", 1), groups)
         assert one == pytest.approx(two, rel=1e-6), name
@@ -110,9 +103,7 @@ def test_scores_of_numbers_are_errors_with_the_sign_turned():
         "worst_group_mae": max(errors[groups == g].mean() for g in range(3)),
     }
     for name, value in expected.items():
-        assert score(name, outputs, y, HeadTask("regression", 1), groups) == pytest.approx(
-            -value, rel=1e-5
-        ), name
+        assert score(name, outputs, y, HeadTask("regression", 1), groups) == pytest.approx(-value, rel=1e-5), name
 
 
 def test_a_sample_is_contradicted_when_most_of_its_training_neighbours_have_another_label():
@@ -148,9 +139,7 @@ def test_the_first_score_decides_and_the_others_are_told():
 def test_a_group_that_fails_is_gained_on_fresh_data():
     train, held_out, fresh = shortcut(), shortcut(400, share=0.5, seed=1), shortcut(2000, share=0.5, seed=2)
     network = fooled()
-    result = improve(
-        network, train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW
-    )
+    result = improve(network, train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW)
     assert worst_group(network, fresh) < 0.05
     assert worst_group(result.network, fresh) > 0.85
     assert result.chosen.kind == "weighted"
@@ -167,9 +156,7 @@ def test_groups_left_out_of_the_choice_are_left_out_of_the_fit():
 
 def test_reported_weights_are_those_the_head_was_trained_with():
     train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
-    result = improve(
-        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW
-    )
+    result = improve(fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW)
     features = project(fooled(), train[0], progress=False).features
     original = Head(fooled()[1].weight.detach().double().numpy(), np.zeros(2))
     again = fit_head(
@@ -206,14 +193,10 @@ def test_suspects_of_an_improvement_are_the_flipped_labels():
     flipped = np.arange(0, 800, 40)
     y = train[1].clone()
     y[flipped] = 1 - y[flipped]
-    result = improve(
-        fooled(), (train[0], y), held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,)
-    )
+    result = improve(fooled(), (train[0], y), held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))
     found = result.suspects()
     assert set(found.top(20).index) == set(flipped)
-    assert (
-        found.predicted.argmax(axis=1) == train[1].numpy()
-    ).mean() > 0.9  # heads that have not seen the flip
+    assert (found.predicted.argmax(axis=1) == train[1].numpy()).mean() > 0.9  # heads that have not seen the flip
 
 
 def test_small_problems_hold_the_threads_to_one_and_give_them_back():
@@ -226,9 +209,7 @@ def test_small_problems_hold_the_threads_to_one_and_give_them_back():
     train, held_out = shortcut(200), shortcut(100, seed=1)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
-        improve(
-            fooled(), train[:2], held_out[:2], measure=spy, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,)
-        )
+        improve(fooled(), train[:2], held_out[:2], measure=spy, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,))
         assert [pool["num_threads"] for pool in threadpool_info()][: len(before)] == before
     assert max(before) == 2
     assert set(seen) == {1}
@@ -304,17 +285,9 @@ def test_of_many_heads_that_are_no_better_few_are_chosen_by_resamples():
 
 def refused(message, **kwargs):
     train, held_out = shortcut(100), shortcut(60, share=0.5, seed=1)
-    settings = {
-        "validation": held_out[:2],
-        "l2": (1e-2,),
-        "weight_ratio": (5.0,),
-        "n_neighbors": (10,),
-        **kwargs,
-    }
+    settings = {"validation": held_out[:2], "l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (10,), **kwargs}
     with pytest.raises(SteepError, match=message) as caught:
-        improve(
-            fooled(), kwargs.pop("train", train[:2]), **{k: v for k, v in settings.items() if k != "train"}
-        )
+        improve(fooled(), kwargs.pop("train", train[:2]), **{k: v for k, v in settings.items() if k != "train"})
     assert "\n" not in str(caught.value)
 
 
@@ -350,12 +323,8 @@ def test_a_head_of_numbers_gives_no_probabilities():
     data, held_out = (x[:80], x[:80, 0]), (x[80:], x[80:, 0])
     network = nn.Sequential(nn.Identity(), nn.Linear(2, 1))
     for scoring in ("roc_auc", "neg_log_loss", "worst_class_accuracy"):
-        with pytest.raises(
-            InputError, match=r"cannot score a regression head|does not fit a regression head"
-        ):
-            improve(
-                network, data, held_out, scoring=scoring, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,)
-            )
+        with pytest.raises(InputError, match=r"cannot score a regression head|does not fit a regression head"):
+            improve(network, data, held_out, scoring=scoring, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))
     with pytest.raises(InputError, match="needs one class a sample"):
         improve(network, data, held_out, weight_ratio=("balanced",))
 
@@ -379,6 +348,4 @@ def test_no_other_error_comes_out_of_odd_scores_and_groups():
     for _ in range(25):
         kwargs = {"scoring": scores[rng.integers(len(scores))], "groups": groups[rng.integers(len(groups))]}
         with contextlib.suppress(SteepError):
-            improve(
-                fooled(), train[:2], held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,), **kwargs
-            )
+            improve(fooled(), train[:2], held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,), **kwargs)

@@ -37,9 +37,7 @@ def steep_in_a(X):
 
 
 def plan(n_features):
-    return design(
-        lambda X: runge(X) + X.sum(axis=1), [(0, 1)] * n_features, n_initial=16, n_samples=9, random_state=0
-    )
+    return design(lambda X: runge(X) + X.sum(axis=1), [(0, 1)] * n_features, n_initial=16, n_samples=9, random_state=0)
 
 
 def scattered(ax):
@@ -184,9 +182,7 @@ def test_the_heat_map_writes_each_gain_where_it_belongs_and_frames_the_choice():
 
 
 def test_gains_are_drawn_with_their_intervals():
-    ax = plot_gains(
-        {"a": Interval(0.2, 0.1, 0.3, 9), "b": Interval(-0.1, -0.2, 0.0, 9)}, chosen="a", factor=10
-    )
+    ax = plot_gains({"a": Interval(0.2, 0.1, 0.3, 9), "b": Interval(-0.1, -0.2, 0.0, 9)}, chosen="a", factor=10)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b"]
     spans = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     np.testing.assert_allclose(spans, [[1, 3], [-2, 0]])
@@ -255,13 +251,9 @@ def test_an_overview_of_few_runs_says_so():
     assert plot_overview(found)[1].texts[0].get_text() == "too few runs for an error"
 
 
-@pytest.mark.parametrize(
-    "ending", ["svg", *(pytest.param(end, marks=pytest.mark.slow) for end in ("pdf", "png"))]
-)
+@pytest.mark.parametrize("ending", ["svg", *(pytest.param(end, marks=pytest.mark.slow) for end in ("pdf", "png"))])
 def test_a_picture_is_the_same_file_each_time(ending, tmp_path):
-    files = [
-        save_picture(plot_weights(np.eye(4), [1, 2, 3, 4]), tmp_path / f"{i}.{ending}") for i in range(2)
-    ]
+    files = [save_picture(plot_weights(np.eye(4), [1, 2, 3, 4]), tmp_path / f"{i}.{ending}") for i in range(2)]
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -269,9 +261,7 @@ def test_a_vector_picture_keeps_text_as_text_and_names_as_they_are(tmp_path):
     name = "cost in $ and $ <b>"
     found = design(lambda X: X[:, 0], {name: (0, 1)}, n_initial=8, n_samples=4, random_state=0)
     drawn = ElementTree.parse(save_picture(found.plot(), tmp_path / "p.svg"))
-    texts = [
-        "".join(element.itertext()).strip() for element in drawn.iter("{http://www.w3.org/2000/svg}text")
-    ]
+    texts = ["".join(element.itertext()).strip() for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert name in texts
     assert "variation" in texts
 

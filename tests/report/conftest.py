@@ -91,9 +91,7 @@ def write_design(path):
 
 
 def write_line(path):
-    return design_page(
-        path, design(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=8, n_samples=16, random_state=0)
-    )
+    return design_page(path, design(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=8, n_samples=16, random_state=0))
 
 
 def failing(u, t):
@@ -145,9 +143,7 @@ def write_improvement(path):
         optimiser.zero_grad()
         nn.functional.cross_entropy(network(X[:400]), y[:400]).backward()
         optimiser.step()
-    found = improve(
-        network, (X[:400], y[:400]), validation=(X[400:], y[400:]), weight_ratio=(1, 5), n_neighbors=(10,)
-    )
+    found = improve(network, (X[:400], y[:400]), validation=(X[400:], y[400:]), weight_ratio=(1, 5), n_neighbors=(10,))
     return improvement_page(path, found, y=y[:400].numpy(), images=load_digits().images[:400])
 
 

@@ -19,9 +19,7 @@ KINDS = sorted(WRITERS)
 def move(there, value):
     """Put the slider of a page somewhere, as a hand would."""
     there.page.eval_on_selector(
-        "#ratio",
-        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }",
-        value,
+        "#ratio", "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
     )
     there.settle()
 
@@ -161,9 +159,7 @@ def test_a_row_is_found_on_the_map_and_its_neighbours_are_shown(written, visit):
     row = there.page.locator("#samples tbody tr").first
     assert "chosen" in row.get_attribute("class")
     row.locator("summary").click()
-    row.locator(".neighbours li").nth(
-        9
-    ).wait_for()  # they are drawn once the browser has told that they are unfolded
+    row.locator(".neighbours li").nth(9).wait_for()  # they are drawn once the browser has told that they are unfolded
     assert row.locator(".neighbours li").count() == 10
     assert row.locator(".neighbours img").count() == 10
 

@@ -31,20 +31,13 @@ def weights_page(path):
 
 def _results():
     return pd.DataFrame(
-        {
-            "measure": [EVIL, None],
-            "n_neighbors": [5, None],
-            "weight_ratio": [3.0, 1.0],
-            f"mean_gain_{EVIL}": [0.1, 0.0],
-        }
+        {"measure": [EVIL, None], "n_neighbors": [5, None], "weight_ratio": [3.0, 1.0], f"mean_gain_{EVIL}": [0.1, 0.0]}
     )
 
 
 def design_page_of_evil(path):
     bounds = {f"a{EVIL}": (0, 1), f"b{EVIL}": Category(*evil(2)), f"c{EVIL}": (0, 1)}
-    plan = design(
-        lambda X: X[:, 0] * X[:, 2] + X[:, 1], bounds, n_initial=20, n_samples=20, rounds=2, random_state=0
-    )
+    plan = design(lambda X: X[:, 0] * X[:, 2] + X[:, 1], bounds, n_initial=20, n_samples=20, rounds=2, random_state=0)
     return design_page(path, plan, title=EVIL)
 
 
@@ -94,9 +87,7 @@ def test_no_text_of_the_user_becomes_an_element(kind, tmp_path):
         "application/json",
         None,
     ]
-    assert [
-        attributes for tag, attributes in found if tag == "img" and not attributes["src"].startswith("data:")
-    ] == []
+    assert [attributes for tag, attributes in found if tag == "img" and not attributes["src"].startswith("data:")] == []
     assert [name for _, attributes in found for name in attributes if name.startswith("on")] == []
     assert [tag for tag, _ in found].count("style") == 1
     assert "49&amp;" not in text  # {{7*7}} was not computed
@@ -109,9 +100,7 @@ def test_nothing_of_the_user_runs_in_a_browser(kind, tmp_path, visit):
     there = visit(WRITERS[kind](tmp_path / "page.html"))
     for selector in ("#map-colour", "#map-x"):
         if there.page.locator(selector).count():
-            for option in there.page.eval_on_selector_all(
-                f"{selector} option", "all => all.map(o => o.value)"
-            ):
+            for option in there.page.eval_on_selector_all(f"{selector} option", "all => all.map(o => o.value)"):
                 there.page.select_option(selector, option)
     if there.page.locator("#map").count():
         there.page.focus("#map")
@@ -133,9 +122,7 @@ def test_nothing_of_the_user_runs_in_a_browser(kind, tmp_path, visit):
 def test_a_script_that_slipped_through_would_still_not_run(written, visit, tmp_path):
     page = tmp_path / "slipped.html"
     text = written("weights").read_text(encoding="utf-8")
-    page.write_text(
-        text.replace("<h1>", "<script>hacked=1</script><img src='https://127.0.0.1/x.png'><h1>", 1)
-    )
+    page.write_text(text.replace("<h1>", "<script>hacked=1</script><img src='https://127.0.0.1/x.png'><h1>", 1))
     there = visit(page)
     assert there.page.evaluate("typeof hacked") == "undefined"
     assert len(there.complaints) == 2  # the policy says so for each

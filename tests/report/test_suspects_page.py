@@ -58,8 +58,7 @@ def test_an_index_that_is_not_row_numbers_is_not_shown(tmp_path, index):
 
 def test_a_frame_of_some_rows_is_enough(tmp_path):
     frame = pd.DataFrame(
-        {"score": [0.2, 0.9], "label": ["a", "b"], "suggested": ["b", "a"], "neighbors": [(), (7, 2)]},
-        index=[7, 2],
+        {"score": [0.2, 0.9], "label": ["a", "b"], "suggested": ["b", "a"], "neighbors": [(), (7, 2)]}, index=[7, 2]
     )
     page = suspects_page(tmp_path / "p.html", frame)
     assert rows_of(page) == [2, 7]
@@ -80,10 +79,7 @@ def test_numbers_are_sorted_as_numbers(tmp_path):
     [
         (pd.DataFrame({"score": [1.0], "label": [1]}), "suspects lacks suggested"),
         (pd.DataFrame({"score": [], "label": [], "suggested": []}), "suspects is empty"),
-        (
-            pd.DataFrame({"score": [1.0], "label": [1], "suggested": [2]}, index=["a"]),
-            "index of suspects is no list",
-        ),
+        (pd.DataFrame({"score": [1.0], "label": [1], "suggested": [2]}, index=["a"]), "index of suspects is no list"),
         (pd.DataFrame({"score": [-1.0], "label": [1], "suggested": [2]}), "need values ≥ 0"),
     ],
 )

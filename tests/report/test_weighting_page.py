@@ -55,9 +55,7 @@ def test_quantiles_of_many_samples_keep_their_worth():
     found = Ratio(share / share.max(), 40.0, True)
     whole, some = (1 + 39 * values for values in (found.share, found.quantiles()))
     assert len(some) == 4001
-    np.testing.assert_allclose(
-        effective_samples(some) / len(some), effective_samples(whole) / len(whole), rtol=2e-3
-    )
+    np.testing.assert_allclose(effective_samples(some) / len(some), effective_samples(whole) / len(whole), rtol=2e-3)
 
 
 def test_few_rows_are_all_shown_and_many_with_the_hardest_among_them():
@@ -82,8 +80,7 @@ def test_another_seed_draws_other_rows_of_many(tmp_path):
     rng = np.random.default_rng(0)
     X, y, weights = rng.random((12_000, 2)), np.arange(12_000) % 2, rng.random(12_000) + 0.1
     pages = [
-        weighting_page(tmp_path / f"{seed}.html", X=X, y=y, weights=weights, random_state=seed)
-        for seed in (0, 0, 1)
+        weighting_page(tmp_path / f"{seed}.html", X=X, y=y, weights=weights, random_state=seed) for seed in (0, 0, 1)
     ]
     rows = [unpacked(data_of(page)["rows"]) for page in pages]
     np.testing.assert_array_equal(rows[0], rows[1])
@@ -138,16 +135,7 @@ def test_a_few_gaps_do_not_squeeze_the_map(tmp_path):
     frame = pd.DataFrame(rng.normal(size=(500, 4)), columns=list("abcd")).assign(kind=["u", "v"] * 250)
     frame.loc[3, "a"] = frame.loc[9, "b"] = np.nan
     frame.to_csv(tmp_path / "t.csv", index=False)
-    options = [
-        "--target",
-        "kind",
-        "-m",
-        "5",
-        "-o",
-        str(tmp_path / "w.csv"),
-        "--report",
-        str(tmp_path / "p.html"),
-    ]
+    options = ["--target", "kind", "-m", "5", "-o", str(tmp_path / "w.csv"), "--report", str(tmp_path / "p.html")]
     assert main(["weigh", str(tmp_path / "t.csv"), *options]) == 0
     axes = data_of(tmp_path / "p.html")["axes"]
     for axis in axes[:2]:
@@ -195,18 +183,7 @@ def test_what_cannot_be_a_page_is_refused_by_name(tmp_path):
         np.full(20, np.nan), np.full(20, np.inf), [None] * 20, [[1], [2, 3]] * 10, np.ones((20, 0)), b"x" * 20,
         rng.random((20, 3)).astype(complex), np.arange(20).astype("M8[D]"), np.ones((4, 4, 4)),
     ]  # fmt: skip
-    names = [
-        "X",
-        "y",
-        "weights",
-        "variation",
-        "neighbors",
-        "table",
-        "verdict",
-        "images",
-        "texts",
-        "random_state",
-    ]
+    names = ["X", "y", "weights", "variation", "neighbors", "table", "verdict", "images", "texts", "random_state"]
     said = []
     for i in range(200):
         name, value = names[i % len(names)], bad[rng.integers(len(bad))]
@@ -222,9 +199,7 @@ def test_what_cannot_be_a_page_is_refused_by_name(tmp_path):
 
 def test_texts_of_another_length_are_refused(tmp_path):
     with pytest.raises(InputError, match="texts has 2 entries for 3 samples"):
-        weighting_page(
-            tmp_path / "p.html", X=np.ones((3, 1)), y=[0, 1, 0], weights=[1, 2, 3], texts=["a", "b"]
-        )
+        weighting_page(tmp_path / "p.html", X=np.ones((3, 1)), y=[0, 1, 0], weights=[1, 2, 3], texts=["a", "b"])
 
 
 def test_the_downloaded_weights_name_rows_by_the_index(tmp_path, visit):
@@ -244,9 +219,7 @@ def test_a_million_rows_stay_under_eight_megabytes_and_open(tmp_path, visit):
     variation = rng.gamma(1.0, size=n)
     X = rng.normal(size=(n, 6)).astype(np.float32)
     weights = rescale(variation)
-    path = weighting_page(
-        tmp_path / "p.html", X=X, y=rng.integers(0, 3, n), weights=weights, variation=variation
-    )
+    path = weighting_page(tmp_path / "p.html", X=X, y=rng.integers(0, 3, n), weights=weights, variation=variation)
     assert path.stat().st_size < 8e6
     there = visit(path)
     assert there.complaints == []

@@ -10,14 +10,7 @@ from steep.exceptions import SteepError
 @pytest.fixture
 def call(tmp_path):
     def run(*arguments):
-        folders = [
-            "--results",
-            tmp_path / "results",
-            "--cache",
-            tmp_path / "cache",
-            "--docs",
-            tmp_path / "docs",
-        ]
+        folders = ["--results", tmp_path / "results", "--cache", tmp_path / "cache", "--docs", tmp_path / "docs"]
         return CliRunner().invoke(app, [str(part) for part in [*arguments, *folders]])
 
     return run

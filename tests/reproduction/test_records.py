@@ -64,13 +64,7 @@ def test_the_first_of_two_lines_counts(records):
 
 
 def test_numpy_values_come_back_as_plain_ones(records):
-    result = {
-        "a": np.float32(0.5),
-        "b": np.int64(3),
-        "c": np.arange(3),
-        "d": np.bool_(True),
-        "e": float("nan"),
-    }
+    result = {"a": np.float32(0.5), "b": np.int64(3), "c": np.arange(3), "d": np.bool_(True), "e": float("nan")}
     records.add("runge", "é\ud800", np.int64(1), result=result)
     (line,) = records
     assert line["result"].pop("e") != line["result"]

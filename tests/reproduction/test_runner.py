@@ -26,9 +26,7 @@ def lines_of(path):
 
 
 def quietly(names, folder, **options):
-    return reproduce(
-        names, results=folder / "results", cache=folder / "cache", say=lambda text: None, **options
-    )
+    return reproduce(names, results=folder / "results", cache=folder / "cache", say=lambda text: None, **options)
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +69,7 @@ def test_stand_ins_are_labelled(smoke):
             assert line["settings"]["data"].startswith("stand-in")
 
 
-SLOWER = [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("table3", "table4", "table5", "table6", "table7")
-]
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("table3", "table4", "table5", "table6", "table7")]
 
 
 @pytest.mark.slow
@@ -98,16 +94,7 @@ def test_the_page_is_written_from_the_lines(smoke, tmp_path):
     assert text == page(smoke / "results", "smoke")
     for name in EXPERIMENTS:
         assert module(name).TITLE in text
-    for image in (
-        "lemma1",
-        "gb",
-        "tbs",
-        "doublem",
-        "f1-runge",
-        "hyp-search-boston",
-        "difficult-mnist",
-        "convergence",
-    ):
+    for image in ("lemma1", "gb", "tbs", "doublem", "f1-runge", "hyp-search-boston", "difficult-mnist", "convergence"):
         assert (tmp_path / "images/reproduction" / f"{image}.png").stat().st_size > 1000
         assert f"{image}.png" in text
 
@@ -144,9 +131,7 @@ def test_committed_page_and_lines_agree():
 def test_committed_lines_are_those_of_the_experiments():
     for name, own in collect(ROOT / "results", "laptop").items():
         if own:
-            runner.check_lines(
-                runner.records_of(ROOT / "results", "laptop", name), module(name).jobs("laptop")
-            )
+            runner.check_lines(runner.records_of(ROOT / "results", "laptop", name), module(name).jobs("laptop"))
 
 
 def test_unknown_names_are_refused(tmp_path):

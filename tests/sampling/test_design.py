@@ -3,16 +3,7 @@ import pytest
 from scipy import stats
 
 from reproduction.problems import bateman, runge
-from steep import (
-    Box,
-    Integer,
-    SteepError,
-    SteepWarning,
-    VariationSampler,
-    design,
-    neighbor_variance,
-    taylor_variation,
-)
+from steep import Box, Integer, SteepError, SteepWarning, VariationSampler, design, neighbor_variance, taylor_variation
 from steep.exceptions import AcceptanceError, FunctionError, InputError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise_variation
@@ -45,11 +36,7 @@ def test_the_units_of_the_box_change_nothing():
     variation = X[:, 0] ** 2
     scale, shift = np.array([1000.0, 0.01]), np.array([-7.0, 3.0])
     unit = VariationSampler([(0, 1)] * 2, random_state=0).fit(X, variation).sample(20)
-    wide = (
-        VariationSampler(np.c_[shift, shift + scale], random_state=0)
-        .fit(X * scale + shift, variation)
-        .sample(20)
-    )
+    wide = VariationSampler(np.c_[shift, shift + scale], random_state=0).fit(X * scale + shift, variation).sample(20)
     np.testing.assert_allclose((wide - shift) / scale, unit, atol=1e-9)
 
 
@@ -57,10 +44,7 @@ def test_temper_flattens_the_density():
     X = np.linspace(0, 1, 200)[:, None]
     variation = np.exp(-(((X[:, 0] - 0.5) / 0.05) ** 2)) + 1e-3
     spreads = [
-        VariationSampler([(0, 1)], n_components=1, temper=t, random_state=0)
-        .fit(X, variation)
-        .sample(2000)
-        .std()
+        VariationSampler([(0, 1)], n_components=1, temper=t, random_state=0).fit(X, variation).sample(2000).std()
         for t in (1.0, 0.5, 0.0)
     ]
     assert spreads[0] < spreads[1] < spreads[2]
@@ -69,9 +53,7 @@ def test_temper_flattens_the_density():
 def test_floor_is_the_share_drawn_uniformly():
     X = np.linspace(0, 1, 200)[:, None]
     variation = np.where(np.abs(X[:, 0] - 0.8) < 0.02, 1.0, 0.0)
-    drawn = (
-        VariationSampler([(0, 1)], floor=0.3, n_components=1, random_state=0).fit(X, variation).sample(10_000)
-    )
+    drawn = VariationSampler([(0, 1)], floor=0.3, n_components=1, random_state=0).fit(X, variation).sample(10_000)
     assert np.mean(drawn < 0.5) == pytest.approx(0.15, abs=4 * np.sqrt(0.15 * 0.85 / 10_000))
 
 
@@ -85,9 +67,7 @@ def test_zero_variation_falls_back_to_uniform_with_a_warning():
 def test_a_density_outside_the_domain_reports_its_acceptance_rate():
     sampler = VariationSampler([(0, 1)], n_components=1, random_state=0).fit([[0.0], [1.0]], [1.0, 1.0])
     sampler.mixture_.means_[:] = 100.0
-    with pytest.raises(
-        AcceptanceError, match=r"acceptance rate 0\), need 5; raise n_components or floor"
-    ) as caught:
+    with pytest.raises(AcceptanceError, match=r"acceptance rate 0\), need 5; raise n_components or floor") as caught:
         sampler.sample(5)
     assert caught.value.acceptance_rate == 0.0
     assert isinstance(caught.value, RuntimeError)
@@ -113,9 +93,7 @@ def test_the_paper_variant_is_algorithm_1_line_by_line():
     rng = np.random.default_rng(42)
     start = np.linspace(0, 1, 8)[:, None]  # line 2, on a grid as in the experiments
     variation = taylor_variation(runge, start, order=2, epsilon=1e-3, bounds=[(0, 1)])  # lines 3-6
-    drawn = (
-        VariationSampler([(0, 1)], n_components=3, random_state=rng).fit(start, variation).sample(8)
-    )  # 7-8
+    drawn = VariationSampler([(0, 1)], n_components=3, random_state=rng).fit(start, variation).sample(8)  # 7-8
     X = np.vstack([start, drawn])
     plan = design(runge, [(0, 1)], n_initial=8, n_samples=8, initial="grid", variant="paper", random_state=42)
     np.testing.assert_allclose(plan.X, X, atol=1e-9)
@@ -169,18 +147,13 @@ def test_the_neighbour_measure_is_the_papers_third_methodology():
 
 
 def test_any_measure_may_be_passed():
-    plan = design(
-        runge, [(0, 1)], n_initial=50, n_samples=50, measure=lambda X, y: (X[:, 0] > 0.9) * y, random_state=0
-    )
+    plan = design(runge, [(0, 1)], n_initial=50, n_samples=50, measure=lambda X, y: (X[:, 0] > 0.9) * y, random_state=0)
     assert np.median(plan.X[50:, 0]) > 0.85
 
 
 @pytest.mark.parametrize("initial", ["uniform", "sobol", "grid"])
 def test_designs_follow_the_seed(initial):
-    plans = [
-        design(runge, [(0, 1)], n_initial=9, n_samples=5, initial=initial, random_state=s).X
-        for s in (0, 0, 1)
-    ]
+    plans = [design(runge, [(0, 1)], n_initial=9, n_samples=5, initial=initial, random_state=s).X for s in (0, 0, 1)]
     np.testing.assert_array_equal(plans[0], plans[1])
     assert not np.array_equal(plans[0], plans[2])
 
@@ -204,9 +177,7 @@ def test_a_function_is_never_called_outside_the_domain():
         assert Box(BATEMAN).contains(X).all()
         return bateman(X)
 
-    plan = design(
-        strict, BATEMAN, n_initial=27, n_samples=20, initial="grid", measure="taylor", random_state=0
-    )
+    plan = design(strict, BATEMAN, n_initial=27, n_samples=20, initial="grid", measure="taylor", random_state=0)
     assert len(plan.X) == 47
 
 
@@ -264,9 +235,7 @@ def test_bad_input_is_refused(kwargs, message):
 
 
 def test_a_function_that_fails_everywhere_says_where_in_the_users_units():
-    with pytest.raises(
-        FunctionError, match=r"failed at all 5 points of the start, first at \(0\): NaN or infinity"
-    ):
+    with pytest.raises(FunctionError, match=r"failed at all 5 points of the start, first at \(0\): NaN or infinity"):
         design(lambda X: X[:, 0] * np.nan, [(0, 400)], n_initial=5, n_samples=1, initial="grid")
 
 
@@ -356,13 +325,9 @@ def test_measures_of_labels_see_embedded_points_and_standardised_labels():
 
 
 def test_draws_of_a_perturbation_are_counted_and_carried_on():
-    plan = design(
-        runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation", rounds=2, random_state=0
-    )
+    plan = design(runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation", rounds=2, random_state=0)
     assert plan.n_evaluations == 20 + 20 * 15  # measured at the start and at the first round's five
-    assert (
-        design(runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation").n_evaluations == 20 + 200
-    )
+    assert design(runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation").n_evaluations == 20 + 200
 
 
 @pytest.mark.parametrize("measure", ["taylor", "perturbation"])
@@ -377,14 +342,7 @@ def test_a_measure_that_evaluates_never_leaves_the_domain(measure):
         return X[:, 0] ** 2 + np.tanh(X[:, 1] - 5)
 
     plan = design(
-        strict,
-        bounds,
-        n_initial=30,
-        n_samples=20,
-        measure=measure,
-        epsilon=0.05,
-        constraint=disc,
-        random_state=0,
+        strict, bounds, n_initial=30, n_samples=20, measure=measure, epsilon=0.05, constraint=disc, random_state=0
     )
     assert (plan.variation[:30] > 0).all()
 

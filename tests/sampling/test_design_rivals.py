@@ -11,9 +11,7 @@ from scipy.stats import qmc
 
 
 def benchmark(name):
-    spec = importlib.util.spec_from_file_location(
-        name, Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
-    )
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[2] / "benchmarks" / f"{name}.py")
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -54,9 +52,7 @@ def test_scores_are_those_of_their_papers():
     gap = process.mean[:, 0] - Y[distances.argmin(axis=0), 0]
     np.testing.assert_allclose(rivals.eigf(process, distances), gap**2 + process.deviation**2)
     weight = 1 - near / cdist(X, X).max()
-    np.testing.assert_allclose(
-        rivals.tead(process, distances), near / near.max() + weight * rest / rest.max()
-    )
+    np.testing.assert_allclose(rivals.tead(process, distances), near / near.max() + weight * rest / rest.max())
 
 
 @pytest.mark.parametrize("score", ["eigf", "tead"])
@@ -90,10 +86,7 @@ def test_guess_leads_on_the_example_of_its_authors_as_they_say():
     """Ahead of Latin hypercubes, TEAD and EIGF; fitting after every run would change nothing."""
     median = {
         score: np.median(
-            [
-                error_on_the_line(rivals.sequential(score, waves_then_a_slope, latin(10, s), 35, s))
-                for s in range(5)
-            ]
+            [error_on_the_line(rivals.sequential(score, waves_then_a_slope, latin(10, s), 35, s)) for s in range(5)]
         )
         for score in ("guess", "tead", "eigf")
     }

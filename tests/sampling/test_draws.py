@@ -58,9 +58,7 @@ def test_doubt_is_its_definition(d):
 
 
 def test_doubt_never_takes_a_candidate_twice_even_without_weight():
-    assert sorted(fill_doubt(np.zeros((1, 2)), np.zeros((9, 2)), np.zeros(9), 1.0, 9).tolist()) == list(
-        range(9)
-    )
+    assert sorted(fill_doubt(np.zeros((1, 2)), np.zeros((9, 2)), np.zeros(9), 1.0, 9).tolist()) == list(range(9))
 
 
 def test_the_length_scale_is_the_likeliest_of_those_tried():
@@ -113,9 +111,7 @@ def test_pool_draws_follow_the_density(draw):
     X = np.linspace(0, 1, 500)[:, None]
     counts = np.zeros(5)
     for seed in range(20):
-        sampler = VariationSampler([(0, 1)], density="pool", draw=draw, random_state=seed).fit(
-            X, X[:, 0] + 1e-9
-        )
+        sampler = VariationSampler([(0, 1)], density="pool", draw=draw, random_state=seed).fit(X, X[:, 0] + 1e-9)
         drawn = sampler.sample(100)[:, 0]
         counts += np.histogram(drawn[(drawn > 0) & (drawn < 1)], bins=5, range=(0, 1))[0]
     # The pool's share on the two ends is left out; the rest has a density ∝ x.
@@ -191,10 +187,7 @@ def test_a_design_finds_a_narrow_peak_that_a_few_start_points_only_brush():
     peak = lambda X: np.exp(-((X - 0.3) ** 2).sum(axis=1) / 0.005)  # noqa: E731
     share = [
         np.mean(
-            np.linalg.norm(
-                design(peak, [(0, 1)] * 2, n_initial=16, n_samples=84, random_state=s).X - 0.3, axis=1
-            )
-            < 0.2
+            np.linalg.norm(design(peak, [(0, 1)] * 2, n_initial=16, n_samples=84, random_state=s).X - 0.3, axis=1) < 0.2
         )
         for s in range(3)
     ]
@@ -224,9 +217,7 @@ def test_finite_differences_are_counted_in_every_round():
 
 
 def test_a_fixed_point_is_in_the_design():
-    plan = design(
-        ridge, [(0, 1)] * 2, n_initial=10, n_samples=5, fixed=[[0.1, 0.2], [0.3, 0.4]], random_state=0
-    )
+    plan = design(ridge, [(0, 1)] * 2, n_initial=10, n_samples=5, fixed=[[0.1, 0.2], [0.3, 0.4]], random_state=0)
     assert plan.X[:2].tolist() == [[0.1, 0.2], [0.3, 0.4]]
     assert len(plan.X) == 15
     with pytest.raises(InputError, match="fixed has 1 points, 0 of them"):
@@ -241,21 +232,13 @@ def test_a_constraint_is_never_broken():
         assert disc(X).all()
         return ridge(X)
 
-    for kwargs in (
-        {},
-        {"density": "mixture", "draw": "random"},
-        {"initial": "uniform", "draw": "systematic"},
-    ):
-        plan = design(
-            strict, [(0, 1)] * 2, n_initial=20, n_samples=30, constraint=disc, random_state=0, **kwargs
-        )
+    for kwargs in ({}, {"density": "mixture", "draw": "random"}, {"initial": "uniform", "draw": "systematic"}):
+        plan = design(strict, [(0, 1)] * 2, n_initial=20, n_samples=30, constraint=disc, random_state=0, **kwargs)
         assert len(plan.X) == 50
 
 
 def test_a_constraint_that_keeps_nothing_says_so():
-    with pytest.raises(
-        AcceptanceError, match=r"only 0 of 64064 points drawn lie in the domain .* tighten the bounds"
-    ):
+    with pytest.raises(AcceptanceError, match=r"only 0 of 64064 points drawn lie in the domain .* tighten the bounds"):
         design(ridge, [(0, 1)], n_initial=4, n_samples=4, constraint=lambda X: X[:, 0] > 2)
     with pytest.raises(InputError, match="constraint returned float64"):
         design(ridge, [(0, 1)], n_initial=4, n_samples=4, constraint=lambda X: X[:, 0])
@@ -279,9 +262,7 @@ def test_log_whole_and_category_axes_get_values_of_their_kind():
 def test_more_points_than_the_domain_holds_are_refused():
     sampler = VariationSampler({"n": Integer(1, 4)}, density="pool", draw="fill", random_state=0)
     sampler.fit([[1.0], [2.0]], [1.0, 1.0])
-    with pytest.raises(
-        InputError, match="the domain holds 4 different points and 2 of them are taken, need 9 more"
-    ):
+    with pytest.raises(InputError, match="the domain holds 4 different points and 2 of them are taken, need 9 more"):
         sampler.sample(9)
 
 
@@ -327,9 +308,7 @@ def test_a_design_larger_than_its_domain_is_refused_before_anything_is_run():
         raise AssertionError("run")
 
     bounds = {"n": Integer(1, 4), "m": ["a", "b"]}
-    with pytest.raises(
-        InputError, match=r"the domain holds 8 different points, n_initial \+ n_samples asks for 9"
-    ):
+    with pytest.raises(InputError, match=r"the domain holds 8 different points, n_initial \+ n_samples asks for 9"):
         design(never, bounds, n_initial=4, n_samples=5)
     with pytest.raises(InputError, match="the domain holds 2 different points"):
         design(never, bounds, n_initial=4, n_samples=5, constraint=lambda X: X[:, 0] == 2)
@@ -386,9 +365,7 @@ def test_the_unit_of_variation_changes_nothing(unit):
 
 def test_the_pool_reaches_faces_and_corners():
     pool = candidate_pool(Box([(0, 1)] * 2), 10, np.random.default_rng(0))
-    assert {(0, 0), (0, 1), (1, 0), (1, 1)} <= {
-        tuple(p) for p in pool[((pool == 0) | (pool == 1)).all(axis=1)]
-    }
+    assert {(0, 0), (0, 1), (1, 0), (1, 1)} <= {tuple(p) for p in pool[((pool == 0) | (pool == 1)).all(axis=1)]}
 
 
 def test_relevance_finds_the_axes_that_matter():
@@ -402,9 +379,7 @@ def test_relevance_finds_the_axes_that_matter():
 CROWDS = {
     "everywhere": lambda rng, d: rng.random((600, d)),
     # Where the density is highest, and so near each other that a few of them do not show it.
-    "where the best are": lambda rng, d: (
-        rng.random((600, d)) * ([0.3] + [1.0] * (d - 1)) + ([0.7] + [0.0] * (d - 1))
-    ),
+    "where the best are": lambda rng, d: rng.random((600, d)) * ([0.3] + [1.0] * (d - 1)) + ([0.7] + [0.0] * (d - 1)),
     "at the best themselves": lambda rng, d: np.column_stack([np.ones(600), rng.random((600, d - 1))]),
 }
 
@@ -417,9 +392,7 @@ def test_filling_from_the_best_candidates_is_filling_from_all(crowd, n_features,
 
     def drawn(many):
         monkeypatch.setattr("steep.sampling.sampler._MANY", many)
-        sampler = VariationSampler(
-            [(0, 1)] * n_features, density="pool", draw="fill", floor=0.15, random_state=0
-        )
+        sampler = VariationSampler([(0, 1)] * n_features, density="pool", draw="fill", floor=0.15, random_state=0)
         sampler.fit(X, X[:, 0] ** 8, occupied=others)
         return np.vstack([sampler.sample(n_samples), sampler.sample(3)])
 
@@ -428,9 +401,7 @@ def test_filling_from_the_best_candidates_is_filling_from_all(crowd, n_features,
 
 def test_filling_with_many_points_there_asks_few_candidates_for_their_distance(monkeypatch):
     asked, settled = [], VariationSampler._settled
-    monkeypatch.setattr(
-        VariationSampler, "_settled", lambda self, c: asked.append(len(c.unit)) or settled(self, c)
-    )
+    monkeypatch.setattr(VariationSampler, "_settled", lambda self, c: asked.append(len(c.unit)) or settled(self, c))
     rng = np.random.default_rng(0)
     sampler = VariationSampler([(0, 1)] * 5, density="pool", draw="fill", floor=0.15, random_state=0)
     X = rng.random((200, 5))

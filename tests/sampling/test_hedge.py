@@ -54,9 +54,7 @@ def test_with_many_inputs_both_surrogates_must_lose(smooth, spread, wanted):
     wobble = np.random.default_rng(0).standard_normal(8)
     wobble -= wobble.mean()
     gains = np.array([[-0.2 + 0.02 * wobble, smooth + spread * wobble]] * 2)  # the rough kind loses a fifth
-    few, found = (
-        _decided(gains, 100, np.random.default_rng(0), many_inputs=many).share for many in (False, True)
-    )
+    few, found = (_decided(gains, 100, np.random.default_rng(0), many_inputs=many).share for many in (False, True))
     assert (few, found) == (NONE, wanted)
 
 
@@ -119,9 +117,7 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_run(kind):
 
 
 def test_a_design_says_what_it_chose_and_follows_the_seed():
-    plans = [
-        design(front, [(0, 1)] * 2, n_initial=16, n_samples=24, rounds=3, random_state=s) for s in (3, 3, 4)
-    ]
+    plans = [design(front, [(0, 1)] * 2, n_initial=16, n_samples=24, rounds=3, random_state=s) for s in (3, 3, 4)]
     np.testing.assert_array_equal(plans[0].X, plans[1].X)
     assert not np.array_equal(plans[0].X, plans[2].X)
     assert plans[0].hedge == plans[1].hedge

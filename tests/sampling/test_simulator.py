@@ -79,9 +79,7 @@ FAILING = {
 @pytest.mark.parametrize("how", FAILING)
 def test_points_that_fail_are_left_out_listed_and_kept_clear_of(how):
     function, options = FAILING[how]
-    with pytest.warns(
-        SteepWarning, match=r"function failed at \d+ of 60 points, which are left out"
-    ) as caught:
+    with pytest.warns(SteepWarning, match=r"function failed at \d+ of 60 points, which are left out") as caught:
         plan = design(function, BOUNDS, **SIZE, **options)
     assert caught[0].filename == __file__
     failures = plan.failures()
@@ -89,10 +87,7 @@ def test_points_that_fail_are_left_out_listed_and_kept_clear_of(how):
     assert (plan.X[:, 1] < 8).all()
     assert (failures.t >= 8).all()
     assert failures.message.str.contains("ZeroDivisionError|NaN or infinity").all()
-    assert (
-        plan.is_initial.sum() + (len(failures) - (n_late := len(failures) - (20 - plan.is_initial.sum())))
-        == 20
-    )
+    assert plan.is_initial.sum() + (len(failures) - (n_late := len(failures) - (20 - plan.is_initial.sum()))) == 20
     assert n_late < 6  # 8 by chance, and it would look steep there
     np.testing.assert_allclose(plan.y, array(plan.X))
 

@@ -65,9 +65,7 @@ for name, job in JOBS.items():
 """
 
 
-@pytest.mark.skipif(
-    not Path("/proc/self/task").is_dir(), reason="reads the CPU seconds of threads from /proc"
-)
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="reads the CPU seconds of threads from /proc")
 def test_no_second_thread_works_on_a_plan():
     done = subprocess.run(
         [sys.executable, "-c", JOBS],
@@ -122,9 +120,7 @@ def test_the_function_of_a_design_keeps_its_threads(two_threads, options):
 
 def test_constraints_and_measures_of_the_user_keep_their_threads(two_threads):
     allowed, measure = Spy(lambda X: X[:, 0] < 0.9), Spy(lambda X, y: np.abs(y))
-    design(
-        wave, [(0, 1)] * 2, n_initial=16, n_samples=16, constraint=allowed, measure=measure, random_state=0
-    )
+    design(wave, [(0, 1)] * 2, n_initial=16, n_samples=16, constraint=allowed, measure=measure, random_state=0)
     assert allowed.seen == measure.seen == {2}
 
 

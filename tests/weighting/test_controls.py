@@ -119,9 +119,7 @@ def test_what_was_chosen_is_what_predict_does(only, chosen, names):
         assert isinstance(model.estimator_, FixedThresholdClassifier)
         assert threshold < 0.4
         plain = LogisticRegression().fit(X, Y, sample_weight=np.ones(len(Y)))
-        np.testing.assert_array_equal(
-            model.predict(X), names[(plain.predict_proba(X)[:, 1] >= threshold).astype(int)]
-        )
+        np.testing.assert_array_equal(model.predict(X), names[(plain.predict_proba(X)[:, 1] >= threshold).astype(int)])
         np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X))
         assert (model.sample_weight_ == 1).all()
     else:
@@ -171,9 +169,7 @@ def test_regressors_have_equal_weights_alone():
     model = VarianceWeightedCV(Ridge(), **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
     assert controls_of(model) == ALL[:1]
     with pytest.raises(InputError, match="does not apply to Ridge and 0 classes"):
-        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(
-            X, X[:, 0]
-        )
+        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
 
 
 def test_a_scorer_of_the_callers_own_can_be_tuned_for():
@@ -188,9 +184,7 @@ def gross_errors(n=300):
     return points, points @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=n) + 30 * (rng.random(n) < 0.1)
 
 
-@pytest.mark.parametrize(
-    "model", [Ridge(), LinearRegression(), make_pipeline(StandardScaler(), Ridge())], ids=str
-)
+@pytest.mark.parametrize("model", [Ridge(), LinearRegression(), make_pipeline(StandardScaler(), Ridge())], ids=str)
 def test_a_robust_loss_is_tried_for_absolute_errors_and_named_when_it_wins(model):
     data = gross_errors()
     grid = {"weight_ratio": (1, 3), "n_neighbors": (5,), "random_state": 0}
@@ -216,10 +210,7 @@ def test_a_robust_loss_is_left_out_where_it_does_not_apply():
 @pytest.mark.parametrize("boosting", [HistGradientBoostingRegressor, GradientBoostingRegressor])
 def test_boosting_becomes_robust_by_its_loss(boosting):
     assert robust_twin(boosting()).loss == "absolute_error"
-    assert (
-        robust_twin(boosting(loss="quantile", **({"quantile": 0.5} if "Hist" in boosting.__name__ else {})))
-        is None
-    )
+    assert robust_twin(boosting(loss="quantile", **({"quantile": 0.5} if "Hist" in boosting.__name__ else {}))) is None
 
 
 class Talkative(LinearRegression):
@@ -233,9 +224,7 @@ class Talkative(LinearRegression):
 def test_the_same_warning_is_given_once():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        VarianceWeightedCV(Talkative(), weight_ratio=(1, 3), n_neighbors=(5,), random_state=0).fit(
-            *gross_errors(100)
-        )
+        VarianceWeightedCV(Talkative(), weight_ratio=(1, 3), n_neighbors=(5,), random_state=0).fit(*gross_errors(100))
     found = [str(w.message) for w in caught if w.category is ConvergenceWarning]
     assert len(found) == 1
     assert "more like it" in found[0]

@@ -76,9 +76,7 @@ def test_own_weights_are_used():
     own = np.where(np.arange(len(y)) % 2, 1.0, 1e-9)
     weighted, plain = (cross_fitted(Ridge(), data, y, labels(y), sample_weight=w) for w in (own, None))
     assert not np.allclose(weighted, plain)
-    np.testing.assert_allclose(
-        cross_fitted(Ridge(), data, y, labels(y), sample_weight=np.ones(len(y))), plain
-    )
+    np.testing.assert_allclose(cross_fitted(Ridge(), data, y, labels(y), sample_weight=np.ones(len(y))), plain)
 
 
 def test_several_outputs_keep_their_columns():

@@ -78,9 +78,7 @@ def test_too_heavy_a_ratio_is_said_so():
     assert suggestion.endswith(RUN)
 
 
-@pytest.mark.parametrize(
-    ("model", "y"), [(LogisticRegression(), (X[:, 0] > 0).astype(int)), (Ridge(), X[:, 0] ** 2)]
-)
+@pytest.mark.parametrize(("model", "y"), [(LogisticRegression(), (X[:, 0] > 0).astype(int)), (Ridge(), X[:, 0] ** 2)])
 def test_with_an_estimator_it_speaks_of_the_measures_that_the_search_tries(model, y):
     report = weighting_report(X, y, estimator=model)
     search = VarianceWeightedCV(model, weight_ratio=(1, 3), cv=2, n_repeats=1, random_state=0).fit(X, y)
@@ -105,7 +103,5 @@ def test_neighbours_foretell_the_mean_of_their_labels(y):
 
 
 def test_whole_floats_are_asked_about():
-    with pytest.warns(
-        SteepWarning, match="y holds 2 different whole numbers as floats and is taken as quantities"
-    ):
+    with pytest.warns(SteepWarning, match="y holds 2 different whole numbers as floats and is taken as quantities"):
         weighting_report(X, (X[:, 0] > 0).astype(float))

@@ -172,16 +172,8 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
     X = NUMBERS.copy()
     # Solved to the end, as the search does; its default tolerance stops a little before.
     folds = [(np.arange(80), np.arange(80, N)), (np.arange(40, N), np.arange(40))]
-    search = SMALL | {
-        "cv": folds,
-        "measure": "variance",
-        "n_neighbors": (5,),
-        "clip": None,
-        "scoring": "neg_log_loss",
-    }
-    model = VarianceWeightedCV(make_pipeline(SelectKBest(k=1), LogisticRegression(tol=1e-10)), **search).fit(
-        X, Y
-    )
+    search = SMALL | {"cv": folds, "measure": "variance", "n_neighbors": (5,), "clip": None, "scoring": "neg_log_loss"}
+    model = VarianceWeightedCV(make_pipeline(SelectKBest(k=1), LogisticRegression(tol=1e-10)), **search).fit(X, Y)
     train, test = folds[0]
     alone = VarianceWeighted(
         make_pipeline(SelectKBest(k=1), LogisticRegression(tol=1e-10)), n_neighbors=5, weight_ratio=5
@@ -195,10 +187,7 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
 @pytest.mark.parametrize("measure", ["variance", "misfit", "slope"])
 @pytest.mark.parametrize(
     ("estimator", "y"),
-    [
-        (HistGradientBoostingClassifier(max_iter=5), Y),
-        (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0]),
-    ],
+    [(HistGradientBoostingClassifier(max_iter=5), Y), (HistGradientBoostingRegressor(max_iter=5), NUMBERS[:, 0])],
 )
 def test_estimators_that_take_missing_values_are_weighed_with_them(estimator, y, measure):
     X = NUMBERS.copy()
@@ -213,10 +202,7 @@ def test_estimators_that_take_missing_values_are_weighed_with_them(estimator, y,
     [
         FRAME,
         pl.DataFrame(
-            {
-                "size": FRAME["size"].to_numpy(),
-                "colour": [c if isinstance(c, str) else None for c in FRAME["colour"]],
-            }
+            {"size": FRAME["size"].to_numpy(), "colour": [c if isinstance(c, str) else None for c in FRAME["colour"]]}
         ),
     ],
 )

@@ -23,9 +23,7 @@ DIABETES = load_diabetes(return_X_y=True)
 def test_sample_weights_are_rescaled_neighbour_variance():
     X, y = MOONS
     expected = rescale(neighbor_variance(X, y, n_neighbors=15), weight_ratio=7)
-    np.testing.assert_array_equal(
-        sample_weights(X, y, n_neighbors=15, weight_ratio=7, embedding=None), expected
-    )
+    np.testing.assert_array_equal(sample_weights(X, y, n_neighbors=15, weight_ratio=7, embedding=None), expected)
 
 
 def test_samples_near_the_boundary_weigh_more():
@@ -79,9 +77,7 @@ def test_the_wrapped_estimator_is_trained_with_the_weights(ratio):
 def test_a_classifier_reads_float_classes_as_classes():
     X, y = load_breast_cancer(return_X_y=True)
     X = X / X.max(axis=0)
-    floats, names = (
-        VarianceWeighted(LogisticRegression()).fit(X, t) for t in (y * 2.0, np.array(["a", "b"])[y])
-    )
+    floats, names = (VarianceWeighted(LogisticRegression()).fit(X, t) for t in (y * 2.0, np.array(["a", "b"])[y]))
     np.testing.assert_array_equal(floats.sample_weight_, names.sample_weight_)
 
 
@@ -89,8 +85,7 @@ def test_a_regressor_reads_whole_numbers_as_quantities():
     X, y = DIABETES
     rounded = y.astype(int)
     np.testing.assert_array_equal(
-        VarianceWeighted(Ridge()).fit(X, rounded).sample_weight_,
-        sample_weights(X, rounded, task="regression"),
+        VarianceWeighted(Ridge()).fit(X, rounded).sample_weight_, sample_weights(X, rounded, task="regression")
     )
 
 
@@ -142,9 +137,7 @@ def test_a_pipeline_inside_equals_a_pipeline_outside():
 
 def test_it_can_be_searched_and_cross_validated():
     X, y = MOONS
-    search = GridSearchCV(
-        VarianceWeighted(LogisticRegression()), {"weight_ratio": [1, 20], "estimator__C": [0.1, 1]}
-    )
+    search = GridSearchCV(VarianceWeighted(LogisticRegression()), {"weight_ratio": [1, 20], "estimator__C": [0.1, 1]})
     assert set(search.fit(X, y).best_params_) == {"weight_ratio", "estimator__C"}
     assert cross_val_score(VarianceWeighted(Ridge()), *DIABETES).shape == (5,)
 
@@ -188,9 +181,7 @@ def test_metadata_routing_brings_weights_from_outside():
         routed = make_pipeline(
             StandardScaler().set_fit_request(sample_weight=False), VarianceWeighted(LogisticRegression())
         ).fit(X, y, sample_weight=own)
-        inner = VarianceWeighted(make_pipeline(StandardScaler(), LogisticRegression())).fit(
-            X, y, sample_weight=own
-        )
+        inner = VarianceWeighted(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y, sample_weight=own)
     np.testing.assert_allclose(routed[-1].sample_weight_, direct.sample_weight_)
     np.testing.assert_allclose(inner.sample_weight_, direct.sample_weight_)
     np.testing.assert_allclose(inner.predict_proba(X), routed.predict_proba(X), rtol=1e-6)
@@ -259,7 +250,5 @@ def test_the_callers_weights_change_the_model_that_is_asked():
 
 
 def test_a_model_counts_each_sample_among_its_own_neighbours():
-    with pytest.raises(
-        InputError, match="include_self=False goes with measure='variance' only, got 'misfit'"
-    ):
+    with pytest.raises(InputError, match="include_self=False goes with measure='variance' only, got 'misfit'"):
         VarianceWeighted(Ridge(), measure="misfit", include_self=False).fit(*DIABETES)

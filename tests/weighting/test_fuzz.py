@@ -134,9 +134,7 @@ def works_or_is_refused(call):
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
-)
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_odd_data_work_or_are_refused(door, seed):
     rng = np.random.default_rng(seed)
     classes = "class" in door or door in ("logistic", "tree_search")

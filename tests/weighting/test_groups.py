@@ -99,9 +99,7 @@ def test_routed_groups_reach_the_splitter_through_a_pipeline():
         assert "splitter" in str(search.get_metadata_routing())
     direct = VarianceWeightedCV(LogisticRegression(), cv=GroupKFold(3), **SMALL)
     direct.fit(StandardScaler().fit_transform(X), Y, groups=GROUPS)
-    np.testing.assert_allclose(
-        routed[-1].cv_results_["mean_test_score"], direct.cv_results_["mean_test_score"]
-    )
+    np.testing.assert_allclose(routed[-1].cv_results_["mean_test_score"], direct.cv_results_["mean_test_score"])
 
 
 @pytest.mark.parametrize("routing", [False, True])

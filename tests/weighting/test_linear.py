@@ -198,8 +198,7 @@ def problems_of_folds(model, X, y, n_problems, seed=0):
 def test_folds_that_are_solved_together_are_each_solved(model, data, together, monkeypatch):
     linear, trains, weights = problems_of_folds(model, *data, 3)
     alone = [
-        linear.solve(linear.numbers[train], linear.target[train], w)
-        for train, w in zip(trains, weights, strict=True)
+        linear.solve(linear.numbers[train], linear.target[train], w) for train, w in zip(trains, weights, strict=True)
     ]
     monkeypatch.setattr(module, "_RIDGE_TOGETHER", together)
     monkeypatch.setattr(module, "_LOGISTIC_TOGETHER", together)

@@ -178,11 +178,7 @@ class Turncoat(ClassifierMixin, BaseEstimator):
         return self
 
     def score(self, X, y):
-        return (
-            0.5
-            + 0.3 * (self.weighted_ == self.likes_weights)
-            + 0.01 * np.sin(1000 * X.sum() + self.weighted_)
-        )
+        return 0.5 + 0.3 * (self.weighted_ == self.likes_weights) + 0.01 * np.sin(1000 * X.sum() + self.weighted_)
 
 
 def turncoat_search(likes_weights, **options):
@@ -276,10 +272,7 @@ def test_a_control_that_is_ahead_is_not_raced_out():
 
 
 def test_what_wins_only_by_having_been_chosen_is_not_chosen():
-    candidates = [
-        Candidate(control=EQUAL),
-        *(Candidate(MEASURES["misfit"], 1, float(r)) for r in range(2, 42)),
-    ]
+    candidates = [Candidate(control=EQUAL), *(Candidate(MEASURES["misfit"], 1, float(r)) for r in range(2, 42))]
     kept = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)

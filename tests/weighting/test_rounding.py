@@ -19,9 +19,7 @@ def test_where_all_are_neighbours_of_all_every_weight_is_one(measure, seed, scal
     rng = np.random.default_rng(seed)
     n_outputs = seed % 3 + 1
     X, y = rng.normal(size=(20, 3)), scale * (rng.normal(size=(20, n_outputs)) + shift)
-    if (
-        measure == "smoothed"
-    ):  # a sample is left out of its own mean, so that only a constant is equal everywhere
+    if measure == "smoothed":  # a sample is left out of its own mean, so that only a constant is equal everywhere
         y = np.broadcast_to(y[:1], y.shape)
     assert (sample_weights(X, y, measure=measure, task="regression") == 1.0).all()
 
@@ -79,7 +77,5 @@ def test_the_estimator_weighs_as_the_function_does():
 
 def test_a_callers_own_measure_is_taken_as_it_is():
     variation = np.linspace(1e-40, 2e-40, 30)
-    weights = sample_weights(
-        np.zeros((30, 2)), np.ones(30), measure=lambda X, y: variation, task="regression"
-    )
+    weights = sample_weights(np.zeros((30, 2)), np.ones(30), measure=lambda X, y: variation, task="regression")
     assert weights.max() / weights.min() == pytest.approx(40)

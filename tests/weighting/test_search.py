@@ -81,17 +81,12 @@ def test_a_model_is_asked_about_the_training_folds_alone(measure):
 def measures_tried(estimator, y, **kwargs):
     folds = KFold(2, shuffle=True, random_state=0)
     model = VarianceWeightedCV(estimator, weight_ratio=(1, 3), cv=folds, **kwargs).fit(MOONS[0], y)
-    return {
-        (m, k) for m, k in zip(*(model.cv_results_[c] for c in ("measure", "n_neighbors")), strict=True) if m
-    }
+    return {(m, k) for m, k in zip(*(model.cv_results_[c] for c in ("measure", "n_neighbors")), strict=True) if m}
 
 
 def test_the_default_measures_are_what_an_estimator_can_be_asked():
     y = MOONS[1]
-    both, misfit = (
-        {("misfit", 1), ("misfit", 5), ("border", 1), ("border", 5)},
-        {("misfit", 1), ("misfit", 5)},
-    )
+    both, misfit = ({("misfit", 1), ("misfit", 5), ("border", 1), ("border", 5)}, {("misfit", 1), ("misfit", 5)})
     assert measures_tried(LogisticRegression(), y) == both
     assert measures_tried(make_pipeline(StandardScaler(), LogisticRegression()), y) == both
     numbers = misfit | {("misfit", 20), ("variance", 5), ("variance", 20)}
@@ -103,9 +98,7 @@ def test_the_default_measures_are_what_an_estimator_can_be_asked():
 
 
 def test_measures_that_compare_labels_leave_out_neighbourhoods_too_small_for_them():
-    tried = measures_tried(
-        Ridge(), MOONS[1].astype(float), measure=("variance", "misfit"), n_neighbors=(1, 4)
-    )
+    tried = measures_tried(Ridge(), MOONS[1].astype(float), measure=("variance", "misfit"), n_neighbors=(1, 4))
     assert tried == {("variance", 4), ("misfit", 1), ("misfit", 4)}
 
 
@@ -128,21 +121,15 @@ def test_ratio_one_alone_keeps_equal_weights():
     assert (model.sample_weight_ == 1).all()
     assert model.gain_ == 0
     assert str(model.verdict_) == "Equal weights are kept: no other weight_ratio was tried."
-    np.testing.assert_array_equal(
-        model.predict(DIABETES[0]), Ridge().fit(*DIABETES, np.ones(442)).predict(DIABETES[0])
-    )
+    np.testing.assert_array_equal(model.predict(DIABETES[0]), Ridge().fit(*DIABETES, np.ones(442)).predict(DIABETES[0]))
 
 
 def test_useless_weights_are_refused():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=200)
-    model = VarianceWeightedCV(
-        Ridge(), scoring="neg_mean_squared_error", confidence=0.98, random_state=0
-    ).fit(X, y)
+    model = VarianceWeightedCV(Ridge(), scoring="neg_mean_squared_error", confidence=0.98, random_state=0).fit(X, y)
     assert model.best_params_["weight_ratio"] == 1
-    assert str(model.verdict_).startswith(
-        "Equal weights are kept: none of 40 weightings beat them. The closest, "
-    )
+    assert str(model.verdict_).startswith("Equal weights are kept: none of 40 weightings beat them. The closest, ")
     assert str(model.verdict_).endswith("which includes 0) over 10 paired fits.")
     assert model.verdict_.interval == (model.gain_interval_) == NO_GAIN
 
@@ -171,19 +158,14 @@ def test_several_scores_are_kept_and_the_first_decides():
     model = VarianceWeightedCV(Ridge(), scoring=scoring, **SMALL).fit(*DIABETES)
     assert [f"mean_test_{name}" in model.cv_results_ for name in scoring] == [True] * 3
     assert "the error of the worst tenth" in str(model.verdict_)
-    own = VarianceWeightedCV(Ridge(), scoring=make_scorer(max_error, greater_is_better=False), **SMALL).fit(
-        *DIABETES
-    )
+    own = VarianceWeightedCV(Ridge(), scoring=make_scorer(max_error, greater_is_better=False), **SMALL).fit(*DIABETES)
     named = VarianceWeightedCV(Ridge(), scoring={"largest": "max_error"}, **SMALL).fit(*DIABETES)
     np.testing.assert_allclose(own.cv_results_["mean_test_score"], named.cv_results_["mean_test_largest"])
 
 
 @pytest.mark.parametrize(
     ("scoring", "words"),
-    [
-        ("max_error", "lowers the largest error by"),
-        ("neg_mean_absolute_error", "raises the mean absolute error by"),
-    ],
+    [("max_error", "lowers the largest error by"), ("neg_mean_absolute_error", "raises the mean absolute error by")],
 )
 def test_the_verb_follows_the_sign_of_the_gain(scoring, words):
     """A line through a step: heavy weights on the misfit lower the largest error and raise the mean one."""
@@ -201,9 +183,7 @@ def test_the_verb_follows_the_sign_of_the_gain(scoring, words):
 def test_results_follow_the_seed_whatever_the_number_of_jobs():
     fits = [VarianceWeightedCV(LogisticRegression(), n_jobs=n, **SMALL).fit(*MOONS) for n in (1, 2)]
     assert str(fits[0].verdict_) == str(fits[1].verdict_)
-    np.testing.assert_array_equal(
-        fits[0].cv_results_["mean_test_score"], fits[1].cv_results_["mean_test_score"]
-    )
+    np.testing.assert_array_equal(fits[0].cv_results_["mean_test_score"], fits[1].cv_results_["mean_test_score"])
 
 
 def test_a_warm_start_gives_the_same_scores():
@@ -444,13 +424,7 @@ def test_fold_weights_next_to_a_huge_cell_are_those_of_the_fold_alone():
             seen[len(seen)] = X, y, np.array(sample_weight)
             return super().fit(np.clip(X, -9, 9), y, sample_weight)
 
-    options = {
-        "measure": "variance",
-        "n_neighbors": (5,),
-        "weight_ratio": (3,),
-        "clip": None,
-        "shortcuts": "none",
-    }
+    options = {"measure": "variance", "n_neighbors": (5,), "weight_ratio": (3,), "clip": None, "shortcuts": "none"}
     VarianceWeightedCV(Remembers(), random_state=0, **options).fit(X, y)
     folds = [(A, b, w) for A, b, w in seen.values() if np.ptp(w) > 0 and A.max() < 9]
     assert folds

@@ -104,9 +104,7 @@ def test_the_verdict_names_the_first_row_and_then_a_rough_number():
     assert "rough estimate" in sentence
     assert result.verdict.interval.mean == result.n_wrong.mean
     assert str(result).startswith(sentence)
-    assert (
-        repr(result) == f"Suspects(n_samples=120, about {result.n_wrong.mean:.0f} wrong by a rough estimate)"
-    )
+    assert repr(result) == f"Suspects(n_samples=120, about {result.n_wrong.mean:.0f} wrong by a rough estimate)"
 
 
 def test_no_text_says_as_a_fact_that_labels_are_wrong():
@@ -156,9 +154,7 @@ def test_the_index_of_the_samples_comes_before_that_of_the_labels():
 def test_numbers_that_a_forest_cannot_hold_are_one_line_or_scaled(value):
     far = X.copy()
     far[3, 1] = value
-    with pytest.raises(
-        InputError, match=r"X reaches .*; expected numbers up to 3.4e\+38 for the default forest"
-    ):
+    with pytest.raises(InputError, match=r"X reaches .*; expected numbers up to 3.4e\+38 for the default forest"):
         steep.suspects(far, Y, embedding=None, random_state=0)
     assert len(steep.suspects(far, Y, random_state=0)) == 120
     values = VALUES.copy()
@@ -249,9 +245,7 @@ def test_neighbors_of_the_own_group_have_no_vote():
 def test_the_graph_is_the_one_datalab_takes():
     result = found()
     expected = NearestNeighbors(n_neighbors=20).fit((X - X.mean(axis=0)) / X.std(axis=0))
-    assert_allclose(
-        result.knn_graph().data, expected.kneighbors_graph(mode="distance").data, rtol=1e-4, atol=1e-6
-    )
+    assert_allclose(result.knn_graph().data, expected.kneighbors_graph(mode="distance").data, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow

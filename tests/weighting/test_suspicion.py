@@ -6,14 +6,7 @@ from scipy.sparse import csr_matrix
 import oracle
 from steep.neighbors import neighbor_graph
 from steep.weighting import suspicion
-from steep.weighting.suspicion import (
-    Opinions,
-    ballots,
-    count_votes,
-    suspect_classes,
-    suspect_numbers,
-    true_classes,
-)
+from steep.weighting.suspicion import Opinions, ballots, count_votes, suspect_classes, suspect_numbers, true_classes
 
 RNG = np.random.default_rng(0)
 N, K = 40, 6

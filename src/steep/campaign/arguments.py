@@ -35,9 +35,7 @@ def check_seconds(value: Any, *, name: str) -> float:
     (43200.0, 90.0)
     """
     if isinstance(value, str) and value.strip().replace(".", "").isdigit():
-        raise InputTypeError(
-            f"{name}={shown(value)} has no unit; need a text such as '12 h' or '90 s'; add it"
-        )
+        raise InputTypeError(f"{name}={shown(value)} has no unit; need a text such as '12 h' or '90 s'; add it")
     if isinstance(value, str | timedelta):
         try:
             value = pd.Timedelta(value).total_seconds()

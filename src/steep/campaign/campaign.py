@@ -134,9 +134,7 @@ class Campaign:
         self._revision = self.journal.revision()
         self._lacks_constraint = bool(meta.get("constrained")) and box.constraint is None
         if self._lacks_constraint:
-            warn_user(
-                f"{self._without_constraint()}; until then points outside it count as points of the domain"
-            )
+            warn_user(f"{self._without_constraint()}; until then points outside it count as points of the domain")
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self.stop_reason: str | None = None
         self._unreleased: list[int] = []

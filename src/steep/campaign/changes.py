@@ -34,11 +34,7 @@ def correct(campaign: Campaign, run: Any, y: Any, reason: str) -> None:
                 )
             old = journal.labels([before[1]])[0]
             journal.correct(number, label)
-            detail = {
-                "from": [None if np.isnan(v) else v for v in old],
-                "to": label.tolist(),
-                "reason": str(reason),
-            }
+            detail = {"from": [None if np.isnan(v) else v for v in old], "to": label.tolist(), "reason": str(reason)}
             journal.record("corrected", detail, run=number)
         journal.revise()
 

@@ -83,11 +83,7 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
         # What a call needs, for whoever asks before the first run.
         self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
-                for name in self.names
-                if name.isidentifier()
-            ]
+            [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.names if name.isidentifier()]
             + [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
         )
         self.outputs = outputs
@@ -255,9 +251,7 @@ def _fields(template: str) -> list[str]:
     try:
         fields = [field for field in string.Formatter().parse(template) if field[1] is not None]
     except ValueError as error:
-        raise InputError(
-            f"command part {template!r} is no template ({error}); write a literal brace twice"
-        ) from error
+        raise InputError(f"command part {template!r} is no template ({error}); write a literal brace twice") from error
     for _, name, form, conversion in fields:
         if not name or any(mark in name for mark in ".[]") or name.isdigit():
             raise InputError(
@@ -310,9 +304,7 @@ def _check_texts(**texts: Any) -> None:
 
 
 def _checked_env(env: Any) -> dict[str, str]:
-    if not isinstance(env, Mapping) or not all(
-        isinstance(text, str) for entry in env.items() for text in entry
-    ):
+    if not isinstance(env, Mapping) or not all(isinstance(text, str) for entry in env.items() for text in entry):
         raise InputTypeError(f"env is {env!r}; need a mapping of strings to strings")
     return dict(env)
 
@@ -321,9 +313,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise InputError(
-            f"outputs={pattern!r} is neither 'json', 'csv' nor a regular expression ({error})"
-        ) from error
+        raise InputError(f"outputs={pattern!r} is neither 'json', 'csv' nor a regular expression ({error})") from error
     if compiled.groups == 0:
         raise InputError(f"outputs={pattern!r} has no group; put each output in (…)")
     if 0 < len(compiled.groupindex) < compiled.groups:

@@ -43,9 +43,7 @@ _GRACE = 10.0
 _DIED = Answer([], None, Failure("worker", "the Dask worker died during this run"))
 
 
-def run_once(
-    claim: str, topic: str, serial: int, function: Callable[..., Any], style: Style, inputs: Any
-) -> Answer:
+def run_once(claim: str, topic: str, serial: int, function: Callable[..., Any], style: Style, inputs: Any) -> Answer:
     """One attempt, on a worker."""
     client = distributed.get_client()
     event = _event(claim, client)
@@ -67,9 +65,7 @@ class Cluster(Clocked):
         super().__init__(task)
         self._client = getattr(executor, "_client", executor)
         if getattr(self._client, "asynchronous", False):
-            raise InputTypeError(
-                "executor belongs to an asynchronous Dask client; need a plain one: Client(address)"
-            )
+            raise InputTypeError("executor belongs to an asynchronous Dask client; need a plain one: Client(address)")
         options = getattr(executor, "_kwargs", {})
         # Never "pure": a call with the same inputs would be taken for the same result, and a retry for no run.
         self._options = {key: value for key, value in options.items() if key != "retries"} | {"pure": False}
@@ -169,9 +165,7 @@ class Cluster(Clocked):
 
     def _bury(self, alive: set[str]) -> list[Landing]:
         """Attempts whose worker is gone; Dask would wait for another one to make them again."""
-        dead = [
-            serial for serial in self._flying if serial in self._where and self._where[serial] not in alive
-        ]
+        dead = [serial for serial in self._flying if serial in self._where and self._where[serial] not in alive]
         lost = {serial: self._futures[serial] for serial in dead if not _is_over(self._futures[serial])}
         if lost:
             self._ask(lambda: self._client.cancel(list(lost.values())))

@@ -105,9 +105,7 @@ def _let_go(db: sqlite3.Connection, pid: int) -> None:
 class Journal:
     """An open journal file. Writes are made inside :meth:`transaction`."""
 
-    def __init__(
-        self, storage: str | os.PathLike[str], *, create: bool = True, read_only: bool = False
-    ) -> None:
+    def __init__(self, storage: str | os.PathLike[str], *, create: bool = True, read_only: bool = False) -> None:
         self.path = _checked_path(storage)
         self._thread = threading.get_ident()
         self.is_closed = False
@@ -163,9 +161,7 @@ class Journal:
         try:
             yield
         except sqlite3.ProgrammingError as error:
-            raise CampaignError(
-                f"the campaign of {self.path!r} is closed ({error}); open it again"
-            ) from error
+            raise CampaignError(f"the campaign of {self.path!r} is closed ({error}); open it again") from error
         except UnicodeDecodeError as error:
             raise self.damaged(f"its schema is unreadable ({error})") from error
         except (sqlite3.Error, sqlite3.Warning) as error:
@@ -319,9 +315,7 @@ class Journal:
         pid = os.getpid()
         with self.transaction():
             # Those of killed processes would pile up.
-            gone = [
-                row[:1] for row in self._rows("SELECT id, pid, started FROM owners") if not is_alive(*row)
-            ]
+            gone = [row[:1] for row in self._rows("SELECT id, pid, started FROM owners") if not is_alive(*row)]
             with self._explained():
                 self._db.executemany("DELETE FROM owners WHERE id = ?", gone)
             self._rows("INSERT INTO owners VALUES (?, ?, ?)", (owner, pid, process_start(pid)))
@@ -571,11 +565,7 @@ def _checked_path(storage: Any) -> str:
     except TypeError:
         path = None
     if not isinstance(path, str):
-        raise InputTypeError(
-            f"storage is {storage!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
-        )
+        raise InputTypeError(f"storage is {storage!r}; need a path, or ':memory:' for a campaign that is kept nowhere")
     if not path.strip() or "\0" in path:
-        raise InputError(
-            f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere"
-        )
+        raise InputError(f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere")
     return path

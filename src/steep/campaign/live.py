@@ -48,9 +48,7 @@ class LivePlot:
     True
     """
 
-    def __init__(
-        self, campaign: Campaign, *, interval: float = 2.0, path: str | PathLike[str] | None = None
-    ) -> None:
+    def __init__(self, campaign: Campaign, *, interval: float = 2.0, path: str | PathLike[str] | None = None) -> None:
         self.campaign, self.path = campaign, path
         self.interval = check_real(interval, name="interval", minimum=0.0, maximum=3600.0)
         if path is None and not in_notebook():

@@ -49,9 +49,7 @@ class Planner:
         self.owner, self.seed, self.measure = owner, seed, measure
         self.sequence = EvenSequence(box, seed)
 
-    def ask(
-        self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None
-    ) -> list[Job]:
+    def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:
         """Up to ``n`` runs to make next; none when the budget is spent or S has no point left.
 
         Until the time ``lease``, if there is one, they are nobody else's, whatever becomes of this process.

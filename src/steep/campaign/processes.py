@@ -102,9 +102,7 @@ class Processes(Crew):
         """Loading is tried again, a few times: the machine may have been short of memory."""
         self._deaths += 1
         if self._deaths >= _LOADS:
-            raise CampaignError(
-                f"a worker process {how}, {_LOADS} times in a row; run the function by itself"
-            )
+            raise CampaignError(f"a worker process {how}, {_LOADS} times in a row; run the function by itself")
         worker.load_again()
         return None
 
@@ -208,9 +206,7 @@ def interpreter() -> list[str]:
 def _setup(task: Task) -> bytes:
     """All a worker has to know, as bytes."""
     if sys.platform == "win32":
-        raise CampaignError(
-            "executor='processes' needs fork, which Windows lacks; use 'threads' or a Dask cluster"
-        )
+        raise CampaignError("executor='processes' needs fork, which Windows lacks; use 'threads' or a Dask cluster")
     if getattr(current_process(), "_inheriting", False):
         raise CampaignError(
             "a worker process imports this script and would start the campaign again; put the call under "

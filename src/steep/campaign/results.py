@@ -32,9 +32,7 @@ class Results:
             self._y = np.vstack([self._y, y]) if len(self._X) else y
             self._X = np.vstack([self._X, X])
             self._unit = np.vstack([self._unit, self.box.unit(X)]) if len(X) else self._unit
-            self._numbers = np.concatenate(
-                [self._numbers, np.array([row[4] for row in kept], dtype=np.int64)]
-            )
+            self._numbers = np.concatenate([self._numbers, np.array([row[4] for row in kept], dtype=np.int64)])
             self._foreign = np.concatenate([self._foreign, [row[3] == "foreign" for row in kept]])
             self._read = rows[-1][2]
         return self._X, self._y

@@ -100,9 +100,7 @@ def _style(campaign: Campaign, pass_as: str) -> Style:
 
 def _checked_seconds(timeout: Any, executor: Any) -> float:
     if executor is None:
-        raise InputError(
-            "timeout needs an executor: 'processes', or command_simulator(timeout=) for programs"
-        )
+        raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
     return check_real(timeout, name="timeout", above=0.0)
 
 
@@ -232,12 +230,8 @@ def stopper(campaign: Campaign, stop_when: Any, n_initial: int) -> Callable[[], 
         )
     unknown = [name for name in stop_when if name not in _STOPS]
     if unknown:
-        raise InputError(
-            f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable"
-        )
-    limits = {
-        name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()
-    }
+        raise InputError(f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable")
+    limits = {name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()}
     return _Limits(campaign, limits, n_initial).reached
 
 

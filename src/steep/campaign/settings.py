@@ -69,9 +69,7 @@ def _check_same(
             f"outputs are {list(outputs)} but storage {path!r} has {meta['outputs']}; use those or another file"
         )
     if seed is not None and seed != meta["seed"]:
-        raise InputError(
-            f"random_state={seed} but storage {path!r} was started with {meta['seed']}; leave it out"
-        )
+        raise InputError(f"random_state={seed} but storage {path!r} was started with {meta['seed']}; leave it out")
 
 
 def stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | None = None) -> Box:

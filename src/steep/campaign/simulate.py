@@ -103,6 +103,4 @@ def unpack(body: bytes) -> Answer:
     (size,) = _LENGTH.unpack_from(body)
     names, failure = json.loads(body[_LENGTH.size : _LENGTH.size + size])
     values = array("d", body[_LENGTH.size + size :]).tolist()
-    return Answer(
-        values, None if names is None else tuple(names), None if failure is None else Failure(*failure)
-    )
+    return Answer(values, None if names is None else tuple(names), None if failure is None else Failure(*failure))

@@ -110,9 +110,7 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
     if not known and not extra:
         raise InputError("the frame has no output columns; expected at least one in addition to the inputs")
     labels = _labels(frame, labels, extra)
-    is_marked = (
-        frame[marks[0]].isin(_WITHOUT) if marks[0] in frame.columns else pd.Series(False, index=frame.index)
-    )
+    is_marked = frame[marks[0]].isin(_WITHOUT) if marks[0] in frame.columns else pd.Series(False, index=frame.index)
     has_all = frame[labels].notna().all(axis=1)
     _warn_of_gaps(frame, ~has_all & ~is_marked)
     rows = frame[has_all & ~is_marked]
@@ -147,9 +145,7 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
             rows = aligned(campaign.journal, _values(frame.loc[done, labels]), known)
             for number, label in zip(_numbers(frame.loc[done, run]), rows, strict=True):
                 tell_run(campaign.journal, number, label)
-        for number, error in zip(
-            _numbers(frame.loc[failed, run]), frame.loc[failed].get("error", ()), strict=True
-        ):
+        for number, error in zip(_numbers(frame.loc[failed, run]), frame.loc[failed].get("error", ()), strict=True):
             if known_run(campaign.journal, number)[2] != "pending":
                 continue
             if campaign.journal.fail(number, Failure("told", str(error)), retries=retries):
@@ -160,9 +156,7 @@ def _labels(frame: pd.DataFrame, known: list[str], extra: list[Any]) -> list[Any
     """The columns of the outputs: those that are known, or all that are left before the first result."""
     if known:
         if extra:
-            warn_user(
-                f"columns {extra} are neither inputs nor outputs ({', '.join(known)}) and were left out"
-            )
+            warn_user(f"columns {extra} are neither inputs nor outputs ({', '.join(known)}) and were left out")
         return known
     for name in extra:
         if any(map(_is_text, frame[name])):
@@ -268,13 +262,9 @@ def _encoded(box: Box, inputs: Any) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError | InputTypeError):
             raise
-        raise InputError(
-            f"the inputs of the frame are not numbers ({error}); need points of {box!r}"
-        ) from error
+        raise InputError(f"the inputs of the frame are not numbers ({error}); need points of {box!r}") from error
     if not np.isfinite(X).all():
-        raise InputError(
-            "the inputs of the frame contain NaN or infinity; need finite numbers; drop those rows"
-        )
+        raise InputError("the inputs of the frame contain NaN or infinity; need finite numbers; drop those rows")
     return X
 
 
@@ -282,9 +272,7 @@ def _values(frame: pd.DataFrame) -> FloatArray:
     try:
         values = np.column_stack([numbers(frame[name].to_numpy()) for name in frame.columns])
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"the outputs of the frame are not numbers ({error}); need finite numbers"
-        ) from error
+        raise InputError(f"the outputs of the frame are not numbers ({error}); need finite numbers") from error
     if not np.isfinite(values).all():
         raise InputError("the outputs of the frame contain infinity; need finite numbers; drop those rows")
     return values

@@ -105,9 +105,7 @@ def known_run(journal: Journal, number: int) -> tuple[bytes, bytes | None, str]:
     found = journal.run(number)
     if found is None or found[2] == "forgotten":
         what = "is not in" if found is None else "was forgotten in"
-        raise InputError(
-            f"run {number} {what} {journal.path!r}; nothing was recorded; need numbers that ask gave"
-        )
+        raise InputError(f"run {number} {what} {journal.path!r}; nothing was recorded; need numbers that ask gave")
     return found
 
 
@@ -158,9 +156,7 @@ def _meant(campaign: Campaign, points: FloatArray, labels: FloatArray, tolerance
     return numbers
 
 
-def _match_pending(
-    campaign: Campaign, points: FloatArray, numbers: list[int | None], tolerance: float
-) -> None:
+def _match_pending(campaign: Campaign, points: FloatArray, numbers: list[int | None], tolerance: float) -> None:
     """Fill in the nearest pending run within the tolerance; each run once."""
     rows = _open_rows(numbers, tolerance)
     if not rows:
@@ -189,6 +185,4 @@ def _near(box: Box, known: FloatArray, points: FloatArray, tolerance: float) -> 
         nearest = [float(distances[place]) for distances, place in zip(apart, places, strict=True)]
     else:
         nearest, places = cKDTree(known).query(unit, p=np.inf)
-    return [
-        int(place) if distance <= tolerance else None for distance, place in zip(nearest, places, strict=True)
-    ]
+    return [int(place) if distance <= tolerance else None for distance, place in zip(nearest, places, strict=True)]

@@ -23,16 +23,12 @@ _MOST_MEASURED = 2048
 def design_of(campaign: Campaign) -> Design:
     """The results of a campaign as a design; see :meth:`Results.without_gaps` for outputs that were added later."""
     if not len(campaign.X):
-        raise InputError(
-            f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; run it first"
-        )
+        raise InputError(f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; run it first")
     every = campaign.y.reshape(len(campaign.X), -1)
     X, labels, _ = campaign.results.without_gaps()
     outputs = campaign.outputs or ()
     if labels.shape[1] < len(outputs):
-        outputs = tuple(
-            name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any()
-        )
+        outputs = tuple(name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any())
     origins = dict(campaign.journal.origins())
     return Design(
         X=X,

@@ -69,9 +69,7 @@ class Threads(Clocked):
     def start(self, ticket: int, inputs: Any) -> None:
         """Begin a run in a thread of its own."""
         serial = self._board(ticket)
-        threading.Thread(
-            target=self._run, args=(serial, inputs), name=f"steep-run-{ticket}", daemon=True
-        ).start()
+        threading.Thread(target=self._run, args=(serial, inputs), name=f"steep-run-{ticket}", daemon=True).start()
 
     def _run(self, serial: int, inputs: Any) -> None:
         self._flying[serial].began = time.monotonic()

@@ -115,9 +115,7 @@ def _number(text: str) -> float | int | None:
 def _value(text: str) -> Any:
     """A value of a category: a number where it reads as a finite one, else text."""
     if not text:
-        raise InputError(
-            "--bounds has a category without a name; need one between the bars, as {a|b}; add it"
-        )
+        raise InputError("--bounds has a category without a name; need one between the bars, as {a|b}; add it")
     number = _number(text)
     is_finite = number is not None and abs(number) != float("inf") and number == number
     return number if is_finite else text

@@ -37,9 +37,7 @@ def check_destination(
         raise InputError(
             f"{option} {path} is the table itself; need another file; name one, or pass --force to write onto it"
         )
-    raise InputError(
-        f"{option} {path} is there already; need a new file; name one, or pass --force to replace it"
-    )
+    raise InputError(f"{option} {path} is there already; need a new file; name one, or pass --force to replace it")
 
 
 def _writable(path: Path, option: str) -> Path:

@@ -109,13 +109,7 @@ def _largest_errors(designs: list[FloatArray]) -> FloatArray:
     X = np.stack([box.unit(points) for points in designs])
     y = np.stack([_reaction(points) for points in designs])
     networks = train_ensemble(
-        X,
-        y,
-        layers=(32, 32),
-        activation="tanh",
-        epochs=1500,
-        learning_rate=3e-3,
-        random_state=[0] * len(designs),
+        X, y, layers=(32, 32), activation="tanh", epochs=1500, learning_rate=3e-3, random_state=[0] * len(designs)
     )
     wrong = np.abs(networks.predict(box.unit(fresh)) - truth)
     return np.asarray(wrong.max(axis=(1, 2)))
@@ -227,9 +221,7 @@ def _improve(folder: Path) -> Any:
         title="A better head for a small network",
     )  # fmt: skip
     inputs = next(network.parameters()).new_tensor(X_test)
-    before, after = (
-        100 * np.mean(model(inputs).argmax(1).numpy() == y_test) for model in (network, result.network)
-    )
+    before, after = (100 * np.mean(model(inputs).argmax(1).numpy() == y_test) for model in (network, result.network))
     return Answer(
         "Can the network I have do better?",
         f"A small network for the same digits that stopped early. On 400 digits that took no part in anything it reads "

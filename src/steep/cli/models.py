@@ -79,9 +79,7 @@ def _known(option: str, is_classes: bool) -> tuple[str, Any]:
         from sklearn.linear_model import LogisticRegression, Ridge
 
         return (
-            ("logistic regression", LogisticRegression(max_iter=1000))
-            if is_classes
-            else ("ridge regression", Ridge())
+            ("logistic regression", LogisticRegression(max_iter=1000)) if is_classes else ("ridge regression", Ridge())
         )
     if option == "svm":
         from sklearn.svm import SVC, SVR
@@ -139,9 +137,7 @@ def _preprocessing(features: Features) -> list[Any]:
         return [StandardScaler()]
     numbers = [name for name in features.names if name not in categories]
     filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    coded = OneHotEncoder(
-        handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False
-    )
+    coded = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False)
     parts = [("numbers", make_pipeline(filled, StandardScaler()), numbers), ("categories", coded, categories)]
     return [ColumnTransformer([part for part in parts if part[2]])]
 

@@ -9,17 +9,13 @@ from typing import Annotated
 
 import typer
 
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else, on stdout.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else, on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")]
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report",
-        metavar="PAGE.html",
-        help="Write a page to look at, too: one HTML file that needs nothing else.",
+        "--report", metavar="PAGE.html", help="Write a page to look at, too: one HTML file that needs nothing else."
     ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", help="Processors to use; -1 is all.")]

@@ -74,9 +74,7 @@ def drawn(renderable: Any) -> str:
     # Drawn to memory and printed by us: a reader that leaves early is then one kind of error everywhere.
     page = _Page()
     width = None if is_terminal else _PIPED_WIDTH
-    Console(file=page, force_terminal=is_terminal, width=width, markup=False, highlight=False).print(
-        renderable
-    )
+    Console(file=page, force_terminal=is_terminal, width=width, markup=False, highlight=False).print(renderable)
     return page.getvalue().rstrip("\n")
 
 
@@ -174,9 +172,7 @@ def aside(name: str = "your code") -> Iterator[None]:
         if isinstance(end, Terminated) or has_lost_its_reader(end):
             raise
         code = "" if end.code is None else repr(end.code)
-        raise FunctionError(
-            f"{name} called sys.exit({code}); return a value or raise an exception instead"
-        ) from end
+        raise FunctionError(f"{name} called sys.exit({code}); return a value or raise an exception instead") from end
     finally:
         os.dup2(kept, 1)
         os.close(kept)

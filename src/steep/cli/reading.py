@@ -81,9 +81,7 @@ class LabelledTable:
         frame = self.table.frame([*roles.features, *others])
         rows = np.flatnonzero(frame[roles.target].notna())
         if not len(rows):
-            raise InputError(
-                f"the target {roles.target!r} is missing in all rows; expected labels; check --target"
-            )
+            raise InputError(f"the target {roles.target!r} is missing in all rows; expected labels; check --target")
         is_whole = len(rows) == len(frame)
         if not is_whole:
             note(
@@ -108,18 +106,13 @@ class LabelledTable:
         if old := self.roles.old_weights:
             note(f"{listed(old)} holds weights and is not used as a feature; --keep NAME uses it")
         if features.counters:
-            note(
-                f"{listed(features.counters)} counts the rows and is not used as a feature; --keep NAME uses it"
-            )
+            note(f"{listed(features.counters)} counts the rows and is not used as a feature; --keep NAME uses it")
         if features.empty:
             note(f"{listed(features.empty)} holds no value and is not used as a feature")
         remarks = self.table.remarks
         if ids := [name for name in features.ids if name not in remarks]:
             flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in ids)
-            note(
-                f"{listed(ids)} looks like an id, which says nothing about new samples; leave it out with "
-                f"{flags}"
-            )
+            note(f"{listed(ids)} looks like an id, which says nothing about new samples; leave it out with {flags}")
         for name, remark in remarks.items():
             if name in features.names or name == target.name:
                 note(remark)
@@ -143,16 +136,10 @@ class LabelledTable:
         kinds = {kind: features.of_kind(kind) for kind in ("numbers", "categories", "dates")}
         parts = [f"{len(kinds['numbers'])} of numbers"] if kinds["numbers"] else []
         parts += [
-            f"{len(names)} of {kind} ({listed(names)})"
-            for kind, names in kinds.items()
-            if names and kind != "numbers"
+            f"{len(names)} of {kind} ({listed(names)})" for kind, names in kinds.items() if names and kind != "numbers"
         ]
         n_missing = sum(features.missing.values())
-        filled = (
-            f"; {n_missing:,} missing values count as the median or the most frequent value"
-            if n_missing
-            else ""
-        )
+        filled = f"; {n_missing:,} missing values count as the median or the most frequent value" if n_missing else ""
         return [
             f"{self.table.title}: {self.table.n_rows:,} rows, {self.table.about}",
             f"target {samples.target}",
@@ -185,7 +172,5 @@ def read_samples(
     if n_bytes > _LARGE:
         note(f"reading {n_bytes / 1e6:,.0f} MB …")
     table = open_table(tables, **told)
-    roles = assign_roles(
-        table, target=target, drop=drop or (), keep=keep or (), groups=groups, weights=weights
-    )
+    roles = assign_roles(table, target=target, drop=drop or (), keep=keep or (), groups=groups, weights=weights)
     return LabelledTable(table, roles, tuple(keep or ()), task)

@@ -50,11 +50,7 @@ def report_command(
     """
     check_page(output, force=force, option="--output")
     kind = _write(source, output, target or [], weight_column, drop or [], title)
-    finish(
-        {"output": output, "about": kind, "source": source},
-        [f"{output}: a page about a {kind}"],
-        as_json=as_json,
-    )
+    finish({"output": output, "about": kind, "source": source}, [f"{output}: a page about a {kind}"], as_json=as_json)
 
 
 def _write(
@@ -94,9 +90,7 @@ def _write_weighting(
             f"{table.title} has no column {weight_column!r}; need weights; run steep weigh, which takes --report too"
         )
     if len(target) != 1:
-        raise InputError(
-            f"{table.title} is a weighted table; need to know its labels; pass one --target COLUMN"
-        )
+        raise InputError(f"{table.title} is a weighted table; need to know its labels; pass one --target COLUMN")
     samples = read_samples(table.paths, target[0], drop=[*drop, weight_column]).read()
     weights = table.frame([weight_column])[weight_column].to_numpy()[samples.rows]
     writer_of("weighting_page")(
@@ -115,9 +109,7 @@ def read_design(table: Table, outputs: list[str]) -> Any:
     names = list(table.names)
     columns = names[: names.index("variation")]
     if unknown := [name for name in outputs if name not in columns]:
-        raise InputError(
-            f"{table.title} has no column {unknown[0]!r}; need an output; it has {', '.join(columns)}"
-        )
+        raise InputError(f"{table.title} has no column {unknown[0]!r}; need an output; it has {', '.join(columns)}")
     outputs = outputs or columns[-1:]
     inputs = [name for name in columns if name not in outputs]
     frame = table.frame(names)

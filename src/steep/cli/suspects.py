@@ -75,19 +75,14 @@ def suspects_command(
     check_page(report, force=force)
     samples = table.read()
     given = {} if n_neighbors is None else {"n_neighbors": n_neighbors}
-    with (
-        stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)),
-        shell_words(),
-    ):
+    with stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)), shell_words():
         found = suspects(
             samples.X, samples.target.values, groups=samples.groups, task=samples.target.task, random_state=seed,
             n_jobs=jobs if len(samples) > _FEW_ROWS else 1, **given,
         )  # fmt: skip
     ranked = found.table.sort_values("rank").rename_axis("row")
     if output is not None:
-        write_chosen_rows(
-            output, table.table, ranked.index.to_numpy(), _own_columns(ranked, table.table.names)
-        )
+        write_chosen_rows(output, table.table, ranked.index.to_numpy(), _own_columns(ranked, table.table.names))
     if report is not None:
         writer_of("suspects_page")(
             report, found, X=samples.X, y=samples.target.shown, target=target, verdict=_count(found),
@@ -103,11 +98,7 @@ def suspects_command(
         *table.lines(samples),
         table_of(["rank", "row", "score", "label", "suggested", "neighbours with that label"], _cells(worst)),
         _count(found),
-        *(
-            [f"{output}: the table with its labels ranked, the most suspect row first"]
-            if output is not None
-            else []
-        ),
+        *([f"{output}: the table with its labels ranked, the most suspect row first"] if output is not None else []),
         *([f"{report}: a page to look at"] if report is not None else []),
     ]
     finish(figures, lines, as_json=as_json)
@@ -135,17 +126,8 @@ def _own_columns(ranked: pd.DataFrame, names: Sequence[str]) -> dict[str, list[A
 
 
 def _cells(worst: pd.DataFrame) -> list[tuple[Any, ...]]:
-    columns = (
-        worst["rank"],
-        worst.index,
-        worst["score"],
-        worst["label"],
-        worst["suggested"],
-        worst["neighbors"],
-    )
+    columns = (worst["rank"], worst.index, worst["score"], worst["label"], worst["suggested"], worst["neighbors"])
     return [
         (rank, row, float(f"{score:.3g}"), str(label), str(suggested), ", ".join(map(str, neighbors)))
-        for rank, row, score, label, suggested, neighbors in zip(
-            *(column.tolist() for column in columns), strict=True
-        )
+        for rank, row, score, label, suggested, neighbors in zip(*(column.tolist() for column in columns), strict=True)
     ]

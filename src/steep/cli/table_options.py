@@ -22,19 +22,13 @@ Drop = Annotated[
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option(
-        "--keep", metavar="COLUMN", help="Column to use though it counts the rows or holds weights."
-    ),
+    typer.Option("--keep", metavar="COLUMN", help="Column to use though it counts the rows or holds weights."),
 ]
 Groups = Annotated[
     str | None,
-    typer.Option(
-        "--groups", metavar="COLUMN", help="Rows of one group stay together; the column is not a feature."
-    ),
+    typer.Option("--groups", metavar="COLUMN", help="Rows of one group stay together; the column is not a feature."),
 ]
-Task = Annotated[
-    str, typer.Option("--task", help="How to read the target: auto, classification or regression.")
-]
+Task = Annotated[str, typer.Option("--task", help="How to read the target: auto, classification or regression.")]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Encoding of the text; default detected.")]
 Separator = Annotated[str | None, typer.Option("--separator", help="Separator of CSV; default detected.")]
 Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark of CSV; default detected.")]

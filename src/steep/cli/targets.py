@@ -42,11 +42,7 @@ def load_target(text: str, *, folder: Path | None = None) -> Any:
     found = _module(module_name, text, place)
     for part in name.split("."):
         if not hasattr(found, part):
-            public = (
-                [entry for entry in vars(found) if not entry.startswith("_")]
-                if hasattr(found, "__dict__")
-                else []
-            )
+            public = [entry for entry in vars(found) if not entry.startswith("_")] if hasattr(found, "__dict__") else []
             raise InputError(
                 f"{text!r}: {module_name} has no {part!r}; need a name it has: {', '.join(public[:12]) or 'none'}"
             )
@@ -69,6 +65,4 @@ def _module(name: str, text: str, place: str) -> Any:
         ) from error
     except (Exception, SystemExit) as error:  # a script may end as it is imported
         kind = type(error).__name__
-        raise InputError(
-            f"{text!r}: importing {name} raises {kind}: {error}; need a module that imports"
-        ) from error
+        raise InputError(f"{text!r}: importing {name} raises {kind}: {error}; need a module that imports") from error

@@ -84,12 +84,7 @@ def weigh_command(
 
 
 def _weigh(
-    samples: Samples,
-    weight_ratio: float | None,
-    model: str,
-    how: dict[str, Any],
-    scoring: str | None,
-    rows: int | None,
+    samples: Samples, weight_ratio: float | None, model: str, how: dict[str, Any], scoring: str | None, rows: int | None
 ) -> Weighing:
     """Weights by the ratio that was asked for, or by evidence."""
     from steep.cli.models import model_of
@@ -127,14 +122,7 @@ class Place:
 
 
 def _place(
-    table: Table,
-    output: Path | None,
-    column: str,
-    target: str,
-    *,
-    only: bool,
-    report: Path | None,
-    force: bool,
+    table: Table, output: Path | None, column: str, target: str, *, only: bool, report: Path | None, force: bool
 ) -> Place:
     output = _destination(table, output, force=force)
     only = only or output.suffix.lower() in (".npy", ".txt")
@@ -172,8 +160,7 @@ def _check_weight_column(table: Table, name: str, target: str, *, force: bool) -
         )
     if name in table.names and not force:
         raise InputError(
-            f"{table.title} has a column {name!r} already; pass another --weight-column NAME, or --force to "
-            "replace it"
+            f"{table.title} has a column {name!r} already; pass another --weight-column NAME, or --force to replace it"
         )
 
 

@@ -17,28 +17,21 @@ Output = Annotated[
     ),
 ]
 Auto = Annotated[
-    bool,
-    typer.Option("--auto", help="Let held-out folds choose, equal weights included (default without -m)."),
+    bool, typer.Option("--auto", help="Let held-out folds choose, equal weights included (default without -m).")
 ]
 WeightRatio = Annotated[
     float | None,
-    typer.Option(
-        "--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."
-    ),
+    typer.Option("--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."),
 ]
 Neighbors = Annotated[
     int | None,
-    typer.Option(
-        "--n-neighbors", "-k", help="k, neighbours compared; default 20 with -m, else several are tried."
-    ),
+    typer.Option("--n-neighbors", "-k", help="k, neighbours compared; default 20 with -m, else several are tried."),
 ]
 Measure = Annotated[
-    str | None,
-    typer.Option("--measure", help="What the weights follow; default variance with -m, else several."),
+    str | None, typer.Option("--measure", help="What the weights follow; default variance with -m, else several.")
 ]
 Scoring = Annotated[
-    str | None,
-    typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error."),
+    str | None, typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error.")
 ]
 Model = Annotated[
     str,

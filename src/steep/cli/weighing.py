@@ -61,9 +61,7 @@ def weigh_by_ratio(
         "weight_ratio": weight_ratio,
     }
     with stage(f"comparing {len(samples):,} rows with their neighbours", len(samples)), shell_words():
-        weights = sample_weights(
-            samples.X, samples.target.values, task=samples.target.task, n_jobs=jobs, **how
-        )
+        weights = sample_weights(samples.X, samples.target.values, task=samples.target.task, n_jobs=jobs, **how)
     return Weighing(weights, how)
 
 
@@ -88,9 +86,7 @@ def weigh_by_evidence(
     )  # fmt: skip
     n_deciding = len(samples) if rows is None else len(rows)
     if rows is not None:
-        note(
-            f"{n_deciding:,} of {len(samples):,} rows, drawn at random, decide for all; --rows N takes another number"
-        )
+        note(f"{n_deciding:,} of {len(samples):,} rows, drawn at random, decide for all; --rows N takes another number")
     with stage(f"trying weightings with {model.name} on {n_deciding:,} rows", len(samples)), shell_words():
         _fit(search, _taken(X, rows), _taken(y, rows), _taken(samples.groups, rows), model)
     interval = search.gain_interval_
@@ -165,11 +161,7 @@ def _applied(search: VarianceWeightedCV, samples: Samples, X: Any, rows: IntArra
     )  # fmt: skip
     predicted = _predicted(search.estimator, checked, rows) if measure.needs == "model" else None
     measured = measure_samples(
-        checked,
-        {measure: [chosen["n_neighbors"]]},
-        estimator=search.estimator,
-        predicted=predicted,
-        n_jobs=jobs,
+        checked, {measure: [chosen["n_neighbors"]]}, estimator=search.estimator, predicted=predicted, n_jobs=jobs
     )
     (variation,) = measured.variation.values()
     return rescale(variation, weight_ratio=chosen["weight_ratio"], method=search.method, clip=search.clip)

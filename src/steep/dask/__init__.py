@@ -49,14 +49,7 @@ def lazy_graph(
 
 
 def lazy_variance(
-    X: Any,
-    y: Any,
-    *,
-    n_neighbors: int,
-    include_self: bool,
-    task: str,
-    n_jobs: int | None,
-    checkpoint: Any,
+    X: Any, y: Any, *, n_neighbors: int, include_self: bool, task: str, n_jobs: int | None, checkpoint: Any
 ) -> Any:
     """:func:`steep.neighbor_variance` of large data."""
     from steep.dask.lazy import lazy_rows
@@ -96,9 +89,7 @@ def lazy_weights(
         check_choice(normalize, name="normalize", choices=("mean", "sum", None)),
         None if clip is None else check_real(clip, name="clip", above=0.0, maximum=1.0),
     )
-    joined = _variation(
-        X, y, n_neighbors, include_self, task, n_jobs, checkpoint, standardised=embedding is not None
-    )
+    joined = _variation(X, y, n_neighbors, include_self, task, n_jobs, checkpoint, standardised=embedding is not None)
     return lazy_rows(joined, "variation", scale_tasks(joined, scaling), dtype="float64")
 
 

@@ -184,10 +184,7 @@ def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas
     has = [group for group in range(len(groups)) if int(groups[group]["n_points"])]
     distances = np.hstack([groups[g]["near_distance"] for g in has])
     places = np.hstack(
-        [
-            np.where(groups[g]["near_place"] >= 0, groups[g]["near_place"] + atlas.first_point[g], -1)
-            for g in has
-        ]
+        [np.where(groups[g]["near_place"] >= 0, groups[g]["near_place"] + atlas.first_point[g], -1) for g in has]
     )
     best = np.lexsort([places, distances], axis=1)[:, : plan.n_others]
     rows = np.concatenate([groups[g]["judged_rows"] for g in has])

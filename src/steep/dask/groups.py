@@ -106,9 +106,7 @@ def _nothing(plan: Plan) -> dict[str, Any]:
 # ------------------------------------------------------------------------------ the points that judge
 
 
-def _nearest_here(
-    plan: Plan, partition: Summary, points: FloatArray, rows: IntArray
-) -> tuple[FloatArray, IntArray]:
+def _nearest_here(plan: Plan, partition: Summary, points: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:
     """Distances and places of the nearest points, in this group, of those that judge; −1 where there are no more.
 
     Only points nearer than the farthest a neighbour can be are measured: products in float32 rule out the others.
@@ -136,9 +134,7 @@ def _nearest_here(
     return distances, places
 
 
-def _keep_nearest(
-    q: int, lengths: FloatArray, found: IntArray, distances: FloatArray, places: IntArray
-) -> None:
+def _keep_nearest(q: int, lengths: FloatArray, found: IntArray, distances: FloatArray, places: IntArray) -> None:
     """Merge more points into the sorted list of one that judges."""
     lengths, found = np.append(distances[q], lengths), np.append(places[q], found)
     best = np.lexsort([found, lengths])[: distances.shape[1]]

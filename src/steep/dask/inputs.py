@@ -84,9 +84,7 @@ def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = N
     if hasattr(data, "map_partitions"):
         return _frame_rows(data, name, alike)
     if not hasattr(data, "chunks"):
-        raise InputTypeError(
-            f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it"
-        )
+        raise InputTypeError(f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it")
     return _array_rows(data, name, two_dimensional)
 
 
@@ -97,9 +95,7 @@ def _array_rows(data: Any, name: str, two_dimensional: bool) -> Rows:
     if data.ndim != 2 and two_dimensional:
         raise InputError(f"{name} has {data.ndim} dimensions; need 2 (n_samples, n_features); use reshape")
     if np.isnan(np.array([length for axis in data.chunks for length in axis], float)).any():
-        raise InputError(
-            f"{name} has unknown chunk sizes; need their lengths; call {name}.compute_chunk_sizes() first"
-        )
+        raise InputError(f"{name} has unknown chunk sizes; need their lengths; call {name}.compute_chunk_sizes() first")
     if not len(data):
         raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
     if data.ndim == 2 and len(data.chunks[1]) > 1:
@@ -137,11 +133,7 @@ def _check_alike(points: Rows, labels: Rows) -> None:
         )
     if points.lengths != labels.lengths:
         at = next(
-            (
-                i
-                for i, pair in enumerate(zip(points.lengths, labels.lengths, strict=False))
-                if pair[0] != pair[1]
-            ),
+            (i for i, pair in enumerate(zip(points.lengths, labels.lengths, strict=False)) if pair[0] != pair[1]),
             min(len(points.lengths), len(labels.lengths)),
         )
         raise InputError(
@@ -169,9 +161,7 @@ def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
     lengths = _lengths(blocks, name) if alike is None or len(alike.lengths) != len(blocks) else alike.lengths
     kinds = [data.dtype] if is_series else list(data.dtypes)
     plain = [kind if isinstance(kind, np.dtype) else _plain_dtype(kind) for kind in kinds]
-    return Rows(
-        blocks, lengths, len(kinds), np.result_type(*plain), "frame", _source_of(data), tuple(data.divisions)
-    )
+    return Rows(blocks, lengths, len(kinds), np.result_type(*plain), "frame", _source_of(data), tuple(data.divisions))
 
 
 def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
@@ -201,9 +191,7 @@ def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
     import dask.dataframe as dd
 
     if not Path(X).exists():
-        raise StorageError(
-            f"X={str(X)!r} is not there; need a .npy file or a folder of Parquet; check the path"
-        )
+        raise StorageError(f"X={str(X)!r} is not there; need a .npy file or a folder of Parquet; check the path")
     table = _read_parquet(dd, X)
     if y is None or not isinstance(y, str | os.PathLike):
         return table, y

@@ -36,9 +36,7 @@ try:
 except ImportError as error:  # pragma: no cover
     from steep.exceptions import MissingExtraError
 
-    raise MissingExtraError(
-        "data that do not fit in memory need Dask; pip install 'steep[distributed]'"
-    ) from error
+    raise MissingExtraError("data that do not fit in memory need Dask; pip install 'steep[distributed]'") from error
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,7 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
     return _layout(plan, [points, labels], name, holder, known)
 
 
-def _layout(
-    plan: Plan, given: Sequence[Rows | None], name: Callable[..., str], holder: Any, known: bool
-) -> Joined:
+def _layout(plan: Plan, given: Sequence[Rows | None], name: Callable[..., str], holder: Any, known: bool) -> Joined:
     points: Any = given[0]
     shared = delayed(plan, traverse=False, name=name("plan"))
 
@@ -98,14 +94,10 @@ def _layout(
         return delayed(function, pure=False)(shared, *arguments, dask_key_name=key)
 
     taken = [
-        task(_take, name("take", chunk), chunk, *_blocks(plan, given, chunk, known))
-        for chunk in range(plan.n_chunks)
+        task(_take, name("take", chunk), chunk, *_blocks(plan, given, chunk, known)) for chunk in range(plan.n_chunks)
     ]
     partition = task(train_partition, name("train"), taken)
-    rows = [
-        task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition)
-        for chunk in range(plan.n_chunks)
-    ]
+    rows = [task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition) for chunk in range(plan.n_chunks)]
     if plan.n_groups == 1:
         joined = [task(join_whole, name("join", 0), partition, rows)]
         together = delayed(list)(joined, dask_key_name=name("joined"))
@@ -113,12 +105,8 @@ def _layout(
     groups = task(deal_groups, name("deal"), partition, rows)
     cut = [task(cut_group, name("cut", group), group, partition, groups) for group in range(plan.n_groups)]
     atlas = task(draw_atlas, name("atlas"), partition, cut)
-    joined = [
-        task(join_group, name("join", group), group, partition, atlas) for group in range(plan.n_groups)
-    ]
-    together = delayed(list)(
-        joined, dask_key_name=name("joined")
-    )  # one edge to each chunk, not one from each group
+    joined = [task(join_group, name("join", group), group, partition, atlas) for group in range(plan.n_groups)]
+    together = delayed(list)(joined, dask_key_name=name("joined"))  # one edge to each chunk, not one from each group
     return Joined(plan, shared, partition, together, atlas, name, holder, points)
 
 
@@ -176,9 +164,7 @@ def _warn_of_small_workers() -> None:
 # ------------------------------------------------------------------------------------ lazy results
 
 
-def lazy_rows(
-    joined: Joined, kind: str, scale: Any = None, *, shape: tuple[int, ...] = (), dtype: Any
-) -> Any:
+def lazy_rows(joined: Joined, kind: str, scale: Any = None, *, shape: tuple[int, ...] = (), dtype: Any) -> Any:
     """A Dask array, or for frames a Dask series, of what the groups have found, in the caller's order."""
     plan, points = joined.plan, joined.points
     is_frame = plan.framed
@@ -224,6 +210,4 @@ def scale_tasks(joined: Joined, scaling: Scaling) -> Delayed:
 
 def info_task(joined: Joined) -> Delayed:
     """What the search did, once it is done."""
-    return delayed(describe, pure=False)(
-        joined.shared, joined.groups, joined.atlas, dask_key_name=joined.name("info")
-    )
+    return delayed(describe, pure=False)(joined.shared, joined.groups, joined.atlas, dask_key_name=joined.name("info"))

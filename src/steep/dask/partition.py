@@ -154,9 +154,7 @@ def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Su
     return summary
 
 
-def global_codes(
-    labels: npt.NDArray[Any], mine: npt.NDArray[Any], classes: npt.NDArray[Any]
-) -> npt.NDArray[Any]:
+def global_codes(labels: npt.NDArray[Any], mine: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Codes of a chunk as codes among all classes; numbers as they are."""
     return labels if not len(mine) else np.searchsorted(classes, mine).astype(np.int32)[labels]
 

@@ -64,9 +64,7 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
     try:
         points = check_points(X).astype(plan.dtype, copy=False)
         if points.shape != (last - first, plan.n_features):
-            raise InputError(
-                f"X has shape {points.shape}; need ({last - first}, {plan.n_features}) as announced"
-            )
+            raise InputError(f"X has shape {points.shape}; need ({last - first}, {plan.n_features}) as announced")
         if plan.metric == "cosine":
             points = unit_rows(points, "X").astype(plan.dtype, copy=False)
         if plan.wanted == "graph":
@@ -79,9 +77,7 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
         labels = check_labels(y, n_samples=len(points), task=plan.task)  # type: ignore[arg-type]
         refuse_extremes(labels, tiny=False)
         if labels.codes is None and labels.n_columns != np.shape(y)[-1] and np.ndim(y) == 2:
-            raise InputError(
-                "y has columns of several classes; need 0/1 columns in Dask arrays; encode them one-hot"
-            )
+            raise InputError("y has columns of several classes; need 0/1 columns in Dask arrays; encode them one-hot")
     except SteepError as error:
         raise type(error)(f"{plan.called(chunk)}: {error}") from error
     if labels.codes is None:

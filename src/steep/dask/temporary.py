@@ -81,9 +81,7 @@ class _Keeper:
         while self._leases:
             pause.wait(_LOOK)
             for lease in list(self._leases):
-                with contextlib.suppress(
-                    Exception
-                ):  # the next look may fare better, and the process ends some day
+                with contextlib.suppress(Exception):  # the next look may fare better, and the process ends some day
                     self._look(lease)
 
     def _look(self, lease: _Lease) -> None:

@@ -22,9 +22,7 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
     points, rows, found = own["points"], own["rows"], own["labels"]
     labels = None
     if plan.wanted == "variation":
-        labels = (
-            Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
-        )
+        labels = Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
     distances, indices, info = search_graph(
         points,
         labels,
@@ -47,6 +45,4 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
         plan.store.write("out-distances-0", distances)
         plan.store.write("out-indices-0", indices)
     splits = np.asarray(plan.bounds, np.int64)
-    return plan.store.finish(
-        "joined-0", splits=splits, found=[info.estimated_recall], low=low, high=high, size=size
-    )
+    return plan.store.finish("joined-0", splits=splits, found=[info.estimated_recall], low=low, high=high, size=size)

@@ -227,9 +227,7 @@ class Category(_Counted):
     def value(self, x: float) -> Any:
         """The value itself."""
         if not self.contains(np.asarray(x, dtype=np.float64)):
-            raise InputError(
-                f"{x:g} is no code of {shown(self)}; need a whole number from 0 to {self.high:g}"
-            )
+            raise InputError(f"{x:g} is no code of {shown(self)}; need a whole number from 0 to {self.high:g}")
         return self.values[round(x)]
 
     def code(self, name: str, value: Any) -> float:
@@ -286,18 +284,14 @@ def axis_from_key(key: Sequence[Any]) -> Axis:
 def check_ends(name: str, low: float, high: float) -> None:
     """Refuse ends that are not finite, reversed or equal."""
     if not (np.isfinite(low) and np.isfinite(high)):
-        raise InputError(
-            f"bounds of axis {name!r} are ({low:g}, {high:g}); need finite numbers; choose a range"
-        )
+        raise InputError(f"bounds of axis {name!r} are ({low:g}, {high:g}); need finite numbers; choose a range")
     if not np.isfinite(high - low):
         raise InputError(
             f"bounds of axis {name!r} are ({low:g}, {high:g}), further apart than floats reach; choose a smaller "
             "range or unit"
         )
     if low > high:
-        raise InputError(
-            f"bounds of axis {name!r} are reversed: ({low:g}, {high:g}); use ({high:g}, {low:g})"
-        )
+        raise InputError(f"bounds of axis {name!r} are reversed: ({low:g}, {high:g}); use ({high:g}, {low:g})")
     if low == high:
         raise InputError(
             f"bounds of axis {name!r} are equal: ({low:g}, {high:g}); need low < high; leave a fixed input "
@@ -328,9 +322,7 @@ def _plain(value: Any) -> Any:
     except ValueError:  # NaN, infinity, or a whole number of thousands of digits
         known = False
     if not known:
-        raise InputError(
-            f"Category value {shown(value)} cannot be stored; need a finite number or another name"
-        )
+        raise InputError(f"Category value {shown(value)} cannot be stored; need a finite number or another name")
     return plain
 
 

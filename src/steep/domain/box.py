@@ -15,15 +15,7 @@ import numpy.typing as npt
 from scipy.stats import qmc
 
 from steep._outputs import labelled
-from steep._validation import (
-    FloatArray,
-    Seed,
-    check_count,
-    check_generator,
-    check_points,
-    refuse_masked,
-    shown,
-)
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, refuse_masked, shown
 from steep.domain.axes import Axis, make_axis
 from steep.exceptions import AcceptanceError, InputError, InputTypeError
 
@@ -107,9 +99,7 @@ class Box:
     def every_point(self) -> FloatArray:
         """Every point of S, where all axes are whole numbers or categories."""
         if not self.n_points <= _MOST_LISTED:
-            raise InputError(
-                f"the box holds {self.n_points:g} points; need at most {_MOST_LISTED} to list them"
-            )
+            raise InputError(f"the box holds {self.n_points:g} points; need at most {_MOST_LISTED} to list them")
         values = [np.arange(axis.low, axis.high + 1) for axis in self.axes]
         points = np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
         return points[self.contains(points)]
@@ -240,9 +230,7 @@ class Box:
     def encode(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Undo :meth:`decode`: named inputs as numbers, categories as their codes."""
         if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
-            raise InputTypeError(
-                f"rows is a {type(rows).__name__}; need a list of mappings from name to value"
-            )
+            raise InputTypeError(f"rows is a {type(rows).__name__}; need a list of mappings from name to value")
         pairs = list(zip(self.names, self.axes, strict=True))
         for i, row in enumerate(rows):
             self._check_names(i, row)
@@ -256,9 +244,7 @@ class Box:
         unknown = [name for name in row if name not in self.names]
         if missing or unknown:
             lacks = " and ".join(
-                f"{verb} {shown(names)}"
-                for verb, names in (("lacks", missing), ("has unknown", unknown))
-                if names
+                f"{verb} {shown(names)}" for verb, names in (("lacks", missing), ("has unknown", unknown)) if names
             )
             raise InputError(f"row {i} {lacks}; need the inputs {shown(list(self.names))}")
 
@@ -277,9 +263,7 @@ class Box:
         """Lay a regular grid, edges included, with the same number of points on every axis."""
         n_samples = check_count(n_samples, name="n_samples")
         if self.constraint is not None or not self.is_linear:
-            raise InputError(
-                "a grid needs a box of real axes without a constraint; use sobol, which takes both"
-            )
+            raise InputError("a grid needs a box of real axes without a constraint; use sobol, which takes both")
         # Up to 2^53 a float root, rounded, is exact where there is one.
         per_axis = round(float(n_samples) ** (1 / self.n_features))
         if per_axis**self.n_features != n_samples:

@@ -133,9 +133,7 @@ class FiniteDifferences:
             raise InputError("X spans more than floats reach; need a smaller range; scale the inputs")
         self.n_evaluations += len(nodes)
         values = evaluate(self.function, nodes, vectorized=self.vectorized)
-        derivatives: FloatArray = (rows @ values.reshape(len(offsets), -1)).reshape(
-            rows.shape[0], len(points), -1
-        )
+        derivatives: FloatArray = (rows @ values.reshape(len(offsets), -1)).reshape(rows.shape[0], len(points), -1)
         return derivatives
 
     def _nodes(self, centres: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
@@ -151,9 +149,7 @@ class FiniteDifferences:
         """Tell which points lie between the bounds, whatever the constraint says."""
         if self.box is None:
             return np.ones(len(points), dtype=bool)
-        inside: npt.NDArray[np.bool_] = np.all(
-            (points >= self.box.lower) & (points <= self.box.upper), axis=1
-        )
+        inside: npt.NDArray[np.bool_] = np.all((points >= self.box.lower) & (points <= self.box.upper), axis=1)
         return inside
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
@@ -204,9 +200,7 @@ def _check_multi_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.
     try:
         k = np.asarray(multi_indices)
     except ValueError as error:
-        raise InputError(
-            f"multi_indices is ragged ({error}); need one row of {n_features} numbers each"
-        ) from error
+        raise InputError(f"multi_indices is ragged ({error}); need one row of {n_features} numbers each") from error
     if k.ndim != 2 or not len(k) or k.shape[1] != n_features or k.dtype.kind not in "iu" or k.min() < 0:
         raise InputError(
             f"multi_indices is {k.dtype} of shape {k.shape}; need whole numbers ≥ 0 of shape (n_indices, {n_features})"

@@ -16,15 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from steep._function import Function, check_variation, evaluate
-from steep._validation import (
-    FloatArray,
-    Seed,
-    check_choice,
-    check_count,
-    check_epsilon,
-    check_generator,
-    check_points,
-)
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_epsilon, check_generator, check_points
 from steep.domain import Bounds, Box
 from steep.exceptions import InputError
 from steep.measures.neighborhood import FunctionAround

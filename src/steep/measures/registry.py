@@ -21,15 +21,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.measures.label_measures import (
-    ambiguity,
-    contradiction,
-    density,
-    disagreement,
-    noise,
-    slope,
-    smoothed,
-)
+from steep.measures.label_measures import ambiguity, contradiction, density, disagreement, noise, slope, smoothed
 from steep.measures.model_measures import border, borders, doubt, misfit, misfits
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.perturbation import perturbation
@@ -163,9 +155,7 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
     if isinstance(measure, str):
         name = _ALIASES.get(measure, measure)
         if name not in MEASURES:
-            raise InputError(
-                f"measure={shown(measure)} is unknown; need {_known(feeds)}, or a callable of (X, y)"
-            )
+            raise InputError(f"measure={shown(measure)} is unknown; need {_known(feeds)}, or a callable of (X, y)")
         found = MEASURES[name]
     elif isinstance(measure, Measure):
         found = measure

@@ -98,16 +98,11 @@ def standardised(labels: FloatArray) -> FloatArray:
     return scaled
 
 
-def _prediction_errors(
-    points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray
-) -> FloatArray:
+def _prediction_errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
     """e_i at the wanted points, in batches of equal linear systems."""
     size = others.shape[1] + min(points.shape[1], others.shape[1]) + 1
     step = max(1, _BATCH // max(size**2, others.shape[1] * points.shape[1]))
-    parts = [
-        _errors(points, labels, wanted[i : i + step], others[i : i + step])
-        for i in range(0, len(wanted), step)
-    ]
+    parts = [_errors(points, labels, wanted[i : i + step], others[i : i + step]) for i in range(0, len(wanted), step)]
     return np.vstack(parts)
 
 

@@ -79,13 +79,7 @@ def neighbor_variance(
         )  # fmt: skip
     refuse_checkpoint(checkpoint)
     around = Neighborhood.of(
-        X,
-        y,
-        n_neighbors=n_neighbors,
-        include_self=include_self,
-        neighbors=neighbors,
-        task=task,
-        n_jobs=n_jobs,
+        X, y, n_neighbors=n_neighbors, include_self=include_self, neighbors=neighbors, task=task, n_jobs=n_jobs
     )
     return variance(around)
 
@@ -101,9 +95,7 @@ def variances(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
     return prefix_variances(around.labels, around.indices, sizes)
 
 
-def prefix_variances(
-    labels: Labels, indices: npt.NDArray[np.integer[Any]], sizes: Sequence[int]
-) -> FloatArray:
+def prefix_variances(labels: Labels, indices: npt.NDArray[np.integer[Any]], sizes: Sequence[int]) -> FloatArray:
     """Variance over the first k neighbours for every k in ``sizes``, in one pass over the largest.
 
     Returns

@@ -9,14 +9,7 @@ from steep.neighbors.sparse import sparse_graph
 if TYPE_CHECKING:
     from steep.neighbors.transformer import NeighborTransformer
 
-__all__ = [
-    "GraphInfo",
-    "NeighborTransformer",
-    "neighbor_graph",
-    "query_graph",
-    "refined_graph",
-    "sparse_graph",
-]
+__all__ = ["GraphInfo", "NeighborTransformer", "neighbor_graph", "query_graph", "refined_graph", "sparse_graph"]
 
 
 def __getattr__(name: str) -> Any:

@@ -62,12 +62,7 @@ class Cells:
 
 
 def cut(
-    X: FloatArray,
-    frame: Frame,
-    cell_size: int,
-    rng: np.random.Generator,
-    team: Team,
-    extra: Float32Array | None = None,
+    X: FloatArray, frame: Frame, cell_size: int, rng: np.random.Generator, team: Team, extra: Float32Array | None = None
 ) -> Cells:
     """Store the points of ``X``, in the frame, in cells of about ``cell_size`` neighbouring points."""
     n_cells = max(1, len(X) // cell_size)
@@ -77,9 +72,7 @@ def cut(
     bounds = np.append(0, np.cumsum(np.bincount(coarse, minlength=n_coarse)))
     del coarse
     points = np.empty(X.shape, dtype=np.float32)
-    pieces: list[tuple[IntArray, FloatArray]] = [
-        (np.empty(0, np.int64), np.empty((0, X.shape[1])))
-    ] * n_coarse
+    pieces: list[tuple[IntArray, FloatArray]] = [(np.empty(0, np.int64), np.empty((0, X.shape[1])))] * n_coarse
     seeds = rng.spawn(n_coarse)
 
     def cut_group(group: int) -> None:
@@ -126,9 +119,7 @@ def kmeans(points: Float32Array, n_cells: int, rng: np.random.Generator) -> Floa
     return centers
 
 
-def _coarse_labels(
-    X: FloatArray, frame: Frame, n_coarse: int, rng: np.random.Generator, team: Team
-) -> IntArray:
+def _coarse_labels(X: FloatArray, frame: Frame, n_coarse: int, rng: np.random.Generator, team: Team) -> IntArray:
     labels = np.zeros(len(X), dtype=np.int16)
     if n_coarse == 1:
         return labels
@@ -167,9 +158,7 @@ def _cut_group(
     points[:] = _roughly(X[order], frame)
     points -= points.mean(axis=0)
     n_cells = max(1, round(len(points) / cell_size))
-    labels = (
-        nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
-    )
+    labels = nearest_center(points, kmeans(points, n_cells, rng)) if n_cells > 1 else np.zeros(len(points), int)
     by_cell = np.argsort(labels, kind="stable")
     parts = [list(_pieces(int(size), LARGEST * cell_size)) for size in np.bincount(labels) if size]
     sizes = np.array([size for part in parts for size in part], dtype=np.int64)
@@ -271,9 +260,7 @@ def join_cells(cells: Cells, lists: Lists, team: Team) -> None:
     """Join each cell with itself."""
 
     def work(some: IntArray) -> None:
-        join_within(
-            cells.points, cells.half, cells.start, some, lists.score, lists.index, lists.top, team.stop
-        )
+        join_within(cells.points, cells.half, cells.start, some, lists.score, lists.index, lists.top, team.stop)
 
     team.each(work, batches(len(cells), 200))
 

@@ -100,13 +100,7 @@ def _reach(cells: Cells, lists: Lists) -> FloatArray:
 
 
 def _complete(
-    X: FloatArray,
-    cells: Cells,
-    near: Near,
-    swept: Float32Array,
-    lists: Lists,
-    view: Bounds | None,
-    team: Team,
+    X: FloatArray, cells: Cells, near: Near, swept: Float32Array, lists: Lists, view: Bounds | None, team: Team
 ) -> None:
     """Find all that the lists still miss."""
     size, rounding = cells.sizes, np.float32(rounding_of(cells))

@@ -291,14 +291,7 @@ def _run(
         if used == "exact":
             return join_exact(points, frame, n_others, include_self=include_self, team=team)
         return join_partitioned(
-            points,
-            frame,
-            n_others,
-            recall=recall,
-            include_self=include_self,
-            rng=rng,
-            team=team,
-            labels=labels,
+            points, frame, n_others, recall=recall, include_self=include_self, rng=rng, team=team, labels=labels
         )
 
 

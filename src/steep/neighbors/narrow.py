@@ -90,9 +90,7 @@ class Leading:
         return Bounds(points, 2 * off * (longest + longest**2 / (2 * least)))
 
 
-def leading_view(
-    X: FloatArray, frame: Frame, n_axes: int, rng: np.random.Generator, team: Team
-) -> Leading | None:
+def leading_view(X: FloatArray, frame: Frame, n_axes: int, rng: np.random.Generator, team: Team) -> Leading | None:
     """Return the leading coordinates of wide data; None where they are not wide."""
     n_features = X.shape[1]
     if n_features <= WIDE:
@@ -143,9 +141,7 @@ def leading_directions(X: FloatArray, frame: Frame, n_axes: int, rng: np.random.
     return np.ascontiguousarray((axes @ turn[:, :n_axes]).astype(np.float32))
 
 
-def _rotated(
-    X: FloatArray, frame: Frame, axes: Float32Array, team: Team
-) -> tuple[Float32Array, Float32Array]:
+def _rotated(X: FloatArray, frame: Frame, axes: Float32Array, team: Team) -> tuple[Float32Array, Float32Array]:
     """Return the leading coordinates of all points, and |x − c|²/2."""
     points, half = np.empty((len(X), axes.shape[1]), np.float32), np.empty(len(X), np.float32)
 

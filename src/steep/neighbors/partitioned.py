@@ -49,9 +49,7 @@ from steep.neighbors.recall import (
 from steep.neighbors.threads import Team
 
 CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
-NEAR = (
-    200  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
-)
+NEAR = 200  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
 NEAR_MOST = 1024
 DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
 SHARE = 0.99  # of Σ v² carried by the points searched further
@@ -167,9 +165,7 @@ def _begin(
     if truth is None:
         truth = _sample(X, frame, cells, near, n_others, recall, rng, team)
         watch.lap("sample")
-    near, reach, estimate = _plan(
-        cells, lists, radius, near, truth, _scores(truth, frame, view), recall, team
-    )
+    near, reach, estimate = _plan(cells, lists, radius, near, truth, _scores(truth, frame, view), recall, team)
     watch.lap("recall estimate")
     return cells, lists, radius, near, truth, reach, estimate
 
@@ -259,9 +255,7 @@ def local_spread(index: IntArray, labels: Any) -> FloatArray:
     return np.asarray((class_spread if labels.ndim == 1 else value_spread)(index, labels))
 
 
-def _search_on(
-    cells: Cells, near: Near, swept: Float32Array, spread: FloatArray, lists: Lists, team: Team
-) -> None:
+def _search_on(cells: Cells, near: Near, swept: Float32Array, spread: FloatArray, lists: Lists, team: Team) -> None:
     """Search on where labels vary, to ``DEEP`` times each point's own last distance along the centre line.
 
     Where that would look at more than ``BUDGET`` times the pairs within the cells, only the points that vary most are
@@ -284,9 +278,7 @@ def _search_on(
     team.each(work, batches(len(cells), 250))
 
 
-def _settle_few(
-    X: FloatArray, frame: Frame, labels: Any, distances: FloatArray, indices: Any, team: Team
-) -> None:
+def _settle_few(X: FloatArray, frame: Frame, labels: Any, distances: FloatArray, indices: Any, team: Team) -> None:
     """Search wide data exactly wherever labels vary, if that is at few points: at most a quarter of the graph's cost.
 
     Among well separated classes few points have others around them, often those of small groups, which cells miss.

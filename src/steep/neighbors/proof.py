@@ -34,14 +34,7 @@ class Bounds:
 
 
 def proven(
-    X: FloatArray,
-    frame: Frame,
-    lists: Lists,
-    certain: FloatArray,
-    n_others: int,
-    *,
-    include_self: bool,
-    team: Team,
+    X: FloatArray, frame: Frame, lists: Lists, certain: FloatArray, n_others: int, *, include_self: bool, team: Team
 ) -> tuple[FloatArray, IntArray]:
     """Return the best of shortlists, by float64 distances of the data as given.
 
@@ -67,9 +60,7 @@ def settle(X: FloatArray, frame: Frame, rows: IntArray, lists: Lists, team: Team
         lists.index[rows] = indices
 
 
-def exact_rows(
-    X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team
-) -> tuple[FloatArray, IntArray]:
+def exact_rows(X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team) -> tuple[FloatArray, IntArray]:
     """Return ranked float64 distances and indices of the ``width`` nearest others of some rows, sorted."""
     X = np.ascontiguousarray(X)
     scores = np.full((len(rows), width), np.inf)
@@ -118,18 +109,14 @@ def _widened(limit: FloatArray, slack: float) -> FloatArray:
     return np.asarray(0.5 * np.square(np.sqrt(2 * limit) + slack))
 
 
-def _limits(
-    X: FloatArray, rows: IntArray, width: int, bounds: Bounds, half: Float32Array, frame: Frame
-) -> FloatArray:
+def _limits(X: FloatArray, rows: IntArray, width: int, bounds: Bounds, half: Float32Array, frame: Frame) -> FloatArray:
     """Return a score that the ``width``-th neighbour of each row does not exceed: that of the nearest by bounds."""
     lists, mine = empty_lists(len(rows), 2 * width), bounds.points[rows]
     slots = np.arange(len(rows))
     for first in range(0, len(X), CHUNK // 2):
         others = np.arange(first, min(first + CHUNK // 2, len(X)))
         products = mine @ bounds.points[others[0] : others[-1] + 1].T
-        scan_rows(
-            products, rows, slots, half[rows], others, half[first:], lists.score, lists.index, lists.top
-        )
+        scan_rows(products, rows, slots, half[rows], others, half[first:], lists.score, lists.index, lists.top)
     return np.asarray(nearest_scores(X, rows, lists.index, width, frame.unit))
 
 

@@ -73,9 +73,7 @@ def query_graph(
     return _first_nearest(points, asked, n_neighbors)
 
 
-def _first_nearest(
-    points: FloatArray, queries: FloatArray, width: int, wide: int = 0
-) -> tuple[FloatArray, IntArray]:
+def _first_nearest(points: FloatArray, queries: FloatArray, width: int, wide: int = 0) -> tuple[FloatArray, IntArray]:
     """:func:`nearest` where equal distances come by index, at the last place too, found among the ``wide`` nearest."""
     wide = min(max(wide, width + 1), len(points))
     distances, indices = _sorted(*nearest(points, queries, wide))
@@ -145,9 +143,7 @@ def _asked(tree: KDTree, queries: FloatArray, width: int) -> tuple[FloatArray, I
     return distances, indices
 
 
-def _by_tree(
-    points: FloatArray, queries: FloatArray, frame: Frame, width: int
-) -> tuple[FloatArray, IntArray]:
+def _by_tree(points: FloatArray, queries: FloatArray, frame: Frame, width: int) -> tuple[FloatArray, IntArray]:
     tree, scaled = KDTree(frame.scale(points)), frame.scale(queries)
     indices = _asked(tree, scaled, width)[1]
     distances = _lengths(points, queries, indices)
@@ -159,9 +155,7 @@ def _by_tree(
     return _sorted(distances, indices)
 
 
-def _by_products(
-    points: FloatArray, queries: FloatArray, frame: Frame, width: int
-) -> tuple[FloatArray, IntArray]:
+def _by_products(points: FloatArray, queries: FloatArray, frame: Frame, width: int) -> tuple[FloatArray, IntArray]:
     kind: type = np.float32 if len(points) > _LARGE else np.float64
     # A score |x − y|²/2 from products is off by no more than δ(|x| + |y|)² ≤ 4δ(|x|²/2 + |y|²/2).
     rest = 1 - 4 * (points.shape[1] + 8) * float(np.finfo(kind).epsneg)

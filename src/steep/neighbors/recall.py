@@ -130,9 +130,7 @@ def needed_reach(
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
     i, j = np.nonzero((a != b) & ((scores < lists.top[rows][:, None]) | (scores == np.inf)))
-    together = np.argsort(
-        np.minimum(a[i, j], b[i, j]).astype(np.int64) * len(cells) + np.maximum(a[i, j], b[i, j])
-    )
+    together = np.argsort(np.minimum(a[i, j], b[i, j]).astype(np.int64) * len(cells) + np.maximum(a[i, j], b[i, j]))
     i, j = i[together], j[together]
     a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
     gap = np.empty(len(a), np.float64)

@@ -6,9 +6,7 @@ try:
 except ImportError as error:
     from steep.exceptions import MissingExtraError
 
-    raise MissingExtraError(
-        f"steep.nn needs torch and safetensors ({error}); run pip install steep[torch]"
-    ) from error
+    raise MissingExtraError(f"steep.nn needs torch and safetensors ({error}); run pip install steep[torch]") from error
 
 from steep.nn.autograd import torch_derivatives
 from steep.nn.ensemble import Ensemble, train_ensemble

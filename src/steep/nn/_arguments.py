@@ -76,9 +76,7 @@ def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tupl
     """Return a tuple of checked values; a number alone is not a sequence."""
     is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
     if is_alone or not isinstance(values, Iterable):
-        raise InputTypeError(
-            f"{name} is a {type(values).__name__}; need a sequence of values; pass ({name},)"
-        )
+        raise InputTypeError(f"{name} is a {type(values).__name__}; need a sequence of values; pass ({name},)")
     return tuple(check(value) for value in values)
 
 

@@ -18,9 +18,7 @@ from torch import nn
 @contextmanager
 def kept_random_state(network: nn.Module | None = None, *, seed: int | None = None) -> Iterator[None]:
     """Run with every global generator seeded, or left as it is, and give all of them back."""
-    devices = (
-        {p.device for p in network.parameters() if p.device.type == "cuda"} if network is not None else set()
-    )
+    devices = {p.device for p in network.parameters() if p.device.type == "cuda"} if network is not None else set()
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global state is what is kept
     with torch.random.fork_rng(devices=list(devices)):
         try:

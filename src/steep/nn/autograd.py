@@ -60,9 +60,7 @@ def torch_derivatives(
     >>> d(np.array([[3.0, 5.0]]), np.array([[1, 0], [2, 0], [1, 1]])).ravel().tolist()
     [30.0, 10.0, 6.0]
     """
-    return TorchDerivatives(
-        _check_function(function), check_count(block, name="block"), check_precision(dtype)
-    )
+    return TorchDerivatives(_check_function(function), check_count(block, name="block"), check_precision(dtype))
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,7 @@ def _check_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.int64]
         indices = np.asarray(multi_indices)
     except ValueError as error:
         raise InputError(f"multi_indices are ragged ({error}); need (n_indices, {n_features})") from error
-    if (
-        indices.dtype.kind not in "iu"
-        or indices.ndim != 2
-        or not len(indices)
-        or indices.shape[1] != n_features
-    ):
+    if indices.dtype.kind not in "iu" or indices.ndim != 2 or not len(indices) or indices.shape[1] != n_features:
         raise InputError(
             f"multi_indices have shape {indices.shape} and dtype {indices.dtype}; need whole numbers "
             f"(n_indices, {n_features}), one column for each input"
@@ -145,9 +138,7 @@ def _nested(function: TorchFunction, path: tuple[int, ...]) -> Callable[[Tensor]
     return values
 
 
-def _extended(
-    values: Callable[[Tensor], tuple[Tensor, ...]], axis: int
-) -> Callable[[Tensor], tuple[Tensor, ...]]:
+def _extended(values: Callable[[Tensor], tuple[Tensor, ...]], axis: int) -> Callable[[Tensor], tuple[Tensor, ...]]:
     def longer(x: Tensor) -> tuple[Tensor, ...]:
         direction = torch.zeros_like(x)
         direction[:, axis] = 1
@@ -183,7 +174,5 @@ def _values(function: TorchFunction, x: Tensor) -> Tensor:
 def _columns(values: Tensor, n: int) -> Tensor:
     if not isinstance(values, Tensor) or values.ndim not in (1, 2) or len(values) != n:
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise FunctionError(
-            f"function returned {shape} for {n} points; need a tensor ({n},) or ({n}, n_outputs)"
-        )
+        raise FunctionError(f"function returned {shape} for {n} points; need a tensor ({n},) or ({n}, n_outputs)")
     return values.reshape(n, -1)

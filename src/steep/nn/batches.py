@@ -17,14 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    default_collate,
-)
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
 from steep._validation import one_line
 from steep.exceptions import InputError, InputTypeError
@@ -36,9 +29,7 @@ _LABEL_KEYS = ("labels", "label", "y")
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
 
 
-def iterate_batches(
-    data: Any, batch_size: int | None = None, *, streams: bool = False
-) -> Generator[Batch, None, None]:
+def iterate_batches(data: Any, batch_size: int | None = None, *, streams: bool = False) -> Generator[Batch, None, None]:
     """Yield (inputs, labels or None) in the order of the data set, whether or not a loader shuffles it.
 
     The inputs are copies: a network that works in place does not reach the caller's data.
@@ -64,9 +55,7 @@ def _batches(data: Any, batch_size: int | None) -> Iterator[Batch]:
         return (separate(_copied(batch)) for batch in iter(_in_order(data)))
     if (held := _held(data)) is not None:
         return _slices(*held, batch_size)
-    if isinstance(data, Dataset) or (
-        isinstance(data, list) and data and isinstance(data[0], Mapping | tuple)
-    ):
+    if isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], Mapping | tuple)):
         return _collated(data, batch_size)
     if is_stream(data):
         return (separate(_as_tensors(_copied(batch))) for batch in iter(data))
@@ -157,9 +146,7 @@ def _slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]
         if values.ndim == 0:
             raise InputError("data has shape (); expected one row per sample")
         if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
-            raise InputTypeError(
-                f"data has dtype {values.dtype}; expected numbers; encode text and objects first"
-            )
+            raise InputTypeError(f"data has dtype {values.dtype}; expected numbers; encode text and objects first")
     n_inputs = len(next(iter(columns.values())))
     known = None if labels is None else label_array(labels)
     if known is not None and (known.ndim == 0 or len(known) != n_inputs):
@@ -241,9 +228,7 @@ def label_array(labels: Any) -> npt.NDArray[Any]:
     try:
         return np.asarray(labels)
     except ValueError as error:
-        raise InputError(
-            f"labels are ragged ({one_line(error)}); need the same form for each sample"
-        ) from error
+        raise InputError(f"labels are ragged ({one_line(error)}); need the same form for each sample") from error
 
 
 def n_samples(data: Any, *, streams: bool = False) -> int:
@@ -351,9 +336,7 @@ def _is_pair(data: Any) -> bool:
         return False
     if not isinstance(data[0], Tensor | np.ndarray | Mapping) or isinstance(data[1], Mapping):
         return False
-    return isinstance(data[1], Tensor | np.ndarray) or (
-        isinstance(data, tuple) and hasattr(data[1], "__len__")
-    )
+    return isinstance(data[1], Tensor | np.ndarray) or (isinstance(data, tuple) and hasattr(data[1], "__len__"))
 
 
 @contextmanager

@@ -19,12 +19,7 @@ from steep._validation import IntArray, check_count, check_real
 from steep.exceptions import InputError
 from steep.measures import MEASURES, Measure, resolve
 from steep.nn._arguments import check_each
-from steep.nn.feature_space import (
-    Variations,
-    measure_variations,
-    own_doubt,
-    search_neighbors,
-)
+from steep.nn.feature_space import Variations, measure_variations, own_doubt, search_neighbors
 from steep.nn.heads import Head, HeadGrid, HeadTask, Samples
 from steep.nn.weightings import BALANCED, Weighting, check_ratio, is_doubted, is_grouped
 
@@ -53,9 +48,7 @@ class Candidate:
     def __str__(self) -> str:
         if self.blend is not None:
             return " + ".join(str(part) for part in self.blend)
-        told = (
-            [self.kind] if self.kind != "weighted" else [f"{self.measure or 'classes'} {self.weight_ratio}"]
-        )
+        told = [self.kind] if self.kind != "weighted" else [f"{self.measure or 'classes'} {self.weight_ratio}"]
         told += [] if self.n_neighbors is None else [f"k {self.n_neighbors}"]
         told += [] if self.l2 is None else [f"l2 {self.l2:g}"]
         told += [name for name in ("reweighted", "anchored") if getattr(self, name)]
@@ -98,9 +91,7 @@ class Grid:
             else check_each(l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
             weight_ratio=check_each(weight_ratio, check_ratio, name="weight_ratio"),
             n_neighbors=check_each(
-                n_neighbors,
-                lambda value: check_count(value, name="n_neighbors", minimum=smallest),
-                name="n_neighbors",
+                n_neighbors, lambda value: check_count(value, name="n_neighbors", minimum=smallest), name="n_neighbors"
             ),
             measures=measures,
             is_extended=l2 is None,

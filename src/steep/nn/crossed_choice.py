@@ -101,9 +101,7 @@ class Picker:
         Where the heads were scored; None where they are not blended.
     """
 
-    def __init__(
-        self, search: Search, parts: list[Rows], trial: Trial | None, training: Training | None
-    ) -> None:
+    def __init__(self, search: Search, parts: list[Rows], trial: Trial | None, training: Training | None) -> None:
         self.search, self.kept = search, search.kept
         self.values = [self._values(self.kept, rows) for rows in parts]
         self.parts, self.pairs = parts, dict[int, Array]()
@@ -181,9 +179,7 @@ def choose_head(
     parts = [np.arange(len(fold)), *(np.flatnonzero(fold != number) for number in range(_N_FOLDS))]
     picker = Picker(search, parts, trial if blends else None, training)
     equal, found = (picker.picks(kinds) for kinds in (("equal",), ("equal", "weighted")))
-    crossed_equal, crossed = (
-        _crossed([picker.answers(pick) for pick in picks], fold) for picks in (equal, found)
-    )
+    crossed_equal, crossed = (_crossed([picker.answers(pick) for pick in picks], fold) for picks in (equal, found))
     top = float(score.values(picker.answers(found[0])[None])[0])
     best = best_of_kinds(search.candidates, search.values[0])
     shown = sorted({number for number in best.values() if number})
@@ -192,9 +188,7 @@ def choose_head(
     number = 2
     if not judge.is_sure(judge.evidence([2], 1)):
         found, number = equal, 1
-    choice = replace(
-        _concluded(judge, number, found[0].one, best, shown), is_beaten=top > float(judge.values[0])
-    )
+    choice = replace(_concluded(judge, number, found[0].one, best, shown), is_beaten=top > float(judge.values[0]))
     if not choice.chosen or trial is None or training is None:
         return search, choice
     outputs = [_head(search, pick, training).outputs(trial.held_out.features) for pick in found]
@@ -226,9 +220,7 @@ class _Judge:
     The first row is the original head, the second and third are the crossed choices among equal-weight heads and all.
     """
 
-    def __init__(
-        self, score: MeanScore, answers: Array, confidence: float, generator: np.random.Generator
-    ) -> None:
+    def __init__(self, score: MeanScore, answers: Array, confidence: float, generator: np.random.Generator) -> None:
         self.score, self.answers, self.confidence, self.generator = score, answers, confidence, generator
         self.values, self.units = score.values(answers), score.units(answers)
         self.drawn: FloatArray | None = None

@@ -33,21 +33,13 @@ Classes = npt.NDArray[np.int64]
 def refuse_same_object(train: Any, validation: Any) -> None:
     """Reject the training data passed a second time, also where each pass draws other samples from them."""
     same = validation is train
-    if (
-        isinstance(train, tuple | list)
-        and isinstance(validation, tuple | list)
-        and len(train) == len(validation) == 2
-    ):
+    if isinstance(train, tuple | list) and isinstance(validation, tuple | list) and len(train) == len(validation) == 2:
         same = same or train[0] is validation[0]
     if same and train is not None:
-        raise InputError(
-            "validation is the training data; nothing is held out; pass data the network has not seen"
-        )
+        raise InputError("validation is the training data; nothing is held out; pass data the network has not seen")
 
 
-def check_parts(
-    task: HeadTask, train: Samples, validation: Samples | None, reweighting: Samples | None
-) -> None:
+def check_parts(task: HeadTask, train: Samples, validation: Samples | None, reweighting: Samples | None) -> None:
     """Reject parts that are the same samples, warn of parts that share some, and of absent classes."""
     if validation is not None:
         _check_shared("validation", validation, "train", train, "pass data the network has not seen")

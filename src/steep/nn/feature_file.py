@@ -51,9 +51,7 @@ class FeatureWriter:
         if self._features.n_rows and (labels is None) != (self._labels.n_rows == 0):
             raise InputError("some batches have labels and some do not; expected labels in all or in none")
         if labels is not None and len(labels) != len(features):
-            raise InputError(
-                f"a batch has {len(labels)} labels for {len(features)} samples; expected one per sample"
-            )
+            raise InputError(f"a batch has {len(labels)} labels for {len(features)} samples; expected one per sample")
         self._features.append(features, what="features")
         if labels is not None:
             self._labels.append(labels, what="labels")
@@ -101,9 +99,7 @@ def _check_path(path: Any) -> Path:
     try:
         found = Path(path)
     except TypeError as error:
-        raise InputTypeError(
-            f"memmap is a {type(path).__name__}; expected the path of an .npy file"
-        ) from error
+        raise InputTypeError(f"memmap is a {type(path).__name__}; expected the path of an .npy file") from error
     if found.suffix != ".npy":
         raise InputError(f"memmap={str(path)!r} must end in .npy, for example features.npy")
     try:

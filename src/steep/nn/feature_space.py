@@ -100,9 +100,7 @@ def cross_fitted_outputs(samples: Samples, task: HeadTask, original: Head, l2: f
     for number in range(part.max() + 1):
         kept, asked = np.flatnonzero(part != number), np.flatnonzero(part == number)
         weight = np.ones(len(kept))
-        head = fit_head(
-            samples.rows(kept), task, weight, l2, original=original, tolerance=CANDIDATE_TOLERANCE
-        )
+        head = fit_head(samples.rows(kept), task, weight, l2, original=original, tolerance=CANDIDATE_TOLERANCE)
         outputs[asked] = head.outputs(samples.features[asked])
     return outputs
 

@@ -31,12 +31,7 @@ class HeadData(NamedTuple):
 
 
 def read_data(
-    parts: Split,
-    train: Any,
-    validation: Any,
-    reweighting: Any,
-    task: TaskName,
-    settings: dict[str, Any],
+    parts: Split, train: Any, validation: Any, reweighting: Any, task: TaskName, settings: dict[str, Any]
 ) -> HeadData:
     """Project every part once, unless it is features already, and check its labels."""
     refuse_same_object(train, validation)
@@ -69,9 +64,7 @@ def label_samples(parts: Split, projection: Projection, y: Any, task: TaskName) 
         raise InputError("the data hold no labels; need one for each sample; pass (inputs, labels), or y=...")
     if labels.ndim == 0 or len(labels) != len(projection.features):
         got = 1 if labels.ndim == 0 else len(labels)
-        raise InputError(
-            f"y has {got} labels for {len(projection.features)} samples; need one for each sample"
-        )
+        raise InputError(f"y has {got} labels for {len(projection.features)} samples; need one for each sample")
     kind = find_task(task, labels, parts.head.out_features)
     if kind.name == "regression" and parts.response not in (None, "logits"):
         raise InputError(
@@ -93,15 +86,10 @@ def contradicted(data: HeadData, n_jobs: int | None) -> npt.NDArray[np.bool_]:
 
 def collapse_advice(original: Head, data: HeadData) -> str | None:
     """Say that the training features have collapsed, where training samples are right far more often than others."""
-    if (
-        data.held_out is None
-        or data.reweighting is not None
-        or data.task.name not in ("multiclass", "binary")
-    ):
+    if data.held_out is None or data.reweighting is not None or data.task.name not in ("multiclass", "binary"):
         return None
     wrong, unseen = (
-        1 - float(data.task.scores(original.outputs(s.features), s.targets).mean())
-        for s in (data.plain, data.held_out)
+        1 - float(data.task.scores(original.outputs(s.features), s.targets).mean()) for s in (data.plain, data.held_out)
     )
     if unseen - wrong < _GAP or unseen < _TIMES * wrong:
         return None

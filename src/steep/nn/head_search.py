@@ -94,9 +94,7 @@ def search_heads(trial: Trial, training: Training, scores: Sequence[MeanScore]) 
         ends = [list(values)[i].l2 or 0.0 for (*_, anchored), i in best.items() if not anchored]
         wanted = grid.beyond(tried, ends)
     # The strongest penalty first: of equal scores it is taken.
-    candidates = sorted(
-        values, key=lambda c: (c.kind != "original", c.reweighted, c.anchored, -(c.l2 or 0.0))
-    )
+    candidates = sorted(values, key=lambda c: (c.kind != "original", c.reweighted, c.anchored, -(c.l2 or 0.0)))
     others = [score.values(kept.stacked(candidates, i)) for i, score in enumerate(scores) if i]
     table = np.stack([np.array([values[candidate] for candidate in candidates]), *others])
     return Search(candidates, list(scores), table, kept.stacked(candidates), kept.heads)

@@ -100,9 +100,7 @@ class Improvement:
 
     def __str__(self) -> str:
         told = f"\n\n{self.advice}" if self.advice else ""
-        again = (
-            f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
-        )
+        again = f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
         note = f"\n{self.note}" if self.note else ""
         return f"{self.verdict}\n\n{self.table.to_string()}{note}\n\nThe network itself, {again}{told}"
 
@@ -188,9 +186,7 @@ class Improvement:
         Suspects
         """
         if self.known is None:
-            raise InputError(
-                "the features are no longer known; need those the heads were fitted to; run improve"
-            )
+            raise InputError("the features are no longer known; need those the heads were fitted to; run improve")
         return self.known.suspects(n_neighbors=n_neighbors, n_jobs=n_jobs)
 
     def save(self, path: str | Path) -> None:
@@ -256,9 +252,7 @@ def report_unjudged(network: nn.Module, training: Training, score: Score) -> Imp
     )
     if not training.original.is_finite:
         sentence = f"The original head holds NaN or infinite weights. {sentence}"
-    measured = [
-        w.variation for group in training.groups() for w in group.weightings if w.variation is not None
-    ]
+    measured = [w.variation for group in training.groups() for w in group.weightings if w.variation is not None]
     samples, original = training.samples, training.original
     return Improvement(
         network=network,
@@ -401,9 +395,7 @@ def _calibration(search: Search, choice: Choice, held_out: Samples) -> list[str]
     old, new = (-log_loss.keep(own, np.arange(len(held_out))) for own in outputs)
     if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
         return []
-    return [
-        f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable."
-    ]
+    return [f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable."]
 
 
 def _weights(chosen: Candidate) -> str:

@@ -55,9 +55,7 @@ class WeightedLoss(nn.Module):
                 f"loss is a {type(loss).__name__} without a reduction; need a loss such as nn.CrossEntropyLoss()"
             )
         if getattr(loss, "weight", None) is not None:
-            raise InputError(
-                "loss has class weights of its own; need one without; multiply them into weights"
-            )
+            raise InputError("loss has class weights of its own; need one without; multiply them into weights")
         checked = _check_weights(weights)
         self.loss = loss
         self.accumulate = None if accumulate is None else check_count(accumulate, name="accumulate")
@@ -79,9 +77,7 @@ class WeightedLoss(nn.Module):
     def _check_index(self, index: Any, target: Any) -> Tensor:
         """Return the numbers of the batch's samples, within the training set."""
         if not isinstance(target, Tensor) or target.ndim == 0:
-            raise InputTypeError(
-                f"target is a {type(target).__name__}; need a tensor with a row for each sample"
-            )
+            raise InputTypeError(f"target is a {type(target).__name__}; need a tensor with a row for each sample")
         try:
             numbers = torch.as_tensor(index)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -116,9 +112,7 @@ class WeightedLoss(nn.Module):
             self.loss.reduction = before
 
 
-def weighted_sampler(
-    weights: Any, *, n_samples: int | None = None, random_state: Seed = None
-) -> WeightedRandomSampler:
+def weighted_sampler(weights: Any, *, n_samples: int | None = None, random_state: Seed = None) -> WeightedRandomSampler:
     """Draw samples in proportion to their weights: the other way to train with them.
 
     Parameters
@@ -149,11 +143,7 @@ def weighted_sampler(
 def _check_weights(weights: Any) -> FloatArray:
     """Return the weights of a data set as a vector of its own length."""
     array = weights.detach().cpu().double().numpy() if isinstance(weights, Tensor) else weights
-    if (
-        not isinstance(array, Sized)
-        or isinstance(array, str | bytes | dict)
-        or getattr(array, "ndim", 1) != 1
-    ):
+    if not isinstance(array, Sized) or isinstance(array, str | bytes | dict) or getattr(array, "ndim", 1) != 1:
         raise InputTypeError(
             f"weights is a {type(weights).__name__}; need one weight ≥ 0 for each sample, shape (n_samples,)"
         )

@@ -113,9 +113,7 @@ class Split:
         return joined
 
 
-def split(
-    network: nn.Module, head: str | None = None, *, sample: Any, forward: Forward | None = None
-) -> Split:
+def split(network: nn.Module, head: str | None = None, *, sample: Any, forward: Forward | None = None) -> Split:
     """Find the head of a network.
 
     Parameters
@@ -340,9 +338,7 @@ def _is_quantised(module: nn.Module) -> bool:
 
 def _named_head(network: nn.Module, head: str) -> str:
     if not isinstance(head, str):
-        raise InputTypeError(
-            f"head is a {type(head).__name__}; need the name of a layer, such as 'classifier.2'"
-        )
+        raise InputTypeError(f"head is a {type(head).__name__}; need the name of a layer, such as 'classifier.2'")
     modules = dict(network.named_modules())
     if head not in modules or not isinstance(modules[head], nn.Linear):
         linear = ", ".join(name for name, module in modules.items() if isinstance(module, nn.Linear))

@@ -19,14 +19,7 @@ from steep._validation import FloatArray, Seed, check_flag, one_line
 from steep.exceptions import InputError
 from steep.nn._arguments import check_batch_size, check_callable, check_network, check_seed
 from steep.nn._random import kept_random_state
-from steep.nn.batches import (
-    first_rows,
-    iterate_batches,
-    label_array,
-    move,
-    n_samples,
-    refuse_single_samples,
-)
+from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples, refuse_single_samples
 from steep.nn.feature_file import FeatureWriter, open_features
 from steep.nn.network import Forward, Split, default_forward, run_network, split, undisturbed
 
@@ -70,9 +63,7 @@ class Projection:
         run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
         name = self.head if head is None else head
         if name is None:
-            raise InputError(
-                "the features do not say which layer they are the inputs of; need its name; pass head="
-            )
+            raise InputError("the features do not say which layer they are the inputs of; need its name; pass head=")
         layer = dict(network.named_modules()).get(name) if isinstance(name, str) else None
         if not isinstance(layer, nn.Linear) or layer.in_features != self.features.shape[1]:
             raise InputError(
@@ -146,10 +137,7 @@ def project(
     check_batch_size(batch_size)
     seed = check_seed(random_state)
     total = n_samples(data, streams=memmap is not None)
-    with (
-        _ready(network, seed),
-        progress_bar(total=total, label="projecting", shown=progress) as bar,
-    ):
+    with _ready(network, seed), progress_bar(total=total, label="projecting", shown=progress) as bar:
         batches = iterate_batches(data, batch_size, streams=memmap is not None)
         passes = _pass(network, batches, bar)
         if memmap is not None:
@@ -173,9 +161,7 @@ def _pass(
         bar.update(len(features))
 
 
-def _projected_to_file(
-    parts: Split, passes: Iterator[tuple[FloatArray, Any]], path: str | Path
-) -> Projection:
+def _projected_to_file(parts: Split, passes: Iterator[tuple[FloatArray, Any]], path: str | Path) -> Projection:
     """Write the features of a pass, and open them."""
     with FeatureWriter(path) as file:
         for features, labels in passes:
@@ -227,12 +213,7 @@ def _run(parts: Split, inputs: Any) -> FloatArray:
 
 
 def cut(
-    network: nn.Module,
-    data: Any,
-    *,
-    head: str | None = None,
-    forward: Forward | None = None,
-    streams: bool = False,
+    network: nn.Module, data: Any, *, head: str | None = None, forward: Forward | None = None, streams: bool = False
 ) -> Split:
     """Split the network, looking at it with the first two samples of the data; features know where it was cut."""
     check_network(network)
@@ -334,6 +315,4 @@ def _joined(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
     try:
         return np.concatenate(labels)
     except ValueError as error:
-        raise InputError(
-            f"labels differ in shape from batch to batch ({one_line(error)}); need one form"
-        ) from error
+        raise InputError(f"labels differ in shape from batch to batch ({one_line(error)}); need one form") from error

@@ -75,9 +75,7 @@ def rescore(
     ):
         for inputs, labels in iterate_batches(data, batch_size):
             targets = task.targets(label_array(labels))
-            found_scores, found_logits = _batch_scores(
-                whole, head, move(inputs, device_of(whole)), targets, task
-            )
+            found_scores, found_logits = _batch_scores(whole, head, move(inputs, device_of(whole)), targets, task)
             scores.append(found_scores)
             logits.append(found_logits)
             seen.append(targets)

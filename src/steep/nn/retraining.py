@@ -28,13 +28,7 @@ from steep.nn.blends import can_blend
 from steep.nn.candidates import FIRST_POWERS, Anchor, Grid, Training, Trial
 from steep.nn.crossed_choice import choose_head
 from steep.nn.data_checks import warn_of_absent_classes
-from steep.nn.head_data import (
-    collapse_advice,
-    contradicted,
-    features_of,
-    label_samples,
-    read_data,
-)
+from steep.nn.head_data import collapse_advice, contradicted, features_of, label_samples, read_data
 from steep.nn.head_search import final_head, search_heads
 from steep.nn.heads import Head, Samples, TaskName, fit_head
 from steep.nn.improvement import Improvement, report, report_unjudged
@@ -296,9 +290,7 @@ def improve(
 
     parts = cut(network, train, head=head, forward=forward)
     data = read_data(parts, train, validation, reweighting, task, settings)
-    if (
-        data.task.name == "multilabel" and is_uneven
-    ):  # masses of classes are no default for several labels per sample
+    if data.task.name == "multilabel" and is_uneven:  # masses of classes are no default for several labels per sample
         grid = _grid(l2, weight_ratio, n_neighbors, measure, anchor, is_uneven=False)
     grid.refuse_masses(data.task)
     refuse_unfit(wanted, data.task, has_groups=groups is not None)
@@ -313,13 +305,9 @@ def improve(
             return report_unjudged(parts.join(original), training, deciding_words(wanted, data.task))
         trial, used = Trial(training.groups(), data.held_out), training
         if data.reweighting is not None:
-            other = Training.of(
-                data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True
-            )
+            other = Training.of(data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True)
             trial = replace(trial, groups=[*trial.groups, *other.groups()])
-        scores = make_scores(
-            wanted, data.task, data.held_out.targets, groups, lambda: contradicted(data, n_jobs)
-        )
+        scores = make_scores(wanted, data.task, data.held_out.targets, groups, lambda: contradicted(data, n_jobs))
         search = search_heads(trial, training, scores)
         search, choice = choose_head(
             search, trial, training, confidence=confidence, random_state=seed,
@@ -346,19 +334,13 @@ def _is_blended(blend: bool | None, score: MeanScore, training: Training) -> boo
     return can and blend is not False
 
 
-def _grid(
-    l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: Any, *, is_uneven: bool
-) -> Grid:
+def _grid(l2: Any, weight_ratio: Any, n_neighbors: Any, measure: Any, anchor: Any, *, is_uneven: bool) -> Grid:
     """What the caller gave, and for the rest what suits the deciding score."""
     check_flag(anchor, name="anchor", optional=True)
     given = {"measure": measure, "weight_ratio": weight_ratio, "n_neighbors": n_neighbors}
-    values = (_UNEVEN if is_uneven else _USUAL) | {
-        name: value for name, value in given.items() if value is not None
-    }
+    values = (_UNEVEN if is_uneven else _USUAL) | {name: value for name, value in given.items() if value is not None}
     held: Anchor = "all" if anchor else "doubted" if anchor is None and is_uneven else "none"
-    grid = Grid.of(
-        l2, **values, use="improve", anchor=held, powers=_UNEVEN_POWERS if is_uneven else FIRST_POWERS
-    )
+    grid = Grid.of(l2, **values, use="improve", anchor=held, powers=_UNEVEN_POWERS if is_uneven else FIRST_POWERS)
     return replace(grid, anchor="none") if held == "doubted" and not grid.doubted else grid
 
 

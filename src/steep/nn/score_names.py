@@ -23,12 +23,7 @@ _OF_CLASSES = (
     "accuracy", "neg_log_loss", "balanced_accuracy", "worst_class_accuracy", "worst_group_accuracy",
     "worst_contradicted",
 )  # fmt: skip
-_OF_LABELS = (
-    "accuracy",
-    "balanced_accuracy",
-    "neg_log_loss",
-    "worst_group_accuracy",
-)  # means over the labels
+_OF_LABELS = ("accuracy", "balanced_accuracy", "neg_log_loss", "worst_group_accuracy")  # means over the labels
 _OF_NUMBERS = ("neg_mean_squared_error", "neg_mean_absolute_error", "worst_group_mae")
 _WITH_GROUPS = ("worst_group_accuracy", "worst_group_mae")
 # Scores that weights by contradiction were made for: they count the samples a mean forgets.
@@ -90,11 +85,7 @@ def check_scoring(scoring: Any) -> Wanted:
 
 
 def make_scores(
-    wanted: Wanted,
-    task: HeadTask,
-    targets: Array,
-    groups: Any,
-    contradicted: Callable[[], npt.NDArray[np.bool_]],
+    wanted: Wanted, task: HeadTask, targets: Array, groups: Any, contradicted: Callable[[], npt.NDArray[np.bool_]]
 ) -> list[MeanScore]:
     """The scores on these samples, the deciding one first.
 
@@ -177,9 +168,7 @@ def _equal_to(name: str, scorer: Scorer, task: HeadTask, targets: Array) -> str 
     return equal
 
 
-def _cells(
-    name: str, task: HeadTask, targets: Array, groups: Any, contradicted: Any
-) -> npt.NDArray[np.int64]:
+def _cells(name: str, task: HeadTask, targets: Array, groups: Any, contradicted: Any) -> npt.NDArray[np.int64]:
     if name in _WITH_GROUPS:
         return np.asarray(groups)
     classes = targets.reshape(-1).astype(np.int64)
@@ -205,9 +194,7 @@ def check_groups(groups: Any, n_samples: int) -> npt.NDArray[np.int64]:
     """Groups as numbers from 0; every group named must be met."""
     unused = [c for c in getattr(groups, "categories", []) if c not in set(np.asarray(groups, dtype=object))]
     if unused:
-        raise InputError(
-            f"group {shown(unused[0])} is absent from validation; need samples of each; pass more"
-        )
+        raise InputError(f"group {shown(unused[0])} is absent from validation; need samples of each; pass more")
     try:
         array = np.asarray(groups)
     except ValueError as error:
@@ -217,9 +204,7 @@ def check_groups(groups: Any, n_samples: int) -> npt.NDArray[np.int64]:
         raise InputError(f"groups has {got}; need one group for each of {n_samples} validation samples")
     missing = array != array if array.dtype.kind == "f" else np.array([value is None for value in array])
     if np.any(missing):
-        raise InputError(
-            f"groups lacks {int(np.sum(missing))} entries; need a group for each sample; name it"
-        )
+        raise InputError(f"groups lacks {int(np.sum(missing))} entries; need a group for each sample; name it")
     try:
         names, codes = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     except TypeError as error:

@@ -71,9 +71,7 @@ def plot_design(
     n_features = plan.X.shape[1]
     if n_features > 2:
         if ax is not None:
-            raise InputError(
-                f"ax is one picture and {n_features} inputs need one for each pair; leave ax out"
-            )
+            raise InputError(f"ax is one picture and {n_features} inputs need one for each pair; leave ax out")
         return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2), failed)
     ax = tidy(new_axes() if ax is None else ax)
     draw = line if n_features == 1 else _plane
@@ -89,9 +87,7 @@ def checked_output(plan: Drawable, output: Any) -> int:
     return number
 
 
-def line(
-    plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None = None
-) -> None:
+def line(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None = None) -> None:
     """One input: f, the points on it, and the measured variation on a second axis."""
     (axis,), (name,) = plan.domain.axes, plan.domain.names
     if function is not None:
@@ -121,9 +117,7 @@ def _fill_variation(plan: Drawable, ax: Axes) -> None:
     ax.patch.set_visible(False)
 
 
-def _plane(
-    plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None
-) -> None:
+def _plane(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None) -> None:
     """Two inputs."""
     scatter(plan, ax, 0, 1)
     crosses(ax, failed, 0, 1)
@@ -146,17 +140,13 @@ def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1
         ax.scatter(x, y, s=factor * size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
 
 
-def crosses(
-    ax: Axes, failed: FloatArray | None, across: int, up: int | None = None, *, factor: float = 1.0
-) -> None:
+def crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = None, *, factor: float = 1.0) -> None:
     """Points that failed: over two inputs, or along the bottom."""
     if failed is None or not len(failed):
         return
     heights = np.full(len(failed), 0.02) if up is None else failed[:, up]
     place: dict[str, Any] = {"transform": ax.get_xaxis_transform()} if up is None else {}
-    ax.scatter(
-        failed[:, across], heights, s=26 * factor, marker="x", color=CURVE, label="failed", zorder=4, **place
-    )
+    ax.scatter(failed[:, across], heights, s=26 * factor, marker="x", color=CURVE, label="failed", zorder=4, **place)
 
 
 def _spread(plan: Drawable, column: int) -> FloatArray:

@@ -54,7 +54,5 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     n_initial = int(plan.is_initial.sum())
     if sizes[0] < n_initial < len(points):
         ax.axvline(n_initial, color=QUIET, lw=1, ls=":")
-        ax.annotate(
-            " end of the start", (n_initial, 0.98), xycoords=("data", "axes fraction"), va="top", color=QUIET
-        )
+        ax.annotate(" end of the start", (n_initial, 0.98), xycoords=("data", "axes fraction"), va="top", color=QUIET)
     return ax

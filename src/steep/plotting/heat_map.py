@@ -17,12 +17,7 @@ _NEEDED = ("measure", "n_neighbors", "weight_ratio")
 
 
 def plot_heat_map(
-    results: Any,
-    *,
-    score: str | None = None,
-    chosen: int | None = None,
-    label: str | None = None,
-    factor: float = 1.0,
+    results: Any, *, score: str | None = None, chosen: int | None = None, label: str | None = None, factor: float = 1.0
 ) -> Any:
     """Draw the mean gain over equal weights by weight ratio m and number of neighbours k.
 
@@ -105,9 +100,7 @@ def _draw(ax: Any, part: pd.DataFrame, gain: str, chosen: int | None, factor: fl
             ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
     if chosen is not None and chosen in part.index:
         size, ratio = part["n_neighbors"][chosen], part["weight_ratio"][chosen]
-        ax.add_patch(
-            _frame(int(np.flatnonzero(best.columns == ratio)[0]), int(np.flatnonzero(best.index == size)[0]))
-        )
+        ax.add_patch(_frame(int(np.flatnonzero(best.columns == ratio)[0]), int(np.flatnonzero(best.index == size)[0])))
     return image
 
 

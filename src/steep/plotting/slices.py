@@ -18,9 +18,7 @@ from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, legend, n
 _STEPS = 160
 
 
-def plot_slices(
-    plan: Drawable, *, predict: Any = None, at: Any = None, output: int = 0, max_inputs: int = 4
-) -> Any:
+def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: int = 0, max_inputs: int = 4) -> Any:
     """Draw a surrogate along each input, the others held where it errs most.
 
     Parameters

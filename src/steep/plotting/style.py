@@ -29,12 +29,7 @@ _WEIGHTS = ("#4f8cc4", "#8db4da", "#cfd7df", "#e5843a", "#8c3200")
 
 _LONGEST_NAME = 40
 # Text stays text, whatever opens the file; ids of an SVG are the same each time.
-FILES: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "svg.hashsalt": "steep",
-}
+FILES: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42, "svg.hashsalt": "steep"}
 
 
 class Drawable(Protocol):
@@ -76,9 +71,7 @@ class Drawable(Protocol):
         """How much each input matters."""
 
 
-def new_axes(
-    n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float] = (6.0, 4.0), **options: Any
-) -> Any:
+def new_axes(n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float] = (6.0, 4.0), **options: Any) -> Any:
     """Axes on a new figure, one or an array of them."""
     try:
         from matplotlib import pyplot
@@ -179,8 +172,7 @@ def save_picture(picture: Any, path: str | Path) -> Path:
     dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     with mpl.rc_context(FILES):
         return write_whole(
-            path,
-            lambda temporary: figure.savefig(temporary, dpi=150, metadata=dated.get(path.suffix.lower())),
+            path, lambda temporary: figure.savefig(temporary, dpi=150, metadata=dated.get(path.suffix.lower()))
         )
 
 

@@ -118,10 +118,7 @@ def _content(campaign: Campaign, runs: pd.DataFrame) -> dict[str, Any]:
     done = done[done["place"] >= 0].sort_values("place", kind="stable")
     is_foreign = (done["origin"] == "foreign").to_numpy()
     known = np.where(is_foreign, ORIGINS.index("foreign"), origins_of(plan))
-    origin = [
-        *known,
-        *(ORIGINS.index("failed" if state == "failed" else "in flight") for state in others["state"]),
-    ]
+    origin = [*known, *(ORIGINS.index("failed" if state == "failed" else "in flight") for state in others["state"])]
     labels = np.vstack([plan.labels, np.full((len(others), plan.labels.shape[1]), np.nan)])
     X: FloatArray = np.vstack([plan.X, *[x[None] for x in others["x"]]])
     content = prepare(
@@ -133,9 +130,7 @@ def _content(campaign: Campaign, runs: pd.DataFrame) -> dict[str, Any]:
 
 def _times(runs: pd.DataFrame) -> dict[str, Any] | None:
     """When results came in, counted from the first run that was asked for."""
-    told = np.sort(
-        runs.loc[(runs["state"] == "done") & (runs["origin"] != "foreign"), "told"].to_numpy(np.float64)
-    )
+    told = np.sort(runs.loc[(runs["state"] == "done") & (runs["origin"] != "foreign"), "told"].to_numpy(np.float64))
     if len(told) < 3:
         return None
     seconds = np.maximum.accumulate(told - float(runs["asked"].min()))

@@ -35,9 +35,7 @@ def count_rows(data: Any, name: str) -> int:
     try:
         return int(count_samples(data))
     except TypeError as error:
-        raise InputTypeError(
-            f"{name} is {shown(data)}, no data ({one_line(error)}); need one row a sample"
-        ) from error
+        raise InputTypeError(f"{name} is {shown(data)}, no data ({one_line(error)}); need one row a sample") from error
 
 
 def read_labels(y: Any, n_samples: int, name: str = "y") -> Labels:
@@ -232,9 +230,7 @@ def check_neighbors(neighbors: Any, n_samples: int) -> IntArray:
             f"({n_samples}, n_neighbors), or (distances, indices)"
         )
     if indices.size and not (indices.min() >= -1 and indices.max() < n_samples):
-        raise InputError(
-            f"neighbors goes from {indices.min()} to {indices.max()}; need rows from 0 to {n_samples - 1}"
-        )
+        raise InputError(f"neighbors goes from {indices.min()} to {indices.max()}; need rows from 0 to {n_samples - 1}")
     return indices
 
 

@@ -52,10 +52,7 @@ def axes_of(X: Any, rows: IntArray, label: tuple[str, FloatArray]) -> list[dict[
 def _components(points: FloatArray) -> list[dict[str, Any]]:
     """First two principal components."""
     coordinates, shares = principal_plane(points)
-    return [
-        _axis(f"component {i + 1}", f"{100 * shares[i]:.0f} % of the spread", coordinates[:, i])
-        for i in range(2)
-    ]
+    return [_axis(f"component {i + 1}", f"{100 * shares[i]:.0f} % of the spread", coordinates[:, i]) for i in range(2)]
 
 
 def array_of(values: Any, name: str) -> npt.NDArray[Any]:
@@ -63,9 +60,7 @@ def array_of(values: Any, name: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"{name} is {shown(values)}, no array ({one_line(error)}); need rows of one length"
-        ) from error
+        raise InputError(f"{name} is {shown(values)}, no array ({one_line(error)}); need rows of one length") from error
 
 
 def _features(part: Any) -> list[tuple[str, FloatArray]]:

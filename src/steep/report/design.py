@@ -42,9 +42,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     'design.html'
     """
     if not isinstance(design, Design):
-        raise InputTypeError(
-            f"design is a {type(design).__name__}; need a Design; pass what design() returned"
-        )
+        raise InputTypeError(f"design is a {type(design).__name__}; need a Design; pass what design() returned")
     n_points = len(design.X)
     content = prepare(design, numbers=np.arange(n_points), origin=runs.origins_of(design))
     told = f"{n_points:,} points: {design.parts}. {content.pop('error_words')}"
@@ -96,9 +94,7 @@ def prepare(
         "runWord": word,
         "times": None,
     }  # fmt: skip
-    data |= {
-        name: None if np.isnan(data[name]).all() else pack(data[name]) for name in ("variation", "errors")
-    }
+    data |= {name: None if np.isnan(data[name]).all() else pack(data[name]) for name in ("variation", "errors")}
     return {
         "data": data,
         "blocks": runs.kept_points(plan),

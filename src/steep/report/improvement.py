@@ -19,17 +19,7 @@ from steep.report.runs import cell_of
 from steep.report.shown import MOST_ROWS
 from steep.report.verdicts import verdict_of
 
-_NEEDED = (
-    "verdict",
-    "table",
-    "candidates",
-    "weights",
-    "variation",
-    "rescored",
-    "score",
-    "gain_label",
-    "note",
-)
+_NEEDED = ("verdict", "table", "candidates", "weights", "variation", "rescored", "score", "gain_label", "note")
 # Heads that are listed, the best first.
 _MOST_HEADS = 300
 

@@ -82,9 +82,7 @@ def error_data(plan: Design) -> dict[str, Any] | None:
     }
 
 
-def slices_data(
-    plan: Design, order: IntArray, predicted: FloatArray, errors: FloatArray
-) -> dict[str, Any] | None:
+def slices_data(plan: Design, order: IntArray, predicted: FloatArray, errors: FloatArray) -> dict[str, Any] | None:
     """The surrogate along the steepest inputs, through the result that is predicted worst."""
     if not np.isfinite(errors).any():
         return None
@@ -117,12 +115,7 @@ def worst_first(errors: FloatArray) -> IntArray:
 
 
 def run_rows(
-    plan: Design,
-    rows: IntArray,
-    numbers: IntArray,
-    origin: IntArray,
-    predicted: FloatArray,
-    errors: FloatArray,
+    plan: Design, rows: IntArray, numbers: IntArray, origin: IntArray, predicted: FloatArray, errors: FloatArray
 ) -> list[dict[str, Any]]:
     """Rows of the table of runs."""
     inputs = plan.domain.decode(plan.X[rows])

@@ -12,15 +12,7 @@ import pandas as pd
 
 from steep._validation import FloatArray, IntArray, Seed, check_generator, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.report.cards import (
-    MOST_NEIGHBORS,
-    Cards,
-    check_neighbors,
-    count_rows,
-    label_columns,
-    looks,
-    read_labels,
-)
+from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
 from steep.report.coordinates import axes_of
 from steep.report.packing import pack
 from steep.report.page import check_text, number, write_page
@@ -238,6 +230,4 @@ def _map(
 
 
 def _sentence(n_labels: int, n_listed: int) -> str:
-    return (
-        f"{n_labels:,} labels are ranked by score; the first {n_listed:,} are listed. Look from the top down."
-    )
+    return f"{n_labels:,} labels are ranked by score; the first {n_listed:,} are listed. Look from the top down."

@@ -8,26 +8,11 @@ from typing import Any
 import numpy as np
 
 from steep._sklearn import take_rows
-from steep._validation import (
-    FloatArray,
-    IntArray,
-    Seed,
-    check_generator,
-    check_sample_weight,
-    check_vector,
-)
+from steep._validation import FloatArray, IntArray, Seed, check_generator, check_sample_weight, check_vector
 from steep.exceptions import InputError
 from steep.labels import Labels
 from steep.neighbors.query import nearest
-from steep.report.cards import (
-    MOST_NEIGHBORS,
-    Cards,
-    check_neighbors,
-    count_rows,
-    label_columns,
-    looks,
-    read_labels,
-)
+from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
 from steep.report.coordinates import axes_of
 from steep.report.packing import pack, pack_text
 from steep.report.page import check_text, number, write_page
@@ -112,11 +97,7 @@ def weighting_page(
     known = check_sample_weight(weights, n_samples, name="weights")
     if known.max() > _LARGEST:
         raise InputError(f"weights reach {known.max():.2g}; need numbers up to {_LARGEST:g}; divide them")
-    varies = (
-        None
-        if variation is None
-        else check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
-    )
+    varies = None if variation is None else check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
     generator = check_generator(random_state)
     ratio = Ratio.of(known, varies)
     hardness = varies if varies is not None else np.nan_to_num(ratio.share)
@@ -156,13 +137,7 @@ def weighting_page(
 
 
 def _data(
-    X: Any,
-    ratio: Ratio,
-    shown: Shown,
-    cards: Cards,
-    variation: FloatArray | None,
-    weights: FloatArray,
-    target: str,
+    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, weights: FloatArray, target: str
 ) -> dict[str, Any]:
     """What the scripts draw."""
     points = shown.points

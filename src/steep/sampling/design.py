@@ -83,9 +83,7 @@ def _is_auto(value: Any) -> bool:
 _CHECKS: dict[str, Callable[..., Any]] = {
     "density": partial(check_choice, choices=DENSITIES),
     "draw": partial(check_choice, choices=DRAWS),
-    "temper": lambda value, name: (
-        Recipe.temper if _is_auto(value) else check_real(value, name=name, minimum=0.0)
-    ),
+    "temper": lambda value, name: Recipe.temper if _is_auto(value) else check_real(value, name=name, minimum=0.0),
     "floor": partial(check_real, minimum=0.0, maximum=1.0),
     "rounds": check_count,
     "initial": partial(check_choice, choices=STARTS),
@@ -229,9 +227,7 @@ def design(
         spread, trust = start[:0], _trust(box, seen, simulator.failed)
         if recipe.hedges and scale is not None:
             domain = domain_points(box, sequence) * scale
-            hedge = choose_share(
-                seen.coordinates * scale, seen.labels, among(seen.X, even), domain, generator
-            )
+            hedge = choose_share(seen.coordinates * scale, seen.labels, among(seen.X, even), domain, generator)
             parts = split(size, hedge.share, number=number, n_coordinates=len(scale), n_runs=len(seen.X))
             sampler.floor = recipe.floor if parts.floor is None else parts.floor
             spread = sequence.after(parts.n_even, taken=np.vstack([seen.X, *simulator.failed]), trust=trust)

@@ -76,9 +76,7 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
     return taken
 
 
-def fill_doubt(
-    known: FloatArray, pool: FloatArray, weights: FloatArray, length: float, n_samples: int
-) -> IntArray:
+def fill_doubt(known: FloatArray, pool: FloatArray, weights: FloatArray, length: float, n_samples: int) -> IntArray:
     """Choose ``n_samples`` candidates, one by one where a process knows least.
 
     Parameters
@@ -102,9 +100,7 @@ def fill_doubt(
         return _filled(known, pool, np.maximum(weights, 0.0) ** 2, length, rows)
 
 
-def _filled(
-    known: FloatArray, pool: FloatArray, squares: FloatArray, length: float, rows: FloatArray
-) -> IntArray:
+def _filled(known: FloatArray, pool: FloatArray, squares: FloatArray, length: float, rows: FloatArray) -> IntArray:
     """What :func:`fill_doubt` takes; ``rows`` are zeros for the factor of all points, known ones first."""
     n_known, n_samples = len(known), len(rows) - len(known)
     if n_known:
@@ -144,9 +140,7 @@ def _factors(pool: FloatArray, weights: FloatArray, distances: FloatArray) -> tu
     return np.maximum(weights, 0.0) ** (2 / power), np.minimum(distances, 1e6) ** 2
 
 
-def systematic_draw(
-    pool: FloatArray, weights: FloatArray, n_samples: int, generator: np.random.Generator
-) -> IntArray:
+def systematic_draw(pool: FloatArray, weights: FloatArray, n_samples: int, generator: np.random.Generator) -> IntArray:
     """Indices of ``n_samples`` candidates, evenly spread over the density ``weights``.
 
     Examples
@@ -177,9 +171,7 @@ def random_draw(weights: FloatArray, n_samples: int, generator: np.random.Genera
     n_wanted = min(n_samples, int(np.count_nonzero(shares)))
     drawn = generator.choice(len(weights), n_wanted, p=shares, replace=False)
     others = np.flatnonzero(shares == 0)
-    rest = (
-        generator.choice(others, n_samples - n_wanted, replace=False) if n_wanted < n_samples else others[:0]
-    )
+    rest = generator.choice(others, n_samples - n_wanted, replace=False) if n_wanted < n_samples else others[:0]
     return np.concatenate([drawn, rest])
 
 

@@ -132,20 +132,14 @@ def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | Non
     n_samples, n_coordinates = seen.coordinates.shape
     least = measure.smallest_k
     if n_samples < least:
-        raise InputError(
-            f"measure={measure.name!r} needs at least {least} points, got {n_samples}; raise n_initial"
-        )
+        raise InputError(f"measure={measure.name!r} needs at least {least} points, got {n_samples}; raise n_initial")
     k = n_neighbors or measure.size(n_samples, n_coordinates)
     if k > n_samples:
-        raise InputError(
-            f"n_neighbors={k} needs at least {k} samples, got {n_samples}; raise n_initial or lower it"
-        )
+        raise InputError(f"n_neighbors={k} needs at least {k} samples, got {n_samples}; raise n_initial or lower it")
     labels = check_labels(standardised(seen.labels), n_samples=n_samples, task="regression")
     graph = _neighbors(seen.coordinates, k)
     given = (seen.X, squeezed(seen.labels))
-    return measure.variation(
-        Neighborhood.search(seen.coordinates, labels, n_neighbors=k, neighbors=graph, given=given)
-    )
+    return measure.variation(Neighborhood.search(seen.coordinates, labels, n_neighbors=k, neighbors=graph, given=given))
 
 
 def squeezed(labels: FloatArray) -> FloatArray:

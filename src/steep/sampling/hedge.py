@@ -185,9 +185,7 @@ def _gains(
     rows, alone, mixed = np.arange(len(points)), [], []
     for _ in range(_REPEATS):
         # Each fold holds its part of the even runs, and of the placed ones.
-        fold = np.concatenate(
-            [generator.permutation(np.arange(n) % _FOLDS) for n in (n_even, len(points) - n_even)]
-        )
+        fold = np.concatenate([generator.permutation(np.arange(n) % _FOLDS) for n in (n_even, len(points) - n_even)])
         for i in range(_FOLDS):
             held = rows[(fold == i) & (cells > 0)]
             train = rows[fold != i]

@@ -83,9 +83,7 @@ def length_scales(points: FloatArray, labels: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(lengths, lengths.min() / _LEAST))
 
 
-def _cost(
-    logs: FloatArray, points: FloatArray, values: FloatArray, middle: FloatArray
-) -> tuple[float, FloatArray]:
+def _cost(logs: FloatArray, points: FloatArray, values: FloatArray, middle: FloatArray) -> tuple[float, FloatArray]:
     """−log L of the logarithms of the scales with their prior, and its derivative."""
     n = len(points)
     scaled = points / np.exp(logs)

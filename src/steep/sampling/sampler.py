@@ -23,14 +23,7 @@ from steep.domain import Bounds, Box
 from steep.exceptions import InputError
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
-from steep.sampling.draws import (
-    fill_doubt,
-    fill_scores,
-    greedy_fill,
-    last_score,
-    random_draw,
-    systematic_draw,
-)
+from steep.sampling.draws import fill_doubt, fill_scores, greedy_fill, last_score, random_draw, systematic_draw
 from steep.sampling.lengths import MANY_INPUTS
 from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
 
@@ -228,9 +221,7 @@ class VariationSampler:
             return np.ones(n_coordinates)
         stretch = check_vector(scale, name="scale", n_samples=n_coordinates)
         if not ((stretch >= 1e-100) & (stretch <= 1e100)).all():
-            raise InputError(
-                f"scale is {shown(stretch)}; need numbers > 0 of a sensible size (1e-100 to 1e100)"
-            )
+            raise InputError(f"scale is {shown(stretch)}; need numbers > 0 of a sensible size (1e-100 to 1e100)")
         return stretch
 
     def _fit_mixture(self, unit: FloatArray) -> WeightedGaussianMixture:

@@ -14,14 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from joblib import Parallel, delayed
 
-from steep._function import (
-    check_function,
-    check_signature,
-    evaluate,
-    format_point,
-    function_values,
-    stack_rows,
-)
+from steep._function import check_function, check_signature, evaluate, format_point, function_values, stack_rows
 from steep._outputs import named_outputs
 from steep._validation import FloatArray, check_choice, check_flag, check_jobs
 from steep.domain import Box
@@ -131,9 +124,7 @@ class Simulator:
                 f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
             )
         if values.size == 0:
-            raise FunctionError(
-                f"function returned no outputs (shape {values.shape}); need at least one a point"
-            )
+            raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one a point")
         return self._finite(X, values.reshape(len(X), -1))
 
     def _parts(self, X: FloatArray, error: Exception) -> tuple[FloatArray, FloatArray]:

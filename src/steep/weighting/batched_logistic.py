@@ -126,12 +126,7 @@ def to_probabilities(raw: FloatArray) -> FloatArray:
 
 
 def solve_logistic(
-    problem: Logistic,
-    weights: FloatArray,
-    start: FloatArray,
-    inverse: FloatArray | None = None,
-    *,
-    tol: float = 1e-7,
+    problem: Logistic, weights: FloatArray, start: FloatArray, inverse: FloatArray | None = None, *, tol: float = 1e-7
 ) -> FloatArray | None:
     """Solve logistic regression for every row of ``weights``.
 
@@ -168,9 +163,7 @@ def solve_logistic(
     return np.concatenate(parts)
 
 
-def _inverses(
-    problem: Logistic, weights: FloatArray, start: FloatArray, shared: FloatArray | None
-) -> FloatArray:
+def _inverses(problem: Logistic, weights: FloatArray, start: FloatArray, shared: FloatArray | None) -> FloatArray:
     """Where L-BFGS begins, ``(1 or n_problems, n_parameters, n_parameters)``."""
     if shared is not None and problem.n_parameters > FEW_PARAMETERS:
         return shared[None]
@@ -196,10 +189,7 @@ def _minimise(
     for number in range(1, _N_STEPS):
         if number % refresh == 0:
             # Far from the start its second derivative helps no more: each of the few left gets its own.
-            inverse, pairs = (
-                np.linalg.inv(problem.curvature(theta.reshape(-1, *shape), weights / problem.C)),
-                [],
-            )
+            inverse, pairs = (np.linalg.inv(problem.curvature(theta.reshape(-1, *shape), weights / problem.C)), [])
         direction = -_two_loops(slope, pairs, inverse)
         small = np.abs(direction).max(axis=1) <= tol * np.maximum(np.abs(theta).max(axis=1), 1e-9)
         if small.any():

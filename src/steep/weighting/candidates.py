@@ -101,9 +101,7 @@ class Menu:
         candidates: list[Candidate] = []
         for params in self.settings:
             candidates += self.controls_of(params)
-            candidates += [
-                Candidate(m, k, r, params) for m, sizes in self.sizes.items() for k in sizes for r in ratios
-            ]
+            candidates += [Candidate(m, k, r, params) for m, sizes in self.sizes.items() for k in sizes for r in ratios]
         return candidates
 
 
@@ -161,12 +159,7 @@ class Fold:
 
 
 def prepare_folds(
-    samples: Samples,
-    splits: Sequence[tuple[Rows, Rows]],
-    *,
-    training: Training,
-    menu: Menu,
-    graph: SharedGraph | None,
+    samples: Samples, splits: Sequence[tuple[Rows, Rows]], *, training: Training, menu: Menu, graph: SharedGraph | None
 ) -> list[Fold]:
     """Measure the training rows of every split, and nothing but them."""
     watch = Stopwatch()
@@ -175,9 +168,7 @@ def prepare_folds(
     if graph is not None and menu.largest_size > 1:
         graphs = list(graph.within(trains, menu.largest_size))
     watch.lap("neighbors")
-    linear = (
-        training.linear_of(Candidate()) if any(measure.needs == "model" for measure in menu.sizes) else None
-    )
+    linear = training.linear_of(Candidate()) if any(measure.needs == "model" for measure in menu.sizes) else None
     predicted = [None] * len(splits) if linear is None else linear.cross_fitted(samples, trains)
     watch.lap("cross_fitting")
     shared = {name: seconds / len(splits) for name, seconds in watch.seconds.items()}
@@ -225,11 +216,7 @@ def score_folds(
 
 
 def _solved(
-    linear: Linear,
-    folds: Sequence[Fold],
-    candidates: Sequence[Candidate],
-    samples: Samples,
-    training: Training,
+    linear: Linear, folds: Sequence[Fold], candidates: Sequence[Candidate], samples: Samples, training: Training
 ) -> list[FloatArray | None]:
     """Scores of candidates that are solved at once, fold by fold; None where they must be fitted."""
     insides = [samples.rows(fold.train) for fold in folds]
@@ -283,15 +270,11 @@ def _solved_scores(
             weight = {} if own is None else {"sample_weight": own[fold.test]}
             threshold = threshold_of(candidate, samples.rows(fold.train), fold.measured, training, {})
             asked = thresholded(linear.fitted(theta[place]), threshold)
-            scores[place] = [
-                finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()
-            ]
+            scores[place] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()]
     return scores
 
 
-def _fitted_scores(
-    fold: Fold, candidates: Sequence[Candidate], samples: Samples, training: Training
-) -> FloatArray:
+def _fitted_scores(fold: Fold, candidates: Sequence[Candidate], samples: Samples, training: Training) -> FloatArray:
     """Scores of candidates of one setting that are fitted one after the other."""
     inside = samples.rows(fold.train)
     X_test, y_test = take_rows(samples.X, fold.test), take_rows(samples.y, fold.test)
@@ -306,9 +289,7 @@ def _fitted_scores(
     for row, candidate, given in zip(scores, candidates, weights, strict=True):
         if candidate.control != THRESHOLD:
             model = training.model(candidate) if model is None or not reuse else model
-            asked = fit_weighted(
-                model, inside.X, inside.y, given, extra if candidate.control != ROBUST else {}
-            )
+            asked = fit_weighted(model, inside.X, inside.y, given, extra if candidate.control != ROBUST else {})
         else:
             asked = thresholded(model, threshold_of(candidate, inside, fold.measured, training, extra))
         row[:] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in training.scorers.items()]
@@ -316,10 +297,7 @@ def _fitted_scores(
 
 
 def weights_of(
-    candidates: Sequence[Candidate],
-    samples: Samples,
-    measured: Measured | None,
-    rescaling: Mapping[str, Any],
+    candidates: Sequence[Candidate], samples: Samples, measured: Measured | None, rescaling: Mapping[str, Any]
 ) -> FloatArray:
     """Weights of the candidates, ``(n_candidates, n_samples)``, the caller's own multiplied in."""
     weights = np.ones((len(candidates), len(samples)))
@@ -328,8 +306,7 @@ def weights_of(
         keys = list(dict.fromkeys((candidates[i].measure, candidates[i].n_neighbors) for i in weighted))
         place = {key: number for number, key in enumerate(keys)}
         pairs = [
-            (place[candidates[i].measure, candidates[i].n_neighbors], candidates[i].weight_ratio)
-            for i in weighted
+            (place[candidates[i].measure, candidates[i].n_neighbors], candidates[i].weight_ratio) for i in weighted
         ]
         variations = [measured.variation[key] for key in keys]  # type: ignore[index]
         weights[weighted] = rescale_pairs(variations, pairs, **rescaling)
@@ -341,11 +318,7 @@ def weights_of(
 
 
 def threshold_of(
-    candidate: Candidate,
-    samples: Samples,
-    measured: Measured | None,
-    training: Training,
-    params: Mapping[str, Any],
+    candidate: Candidate, samples: Samples, measured: Measured | None, training: Training, params: Mapping[str, Any]
 ) -> float:
     """Tuned threshold of a candidate; predictions that a measure asked for are used again."""
     predicted = measured.predicted if measured is not None and not candidate.params else None

@@ -166,9 +166,7 @@ class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def thresholded(model: Any, threshold: float) -> Any:
     """A fitted classifier that predicts its second class from ``threshold`` on."""
-    return FixedThresholdClassifier(
-        FrozenEstimator(model), threshold=threshold, response_method="predict_proba"
-    )
+    return FixedThresholdClassifier(FrozenEstimator(model), threshold=threshold, response_method="predict_proba")
 
 
 def finite_score(name: str, scorer: Scorer, model: Any, X: Any, y: Any, weight: Mapping[str, Any]) -> float:

@@ -79,9 +79,7 @@ def cross_fitted(
     return predicted
 
 
-def deal(
-    labels: Labels, n_parts: int, groups: IntArray | None = None, random_state: Seed = 0
-) -> npt.NDArray[np.intp]:
+def deal(labels: Labels, n_parts: int, groups: IntArray | None = None, random_state: Seed = 0) -> npt.NDArray[np.intp]:
     """Deal the samples into parts like cards, class by class, always in the same way for the same data and seed.
 
     With ``groups`` whole groups are dealt, the largest first, each to the part that is smallest so far.

@@ -206,9 +206,7 @@ def _kind(name: str, column: pd.Series) -> str:
     if dtype_kind == "O" and inferred.startswith("mixed"):
         _refuse_strange(name, column)
     if dtype_kind == "c" or inferred == "complex":
-        raise InputError(
-            f"column {name} of X is complex. Complex data not supported: need real numbers; {_HELP}"
-        )
+        raise InputError(f"column {name} of X is complex. Complex data not supported: need real numbers; {_HELP}")
     return "category"
 
 
@@ -279,9 +277,7 @@ def _objects(X: Any) -> npt.NDArray[Any]:
         array = np.asarray(X)
         return array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"X is no table ({one_line(error)}); need (n_samples, n_features); {_HELP}"
-        ) from error
+        raise InputError(f"X is no table ({one_line(error)}); need (n_samples, n_features); {_HELP}") from error
 
 
 def _plain(X: Any, embedding: Any) -> FloatArray:

@@ -13,13 +13,7 @@ from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.rescaling import Method, rescale
 from steep.weighting.weights import Samples, check_size, measure_samples
-from steep.weighting.wrapping import (
-    DelegatingEstimator,
-    fit_weighted,
-    params_of_rows,
-    require_sample_weight,
-    task_of,
-)
+from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 
 
 class VarianceWeighted(DelegatingEstimator):

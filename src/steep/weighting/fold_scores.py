@@ -14,15 +14,7 @@ from steep._progress import Bar
 from steep._timing import Stopwatch
 from steep._validation import FloatArray
 from steep.neighbors.folds import SharedGraph
-from steep.weighting.candidates import (
-    Candidate,
-    Fold,
-    Menu,
-    Training,
-    fits_per_fold,
-    prepare_folds,
-    score_folds,
-)
+from steep.weighting.candidates import Candidate, Fold, Menu, Training, fits_per_fold, prepare_folds, score_folds
 from steep.weighting.weights import Samples
 
 Rows = npt.NDArray[np.intp]
@@ -72,9 +64,7 @@ class FoldScores:
         size = -(-len(items) // effective_n_jobs(self.n_jobs))
         return [items[first : first + size] for first in range(0, len(items), size)]
 
-    def _run(
-        self, call: Callable[..., Any], parts: Sequence[tuple[Any, ...]], **shared: Any
-    ) -> Iterator[Any]:
+    def _run(self, call: Callable[..., Any], parts: Sequence[tuple[Any, ...]], **shared: Any) -> Iterator[Any]:
         """Call with every part, in as many jobs as were asked for."""
         if effective_n_jobs(self.n_jobs) == 1:
             return (call(*part, **shared) for part in parts)

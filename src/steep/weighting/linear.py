@@ -28,13 +28,7 @@ from sklearn.pipeline import Pipeline
 from steep._sklearn import is_own_score, is_scorer, take_rows
 from steep._validation import FloatArray
 from steep.metrics import Scorer
-from steep.weighting.batched_logistic import (
-    FEW_PARAMETERS,
-    Logistic,
-    raw_scores,
-    solve_logistic,
-    to_probabilities,
-)
+from steep.weighting.batched_logistic import FEW_PARAMETERS, Logistic, raw_scores, solve_logistic, to_probabilities
 from steep.weighting.batched_ridge import solve_ridge
 from steep.weighting.controls import finite_score
 from steep.weighting.cross_fitting import N_PARTS, deal
@@ -88,9 +82,7 @@ class Linear:
     own_fit: Any = None
 
     @classmethod
-    def of(
-        cls, model: Any, samples: Samples, params: Mapping[str, Any], scorers: Mapping[str, Scorer]
-    ) -> Self | None:
+    def of(cls, model: Any, samples: Samples, params: Mapping[str, Any], scorers: Mapping[str, Scorer]) -> Self | None:
         """The model in this form; None where it must be fitted itself."""
         last = model.steps[-1][1] if type(model) is Pipeline and model.memory is None else model
         known = _is_ridge(last) or _is_logistic(last)
@@ -153,9 +145,7 @@ class Linear:
 
     def _logistic(self, X: FloatArray, target: npt.NDArray[Any]) -> Logistic:
         classes = np.asarray(self.classes)
-        return Logistic.of(
-            X, target, len(classes), float(self.last.C), fit_intercept=bool(self.last.fit_intercept)
-        )
+        return Logistic.of(X, target, len(classes), float(self.last.C), fit_intercept=bool(self.last.fit_intercept))
 
     def solve(
         self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray, near: FloatArray | None = None
@@ -169,11 +159,7 @@ class Linear:
         if self.classes is None:
             try:
                 coefficients, intercepts = solve_ridge(
-                    X,
-                    target,
-                    weights,
-                    alpha=float(self.last.alpha),
-                    fit_intercept=bool(self.last.fit_intercept),
+                    X, target, weights, alpha=float(self.last.alpha), fit_intercept=bool(self.last.fit_intercept)
                 )
             except np.linalg.LinAlgError:  # one huge cell swallows the digits of all others
                 return None
@@ -182,9 +168,7 @@ class Linear:
         if self.start is None or problem.X.shape[1] != self.start.shape[1]:
             return None
         start = self.start if near is None else near
-        theta = solve_logistic(
-            problem, weights, start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST)
-        )
+        theta = solve_logistic(problem, weights, start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST))
         if theta is None or self.last.fit_intercept:
             return theta
         return np.concatenate([theta, np.zeros((*theta.shape[:2], 1))], axis=2)
@@ -223,9 +207,7 @@ class Linear:
             return None
         return theta[..., : self.start.shape[1]]
 
-    def _n_together(
-        self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None
-    ) -> int:
+    def _n_together(self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None) -> int:
         """How many of the training sets, from the first on, are solved together."""
         assert self.numbers is not None
         outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
@@ -297,19 +279,10 @@ class Linear:
     def _to_answers(self, raw: FloatArray) -> FloatArray:
         """Scores ``(1, n_outputs, n_samples)`` as numbers, or as a probability per class."""
         answers: FloatArray = (raw if self.classes is None else to_probabilities(raw))[0].T
-        return (
-            np.hstack([1 - answers, answers])
-            if self.classes is not None and len(self.classes) == 2
-            else answers
-        )
+        return np.hstack([1 - answers, answers]) if self.classes is not None and len(self.classes) == 2 else answers
 
     def scores(
-        self,
-        X: FloatArray,
-        rows: Rows,
-        theta: FloatArray,
-        scorers: Mapping[str, Scorer],
-        samples: Samples,
+        self, X: FloatArray, rows: Rows, theta: FloatArray, scorers: Mapping[str, Scorer], samples: Samples
     ) -> FloatArray:
         """Scores of every solution on some rows, whose inputs are ``X``; ``(n_problems, n_scorers)``."""
         target, own = self.target[rows], samples.sample_weight

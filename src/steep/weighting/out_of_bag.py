@@ -92,9 +92,7 @@ def _by_sketch(
     seeds = np.random.SeedSequence(seed).spawn(n_trees)
     with Parallel(n_jobs=n_jobs, prefer="threads") as team:
         for first in range(0, n_trees, _AT_A_TIME):
-            some = team(
-                delayed(_votes_of_tree)(points, labels, mine) for mine in seeds[first : first + _AT_A_TIME]
-            )
+            some = team(delayed(_votes_of_tree)(points, labels, mine) for mine in seeds[first : first + _AT_A_TIME])
             rows, columns, shares = (np.concatenate(parts) for parts in zip(*some, strict=True))
             votes = votes + coo_matrix((shares, (rows, columns)), shape=shape).tocsr()
             n_asked += np.bincount(rows, shares, minlength=len(labels))

@@ -100,9 +100,7 @@ def conclude(
     evidence = beaten(control, rivals)
     if evidence is None or evidence.chosen is None or evidence.kept_share == 0:
         return Outcome(equal, control, control, interval, rivals, evidence)
-    return Outcome(
-        equal, control, rivals[evidence.chosen], evidence.stated(evidence.chosen), rivals, evidence
-    )
+    return Outcome(equal, control, rivals[evidence.chosen], evidence.stated(evidence.chosen), rivals, evidence)
 
 
 def bounded(outcome: Outcome, scores: FloatArray, score: Score) -> Interval:
@@ -128,9 +126,7 @@ def verdict(
         nearest = outcome.evidence.nearest
         gain = outcome.evidence.interval(nearest)
         words = score.describe(gain, float(means[outcome.control]))
-        sentences.append(
-            f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits."
-        )
+        sentences.append(f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits.")
     sentences += _reached(candidates, scores.mean(axis=1), score)
     if effort.has_too_few_folds and outcome.chosen == outcome.equal:
         sentences.append(
@@ -144,16 +140,10 @@ def verdict(
     return Verdict(" ".join(sentences), bounded(outcome, scores, score), score.unit.strip(), table)
 
 
-_WHAT = {
-    BALANCED: "Balancing the classes",
-    THRESHOLD: "Tuning the decision threshold",
-    ROBUST: "A robust loss",
-}
+_WHAT = {BALANCED: "Balancing the classes", THRESHOLD: "Tuning the decision threshold", ROBUST: "A robust loss"}
 
 
-def _choice(
-    outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score, effort: Effort
-) -> str:
+def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score, effort: Effort) -> str:
     """The sentence that says what was chosen."""
     chosen, control = candidates[outcome.chosen], candidates[outcome.control]
     n_rivals = len(outcome.rivals)
@@ -180,14 +170,9 @@ def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -
     )
     if len(kinds) < 2:
         return []
-    best = {
-        kind: np.nanmax([m for c, m in zip(candidates, means, strict=True) if c.control == kind])
-        for kind in kinds
-    }
+    best = {kind: np.nanmax([m for c, m in zip(candidates, means, strict=True) if c.control == kind]) for kind in kinds}
     sign = -1.0 if score.is_error else 1.0
-    figures = ", ".join(
-        f"{sign * score.factor * mean:.3g}{score.unit} by {kind}" for kind, mean in best.items()
-    )
+    figures = ", ".join(f"{sign * score.factor * mean:.3g}{score.unit} by {kind}" for kind, mean in best.items())
     return [f"Reached in {score.title}: {figures}."]
 
 

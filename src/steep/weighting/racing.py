@@ -162,9 +162,7 @@ class Race:
     def _affords(self, more: Sequence[int], done: int, n_fits: int) -> bool:
         return self.max_fits is None or n_fits + done * self.cost(more, False) <= self.max_fits
 
-    def _raced(
-        self, tried: set[int], seen: FloatArray, done: int, n_fits: int, *, is_cut: bool = False
-    ) -> Raced:
+    def _raced(self, tried: set[int], seen: FloatArray, done: int, n_fits: int, *, is_cut: bool = False) -> Raced:
         rows = sorted(tried)
         return Raced(rows, seen[rows, :done], n_fits, is_cut)
 

@@ -17,13 +17,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier, is_regressor
-from sklearn.model_selection import (
-    GroupKFold,
-    RepeatedKFold,
-    RepeatedStratifiedKFold,
-    StratifiedGroupKFold,
-    check_cv,
-)
+from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -65,15 +59,7 @@ from steep.weighting.candidates import (
 from steep.weighting.controls import EQUAL, ROBUST, THRESHOLD, check_controls, thresholded
 from steep.weighting.fold_scores import FoldScores
 from steep.weighting.linear import Linear
-from steep.weighting.outcome import (
-    Effort,
-    best_of_measures,
-    bounded,
-    conclude,
-    params_of,
-    results_table,
-    verdict,
-)
+from steep.weighting.outcome import Effort, best_of_measures, bounded, conclude, params_of, results_table, verdict
 from steep.weighting.racing import Race, Raced
 from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
@@ -300,9 +286,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         title = score.title.removeprefix("the ")
         label = (f"gain: {title} lowered by" if score.is_error else f"gain in {title}") + score.unit
         if kind == "grid":
-            return plotting.plot_heat_map(
-                self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor
-            )
+            return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
         gains, chosen = best_of_measures(self.cv_results_, self.evidence_, self.rivals_, self.best_index_)
         if not gains:
             raise InputError("no weighting was tried; need a weight_ratio other than 1 to draw gains")
@@ -340,9 +324,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 "labels of one kind"
             )
         if samples.labels.codes is not None and samples.labels.n_columns == 1:
-            raise InputError(
-                "y holds one class; need at least 2 classes to train a classifier; pass more data"
-            )
+            raise InputError("y holds one class; need at least 2 classes to train a classifier; pass more data")
         return samples
 
     def _menu(self, samples: Samples, score: str) -> Menu:
@@ -388,9 +370,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 f"cv={self.cv!r} cannot split these data ({one_line(error)}); lower cv, or pass groups to fit"
             ) from error
         if len(splits) < 2:
-            raise InputError(
-                f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats"
-            )
+            raise InputError(f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
 
     def _splitters(self, samples: Samples, generator: np.random.Generator) -> list[Any]:
@@ -412,12 +392,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         asks_model = any(measure.needs == "model" for measure in menu.sizes)
         settings = [*menu.settings, *([{}] if asks_model and {} not in menu.settings else [])]
         found = (
-            (
-                params,
-                Linear.of(
-                    training.model(Candidate(params=params)), samples, training.params, training.scorers
-                ),
-            )
+            (params, Linear.of(training.model(Candidate(params=params)), samples, training.params, training.scorers))
             for params in settings
         )
         return replace(training, linear=tuple((p, linear) for p, linear in found if linear is not None))
@@ -445,9 +420,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         if self.progress or (self.progress is None and is_watched() and not solved):
             print(race.announcement(), file=sys.stderr, flush=True)
         with progress_bar(total=race.most_fits(), label="fits", shown=self.progress) as bar:
-            scores = FoldScores(
-                samples, splits, training, menu, graph, self.n_jobs, watch, bar, race.most_fits()
-            )
+            scores = FoldScores(samples, splits, training, menu, graph, self.n_jobs, watch, bar, race.most_fits())
             raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
         return [candidates[i] for i in raced.tried], raced, scores.folds
 
@@ -485,9 +458,7 @@ def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
             f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); need (train, test) indices"
         ) from error
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
-        raise InputError(
-            f"cv gives {train.size} training and {test.size} test rows; need at least one of each"
-        )
+        raise InputError(f"cv gives {train.size} training and {test.size} test rows; need at least one of each")
     return train, test
 
 
@@ -499,9 +470,7 @@ def shared_graph(
     if space.numbers is None:
         return None
     trains = [train for train, _ in splits]
-    return SharedGraph.of(
-        space.numbers, menu.largest_size, trains, standardised=space.standardised, n_jobs=n_jobs
-    )
+    return SharedGraph.of(space.numbers, menu.largest_size, trains, standardised=space.standardised, n_jobs=n_jobs)
 
 
 def train(
@@ -545,9 +514,7 @@ def measure_all_rows(
 
 def seconds_by_stage(watch: Stopwatch, folds: Sequence[Fold]) -> dict[str, float]:
     """Seconds of neighbours, cross-fitting and fits; the folds' own are summed."""
-    spent = {
-        name: sum(fold.measured.seconds[name] for fold in folds) for name in ("neighbors", "cross_fitting")
-    }
+    spent = {name: sum(fold.measured.seconds[name] for fold in folds) for name in ("neighbors", "cross_fitting")}
     return {
         "neighbors": watch.seconds["neighbors"] + spent["neighbors"],
         "cross_fitting": spent["cross_fitting"],

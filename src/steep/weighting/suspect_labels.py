@@ -174,8 +174,4 @@ def witnesses(
 
 
 def _shown(label: Any) -> str:
-    return (
-        f"{label:.4g}"
-        if isinstance(label, float | np.floating)
-        else repr(getattr(label, "item", lambda: label)())
-    )
+    return f"{label:.4g}" if isinstance(label, float | np.floating) else repr(getattr(label, "item", lambda: label)())

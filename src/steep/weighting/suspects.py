@@ -106,9 +106,7 @@ def suspects(
     rng = check_generator(random_state)
     jobs = check_jobs(n_jobs)
     if estimator is not None and not (pred_probs is None and predictions is None):
-        raise InputError(
-            "both an estimator and its predictions are given; need one of them; leave out the other"
-        )
+        raise InputError("both an estimator and its predictions are given; need one of them; leave out the other")
     samples = _checked(X, y, estimator, embedding, task, groups)
     predicted = own_predictions(samples.labels, pred_probs, predictions)
     size, n_parts = _size(n_neighbors, len(samples)), _n_parts(cv, len(samples))
@@ -184,12 +182,7 @@ def _as_given(labels: Labels) -> npt.NDArray[Any]:
 
 
 def _predicted(
-    samples: Samples,
-    points: FloatArray,
-    estimator: Any,
-    n_parts: int,
-    rng: np.random.Generator,
-    n_jobs: int | None,
+    samples: Samples, points: FloatArray, estimator: Any, n_parts: int, rng: np.random.Generator, n_jobs: int | None
 ) -> Any:
     """Predictions of a model for samples it has not seen: probabilities, which may be sparse, or numbers."""
     labels, seed = samples.labels, int(rng.integers(2**31))

@@ -196,9 +196,7 @@ def true_classes(opinions: Opinions, share: float) -> tuple[FloatArray, FloatArr
             totals[part] = true.sum(axis=1) + 1e-12
             true /= totals[part, None]
             sums += _sums_by_label(codes[part], true)
-        after = (
-            0.1 + np.eye(n_classes) + sums
-        )  # a tenth of a sample everywhere, and one where the label is right
+        after = 0.1 + np.eye(n_classes) + sums  # a tenth of a sample everywhere, and one where the label is right
         after /= after.sum(axis=0)
     return labelled, totals, sums.sum(axis=0) / len(codes)
 

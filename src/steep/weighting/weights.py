@@ -73,9 +73,7 @@ class Samples:
         if groups is not None:
             groups = check_labels(groups, n_samples=n_samples, task="classification", name="groups").codes
             if groups is None:
-                raise InputError(
-                    f"groups has several columns; expected shape ({n_samples},), one group per sample"
-                )
+                raise InputError(f"groups has several columns; expected shape ({n_samples},), one group per sample")
         return cls(space, labels, own, groups)
 
     def __len__(self) -> int:
@@ -198,9 +196,7 @@ def _reject_another_order(X: Any, y: Any) -> None:
     if index is None or other is None or len(index) != len(other) or index.equals(other):
         return
     if index.isin(other).all() and other.isin(index).all():
-        raise InputError(
-            "y has the index of X in another order; rows are paired by position; pass y.loc[X.index]"
-        )
+        raise InputError("y has the index of X in another order; rows are paired by position; pass y.loc[X.index]")
 
 
 def row_index(data: Any) -> pd.Index[Any] | None:
@@ -216,9 +212,7 @@ def row_index(data: Any) -> pd.Index[Any] | None:
 def check_size(n_neighbors: Any, asked: Any, measure: Measure, *, include_self: bool = True) -> int:
     """Return a k that makes sense for a measure, which was asked for by name, as such or as a callable."""
     if measure.needs_self and not include_self:
-        raise InputError(
-            f"include_self=False goes with measure='variance' only, got {measure.name!r}; leave it out"
-        )
+        raise InputError(f"include_self=False goes with measure='variance' only, got {measure.name!r}; leave it out")
     # The paper's variance is defined from two labels on, whatever a search would call sensible.
     smallest = measure.smallest_k if measure.needs_self or measure.smallest_k < 2 else 2
     size = check_count(n_neighbors, name="n_neighbors", minimum=smallest)
@@ -311,8 +305,6 @@ def sample_weights(
     samples = Samples.check(X, y, embedding=embedding if neighbors is None else None, task=task)
     warn_of_float_classes(samples.labels, task)
     graph = None if neighbors is None else lambda points: neighbors
-    measured = measure_samples(
-        samples, {found: [size]}, include_self=include_self, neighbors=graph, n_jobs=n_jobs
-    )
+    measured = measure_samples(samples, {found: [size]}, include_self=include_self, neighbors=graph, n_jobs=n_jobs)
     (variation,) = measured.variation.values()
     return rescale(variation, weight_ratio=weight_ratio, method=method, normalize=normalize, clip=clip)

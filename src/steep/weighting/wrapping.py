@@ -95,11 +95,7 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
     def get_metadata_routing(self) -> MetadataRouter:
         """Say which arguments of ``fit`` are used here and which go to the wrapped estimator."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=mapping)
-        )
+        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
         inner, tags = get_tags(self.estimator), super().__sklearn_tags__()
@@ -139,17 +135,12 @@ def inner_estimator(estimator: Any) -> Any:
 
 def _wants_groups(estimator: Any) -> bool:
     """Whether ``fit`` takes groups: a search does, whose splitter may need them."""
-    return has_fit_parameter(estimator, "groups") or (
-        hasattr(estimator, "cv") and hasattr(estimator, "refit")
-    )
+    return has_fit_parameter(estimator, "groups") or (hasattr(estimator, "cv") and hasattr(estimator, "refit"))
 
 
 def params_of_rows(params: Mapping[str, Any], rows: IntArray, n_samples: int) -> dict[str, Any]:
     """Arguments of ``fit`` for some of the samples: what has one entry a sample is cut to them."""
-    return {
-        name: take_rows(value, rows) if _length(value) == n_samples else value
-        for name, value in params.items()
-    }
+    return {name: take_rows(value, rows) if _length(value) == n_samples else value for name, value in params.items()}
 
 
 def _length(value: Any) -> int | None:

@@ -42,9 +42,7 @@ def wrong_classes(is_contradicted: npt.NDArray[np.bool_], likely: FloatArray) ->
     """n_wrong and its limits, from whether z contradicts each label and the largest z."""
     n = len(likely)
     surest_first = is_contradicted[np.argsort(-likely, kind="stable")]
-    least, share, most = (
-        float(surest_first[: max(1, round(part * n))].mean()) for part in (_SUREST, _SURE, 1.0)
-    )
+    least, share, most = (float(surest_first[: max(1, round(part * n))].mean()) for part in (_SUREST, _SURE, 1.0))
     doubt = 2 * float(np.sqrt(share * (1 - share) / (_SUREST * n)))
     return _limited(n, share, least - doubt, most + doubt)
 

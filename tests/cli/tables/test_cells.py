@@ -130,9 +130,7 @@ def test_quoted_decimal_commas_between_commas_are_numbers(read):
     assert read('x,y\n"1,234",a\n999,b\n')["x"].tolist() == [1234.0, 999.0]
 
 
-@pytest.mark.parametrize(
-    "text", ["x, y, kind\n1, 2.5, a\n3, 4.5, b\n", "x , y ,kind \n1 ,2.5 ,a \n3, 4.5, b\n"]
-)
+@pytest.mark.parametrize("text", ["x, y, kind\n1, 2.5, a\n3, 4.5, b\n", "x , y ,kind \n1 ,2.5 ,a \n3, 4.5, b\n"])
 def test_spaces_around_cells_and_names_are_no_part_of_them(read, text):
     frame = read(text)
     assert frame.to_dict("list") == {"x": [1, 3], "y": [2.5, 4.5], "kind": ["a", "b"]}
@@ -144,17 +142,11 @@ def test_spaces_hide_no_missing_value(read):
 
 
 def test_a_table_separated_by_spaces_is_read(read):
-    assert read("x  y kind\n1 2.5   a\n3 4.5 b\n").to_dict("list") == {
-        "x": [1, 3],
-        "y": [2.5, 4.5],
-        "kind": ["a", "b"],
-    }
+    assert read("x  y kind\n1 2.5   a\n3 4.5 b\n").to_dict("list") == {"x": [1, 3], "y": [2.5, 4.5], "kind": ["a", "b"]}
 
 
 def test_months_without_a_mark_are_dates_and_prices_are_not(read):
-    months = read(
-        "m,x\n" + "\n".join(f"{year}{month:02d},1" for year in (2012, 2013) for month in range(1, 13))
-    )
+    months = read("m,x\n" + "\n".join(f"{year}{month:02d},1" for year in (2012, 2013) for month in range(1, 13)))
     assert months["m"].tolist()[:2] == [pd.Timestamp("2012-01-01"), pd.Timestamp("2012-02-01")]
     prices = read("m,x\n" + "\n".join(f"{200_000 + 37 * i},1" for i in range(24)))
     assert prices["m"].dtype.kind == "i"
@@ -196,10 +188,7 @@ def test_a_zipped_table_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        (
-            {"a.csv": "x\n1\n", "b.csv": "x\n1\n"},
-            r"holds 2 files \('a\.csv', 'b\.csv'\); expected one CSV file",
-        ),
+        ({"a.csv": "x\n1\n", "b.csv": "x\n1\n"}, r"holds 2 files \('a\.csv', 'b\.csv'\); expected one CSV file"),
         ({}, "holds 0 files"),
         ({"X.npy": "no", "y.npy": "no"}, "is a NumPy archive"),
         ({"t.parquet": "PAR1"}, r"holds 't\.parquet'; expected one CSV file"),
@@ -242,9 +231,7 @@ def test_json_that_is_not_a_table_is_named(tmp_path, text, message):
 
 def test_a_spreadsheet_is_read_where_the_reader_is_installed(tmp_path):
     pytest.importorskip("openpyxl")
-    frame = pd.DataFrame(
-        {"x": [1.5, 2.5], "day": pd.to_datetime(["2013-07-28", "2013-07-29"]), "k": ["a", "b"]}
-    )
+    frame = pd.DataFrame({"x": [1.5, 2.5], "day": pd.to_datetime(["2013-07-28", "2013-07-29"]), "k": ["a", "b"]})
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     table = open_table([tmp_path / "t.xlsx"])
     assert kinds(table.frame(table.names)) == "fMT"

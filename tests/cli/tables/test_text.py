@@ -71,9 +71,7 @@ def test_a_name_with_a_comma_is_quoted(tmp_path):
     assert weighted(read(tmp_path, "a\n1\n"), name='w,"1"') == 'a,"w,""1"""\n1,0.5\n'
 
 
-@pytest.mark.parametrize(
-    ("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
 def test_a_compressed_table_is_read(tmp_path, suffix, pack):
     assert read(tmp_path, pack(b"a,b\n1,2\n"), f"t.csv{suffix}").n_rows == 1
 
@@ -89,9 +87,7 @@ def test_encoding_separator_and_decimal_mark_stay_as_they_were(tmp_path, encodin
 
 
 def test_several_texts_become_one_under_one_header(tmp_path):
-    first, second = (
-        read(tmp_path, text, name) for text, name in (("a,b\n1,2", "1.csv"), ("a,b\n3,4\n", "2.csv"))
-    )
+    first, second = (read(tmp_path, text, name) for text, name in (("a,b\n1,2", "1.csv"), ("a,b\n3,4\n", "2.csv")))
     write_text(tmp_path / "w.csv", [first, second], "w", np.array([0.5, 1.5]))
     assert (tmp_path / "w.csv").read_text() == "a,b,w\n1,2,0.5\n3,4,1.5\n"
 
@@ -129,26 +125,7 @@ def test_a_broken_archive_is_refused(tmp_path, raw):
         read(tmp_path, raw, "t.csv.gz")
 
 
-PIECES = [
-    "0",
-    "00002",
-    "NA",
-    "",
-    " ",
-    "1.50",
-    "é",
-    '"',
-    '""',
-    ",",
-    "\n",
-    "\r\n",
-    "\r",
-    "a",
-    "\t",
-    "'",
-    "\0",
-    "😀",
-]
+PIECES = ["0", "00002", "NA", "", " ", "1.50", "é", '"', '""', ",", "\n", "\r\n", "\r", "a", "\t", "'", "\0", "😀"]
 
 
 def random_field(rng):

@@ -9,9 +9,7 @@ from steep.cli.options import add, example
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    help="Run an expensive simulator where it varies, and look after it.", epilog=example(status.EXAMPLE)
-)
+app = typer.Typer(help="Run an expensive simulator where it varies, and look after it.", epilog=example(status.EXAMPLE))
 add(app, "run", run.run_command, run.EXAMPLE)
 add(app, "ask", ask.ask_command, ask.EXAMPLE)
 add(app, "tell", tell.tell_command, tell.EXAMPLE)

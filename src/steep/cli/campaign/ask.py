@@ -30,8 +30,7 @@ def ask_command(
         str, typer.Option("--lease", help='How long nobody else is given these points: "12 h", "30 min".')
     ] = "24 h",
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File: .csv, .json or .parquet; default CSV on stdout."),
+        Path | None, typer.Option("--output", "-o", help="File: .csv, .json or .parquet; default CSV on stdout.")
     ] = None,
     bounds: Bounds = None,
     n_initial: Annotated[
@@ -51,10 +50,7 @@ def ask_command(
     if output is not None:
         check_points_file(output)
     settings = settings_of(store).overridden(
-        bounds=None if bounds is None else parse_bounds(bounds),
-        n_initial=n_initial,
-        measure=measure,
-        seed=seed,
+        bounds=None if bounds is None else parse_bounds(bounds), n_initial=n_initial, measure=measure, seed=seed
     )
     if output is not None:
         check_destination(output, inputs=[settings.store], force=force)

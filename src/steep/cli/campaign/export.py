@@ -28,8 +28,7 @@ class State(StrEnum):
 def export_command(
     store: Store = DEFAULT,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File: .csv, .parquet, .feather or .arrow; default STORE.csv."),
+        Path | None, typer.Option("--output", "-o", help="File: .csv, .parquet, .feather or .arrow; default STORE.csv.")
     ] = None,
     state: Annotated[State, typer.Option("--state", help="Which runs.")] = State.all,
     force: Force = False,

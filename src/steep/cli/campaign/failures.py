@@ -24,12 +24,9 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 def failures_command(
     store: Store = DEFAULT,
-    traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show the last one's traceback as well.")
-    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show the last one's traceback as well.")] = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write every failed attempt to this file: .csv or .parquet."),
+        Path | None, typer.Option("--output", "-o", help="Write every failed attempt to this file: .csv or .parquet.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -51,15 +48,11 @@ def failures_command(
     finish(figures, _lines(frame, inputs, given_up, output, traceback=traceback), as_json=as_json)
 
 
-def _lines(
-    frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path | None, *, traceback: bool
-) -> list[Any]:
+def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path | None, *, traceback: bool) -> list[Any]:
     if not len(frame):
         return ["no run has failed"]
     marks = [name for name in frame.columns if name not in inputs]
-    kind, message, trace = (
-        next(m for m in marks if m.startswith(word)) for word in ("kind", "message", "traceback")
-    )
+    kind, message, trace = (next(m for m in marks if m.startswith(word)) for word in ("kind", "message", "traceback"))
     # Messages that differ in their numbers alone are one kind of failure.
     alike = frame[message].map(lambda text: _NUMBER.sub("#", one_line(text))[:_ALIKE])
     rows = []

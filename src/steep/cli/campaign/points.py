@@ -17,20 +17,7 @@ FORMATS = (".csv", ".json", ".parquet")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _JSON, _LINES = (".json",), (".jsonl", ".ndjson")
 # What a table of results is called; a first name of another kind is that of a campaign.
-_TABLES = {
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".tab",
-    ".gz",
-    ".bz2",
-    ".xz",
-    ".parquet",
-    ".pq",
-    ".arrow",
-    ".feather",
-    ".ipc",
-}
+_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".bz2", ".xz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
 
 
 def is_table(path: Path) -> bool:
@@ -110,22 +97,16 @@ def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read ({error.strerror}); need a file; check its name"
-        ) from error
+        raise StorageError(f"{path} cannot be read ({error.strerror}); need a file; check its name") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text; expected JSON; write it as UTF-8") from error
     try:
         found = [_read(line) for line in text.splitlines() if line.strip()] if by_line else _read(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not valid JSON ({error}); expected one object per run; write it again"
-        ) from error
+        raise InputError(f"{path} is not valid JSON ({error}); expected one object per run; write it again") from error
     rows = _rows(found)
     if not rows or not all(isinstance(row, dict) for row in rows):
-        raise InputError(
-            f'{path} has no list of objects; expected one object per run, as {{"run": 7, "u": 3.2}}'
-        )
+        raise InputError(f'{path} has no list of objects; expected one object per run, as {{"run": 7, "u": 3.2}}')
     # Objects, so that a whole number next to a missing one does not become a rounded float.
     return pd.DataFrame(rows, dtype=object)
 

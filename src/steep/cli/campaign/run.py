@@ -87,11 +87,7 @@ def run_command(
     with StatusReader(settings.store) as reader:
         figures, lines = describe_status(reader.read())
     page = [f"{report}: a page to look at"] if report is not None else []
-    finish(
-        figures | {"report": report, "stop_reason": campaign.stop_reason},
-        [*lines, *reason, *page],
-        as_json=as_json,
-    )
+    finish(figures | {"report": report, "stop_reason": campaign.stop_reason}, [*lines, *reason, *page], as_json=as_json)
 
 
 def _checked(settings: Settings) -> tuple[int, Any, dict[str, Any]]:

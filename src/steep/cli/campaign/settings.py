@@ -105,9 +105,7 @@ def read_settings(path: Path) -> Settings:
         with path.open("rb") as file:
             entries = tomllib.load(file)
     except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read ({error.strerror}); need a TOML file; check its name"
-        ) from error
+        raise StorageError(f"{path} cannot be read ({error.strerror}); need a TOML file; check its name") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML ({error}); see the page on campaign files") from error
     _check(path, entries)
@@ -130,9 +128,7 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
             raise InputError(f"{path} has an unknown entry {name!r}; need known ones; {meant}")
         if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
             kinds = " or ".join(
-                {"str": "text", "int": "a whole number", "float": "a number", "dict": "a table"}[
-                    kind.__name__
-                ]
+                {"str": "text", "int": "a whole number", "float": "a number", "dict": "a table"}[kind.__name__]
                 for kind in _KINDS[name]
             )
             raise InputError(f"{path} has {name} = {value!r}; need {kinds}")

@@ -22,8 +22,7 @@ EXAMPLE = "steep campaign status campaign.db --watch"
 def status_command(
     store: Store = DEFAULT,
     watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Follow it until it ends; Ctrl-C ends the watching, not the campaign."),
+        bool, typer.Option("--watch", help="Follow it until it ends; Ctrl-C ends the watching, not the campaign.")
     ] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks.")] = 1.0,
     as_json: Json = False,
@@ -77,14 +76,10 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
     counts.append(f"{status.n_failed:,} failed")
     lines = [f"{status.storage}: {_state(status)}", "  " + ", ".join(counts)]
     if status.rate > 0:
-        left = (
-            f", {_span(status.seconds_left)} left" if status.is_running and status.seconds_left >= 0 else ""
-        )
+        left = f", {_span(status.seconds_left)} left" if status.is_running and status.seconds_left >= 0 else ""
         lines.append(f"  {_rate(status.rate)}{left}")
     if status.estimated_error == status.estimated_error:
-        lines.append(
-            f"  estimated error {status.estimated_error.interval} in standard deviations of the output"
-        )
+        lines.append(f"  estimated error {status.estimated_error.interval} in standard deviations of the output")
     if status.n_failed:
         lines.append(f"  steep campaign failures {status.storage} shows why runs failed")
     return figures, lines

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 Store = Annotated[
     Path,
     typer.Argument(
-        metavar="STORE",
-        help="The campaign's file (.db), or the TOML file it is described in.",
-        show_default=True,
+        metavar="STORE", help="The campaign's file (.db), or the TOML file it is described in.", show_default=True
     ),
 ]
 DEFAULT = Path("campaign.db")
@@ -34,9 +32,7 @@ def _existing(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path} is a folder; need the file of a campaign; name it")
     if not path.exists():
-        raise InputError(
-            f"{path} is not there; need the file of a campaign; start one with steep campaign run"
-        )
+        raise InputError(f"{path} is not there; need the file of a campaign; start one with steep campaign run")
     return path
 
 

@@ -28,16 +28,12 @@ def tell_command(
             show_default=False,
         ),
     ] = None,
-    run: Annotated[
-        int | None, typer.Option("--run", help="The number of one run, instead of a table.")
-    ] = None,
+    run: Annotated[int | None, typer.Option("--run", help="The number of one run, instead of a table.")] = None,
     value: Annotated[
         list[str] | None,
         typer.Option("--value", metavar="NAME=NUMBER", help="An output of that run; once for each output."),
     ] = None,
-    error: Annotated[
-        str | None, typer.Option("--error", help="Why that run failed, instead of a value.")
-    ] = None,
+    error: Annotated[str | None, typer.Option("--error", help="Why that run failed, instead of a value.")] = None,
     retries: Annotated[
         int, typer.Option("--retries", min=0, help="Times a failed run is asked again before it is given up.")
     ] = 0,
@@ -86,9 +82,7 @@ def _tell_tables(campaign: Campaign, tables: list[Path], retries: int) -> dict[s
 
 def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None, retries: int) -> None:
     if bool(values) == (error is not None):
-        raise InputError(
-            f"--run {run} needs its values or an error, one of them; pass --value u=3.2, or --error TEXT"
-        )
+        raise InputError(f"--run {run} needs its values or an error, one of them; pass --value u=3.2, or --error TEXT")
     if error is not None:
         campaign.tell_failure(run=run, message=error, retries=retries)
     else:
@@ -108,9 +102,7 @@ def _outputs(values: list[str]) -> Any:
     pairs = [value.rpartition("=") for value in values]
     names = [name.strip() for name, _, _ in pairs]
     if len(pairs) > 1 and not all(names):
-        raise InputError(
-            f"--value {values[names.index('')]} has no name; need NAME=NUMBER where there are several"
-        )
+        raise InputError(f"--value {values[names.index('')]} has no name; need NAME=NUMBER where there are several")
     if len(set(names)) < len(names):
         raise InputError(f"--value names an output twice ({', '.join(names)}); need each once")
     numbers = [_number(text, whole) for whole, (_, _, text) in zip(values, pairs, strict=True)]

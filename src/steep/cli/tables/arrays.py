@@ -34,9 +34,7 @@ def load_arrays(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not hasattr(archive, "files"):
-                raise InputError(
-                    f"{path} holds one array; need an .npz with several; save them by numpy.savez"
-                )
+                raise InputError(f"{path} holds one array; need an .npz with several; save them by numpy.savez")
             return {name: archive[name] for name in archive.files}
     except InputError:
         raise

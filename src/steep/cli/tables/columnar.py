@@ -29,9 +29,7 @@ def _explained(path: Path, kind: str) -> Iterator[None]:
         raise
     except (OSError, pa.ArrowException, ValueError, KeyError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise StorageError(
-            f"{path} cannot be read ({reason}); expected a whole {kind} file; check it"
-        ) from error
+        raise StorageError(f"{path} cannot be read ({reason}); expected a whole {kind} file; check it") from error
 
 
 @dataclass(frozen=True)

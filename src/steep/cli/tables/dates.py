@@ -45,9 +45,7 @@ def looks_like_number_too(texts: Sequence[str]) -> bool:
     (True, False)
     """
     different = set(texts)
-    return any(
-        len(different) >= fewest and all(map(kind.fullmatch, different)) for kind, fewest in _NUMBER_LIKE
-    )
+    return any(len(different) >= fewest and all(map(kind.fullmatch, different)) for kind, fewest in _NUMBER_LIKE)
 
 
 def to_dates(texts: Sequence[str]) -> tuple[Any, str] | None:
@@ -64,9 +62,7 @@ def to_dates(texts: Sequence[str]) -> tuple[Any, str] | None:
         if kind.fullmatch(texts[0]):
             found = [kind.fullmatch(text) for text in texts]
             return (
-                _days(found, lambda match: (_month(match), match.groupdict().get("d") or 1), "")
-                if all(found)
-                else None
+                _days(found, lambda match: (_month(match), match.groupdict().get("d") or 1), "") if all(found) else None
             )
     matches = [_YEAR_LAST.fullmatch(text) for text in texts]
     return _year_last(matches) if all(matches) else None

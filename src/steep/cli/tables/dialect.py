@@ -150,14 +150,10 @@ def _separator(lines: Sequence[str]) -> str:
 def _with_columns(dialect: Dialect, lines: Sequence[str], decimal: str | None) -> Dialect:
     """The same with the decimal mark that columns prove, and the columns that hold dates such as 20130728."""
     rows = _fields(lines, dialect.separator)[1:]
-    columns = [
-        [text for cell in column if (text := cell.strip())] for column in zip_longest(*rows, fillvalue="")
-    ]
+    columns = [[text for cell in column if (text := cell.strip())] for column in zip_longest(*rows, fillvalue="")]
     proven = {mark for column in columns if (mark := decimal_of(column))}
     # 1,234 alone can be read both ways; a file with semicolons usually has them because of its decimal commas.
-    is_likely = dialect.separator == ";" and any(
-        _COMMA.fullmatch(text) for column in columns for text in column
-    )
+    is_likely = dialect.separator == ";" and any(_COMMA.fullmatch(text) for column in columns for text in column)
     # Between commas a decimal comma stands in quotes; such columns are read one by one.
     has_commas = dialect.separator != "," and (proven == {","} or (not proven and is_likely))
     usual = "," if has_commas else "."

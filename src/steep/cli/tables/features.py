@@ -133,12 +133,7 @@ def counts_rows(name: str, values: Any) -> bool:
     """Tell an index that was written along: no name, pandas' name for none, or counting from 0 or 1."""
     if _INDEX_NAME.fullmatch(name):
         return True
-    if (
-        len(values) < 3
-        or not is_numeric_dtype(values)
-        or is_bool_dtype(values)
-        or values.iloc[0] not in (0, 1)
-    ):
+    if len(values) < 3 or not is_numeric_dtype(values) or is_bool_dtype(values) or values.iloc[0] not in (0, 1):
         return False
     if values.hasnans:
         return False

@@ -102,9 +102,7 @@ class JsonTable(_Whole):
             text = self.path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or one_line(error)
-            raise StorageError(
-                f"{self.path} cannot be read ({reason}); expected JSON; check the file"
-            ) from error
+            raise StorageError(f"{self.path} cannot be read ({reason}); expected JSON; check the file") from error
         rows = self._rows(text)
         if not all(isinstance(row, dict) for row in rows):
             raise InputError(
@@ -117,9 +115,7 @@ class JsonTable(_Whole):
     def frame(self, columns: Sequence[int]) -> pd.DataFrame:
         """Some columns, by their places."""
         frame = super().frame(columns)
-        refuse_nested(
-            [str(name) for name in frame if any(isinstance(cell, list | dict) for cell in frame[name])]
-        )
+        refuse_nested([str(name) for name in frame if any(isinstance(cell, list | dict) for cell in frame[name])])
         return frame
 
     def _rows(self, text: str) -> list[Any]:

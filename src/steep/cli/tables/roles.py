@@ -63,9 +63,7 @@ def assign_roles(
     for name in [target, *keep, *dropped, *([groups] if groups is not None else [])]:
         _check_known(name, table)
     if target in dropped or target == groups:
-        raise InputError(
-            f"{target!r} is the target and cannot be dropped or grouped by; leave one of them out"
-        )
+        raise InputError(f"{target!r} is the target and cannot be dropped or grouped by; leave one of them out")
     _refuse_twins(table, set(dropped))
     old = [name for name in table.names if name in weights and name not in {target, *keep, *dropped}]
     out = {target, groups, *dropped, *old}

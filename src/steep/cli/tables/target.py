@@ -107,9 +107,7 @@ def _as_given(column: Any, task: str) -> Any:
     elif kind == "numbers" and getattr(column.dtype, "kind", "O") not in "iuf":  # decimals, or mixed types
         column = column.astype(float)
     if kind == "numbers" and not np.isfinite(column.to_numpy(dtype=float)).all():
-        raise InputError(
-            f"the target {column.name!r} holds infinite values; expected finite numbers; fix them"
-        )
+        raise InputError(f"the target {column.name!r} holds infinite values; expected finite numbers; fix them")
     given = column.to_numpy()
     if given.dtype.kind == "O" and pd.api.types.infer_dtype(given) not in _SORTED:
         return np.asarray([str(value) for value in given], dtype=object)
@@ -130,15 +128,11 @@ def _refuse_useless(target: Target) -> None:
     labels = target.labels
     if labels.codes is None:
         if np.ptp(labels.array) == 0:
-            raise InputError(
-                f"the target {target.name!r} has only one value; expected several; check --target"
-            )
+            raise InputError(f"the target {target.name!r} has only one value; expected several; check --target")
         return
     n_classes = len(target.classes)
     if n_classes == 1:
-        raise InputError(
-            f"the target {target.name!r} has only one class; expected at least 2; check --target"
-        )
+        raise InputError(f"the target {target.name!r} has only one class; expected at least 2; check --target")
     if n_classes == len(labels) and n_classes > 2:
         raise InputError(
             f"the target {target.name!r} has a class of its own in each of {n_classes:,} rows; expected classes that "

@@ -81,11 +81,7 @@ class TextTable(Part):
         return self._counted[1]
 
     def _no_table(self, reason: object) -> InputError:
-        fields = (
-            "comma-separated"
-            if self.dialect.separator == ","
-            else repr(self.dialect.separator) + "-separated"
-        )
+        fields = "comma-separated" if self.dialect.separator == "," else repr(self.dialect.separator) + "-separated"
         return InputError(
             f"{self.path} is not a CSV table ({reason}); expected {fields} rows with a header; fix the file, or "
             "pass --separator"
@@ -172,9 +168,7 @@ def write_text(path: Path, parts: Sequence[TextTable], name: str, values: FloatA
             first += part.n_rows
 
 
-def write_chosen(
-    path: Path, parts: Sequence[TextTable], rows: IntArray, columns: Mapping[str, Sequence[Any]]
-) -> None:
+def write_chosen(path: Path, parts: Sequence[TextTable], rows: IntArray, columns: Mapping[str, Sequence[Any]]) -> None:
     """Write some rows, in the order given, as they are; further columns come first."""
     part, dialect = parts[0], parts[0].dialect
     texts = [text for each in parts for text in each.lines()[1:]]
@@ -184,9 +178,7 @@ def write_chosen(
     )
     with path.open("wb") as file:
         file.write(dialect.bom)
-        for fields, text in zip(
-            added, [part.lines()[0], *(texts[row] for row in rows.tolist())], strict=True
-        ):
+        for fields, text in zip(added, [part.lines()[0], *(texts[row] for row in rows.tolist())], strict=True):
             whole = dialect.separator.join([*fields, text]) + "\n"
             file.write(_to_bytes(whole, dialect.encoding, ", ".join(columns)))
 
@@ -221,11 +213,7 @@ def _unzipped(path: Path) -> bytes:
     """The one file of an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [
-                name
-                for name in archive.namelist()
-                if not name.endswith("/") and not name.startswith("__MACOSX/")
-            ]
+            names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
             if names and all(name.endswith(".npy") for name in names):
                 raise InputError(
                     f"{path} is a NumPy archive; expected one CSV file in it; save the table as CSV or Parquet"
@@ -236,9 +224,7 @@ def _unzipped(path: Path) -> bytes:
                     "CSV file in it; unpack it and name the files"
                 )
             if Path(names[0]).suffix.lower() not in ("", ".csv", ".tsv", ".txt", ".tab", ".data"):
-                raise InputError(
-                    f"{path} holds {names[0]!r}; expected one CSV file in it; unpack it and name the file"
-                )
+                raise InputError(f"{path} holds {names[0]!r}; expected one CSV file in it; unpack it and name the file")
             return archive.read(names[0])
     except InputError:
         raise

@@ -63,9 +63,7 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
     """Write a frame."""
     suffix = check_format(path)
     if suffix == ".npy":
-        raise InputError(
-            f"--output {path} has room for one column; expected a table; name a .csv or .parquet file"
-        )
+        raise InputError(f"--output {path} has room for one column; expected a table; name a .csv or .parquet file")
     if suffix in (".csv", ".txt"):
         write_whole(path, lambda temporary: frame.to_csv(temporary, index=False))
     else:

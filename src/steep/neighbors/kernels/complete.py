@@ -190,9 +190,7 @@ def measure_rows(
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(
-                n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits
-            ):
+            if not tile_at(n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits):
                 continue
             for i in range(low, high):
                 q = rows[i]

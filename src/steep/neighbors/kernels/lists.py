@@ -27,8 +27,7 @@ def sift(scores, indices, at, new_score, new_index):
             break
         right = child + 1
         if right < width and (
-            scores[right] > scores[child]
-            or (scores[right] == scores[child] and indices[right] > indices[child])
+            scores[right] > scores[child] or (scores[right] == scores[child] and indices[right] > indices[child])
         ):
             child = right
         if scores[child] < new_score or (scores[child] == new_score and indices[child] < new_index):
@@ -58,9 +57,7 @@ def sort_from_gap(values, indices, gap):
     while gap > 0:
         for i in range(gap, values.shape[0]):
             value, index, at = values[i], indices[i], i
-            while at >= gap and (
-                values[at - gap] > value or (values[at - gap] == value and indices[at - gap] > index)
-            ):
+            while at >= gap and (values[at - gap] > value or (values[at - gap] == value and indices[at - gap] > index)):
                 values[at], indices[at] = values[at - gap], indices[at - gap]
                 at -= gap
             values[at], indices[at] = value, index

@@ -18,16 +18,7 @@ import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
 from steep.neighbors.kernels.lists import knows
-from steep.neighbors.kernels.vectors import (
-    PANEL,
-    TILE_PANELS,
-    TILE_ROWS,
-    TOGETHER,
-    first_bit,
-    shift_in,
-    tile,
-    turn,
-)
+from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit, shift_in, tile, turn
 
 NOWHERE = np.float32(np.inf)  # half the squared length of a place in a panel that no point has taken
 
@@ -91,11 +82,7 @@ def turn_over(points, n_wanted, panels):
     step = 4 * points.shape[1]
     for first in range(0, n_wanted, PANEL):
         for f in range(0, points.shape[1], PANEL):
-            turn(
-                points.ctypes.data + first * step + 4 * f,
-                step,
-                panels.ctypes.data + first * step + 4 * PANEL * f,
-            )
+            turn(points.ctypes.data + first * step + 4 * f, step, panels.ctypes.data + first * step + 4 * PANEL * f)
 
 
 @compiled()
@@ -150,9 +137,7 @@ def meet(
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(
-                n_features, mine, my_half, my_limit, low, others, other_half, other_top, col, room, bits
-            ):
+            if not tile_at(n_features, mine, my_half, my_limit, low, others, other_half, other_top, col, room, bits):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):
@@ -183,9 +168,7 @@ def meet_rows(
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(
-                n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits
-            ):
+            if not tile_at(n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):

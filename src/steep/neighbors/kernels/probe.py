@@ -26,9 +26,7 @@ from steep.neighbors.kernels.vectors import PANEL
 
 
 @compiled()
-def list_probes(
-    X, start, centers, near_start, near, behind, swept, chosen, reach, cells, top, places, probing
-):
+def list_probes(X, start, centers, near_start, near, behind, swept, chosen, reach, cells, top, places, probing):
     """Write the points of ``cells`` that probe cell b to ``probing`` from ``places[b]`` on, and move that on.
 
     With no room in ``probing`` they are only counted.
@@ -87,9 +85,7 @@ def probe(
     n_cells, longest = start.shape[0] - 1, np.max(start[1:] - start[:-1])
     begin = np.zeros(n_cells + 1, np.int64)
     none = np.empty(0, np.int64)
-    list_probes(
-        X, start, centers, near_start, near, behind, swept, chosen, reach, cells, top, begin[1:], none
-    )
+    list_probes(X, start, centers, near_start, near, behind, swept, chosen, reach, cells, top, begin[1:], none)
     begin = np.cumsum(begin)
     probing = np.empty(begin[-1], np.int64)
     if probing.shape[0] == 0:

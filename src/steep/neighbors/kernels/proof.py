@@ -105,9 +105,7 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
 
 
 @compiled()
-def compare(
-    X, rows, mine, mine_half, first, block, half, error, least, slack, unit, limit, score, index, stop
-):
+def compare(X, rows, mine, mine_half, first, block, half, error, least, slack, unit, limit, score, index, stop):
     """Offer the rows of ``X`` from ``first`` on, also given as float32 ``block``, to some other ``rows``.
 
     A float32 score may be too large by ``error`` of both half norms and by ``least``, a distance by ``slack``. What
@@ -196,7 +194,5 @@ def finish(X, order, index, best, best_index, unsure, first, last):
         for j in range(width):
             indices[j] = order[index[q, j]]
             keys[j] = ranked(distance(X, row, indices[j]))
-        sort_from_gap(
-            keys, indices, 1 if width == best.shape[1] else width // 2
-        )  # sorted already, but for rounding
+        sort_from_gap(keys, indices, 1 if width == best.shape[1] else width // 2)  # sorted already, but for rounding
         write(keys, indices, best[q], best_index[q])

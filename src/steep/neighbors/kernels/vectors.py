@@ -206,9 +206,7 @@ def _squares(kind, n_sums):
             for more in added[1:]:
                 whole = builder.fadd(whole, more)
             for step in (4, 2, 1):
-                lanes = ir.Constant(
-                    ir.VectorType(ir.IntType(32), 8), [(lane + step) % 8 for lane in range(8)]
-                )
+                lanes = ir.Constant(ir.VectorType(ir.IntType(32), 8), [(lane + step) % 8 for lane in range(8)])
                 whole = builder.fadd(whole, builder.shuffle_vector(whole, whole, lanes))
             return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
 
@@ -240,9 +238,7 @@ def turn(typing_context, rows, to_next_row, panel):
                 if not i & step:
                     pair = lines[i], lines[i + step]
                     lines[i], lines[i + step] = (
-                        builder.shuffle_vector(
-                            *pair, ir.Constant(ir.VectorType(ir.IntType(32), PANEL), lanes)
-                        )
+                        builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(ir.IntType(32), PANEL), lanes))
                         for lanes in (lower, upper)
                     )
         for f, line in enumerate(lines):

@@ -94,9 +94,7 @@ def check_numbers(data: Any, *, name: str) -> npt.NDArray[Any]:
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{name} is ragged ({one_line(error)}); need arrays of one shape") from error
     if array.dtype.kind not in "biuf":
-        raise InputTypeError(
-            f"{name} has dtype {array.dtype}; need real numbers; encode text and classes first"
-        )
+        raise InputTypeError(f"{name} has dtype {array.dtype}; need real numbers; encode text and classes first")
     return array
 
 
@@ -108,9 +106,7 @@ def _ndim(data: Any, name: str) -> int:
 
 
 def _split_members(data: Any, ndim: int, *, own: bool, name: str) -> list[Any]:
-    arrays = (
-        [check_numbers(member, name=name) for member in data] if own else [check_numbers(data, name=name)]
-    )
+    arrays = [check_numbers(member, name=name) for member in data] if own else [check_numbers(data, name=name)]
     if not arrays or any(array.ndim != ndim for array in arrays) or ndim not in (1, 2):
         raise InputError(
             f"{name} has {_ndim(data, name)} dimensions where {ndim} (or one more for the members) are needed; pass "
@@ -123,9 +119,7 @@ def _agree(**counts: int) -> int:
     several = {name: count for name, count in counts.items() if count > 1}
     if len(set(several.values())) > 1:
         told = ", ".join(f"{name} {count}" for name, count in several.items())
-        raise InputError(
-            f"the number of members differs: {told}; need one number; pass data for every member"
-        )
+        raise InputError(f"the number of members differs: {told}; need one number; pass data for every member")
     return max(counts.values())
 
 

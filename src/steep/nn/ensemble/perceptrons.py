@@ -23,9 +23,7 @@ def forward(inputs: Tensor, weights: list[Tensor], activation: Activation) -> li
         hidden = weight.new_ones(len(weight), weight.shape[2] + 1, inputs.shape[2])
         product = torch.bmm(weight.mT, activations[-1])
         units = hidden[:, :-1]
-        if (
-            activation == "tanh"
-        ):  # tanh x = 2σ(2x) − 1, and torch's sigmoid is three times faster than its tanh
+        if activation == "tanh":  # tanh x = 2σ(2x) − 1, and torch's sigmoid is three times faster than its tanh
             torch.sub(product.mul_(2).sigmoid_().mul_(2), 1, out=units)
         else:
             torch.clamp_min(product, 0.0, out=units)
@@ -48,11 +46,7 @@ def output_delta(outputs: Tensor, targets: Tensor, weight: Tensor, loss: Loss) -
 
 
 def backward(
-    delta: Tensor,
-    activations: list[Tensor],
-    weights: list[Tensor],
-    gradients: list[Tensor],
-    activation: Activation,
+    delta: Tensor, activations: list[Tensor], weights: list[Tensor], gradients: list[Tensor], activation: Activation
 ) -> None:
     """Write ∂loss/∂[W_l; b_l] of every layer into ``gradients``."""
     for layer in range(len(weights) - 1, -1, -1):

@@ -66,11 +66,7 @@ class Ensemble:
         first = self.weights[0]
         array = check_numbers(X, name="X")
         owners = array.shape[:-2]
-        if (
-            array.ndim not in (2, 3)
-            or array.shape[-1] != first.shape[1] - 1
-            or owners not in ((), (1,), (len(self),))
-        ):
+        if array.ndim not in (2, 3) or array.shape[-1] != first.shape[1] - 1 or owners not in ((), (1,), (len(self),)):
             raise InputError(
                 f"X has shape {array.shape}; need (n_samples, {first.shape[1] - 1}), or that for each of the "
                 f"{len(self)} members"

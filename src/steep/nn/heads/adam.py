@@ -58,9 +58,7 @@ def fit_adam(
         for _ in range(epochs):
             for rows in torch.split(torch.randperm(len(features), generator=generator), batch_size):
                 optimizer.zero_grad()
-                z = torch.from_numpy(
-                    features[rows.numpy()]
-                )  # a copy of these rows: features may lie in a file
+                z = torch.from_numpy(features[rows.numpy()])  # a copy of these rows: features may lie in a file
                 losses = w[rows] * _sample_losses(head(z) + given, y[rows], loss)
                 torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
                 optimizer.step()

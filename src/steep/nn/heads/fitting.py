@@ -63,9 +63,7 @@ def fit_head(
         form["anchor"] = original
     if task.loss == "squared":
         return ridge_path(samples.features, samples.targets, weight, [l2], **form)[0]
-    return fit_logistic(
-        _problem(samples, task, form), weight, l2, start=_start(original), tolerance=tolerance
-    )
+    return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), tolerance=tolerance)
 
 
 class HeadGrid:
@@ -110,9 +108,7 @@ class HeadGrid:
             return
         start = self._nearest(max(l2s))
         problem = _problem(self.samples, self.task, self.form)
-        for l2, heads in logistic_path(
-            problem, self.weights, l2s, start=start, tolerance=CANDIDATE_TOLERANCE
-        ):
+        for l2, heads in logistic_path(problem, self.weights, l2s, start=start, tolerance=CANDIDATE_TOLERANCE):
             self.solved[l2] = heads[0]
             yield l2, heads
 

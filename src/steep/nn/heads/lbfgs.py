@@ -107,9 +107,7 @@ def search_minimum(
     return Minimum(x, value, decrement, n_evaluations, False, tuple(known))
 
 
-def _two_loop(
-    gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray]], precondition: Solve
-) -> FloatArray:
+def _two_loop(gradient: FloatArray, pairs: deque[tuple[FloatArray, FloatArray]], precondition: Solve) -> FloatArray:
     """B g of L-BFGS (Nocedal and Wright, Algorithm 7.4), B_0 = M⁻¹."""
     q, alphas = gradient.copy(), []
     for moved, change in reversed(pairs):

@@ -25,12 +25,7 @@ _ROUGH = 5e-3
 
 
 def fit_logistic(
-    problem: HeadProblem,
-    weight: FloatArray,
-    l2: float,
-    *,
-    start: Head | None = None,
-    tolerance: float = TOLERANCE,
+    problem: HeadProblem, weight: FloatArray, l2: float, *, start: Head | None = None, tolerance: float = TOLERANCE
 ) -> Head:
     """Solve one head from zero or from ``start``."""
     near = _approach(problem, weight, l2, problem.parameters(start))
@@ -66,9 +61,7 @@ class _Solved:
     l2: float | None
     others: Sequence[Minimum]
 
-    def moved(
-        self, problem: HeadProblem, number: int, equal: FloatArray, l2: float
-    ) -> tuple[FloatArray, Pairs]:
+    def moved(self, problem: HeadProblem, number: int, equal: FloatArray, l2: float) -> tuple[FloatArray, Pairs]:
         """Where to start the head of one weighting at another λ, and what is known of its Hessian there."""
         if self.l2 is None:
             return equal, ()
@@ -104,6 +97,4 @@ def _solve(
 
 
 def _head(problem: HeadProblem, found: Minimum) -> Head:
-    return problem.head(
-        found.x, objective=found.value, converged=found.converged, n_evaluations=found.n_evaluations
-    )
+    return problem.head(found.x, objective=found.value, converged=found.converged, n_evaluations=found.n_evaluations)

@@ -111,9 +111,7 @@ class HeadProblem:
         self.scale = feature_scale(features, self.mean)
         self.columns = Columns(features, self.mean, self.scale, bias=bias)
         as_rows = torch.as_tensor(targets, dtype=torch.int64 if link == "softmax" else self.columns.dtype)
-        self.targets = (
-            as_rows[None, :] if link == "softmax" else as_rows.reshape(self.n_samples, -1).T.contiguous()
-        )
+        self.targets = as_rows[None, :] if link == "softmax" else as_rows.reshape(self.n_samples, -1).T.contiguous()
         self.center = self.parameters(anchor)
         self.is_bias_free = bias and anchor is None
 
@@ -176,9 +174,7 @@ class HeadProblem:
             width = min(width, max(256, self.columns.width))
         return [slice(start, start + width) for start in range(0, self.n_samples, width)]
 
-    def solver(
-        self, x: FloatArray, l2: float, weight: FloatArray | None = None, *, rough: bool = False
-    ) -> Solve:
+    def solver(self, x: FloatArray, l2: float, weight: FloatArray | None = None, *, rough: bool = False) -> Solve:
         """g ↦ M⁻¹ g, M the Hessian at ``x``, from the samples that bend J the most and some of the others.
 
         ``rough`` takes one block for all outputs, which is enough to come near from far away and costs nothing.
@@ -238,9 +234,7 @@ def feature_scale(features: FloatArray, mean: FloatArray) -> float:
 
 def _softmax_link(logits: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
     """Residuals p − onehot(y), in place of the logits, and cross-entropies."""
-    index = (
-        classes.expand(len(logits), 1, -1) if classes.ndim == 3 else classes[None].expand(len(logits), 1, -1)
-    )
+    index = classes.expand(len(logits), 1, -1) if classes.ndim == 3 else classes[None].expand(len(logits), 1, -1)
     logits -= logits.amax(dim=1, keepdim=True)
     own = logits.gather(1, index)[:, 0]
     total = logits.exp_().sum(dim=1)
@@ -279,9 +273,7 @@ def _shared_solver(columns: Tensor, p: Tensor, importance: Tensor, penalty: Floa
     factor = _factor(block + np.diag(penalty))
 
     def solve(gradient: FloatArray) -> FloatArray:
-        solved: FloatArray = linalg.cho_solve(
-            factor, gradient.reshape(-1, len(penalty)).T, check_finite=False
-        )
+        solved: FloatArray = linalg.cho_solve(factor, gradient.reshape(-1, len(penalty)).T, check_finite=False)
         return solved.T.ravel()
 
     return solve

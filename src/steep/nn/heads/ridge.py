@@ -86,12 +86,7 @@ def _weighted_sum(features: FloatArray, share: FloatArray) -> FloatArray:
 
 
 def _anchored_path(
-    features: FloatArray,
-    targets: FloatArray,
-    weight: FloatArray,
-    l2s: Sequence[float],
-    bias: bool,
-    anchor: Head,
+    features: FloatArray, targets: FloatArray, weight: FloatArray, l2s: Sequence[float], bias: bool, anchor: Head
 ) -> list[Head]:
     mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
     scale = feature_scale(features, mean)

@@ -166,14 +166,8 @@ def _refuse_text(array: npt.NDArray[Any], name: str) -> None:
         )
 
 
-def _class_numbers(
-    columns: FloatArray, shape: tuple[int, ...], n_classes: int, name: str
-) -> npt.NDArray[np.int64]:
-    if (
-        columns.shape[1] == n_classes > 1
-        and np.isin(columns, (0, 1)).all()
-        and (columns.sum(axis=1) == 1).all()
-    ):
+def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int, name: str) -> npt.NDArray[np.int64]:
+    if columns.shape[1] == n_classes > 1 and np.isin(columns, (0, 1)).all() and (columns.sum(axis=1) == 1).all():
         return np.asarray(columns.argmax(axis=1), dtype=np.int64)  # one-hot
     if columns.shape[1] != 1:
         raise InputError(f"{name} has shape {shape}; expected one class number per sample")

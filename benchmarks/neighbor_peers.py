@@ -131,6 +131,22 @@ def evoc(X, *, n_trees, n_iters, max_candidates):
     )[0]  # fmt: skip
 
 
+def pipnn(X, *, degree, beam, runs):
+    from pipnn import self_knn_graph
+
+    return self_knn_graph(X, K, R=degree, l_max=degree, beam_L=beam, runs=runs, n_jobs=1)[0].astype(np.int64)
+
+
+def glass(X, *, quantizer, degree, build, ef):
+    import glass
+
+    glass.set_num_threads(1)
+    graph = glass.Index("HNSW", "L2", "FP32", R=degree, L=build).build(X)
+    searcher = glass.Searcher(graph, X, "L2", quantizer, "" if quantizer == "FP32" else "FP32")
+    searcher.set_ef(max(ef, K + 1))
+    return searcher.batch_search(X, K + 1, 1)[0].astype(np.int64)
+
+
 def sklearn_tree(X, *, leaf_size):
     from sklearn.neighbors import KDTree
 
@@ -162,6 +178,8 @@ def settings_of(n_points, n_features, unit):
         "faiss NN-descent": grid(faiss_nndescent, width=[24, 32, 48, 64, 96], iterations=[4, 7, 10]),
         "usearch": grid(usearch, connectivity=[8, 16, 24], expansion_add=[40, 128], expansion=[24, 64, 160])[:15],
         "faiss IVF-PQ fastscan": grid(faiss_fastscan, cells=cells[:2], probes=[4, 12, 32], refine=[2, 6, 16])[:15],
+        "pipnn": grid(pipnn, degree=[16, 32], beam=[21, 40, 80, 160], runs=[1, 2])[:15],
+        "pyglass": grid(glass, quantizer=["SQ8", "FP32"], degree=[16, 32], build=[50, 150], ef=[24, 64])[:15],
     }  # fmt: skip
     if unit:
         found["evoc"] = grid(evoc, n_trees=[2, 4, 8], n_iters=[3, 6, 12], max_candidates=[20, 60])[:15]
@@ -172,7 +190,7 @@ def settings_of(n_points, n_features, unit):
 
 PACKAGES = {
     "pynndescent": "pynndescent", "hnswlib": "hnswlib", "faiss": "faiss", "usearch": "usearch", "deglib": "deglib",
-    "evoc": "evoc", "scalable-vs": "svs", "scikit-learn": "sklearn",
+    "evoc": "evoc", "pipnn": "pipnn", "pyglass": "glass", "scalable-vs": "svs", "scikit-learn": "sklearn",
 }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def bound(slopes, sizes, lipschitz, constant):
 
 
 def class_suspicion(codes, p, around, w):
-    """r of steep.weighting.suspicion for classes, given the neighbours of each sample and the weight w."""
+    """r of steep._suspects.score for classes, given the neighbours of each sample and the weight w."""
     n, n_classes = p.shape
     pi = [sum(1 for c in codes if c == k) / n for k in range(n_classes)]
     a = 0.25 + w / 2
@@ -96,7 +96,7 @@ def class_suspicion(codes, p, around, w):
 
 
 def number_suspicion(y, p, around, w):
-    """r of steep.weighting.suspicion for numbers."""
+    """r of steep._suspects.score for numbers."""
     n = len(y)
     m = [float(np.median([y[j] for j in around[i]])) for i in range(n)]
     e = [min(abs(y[i] - p[i]), abs(y[i] - (1 - w) * p[i] - w * m[i])) for i in range(n)]

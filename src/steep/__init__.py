@@ -11,6 +11,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from steep._suspects import Suspects, suspects
     from steep.bound import generalization_bound
     from steep.campaign import Campaign, command_simulator
     from steep.domain import Box, Category, Integer, Log
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from steep.sampling import Design, VariationSampler
     from steep.sampling.design import design
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
-    from steep.weighting.suspects import suspects
 
     __version__: str
 
@@ -38,6 +38,7 @@ __all__ = [
     "Log",
     "SteepError",
     "SteepWarning",
+    "Suspects",
     "VarianceWeighted",
     "VarianceWeightedCV",
     "VariationSampler",
@@ -58,6 +59,7 @@ __all__ = [
 
 # Where each name lives, and the rooms that may be entered after a plain ``import steep``.
 _HOMES = {
+    "steep._suspects": ("Suspects", "suspects"),
     "steep.bound": ("generalization_bound",),
     "steep.campaign": ("Campaign", "command_simulator"),
     "steep.domain": ("Box", "Category", "Integer", "Log"),
@@ -70,7 +72,7 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("rescale",),
     "steep.sampling": ("Design", "VariationSampler", "design"),
-    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "sample_weights", "suspects", "weighting_report"),
+    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "sample_weights", "weighting_report"),
 }
 _ROOMS = frozenset(
     {

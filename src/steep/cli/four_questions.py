@@ -155,9 +155,9 @@ def _suspects(folder: Path) -> Any:
     """Digits, some of whose labels were swapped."""
     from sklearn.datasets import load_digits
 
+    from steep._suspects import suspects
     from steep.report import suspects_page
     from steep.report.overview import Answer
-    from steep.weighting import suspects
 
     digits = load_digits()
     rng = np.random.default_rng(0)

@@ -59,10 +59,10 @@ def suspects_command(
     without it. Look at the rows from the top down, and stop when they are right. Rows count from 0, the first under the
     header. Rows without a label are left out; missing values count as the median or the most frequent value.
     """
+    from steep._suspects import suspects
     from steep.cli.reading import read_samples
     from steep.cli.tables.writing import FRAMES, check_format, write_chosen_rows
     from steep.cli.wording import shell_words
-    from steep.weighting import suspects
 
     if output is not None:
         check_format(output, FRAMES)

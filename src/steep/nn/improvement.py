@@ -16,6 +16,7 @@ from torch import nn
 
 from steep._files import write_whole
 from steep._html import card
+from steep._suspects import Suspects
 from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
@@ -28,7 +29,6 @@ from steep.nn.known import Known
 from steep.nn.score_names import log_likelihoods
 from steep.nn.scoring import MeanScore
 from steep.nn.weightings import BALANCED, is_doubted, number_of
-from steep.weighting.suspect_labels import Suspects
 
 _ACCURACY = Score.named("accuracy")
 # Rows of the table: the kind of a head, whether reweighting data were used, and whether it was held near the original

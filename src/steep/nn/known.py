@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from steep._suspects import Suspects, suspects
 from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.nn.candidates import Training
 from steep.nn.feature_space import cross_fitted_outputs
 from steep.nn.head_search import Search
 from steep.nn.heads import Head, HeadTask, Samples
-from steep.weighting.suspect_labels import Suspects
-from steep.weighting.suspects import suspects
 
 
 @dataclass(frozen=True)

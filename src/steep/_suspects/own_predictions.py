@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from steep._suspects.score import Opinions
 from steep._validation import FloatArray, IntArray, check_points, check_vector
 from steep._warnings import warn_user
 from steep.exceptions import InputError
 from steep.labels import Labels
-from steep.weighting.suspicion import Opinions
 
 # Rows of probabilities may miss a sum of 1 by so much: float16 rounds to three digits.
 _ROUNDING, _SAME = 0.01, 1e-6

@@ -10,6 +10,11 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 
 from steep._large import refuse_unloaded
+from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
+from steep._suspects.forest import forest, out_of_bag
+from steep._suspects.own_predictions import own_predictions, refuse_in_sample
+from steep._suspects.result import Suspects
+from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_numbers
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
@@ -17,13 +22,8 @@ from steep.labels import Labels, Task, warn_of_float_classes
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
-from steep.weighting.out_of_bag import forest, out_of_bag
-from steep.weighting.own_predictions import own_predictions, refuse_in_sample
-from steep.weighting.suspect_labels import Suspects
-from steep.weighting.suspicion import Suspicion, ballots, suspect_classes, suspect_numbers
 from steep.weighting.weights import Samples, row_index
 from steep.weighting.wrapping import task_of
-from steep.weighting.wrong_share import class_scores, number_scores, wrong_classes, wrong_numbers
 
 # Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
 _MANY = 200_000

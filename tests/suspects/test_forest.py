@@ -2,14 +2,14 @@ import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
+from steep._suspects.forest import forest, out_of_bag
 from steep.labels import Labels, check_labels
-from steep.weighting.out_of_bag import forest, out_of_bag
 
 X, Y = make_moons(60, noise=0.2, random_state=0)
 
 
 def test_each_sample_is_predicted_by_the_trees_that_have_not_drawn_it(monkeypatch):
-    monkeypatch.setattr("steep.weighting.out_of_bag._TREES", ((100, 20),))
+    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 20),))
     labels = check_labels(Y, n_samples=60)
     found = out_of_bag(X, labels, 3)
     model = forest(labels, 3, n_estimators=20).fit(X, Y)
@@ -22,7 +22,7 @@ def test_each_sample_is_predicted_by_the_trees_that_have_not_drawn_it(monkeypatc
 
 
 def test_numbers_are_predicted_without_the_sample(monkeypatch):
-    monkeypatch.setattr("steep.weighting.out_of_bag._TREES", ((100, 20),))
+    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 20),))
     values = np.random.default_rng(0).normal(size=60)
     found = out_of_bag(X, Labels(values=values[:, None]), 0)
     assert found.shape == (60,)
@@ -30,7 +30,7 @@ def test_numbers_are_predicted_without_the_sample(monkeypatch):
 
 
 def test_a_class_without_samples_has_no_probability(monkeypatch):
-    monkeypatch.setattr("steep.weighting.out_of_bag._TREES", ((100, 10),))
+    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 10),))
     labels = Labels(codes=(2 * Y).astype(np.int32), classes=np.array(["a", "b", "c"]))
     found = out_of_bag(X, labels, 0)
     assert found.shape == (60, 3)

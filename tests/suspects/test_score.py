@@ -4,9 +4,9 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
 
 import oracle
+from steep._suspects import score
+from steep._suspects.score import Opinions, ballots, count_votes, suspect_classes, suspect_numbers, true_classes
 from steep.neighbors import neighbor_graph
-from steep.weighting import suspicion
-from steep.weighting.suspicion import Opinions, ballots, count_votes, suspect_classes, suspect_numbers, true_classes
 
 RNG = np.random.default_rng(0)
 N, K = 40, 6
@@ -105,7 +105,7 @@ def test_true_classes_are_probabilities_and_follow_a_swap_of_two_classes():
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix])
 def test_blocks_of_samples_and_classes_change_nothing(form, at_once, monkeypatch):
     whole = suspect_classes(CODES, P, ballots(AROUND))
-    monkeypatch.setattr(suspicion, "_AT_ONCE", at_once)
+    monkeypatch.setattr(score, "_AT_ONCE", at_once)
     found = suspect_classes(CODES, form(P), ballots(AROUND))
     assert_allclose(found.margin, whole.margin, atol=1e-12)
     assert_allclose(found.likely, whole.likely, atol=1e-12)

@@ -5,10 +5,4 @@ from steep.weighting.estimator import VarianceWeighted
 from steep.weighting.search import VarianceWeightedCV
 from steep.weighting.weights import sample_weights
 
-__all__ = [
-    "VarianceWeighted",
-    "VarianceWeightedCV",
-    "WeightingReport",
-    "sample_weights",
-    "weighting_report",
-]
+__all__ = ["VarianceWeighted", "VarianceWeightedCV", "WeightingReport", "sample_weights", "weighting_report"]

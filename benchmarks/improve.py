@@ -27,6 +27,7 @@ from torch.nn import functional
 
 import steep
 import steep.nn
+from reproduction.ensemble import train_ensemble
 from reproduction.records import write_json
 from steep.measures.multi_index import multi_indices
 from steep.measures.variance import neighbor_variance
@@ -165,9 +166,10 @@ def measure_derivatives(_):
 def measure_ensemble(_):
     x = np.linspace(0, 1, 16)[:, None]
     y, epochs, members = 1 / (1 + 25 * (x - 0.5) ** 2), 2000, 50
-    steep.nn.train_ensemble(x, y, n_members=2, epochs=2)
-    ours, ensemble = timed(lambda: steep.nn.train_ensemble(x, y, n_members=members, epochs=epochs, random_state=0))
-    alone = steep.nn.train_ensemble(x, y, n_members=members, epochs=0, random_state=0).network(0)
+    settings = {"layers": (8,), "learning_rate": 1e-3}
+    train_ensemble(x, y, seeds=range(2), epochs=2, **settings)
+    ours, ensemble = timed(lambda: train_ensemble(x, y, seeds=range(members), epochs=epochs, **settings))
+    alone = train_ensemble(x, y, seeds=[0], epochs=0, **settings).network(0)
     inputs, targets = (torch.as_tensor(part, dtype=torch.float32) for part in (x, y))
     optimizer = torch.optim.Adam(alone.parameters())
 

@@ -110,13 +110,13 @@ def _errors(
     if name == "boston":
         models = [LinearRegression().fit(X, y, sample_weight=w) for w in weights]
         return [float(((model.predict(X_test) - y_test) ** 2).mean()) for model in models]
-    from steep.nn import train_ensemble
+    from reproduction.ensemble import train_ensemble
 
     seeds = list(range(numbers["seeds"])) * len(weights)
     ensemble = train_ensemble(
-        X, y, layers=(CANCER_UNITS,), activation="relu", init="glorot", loss="binary", epochs=numbers["epochs"],
+        X, y, layers=(CANCER_UNITS,), loss="binary", epochs=numbers["epochs"],
         learning_rate=row(name).learning_rate, sample_weight=np.repeat(np.stack(weights), numbers["seeds"], axis=0),
-        random_state=seeds,
+        seeds=seeds,
     )  # fmt: skip
     wrong = ((ensemble.predict(X_test)[:, :, 0] > 0.5) != y_test).mean(axis=1)
     return [float(e) for e in wrong.reshape(len(weights), -1).mean(axis=1)]

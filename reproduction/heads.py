@@ -71,12 +71,12 @@ def _adam_heads(
     features: FloatArray, labels: FloatArray, weight: FloatArray, test: FloatArray, truth: FloatArray, plan: HeadPlan
 ) -> FloatArray:
     """Accuracy of each re-trained head: a linear layer, Glorot start, Adam with the paper's batches."""
-    from steep.nn import train_ensemble
+    from reproduction.ensemble import train_ensemble
 
     seeds = list(range(plan.n_heads))
     heads = train_ensemble(
-        features, labels, layers=(), loss="cross_entropy", init="glorot", sample_weight=weight, epochs=plan.epochs,
-        batch_size=plan.hyper.batch_size, learning_rate=plan.hyper.learning_rate, random_state=seeds,
+        features, labels, layers=(), loss="cross_entropy", sample_weight=weight, epochs=plan.epochs,
+        batch_size=plan.hyper.batch_size, learning_rate=plan.hyper.learning_rate, seeds=seeds,
     )  # fmt: skip
     right: FloatArray = 100 * (heads.predict(test).argmax(axis=2) == truth).mean(axis=1)
     return right

@@ -1,6 +1,6 @@
 """The networks of the paper: LeNet-5 (MNIST) and ResNet20 in He et al.'s form for CIFAR-10.
 
-Perceptrons go through :func:`steep.nn.train_ensemble`; text uses frozen features (:meth:`reproduction.data.Data.glue`).
+Perceptrons: :mod:`reproduction.ensemble`; text uses frozen features (:meth:`reproduction.data.Data.glue`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plain stochastic gradient descent for many small classifiers at once (the double moon of Table 3).
 
-:func:`steep.nn.train_ensemble` trains by Adam; the paper's double moon uses SGD, where the size of the weights is a
-size of the step: w_i is *not* brought to mean one here, so that what the authors' code does can be told apart from
-what weighting does.
+:mod:`reproduction.ensemble` trains by Adam; the paper's double moon uses SGD, where the size of the weights is a size
+of the step: w_i is *not* scaled to mean one here, so that the effect of the authors' code can be separated from the
+effect of weighting.
 """
 
 from __future__ import annotations

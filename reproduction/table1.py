@@ -70,7 +70,7 @@ def arms_of(inputs: str) -> dict[str, Callable[[Problem, int], Plan]]:
 
 
 def _run(problem: Problem, inputs: str, arm: str, numbers: dict[str, int], context: Context) -> Results:
-    from steep.nn import train_ensemble
+    from reproduction.ensemble import train_ensemble
 
     seeds = list(range(numbers["repeats"]))
     plans = [arms_of(inputs)[arm](problem, seed) for seed in seeds]
@@ -84,7 +84,7 @@ def _run(problem: Problem, inputs: str, arm: str, numbers: dict[str, int], conte
 
     ensemble = train_ensemble(
         [low + (high - low) * X for X, _ in plans], [problem.function(X) for X, _ in plans], layers=(UNITS,),
-        activation="relu", init="glorot", epochs=numbers["epochs"], learning_rate=LEARNING_RATE, random_state=seeds,
+        epochs=numbers["epochs"], learning_rate=LEARNING_RATE, seeds=seeds,
         watch=watch if inputs == AS_CODED else None, progress=context.progress,
     )  # fmt: skip
     outputs = ensemble.predict(low + (high - low) * test)[:, :, 0]

@@ -105,12 +105,12 @@ def train(
     problem: Problem, inputs: str, plans: list[FloatArray], numbers: dict[str, int], shown: bool | None = None
 ) -> Any:
     """One perceptron for each set of points, member r from seed r."""
-    from steep.nn import train_ensemble
+    from reproduction.ensemble import train_ensemble
 
     return train_ensemble(
         [_scaled(problem, inputs, X) for X in plans], [problem.function(X) for X in plans], layers=LAYERS,
-        activation="relu", init="glorot", epochs=numbers["epochs"], learning_rate=LEARNING_RATE,
-        random_state=list(range(len(plans))), progress=shown,
+        epochs=numbers["epochs"], learning_rate=LEARNING_RATE,
+        seeds=range(len(plans)), progress=shown,
     )  # fmt: skip
 
 

@@ -166,7 +166,7 @@ def one_split(name: str, data: Data) -> list[FloatArray]:
 
 
 def _perceptrons(name: str, numbers: dict[str, Any], context: Context) -> Results:
-    from steep.nn import train_ensemble
+    from reproduction.ensemble import train_ensemble
 
     hyper, seeds = row(name), list(range(numbers["seeds"]))
     X, X_test, y, y_test = one_split(name, context.data)
@@ -178,9 +178,9 @@ def _perceptrons(name: str, numbers: dict[str, Any], context: Context) -> Result
             kept.see(ensemble.predict(X_test)[:, :, 0])
 
     ensemble = train_ensemble(
-        X, y, layers=() if name == "boston" else (CANCER_UNITS,), activation="relu", init="glorot",
+        X, y, layers=() if name == "boston" else (CANCER_UNITS,),
         loss="squared_error" if name == "boston" else "binary", epochs=numbers["epochs"],
-        learning_rate=numbers["learning_rate"], random_state=seeds * len(ARMS),
+        learning_rate=numbers["learning_rate"], seeds=seeds * len(ARMS),
         sample_weight=np.repeat(np.stack([weights[arm] for arm in ARMS]), len(seeds), axis=0),
         watch=watch if period else None, progress=context.progress,
     )  # fmt: skip

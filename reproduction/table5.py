@@ -111,7 +111,7 @@ def _weights(task: str, X: FloatArray, y: FloatArray, hyper: Row) -> FloatArray:
 
 
 def _run(task: str, encoder: str, numbers: dict[str, Any], context: Context) -> Results:
-    from steep.nn import train_ensemble
+    from reproduction.ensemble import train_ensemble
 
     hyper, seeds = row(ROWS[task]), list(range(numbers["seeds"]))
     data = context.data.glue(task, encoder)
@@ -119,9 +119,9 @@ def _run(task: str, encoder: str, numbers: dict[str, Any], context: Context) -> 
     for arm in ARMS:
         weight = None if arm == "equal weights" else _weights(task, data.x_train, data.y_train, hyper)
         heads = train_ensemble(
-            data.x_train, data.y_train, layers=(), loss="squared_error" if task == "STS-B" else "binary", init="glorot",
+            data.x_train, data.y_train, layers=(), loss="squared_error" if task == "STS-B" else "binary",
             sample_weight=weight, epochs=numbers["epochs"], batch_size=hyper.batch_size,
-            learning_rate=hyper.learning_rate, random_state=seeds, progress=context.progress,
+            learning_rate=hyper.learning_rate, seeds=seeds, progress=context.progress,
         )  # fmt: skip
         outputs = heads.predict(data.x_test)[:, :, 0]
         results |= {(arm, seed): scores(task, data.y_test, outputs[seed]) for seed in seeds}

@@ -11,16 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from steep.exceptions import SteepError
-from steep.nn import (
-    WeightedLoss,
-    improve,
-    project,
-    retrain_head,
-    split,
-    torch_derivatives,
-    train_ensemble,
-    weighted_sampler,
-)
+from steep.nn import WeightedLoss, improve, project, retrain_head, split, torch_derivatives, weighted_sampler
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(60, 3, generator=G)
@@ -133,19 +124,6 @@ DOORS = {
         ),
         ["output", "target", "index"],
     ),
-    "train_ensemble": (
-        lambda **k: train_ensemble(**{"X": POINTS, "y": POINTS[:, 0], "epochs": 1, "layers": (2,), **k}),
-        [
-            "X", "y", "layers", "activation", "loss", "n_members", "sample_weight", "epochs", "batch_size",
-            "learning_rate", "init", "dtype", "random_state", "progress",
-        ],
-    ),
-    "Ensemble.predict": (
-        lambda **k: train_ensemble(POINTS, POINTS[:, 0], epochs=1, n_members=2).predict(**k), ["X"],
-    ),
-    "Ensemble.network": (
-        lambda **k: train_ensemble(POINTS, POINTS[:, 0], epochs=1, n_members=2).network(**k), ["member"],
-    ),
     "torch_derivatives": (
         lambda **k: torch_derivatives(**{"function": lambda x: x[:, 0], **k})(POINTS, INDICES),
         ["function", "block", "dtype"],
@@ -157,7 +135,7 @@ DOORS = {
 }  # fmt: skip
 
 # Large but lawful: work that takes long is no odd argument.
-LARGE = {"epochs", "n_members", "n_draws", "layers", "n_samples"}
+LARGE = {"epochs", "n_draws", "n_samples"}
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -203,7 +181,7 @@ def test_odd_networks_work_or_are_refused_in_one_line(number):
 
 def test_no_door_moves_a_global_random_state():
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    for door in ("project", "retrain_head", "improve", "train_ensemble"):
+    for door in ("project", "retrain_head", "improve"):
         call, _ = DOORS[door]
         call()
     assert torch.equal(before[0], torch.get_rng_state())

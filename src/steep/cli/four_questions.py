@@ -6,6 +6,7 @@ Two of the four help, one finds what was hidden on purpose, and one rightly does
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,19 +101,39 @@ def _sobol_points() -> list[FloatArray]:
 
 def _largest_errors(designs: list[FloatArray]) -> FloatArray:
     """Largest error of a network of two layers for each design, over fresh points."""
+    import torch
+
     from steep.domain import Box
-    from steep.nn import train_ensemble
 
     box = Box(_REACTION_BOUNDS)
     fresh = box.sobol(4096, random_state=999)
     truth = _reaction(fresh)
-    X = np.stack([box.unit(points) for points in designs])
-    y = np.stack([_reaction(points) for points in designs])
-    networks = train_ensemble(
-        X, y, layers=(32, 32), activation="tanh", epochs=1500, learning_rate=3e-3, random_state=[0] * len(designs)
-    )
-    wrong = np.abs(networks.predict(box.unit(fresh)) - truth)
-    return np.asarray(wrong.max(axis=(1, 2)))
+    largest = []
+    for points in designs:
+        network = _network(box.unit(points), _reaction(points), 32, 32, epochs=1500, learning_rate=3e-3)
+        predicted = network(torch.tensor(box.unit(fresh), dtype=torch.float32)).detach().numpy()
+        largest.append(np.abs(predicted - truth).max())
+    return np.array(largest)
+
+
+def _network(X: FloatArray, y: Any, *hidden: int, epochs: int, learning_rate: float) -> Any:
+    """A tanh network trained by Adam, full batches: cross-entropy for class numbers, else squared error."""
+    import torch
+    from torch import nn
+
+    targets = torch.tensor(y) if y.dtype.kind == "i" else torch.tensor(y, dtype=torch.float32)
+    loss = nn.CrossEntropyLoss() if y.dtype.kind == "i" else nn.MSELoss()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        sizes = [X.shape[1], *hidden, int(y.max()) + 1 if y.dtype.kind == "i" else y.shape[1]]
+        layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.Tanh())]
+    network, inputs = nn.Sequential(*layers[:-1]), torch.tensor(X, dtype=torch.float32)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    for _ in range(epochs):
+        optimizer.zero_grad()
+        loss(network(inputs), targets).backward()
+        optimizer.step()
+    return network
 
 
 def _weigh(folder: Path) -> Any:
@@ -212,9 +233,7 @@ def _improve(folder: Path) -> Any:
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X.astype(np.float32) / 16, y, test_size=400, random_state=0)
     X, X_val, y, y_val = train_test_split(X, y, test_size=500, random_state=0)
-    network = nn.train_ensemble(
-        X, y, layers=(64,), loss="cross_entropy", n_members=1, epochs=12, learning_rate=0.01, random_state=0
-    ).network(0)
+    network = _network(X, y, 64, epochs=12, learning_rate=0.01)
     result = nn.improve(network, (X, y), (X_val, y_val), progress=False)
     improvement_page(
         folder / "improvement.html", result, y=y, images=16 * X.reshape(-1, 8, 8),

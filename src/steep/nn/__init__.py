@@ -1,4 +1,4 @@
-"""steep.nn: the only door to torch. Derivatives, heads and ensembles of PyTorch networks."""
+"""steep.nn: the only door to torch. Heads and derivatives of PyTorch networks."""
 
 try:
     import safetensors as _safetensors  # noqa: F401
@@ -9,7 +9,6 @@ except ImportError as error:
     raise MissingExtraError(f"steep.nn needs torch and safetensors ({error}); run pip install steep[torch]") from error
 
 from steep.nn.autograd import torch_derivatives
-from steep.nn.ensemble import Ensemble, train_ensemble
 from steep.nn.improvement import Improvement
 from steep.nn.loss import WeightedLoss, weighted_sampler
 from steep.nn.network import Split, split
@@ -17,7 +16,6 @@ from steep.nn.projection import Projection, project
 from steep.nn.retraining import improve, retrain_head
 
 __all__ = [
-    "Ensemble",
     "Improvement",
     "Projection",
     "Split",
@@ -27,6 +25,5 @@ __all__ = [
     "retrain_head",
     "split",
     "torch_derivatives",
-    "train_ensemble",
     "weighted_sampler",
 ]

@@ -34,7 +34,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from evidence_tables import TUNED, UNSEEN
 from reproduction.records import Records, machine, write_json
-from steep import VarianceWeightedCV
+from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
@@ -72,7 +72,7 @@ def run_split(table, seed, score, n_train):
     fit_plainly()
     equal = float(scorer(clone(model).fit(X, y), X_test, y_test))
     for shortcuts in SHORTCUTS:
-        search = VarianceWeightedCV(model, scoring=score, shortcuts=shortcuts, random_state=seed)
+        search = VarianceWeightedCV(model, scoring=score, search=WeightSearch(shortcuts=shortcuts), random_state=seed)
         seconds, fitted = cpu(lambda search=search: search.fit(X, y))
         fit_plainly()
         found[shortcuts] = {

@@ -36,7 +36,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC, SVR
 
 from reproduction.records import Records, machine, write_json
-from steep import VarianceWeightedCV
+from steep import VarianceWeightedCV, WeightSearch
 from steep.metrics import resolve_scorers
 from tables import load_tables
 from weighting import split_and_scale
@@ -96,9 +96,9 @@ def run_split(table, name, seed, controls):
     arguments = (model, score, (X, y), (X_test, y_test), seed)
     if controls:
         return {"default": searched(*arguments)}
-    found = {"default": searched(*arguments, controls=())}
+    found = {"default": searched(*arguments, search=WeightSearch(controls=()))}
     if name != "linear":
-        found["full"] = searched(*arguments, controls=(), shortcuts="exact")
+        found["full"] = searched(*arguments, search=WeightSearch(controls=(), shortcuts="exact"))
     return found
 
 
@@ -143,7 +143,9 @@ def null(options):
         model = model_of("svm" if arm == "svm" else "linear", task)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            search = VarianceWeightedCV(model, scoring=SCORES[task], controls=(), random_state=key[2]).fit(X, y)
+            search = VarianceWeightedCV(
+                model, scoring=SCORES[task], search=WeightSearch(controls=()), random_state=key[2]
+            ).fit(X, y)
         result = {"kept": search.best_params_ == {"weight_ratio": 1.0}, "fits": search.n_fits_}
         records.add(*key, settings={"half": options.half}, result=result)
 

@@ -33,10 +33,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from reproduction.records import Records, machine, write_json
-from steep import VarianceWeightedCV
+from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
-from steep.rescaling import rescale
+from steep.rescaling import Rescaling, rescale
 from steep.weighting.candidates import default_measures
 from steep.weighting.weights import Samples, measure_samples
 from steep.weighting.wrapping import task_of
@@ -103,8 +103,9 @@ def search_all(model, menu, X, y, seed, model_name, task, repeats):
     for sizes in sorted({sizes_of(m, task) for m in menu}):
         search = VarianceWeightedCV(
             model, measure=[m for m in menu if sizes_of(m, task) == sizes], n_neighbors=sizes,
-            weight_ratio=RATIOS[model_name], scoring=list(SCORES[task]), n_repeats=repeats, embedding=None,
-            shortcuts="exact", random_state=seed,  # racing would drop by the first score what the others need
+            weight_ratio=RATIOS[model_name], scoring=list(SCORES[task]), embedding=None,
+            # Racing would drop by the first score what the others need.
+            search=WeightSearch(n_repeats=repeats, shortcuts="exact"), random_state=seed,
         ).fit(X, y)  # fmt: skip
         frame = pd.DataFrame(search.cv_results_)
         tables.append(frame if not tables else frame[frame["measure"].notna()])
@@ -179,7 +180,7 @@ class Tester:
             weights = np.ones(len(self.data[0]))
             if key is not None:
                 clip = None if key == PAPER else 0.98
-                weights = rescale(self.measured(*key[:2]), weight_ratio=key[2], clip=clip)
+                weights = rescale(self.measured(*key[:2]), weight_ratio=key[2], rescaling=Rescaling(clip=clip))
             fitted = clone(self.model).fit(*self.data, sample_weight=weights)
             self.cache[key] = {name: float(scorer(fitted, *self.test)) for name, scorer in self.scorers.items()}
         return self.cache[key][score]

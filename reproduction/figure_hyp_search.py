@@ -86,10 +86,11 @@ def jobs(scale: Scale) -> list[Job]:
 def _run(name: str, numbers: dict[str, int], split: int, context: Context) -> Results:
     X, X_test, y, y_test = _split(name, split, context.data)
     ratios, sizes = grid(numbers)
-    rows = []
+    by_maximum, rows = steep.Rescaling(method="max"), []
     for k in progress(sizes, total=len(sizes), label="values of k", shown=context.progress):
         weights = [
-            steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", embedding=None) for m in ratios
+            steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, rescaling=by_maximum, embedding=None)
+            for m in ratios
         ]
         rows.append([round(e, 5) for e in _errors(name, numbers, X, y, X_test, y_test, weights)])
     equal = _errors(name, numbers, X, y, X_test, y_test, [np.ones(len(X))])[0]

@@ -45,8 +45,8 @@ def study_network(
     features = [project(network, part[0], progress=False).features for part in (train, test)]
     labels, truth = train[1].numpy(), test[1].numpy()
     weights = steep.sample_weights(
-        features[0], labels, n_neighbors=plan.hyper.k, weight_ratio=plan.hyper.m, method="max", embedding=None,
-        task="classification",
+        features[0], labels, n_neighbors=plan.hyper.k, weight_ratio=plan.hyper.m, embedding=None,
+        task="classification", rescaling=steep.Rescaling(method="max"),
     )  # fmt: skip
     found: dict[str, Any] = {"original": {"accuracy": accuracy(network, test)}}
     for arm, weight in (("equal-weight head", np.ones(len(labels))), ("VBSW", weights)):

@@ -95,7 +95,8 @@ def arms_of(name: str) -> tuple[str, ...]:
 
 def paper_weights(X: FloatArray, y: FloatArray, *, k: int, m: float) -> FloatArray:
     """1 + (m − 1) v/max(v) with v over the k nearest in X as it is, not divided by anything: the authors' code."""
-    return steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, method="max", normalize=None, embedding=None)
+    code = steep.Rescaling(method="max", normalize=None)
+    return steep.sample_weights(X, y, n_neighbors=k, weight_ratio=m, rescaling=code, embedding=None)
 
 
 def _moons(name: str, numbers: dict[str, Any], context: Context) -> Results:
@@ -200,7 +201,7 @@ def _honest(name: str, numbers: dict[str, Any], split: int, context: Context) ->
     hyper, model = row(name), _estimator(name, numbers["max_iter"], split)
     chosen = steep.VarianceWeightedCV(
         model, weight_ratio=numbers["weight_ratio"], n_neighbors=numbers["n_neighbors"], cv=numbers["cv"],
-        n_repeats=numbers["n_repeats"], random_state=split,
+        search=steep.WeightSearch(n_repeats=numbers["n_repeats"]), random_state=split,
         scoring="neg_mean_squared_error" if name == "boston" else "accuracy",
     )  # fmt: skip
     paper = steep.sample_weights(X, y, n_neighbors=hyper.k, weight_ratio=hyper.m)

@@ -104,7 +104,7 @@ def _weights(task: str, X: FloatArray, y: FloatArray, hyper: Row) -> FloatArray:
         y,
         n_neighbors=hyper.k,
         weight_ratio=hyper.m,
-        method="max",
+        rescaling=steep.Rescaling(method="max"),
         embedding=None,
         task=kind,  # type: ignore[arg-type]
     )
@@ -137,7 +137,7 @@ def _honest(task: str, encoder: str, numbers: dict[str, Any], split: int, contex
     model = Ridge(alpha=100.0) if task == "STS-B" else LogisticRegression(C=0.01, max_iter=1000)
     chosen = steep.VarianceWeightedCV(
         model, weight_ratio=numbers["weight_ratio"], n_neighbors=[hyper.k], cv=numbers["cv"],
-        n_repeats=numbers["n_repeats"], random_state=split,
+        search=steep.WeightSearch(n_repeats=numbers["n_repeats"]), random_state=split,
     )  # fmt: skip
     weight = _weights(task, parts[0], parts[2], hyper)
     fitted = {

@@ -55,7 +55,9 @@ def test_a_search_among_small_fits_holds_one_thread():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     Watched.seen.clear()
-    steep.VarianceWeightedCV(Watched(), weight_ratio=(1, 5), cv=2, n_repeats=1, random_state=0).fit(X, X[:, 0])
+    steep.VarianceWeightedCV(
+        Watched(), weight_ratio=(1, 5), cv=2, search=steep.WeightSearch(n_repeats=1), random_state=0
+    ).fit(X, X[:, 0])
     assert set(Watched.seen) == {1}
     assert set(blas_threads()) == {2}
 

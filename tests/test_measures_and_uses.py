@@ -41,7 +41,13 @@ def use_variance_weighted(measure):
 
 def use_variance_weighted_cv(measure):
     model = steep.VarianceWeightedCV(
-        LogisticRegression(), measure=measure, n_neighbors=(8,), weight_ratio=(5.0,), cv=2, n_repeats=1, random_state=0
+        LogisticRegression(),
+        measure=measure,
+        n_neighbors=(8,),
+        weight_ratio=(5.0,),
+        cv=2,
+        search=steep.WeightSearch(n_repeats=1),
+        random_state=0,
     )
     return model.fit(X, CLASSES).sample_weight_
 

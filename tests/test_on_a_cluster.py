@@ -64,9 +64,7 @@ def test_a_search_of_weights_runs_on_the_workers_and_finds_the_same(client, tmp_
         return accuracy_score(y, estimator.predict(X))
 
     def fitted():
-        model = steep.VarianceWeightedCV(
-            LogisticRegression(), weight_ratio=(1, 5), cv=4, n_repeats=2, scoring=noted, random_state=0
-        )
+        model = steep.VarianceWeightedCV(LogisticRegression(), weight_ratio=(1, 5), cv=4, scoring=noted, random_state=0)
         return model.fit(X, y)
 
     with joblib.parallel_config("dask"):

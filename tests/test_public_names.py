@@ -17,7 +17,8 @@ NAMES = {
     "Box", "Campaign", "Category", "Design", "Integer", "Log", "SteepError", "SteepWarning", "VarianceWeighted",
     "VarianceWeightedCV", "VariationSampler", "WeightedGaussianMixture", "command_simulator", "design",
     "Suspects", "generalization_bound", "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale",
-    "sample_weights", "surprise_variation", "suspects", "taylor_variation", "weighting_report",
+    "Rescaling", "WeightSearch", "sample_weights", "surprise_variation", "suspects", "taylor_variation",
+    "weighting_report",
 }  # fmt: skip
 
 LEADING = {

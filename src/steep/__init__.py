@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from steep.measures.variance import neighbor_variance
     from steep.mixture import WeightedGaussianMixture
     from steep.neighbors import neighbor_graph
-    from steep.rescaling import rescale
+    from steep.rescaling import Rescaling, rescale
     from steep.sampling import Design, VariationSampler
     from steep.sampling.design import design
-    from steep.weighting import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
+    from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights, weighting_report
 
     __version__: str
 
@@ -36,12 +36,14 @@ __all__ = [
     "Design",
     "Integer",
     "Log",
+    "Rescaling",
     "SteepError",
     "SteepWarning",
     "Suspects",
     "VarianceWeighted",
     "VarianceWeightedCV",
     "VariationSampler",
+    "WeightSearch",
     "WeightedGaussianMixture",
     "command_simulator",
     "design",
@@ -70,9 +72,9 @@ _HOMES = {
     "steep.measures.variance": ("neighbor_variance",),
     "steep.mixture": ("WeightedGaussianMixture",),
     "steep.neighbors": ("neighbor_graph",),
-    "steep.rescaling": ("rescale",),
+    "steep.rescaling": ("Rescaling", "rescale"),
     "steep.sampling": ("Design", "VariationSampler", "design"),
-    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "sample_weights", "weighting_report"),
+    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights", "weighting_report"),
 }
 _ROOMS = frozenset(
     {

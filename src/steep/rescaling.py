@@ -10,12 +10,14 @@ under a loss that is averaged this divides every step by N, so the default is me
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, check_choice, check_real, check_vector
+from steep._validation import FloatArray, check_choice, check_real, check_vector, shown
+from steep.exceptions import InputTypeError
 
 # Sums of larger weights might overflow.
 _LARGE = 1e200
@@ -28,14 +30,50 @@ Method = Literal["minmax", "max"]
 Normalize = Literal["mean", "sum"] | None
 
 
-def rescale(
-    variation: Any,
-    *,
-    weight_ratio: float = 40.0,
-    method: Method = "minmax",
-    normalize: Normalize = "mean",
-    clip: float | None = None,
-) -> FloatArray:
+@dataclass(frozen=True)
+class Rescaling:
+    """How variation becomes weights, in addition to the ratio m.
+
+    Parameters
+    ----------
+    method : {"minmax", "max"}, default "minmax"
+        Divide by the range (the paper) or by the maximum alone (the authors' code).
+    clip : float, optional
+        Quantile above which variation is cut off, so that a few extreme samples do not leave all
+        others at the lightest weight; None (the paper) cuts nothing.
+    normalize : {"mean", "sum", None}, default "mean"
+        Make the weights average one, add up to one (the paper), or leave them between 1 and m.
+
+    Examples
+    --------
+    >>> rescale([0.0, 1.0, 9.0], weight_ratio=3, rescaling=Rescaling(clip=0.5, normalize=None))
+    array([1., 3., 3.])
+    """
+
+    method: Method = "minmax"
+    clip: float | None = None
+    normalize: Normalize = "mean"
+
+    def __post_init__(self) -> None:
+        check_choice(self.method, name="method", choices=("minmax", "max"))
+        check_choice(self.normalize, name="normalize", choices=("mean", "sum", None))
+        if self.clip is not None:
+            check_real(self.clip, name="clip", above=0.0, maximum=1.0)
+
+
+def check_rescaling(given: Any, default: Rescaling = Rescaling()) -> Rescaling:
+    """Return the rescaling, the default for None."""
+    if given is None:
+        return default
+    if not isinstance(given, Rescaling):
+        raise InputTypeError(
+            f"rescaling={shown(given)} is a {type(given).__name__}; expected a steep.Rescaling, for example "
+            'steep.Rescaling(method="max")'
+        )
+    return given
+
+
+def rescale(variation: Any, *, weight_ratio: float = 40.0, rescaling: Rescaling | None = None) -> FloatArray:
     """Turn variation into sample weights.
 
     Parameters
@@ -45,13 +83,8 @@ def rescale(
     weight_ratio : float, default 40
         m > 0, the largest weight over the smallest. 1 gives exactly equal weights, values below 1
         favour flat regions.
-    method : {"minmax", "max"}, default "minmax"
-        Divide by the range (the paper) or by the maximum alone (the authors' code).
-    normalize : {"mean", "sum", None}, default "mean"
-        Make the weights average one, add up to one (the paper), or leave them between 1 and m.
-    clip : float, optional
-        Quantile above which variation is cut off, so that a few extreme samples do not leave all
-        others at the lightest weight; None (the paper) cuts nothing.
+    rescaling : Rescaling, optional
+        How variation is scaled and cut, and the mean of the weights; see :class:`Rescaling`.
 
     Returns
     -------
@@ -59,46 +92,19 @@ def rescale(
 
     Examples
     --------
-    >>> rescale([0.0, 1.0, 2.0], weight_ratio=3, normalize=None)
+    >>> rescale([0.0, 1.0, 2.0], weight_ratio=3, rescaling=Rescaling(normalize=None))
     array([1., 2., 3.])
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
-    weights: FloatArray = rescale_each(variation, [weight_ratio], method=method, normalize=normalize, clip=clip)[0]
+    weights: FloatArray = rescale_pairs([variation], [(0, weight_ratio)], check_rescaling(rescaling))[0]
     return weights
 
 
-def rescale_each(
-    variation: Any,
-    weight_ratios: Sequence[float],
-    *,
-    method: Method = "minmax",
-    normalize: Normalize = "mean",
-    clip: float | None = None,
-) -> FloatArray:
-    """Turn variation into sample weights for several ratios, ``(n_ratios, n_samples)``; see :func:`rescale`."""
-    return rescale_pairs([variation], [(0, ratio) for ratio in weight_ratios], method, normalize, clip)
-
-
 def rescale_pairs(
-    variations: Sequence[Any],
-    pairs: Sequence[tuple[int, float]],
-    method: Method = "minmax",
-    normalize: Normalize = "mean",
-    clip: float | None = None,
+    variations: Sequence[Any], pairs: Sequence[tuple[int, float]], rescaling: Rescaling = Rescaling()
 ) -> FloatArray:
-    """Turn several variations into sample weights; see :func:`rescale`.
-
-    Parameters
-    ----------
-    variations : sequence of array-like of shape (n_samples,)
-        Values ≥ 0 of several measures.
-    pairs : sequence of (int, float)
-        Which of them, and m, for every row of weights.
-
-    Returns
-    -------
-    ndarray of shape (len(pairs), n_samples)
+    """Turn several variations into sample weights: which of them, and m, for every row of weights.
 
     Examples
     --------
@@ -108,23 +114,21 @@ def rescale_pairs(
     """
     values = np.stack([check_vector(v, name="variation", minimum=0.0) for v in variations])
     ratios = np.array([_checked(ratio) for _, ratio in pairs])
-    check_choice(method, name="method", choices=("minmax", "max"))
-    check_choice(normalize, name="normalize", choices=("mean", "sum", None))
-    if clip is not None:
-        values = _clipped(values, check_real(clip, name="clip", above=0.0, maximum=1.0))
-    share = _unit_range(level(values), method)
+    if rescaling.clip is not None:
+        values = _clipped(values, rescaling.clip)
+    share = _unit_range(level(values), rescaling.method)
     places = np.array([place for place, _ in pairs], dtype=np.intp)
     weights = share[places]
     for row, ratio in zip(weights, ratios, strict=True):
         row[:] = raw_weights(row, ratio)
-    if normalize is None:
+    if rescaling.normalize is None:
         return weights
     equal = (share.min(axis=1) == share.max(axis=1))[places] | (ratios == 1)
-    return _normalized(weights, equal, max(float(ratios.max(initial=1.0)), 1.0), normalize)
+    return _normalized(weights, equal, max(float(ratios.max(initial=1.0)), 1.0), rescaling.normalize)
 
 
 def _checked(ratio: Any) -> float:
-    """A ratio that makes sense; the usual ones need no questions."""
+    """Return a valid ratio; a common one is accepted without further checks."""
     usual = type(ratio) is float and 0.0 < ratio < 1e300
     return float(ratio if usual else check_real(ratio, name="weight_ratio", above=0.0))
 
@@ -158,7 +162,7 @@ def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
 
 
 def _quantiles(values: FloatArray, share: float) -> FloatArray:
-    """``np.quantile`` of rows of finite values, which asks itself many questions first."""
+    """``np.quantile`` of rows of finite values, without its checks."""
     place = share * (values.shape[1] - 1)
     below = int(place)
     above = min(below + 1, values.shape[1] - 1)

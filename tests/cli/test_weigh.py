@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
+from steep import Rescaling, VarianceWeighted, VarianceWeightedCV, sample_weights
 from steep.cli import main
 
 
@@ -438,7 +438,9 @@ def test_what_some_rows_chose_is_applied_to_all(tmp_path, capsys):
     assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", *measure) == 0
     chosen = json.loads(capsys.readouterr().out)["chosen"]
     assert chosen["weight_ratio"] != 1
-    model = VarianceWeighted(make_pipeline(StandardScaler(), Ridge()), clip=0.98, **chosen).fit(X, y)
+    model = VarianceWeighted(make_pipeline(StandardScaler(), Ridge()), rescaling=Rescaling(clip=0.98), **chosen).fit(
+        X, y
+    )
     np.testing.assert_allclose(weights_in(tmp_path / "t-weighted.csv"), model.sample_weight_)
 
 

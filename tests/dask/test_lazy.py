@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from large_data import SMALL, blobs
-from steep import neighbor_graph, neighbor_variance, rescale, sample_weights
+from steep import Rescaling, neighbor_graph, neighbor_variance, rescale, sample_weights
 from steep.dask.partition import spatial_order
 
 dask = pytest.importorskip("dask")
@@ -127,8 +127,9 @@ def searched(tmp_path_factory):
 @pytest.mark.parametrize(
     "how",
     [
-        {"clip": 0.9}, {"normalize": None, "method": "max"}, {"weight_ratio": 1},
-        *(pytest.param(how, marks=pytest.mark.slow) for how in ({}, {"weight_ratio": 0.1}, {"normalize": "sum"})),
+        {"rescaling": Rescaling(clip=0.9)}, {"rescaling": Rescaling("max", normalize=None)}, {"weight_ratio": 1},
+        *(pytest.param(how, marks=pytest.mark.slow)
+          for how in ({}, {"weight_ratio": 0.1}, {"rescaling": Rescaling(normalize="sum")})),
     ],
     ids=str,
 )  # fmt: skip
@@ -202,7 +203,7 @@ def test_rounding_does_not_become_weights(clip):
     points = [da.from_array(rng.normal(size=(20, 3)), chunks=(10, 3)) for _ in range(2)]
     y = [rng.normal(size=20), 0.3 * (1 + 2.3e-16 * rng.integers(-1, 2, 20))]
     for X_, y_, k in zip(points, y, (20, 5), strict=True):
-        weights = sample_weights(X_, da.from_array(y_, chunks=10), n_neighbors=k, clip=clip)
+        weights = sample_weights(X_, da.from_array(y_, chunks=10), n_neighbors=k, rescaling=Rescaling(clip=clip))
         assert (weights.compute() == 1.0).all()
 
 

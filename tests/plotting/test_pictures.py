@@ -11,7 +11,7 @@ from matplotlib.collections import PathCollection
 from sklearn.datasets import load_wine
 from sklearn.linear_model import Ridge
 
-from steep import Campaign, Category, Design, Integer, Log, VarianceWeightedCV, design, sample_weights
+from steep import Campaign, Category, Design, Integer, Log, VarianceWeightedCV, WeightSearch, design, sample_weights
 from steep.exceptions import InputError, MissingExtraError, SteepError
 from steep.metrics import Interval
 from steep.plotting import (
@@ -190,7 +190,9 @@ def test_gains_are_drawn_with_their_intervals():
 
 def test_a_search_draws_what_it_compared():
     X, y = np.random.default_rng(0).random((60, 3)), np.random.default_rng(1).random(60)
-    model = VarianceWeightedCV(Ridge(), weight_ratio=(1, 5), cv=3, n_repeats=1, random_state=0).fit(X, y)
+    model = VarianceWeightedCV(
+        Ridge(), weight_ratio=(1, 5), cv=3, search=WeightSearch(n_repeats=1), random_state=0
+    ).fit(X, y)
     assert {ax.get_title(loc="left") for ax in model.plot()} == {"misfit", "variance"}
     gains = model.plot("gains")
     measures = [model.cv_results_["measure"][row] for row in model.rivals_]

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
 from browsing import Visit, open_browser
-from steep import Campaign, Category, Integer, Log, VarianceWeightedCV, design, neighbor_graph, rescale
+from steep import Campaign, Category, Integer, Log, VarianceWeightedCV, WeightSearch, design, neighbor_graph, rescale
 from steep.measures.variance import neighbor_variance
 from steep.report import campaign_page, design_page, improvement_page, suspects_page, weighting_page
 
@@ -51,7 +51,9 @@ def write_cancer(path):
 
 def write_numbers(path):
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    model = VarianceWeightedCV(Ridge(), weight_ratio=(1, 10), cv=3, n_repeats=1, random_state=0).fit(X, y)
+    model = VarianceWeightedCV(
+        Ridge(), weight_ratio=(1, 10), cv=3, search=WeightSearch(n_repeats=1), random_state=0
+    ).fit(X, y)
     return weighting_page(path, X=X, y=y, weights=model.sample_weight_, verdict=model.verdict_)
 
 

@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.class_weight import compute_sample_weight
 
-from steep import VarianceWeightedCV
+from steep import VarianceWeightedCV, WeightSearch
 from steep.exceptions import InputError
 from steep.labels import check_labels
 from steep.weighting.controls import balancing, robust_twin
@@ -27,11 +27,14 @@ from steep.weighting.controls import balancing, robust_twin
 Y = (np.arange(400) % 10 == 0).astype(int)
 X = np.random.default_rng(0).normal(size=(400, 2)) + 1.2 * Y[:, None]
 FOLDS = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, Y))
-GRID = {"weight_ratio": (1, 3), "n_neighbors": (1,), "cv": FOLDS, "random_state": 0, "confidence": 0.84}
+GRID = {"weight_ratio": (1, 3), "n_neighbors": (1,), "cv": FOLDS, "random_state": 0}
 
 
-def fitted(scoring="balanced_accuracy", estimator=None, y=Y, **kwargs):
-    return VarianceWeightedCV(estimator or LogisticRegression(), scoring=scoring, **GRID | kwargs).fit(X, y)
+def fitted(scoring="balanced_accuracy", estimator=None, y=Y, controls="auto", **kwargs):
+    search = WeightSearch(controls=controls, confidence=0.84)
+    return VarianceWeightedCV(estimator or LogisticRegression(), scoring=scoring, search=search, **GRID | kwargs).fit(
+        X, y
+    )
 
 
 def controls_of(model):
@@ -145,7 +148,7 @@ def test_a_control_that_gains_nothing_leaves_equal_weights():
     even = np.arange(400) % 2
     points = X + 3 * even[:, None]
     model = VarianceWeightedCV(
-        LogisticRegression(), scoring="balanced_accuracy", controls="balanced", **GRID | {"confidence": 0.95}
+        LogisticRegression(), scoring="balanced_accuracy", search=WeightSearch(controls="balanced"), **GRID
     ).fit(points, even)
     assert "control" not in model.best_params_
 
@@ -155,7 +158,11 @@ def test_thresholds_work_with_pipelines_parameters_and_own_weights():
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
     grid = {"logisticregression__C": [0.01, 1.0]}
     search = VarianceWeightedCV(
-        pipeline, scoring="f1", controls="threshold", param_grid=grid, **GRID | {"weight_ratio": (1,)}
+        pipeline,
+        scoring="f1",
+        search=WeightSearch(controls="threshold", confidence=0.84),
+        param_grid=grid,
+        **GRID | {"weight_ratio": (1,)},
     )
     own = np.random.default_rng(0).random(400) + 0.5
     model = search.fit(X, Y, sample_weight=own)
@@ -169,7 +176,9 @@ def test_regressors_have_equal_weights_alone():
     model = VarianceWeightedCV(Ridge(), **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
     assert controls_of(model) == ALL[:1]
     with pytest.raises(InputError, match="does not apply to Ridge and 0 classes"):
-        VarianceWeightedCV(Ridge(), controls="balanced", **GRID | {"cv": 3, "n_neighbors": (1, 5)}).fit(X, X[:, 0])
+        VarianceWeightedCV(
+            Ridge(), search=WeightSearch(controls="balanced"), **GRID | {"cv": 3, "n_neighbors": (1, 5)}
+        ).fit(X, X[:, 0])
 
 
 def test_a_scorer_of_the_callers_own_can_be_tuned_for():
@@ -204,7 +213,7 @@ def test_a_robust_loss_is_left_out_where_it_does_not_apply():
     trees = VarianceWeightedCV(DecisionTreeRegressor(), scoring="neg_mean_absolute_error", **grid)
     assert controls_of(trees.fit(*data)) == [ALL[0]]
     with pytest.raises(InputError, match=r"controls='robust' does not apply to DecisionTreeRegressor"):
-        VarianceWeightedCV(DecisionTreeRegressor(), controls="robust", **grid).fit(*data)
+        VarianceWeightedCV(DecisionTreeRegressor(), search=WeightSearch(controls="robust"), **grid).fit(*data)
 
 
 @pytest.mark.parametrize("boosting", [HistGradientBoostingRegressor, GradientBoostingRegressor])

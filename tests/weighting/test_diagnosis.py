@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from steep import SteepWarning, VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
+from steep import SteepWarning, VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights, weighting_report
 from steep.measures import Neighborhood
 from steep.weighting.diagnosis import _foretold
 
@@ -81,7 +81,9 @@ def test_too_heavy_a_ratio_is_said_so():
 @pytest.mark.parametrize(("model", "y"), [(LogisticRegression(), (X[:, 0] > 0).astype(int)), (Ridge(), X[:, 0] ** 2)])
 def test_with_an_estimator_it_speaks_of_the_measures_that_the_search_tries(model, y):
     report = weighting_report(X, y, estimator=model)
-    search = VarianceWeightedCV(model, weight_ratio=(1, 3), cv=2, n_repeats=1, random_state=0).fit(X, y)
+    search = VarianceWeightedCV(model, weight_ratio=(1, 3), cv=2, search=WeightSearch(n_repeats=1), random_state=0).fit(
+        X, y
+    )
     assert set(report.effective_by_measure) == set(search.cv_results_["measure"]) - {None}
     for measure, effective in report.effective_by_measure.items():
         weights = VarianceWeighted(model, measure=measure).fit(X, y).sample_weight_

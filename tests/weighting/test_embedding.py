@@ -17,14 +17,14 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from steep import VarianceWeighted, VarianceWeightedCV, sample_weights, weighting_report
+from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights, weighting_report
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.weighting.embedding import embed, encode
 
 N = 120
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(N, 3))
-SMALL = {"weight_ratio": (1, 5), "cv": 3, "n_repeats": 1, "random_state": 0}
+SMALL = {"weight_ratio": (1, 5), "cv": 3, "search": WeightSearch(n_repeats=1), "random_state": 0}
 
 
 def raw_frame():

@@ -247,8 +247,3 @@ def test_the_callers_weights_change_the_model_that_is_asked():
     asked = (VarianceWeighted(Ridge(), measure="misfit").fit(X, y, sample_weight=w) for w in (own, None))
     weighted, plain = (model.sample_weight_ for model in asked)
     assert not np.allclose(weighted / own, plain)
-
-
-def test_a_model_counts_each_sample_among_its_own_neighbours():
-    with pytest.raises(InputError, match="include_self=False goes with measure='variance' only, got 'misfit'"):
-        VarianceWeighted(Ridge(), measure="misfit", include_self=False).fit(*DIABETES)

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from steep import (
     VarianceWeighted,
     VarianceWeightedCV,
+    WeightSearch,
     neighbor_variance,
     rescale,
     sample_weights,
@@ -73,7 +74,7 @@ ODD = [
 ]  # fmt: skip
 
 CLASSES, NUMBERS = (PLAIN[:, 0] > 0).astype(int), PLAIN[:, 0]
-FAST = {"n_neighbors": (1, 4), "weight_ratio": (1, 3), "cv": 2, "n_repeats": 1, "random_state": 0}
+FAST = {"n_neighbors": (1, 4), "weight_ratio": (1, 3), "cv": 2, "search": WeightSearch(n_repeats=1), "random_state": 0}
 DOORS = {
     "sample_weights": lambda X, y, **k: sample_weights(X, y, **{"n_neighbors": 4} | k),
     "neighbor_variance": lambda X, y, **k: neighbor_variance(X, y, **{"n_neighbors": 4} | k),
@@ -94,17 +95,17 @@ DOORS = {
     ).fit(X, y),
 }  # fmt: skip
 PARAMETERS = {
-    "sample_weights": ["n_neighbors", "weight_ratio", "measure", "normalize", "method", "clip", "embedding",
-                       "include_self", "neighbors", "task", "n_jobs"],
+    "sample_weights": ["n_neighbors", "weight_ratio", "measure", "rescaling", "embedding", "neighbors", "task",
+                       "n_jobs"],
     "neighbor_variance": ["n_neighbors", "include_self", "neighbors", "task", "n_jobs"],
     "weighting_report": ["n_neighbors", "weight_ratio", "embedding", "task", "n_jobs", "estimator"],
     "suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",
                  "random_state", "n_jobs"],
     "class_suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",
                  "random_state", "n_jobs"],
-    "ridge": ["n_neighbors", "weight_ratio", "measure", "method", "clip", "embedding", "include_self", "n_jobs"],
-    "class_search": ["n_neighbors", "weight_ratio", "measure", "param_grid", "scoring", "controls", "cv", "n_repeats",
-                     "confidence", "max_fits", "progress", "method", "clip", "embedding", "n_jobs", "random_state"],
+    "ridge": ["n_neighbors", "weight_ratio", "measure", "rescaling", "embedding", "n_jobs"],
+    "class_search": ["n_neighbors", "weight_ratio", "measure", "param_grid", "scoring", "cv", "search", "rescaling",
+                     "embedding", "n_jobs", "random_state"],
 }  # fmt: skip
 
 
@@ -153,7 +154,7 @@ def test_odd_parameters_work_or_are_refused(door):
             works_or_is_refused(lambda name=name, i=i: DOORS[door](PLAIN, y, **{name: ODD[i]}))
 
 
-@pytest.mark.parametrize("name", ["variation", "weight_ratio", "method", "normalize", "clip"])
+@pytest.mark.parametrize("name", ["variation", "weight_ratio", "rescaling"])
 def test_odd_arguments_of_rescale_work_or_are_refused(name):
     for value in ODD + LABELS:
         works_or_is_refused(lambda value=value: rescale(**{"variation": [0.0, 1.0, 3.0]} | {name: value}))

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from steep import VarianceWeighted, VarianceWeightedCV
+from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch
 from steep.exceptions import InputError
 from steep.labels import Labels, check_labels
 from steep.weighting.cross_fitting import cross_fitted, deal
@@ -49,11 +49,13 @@ def test_a_model_is_never_asked_about_a_group_it_saw(groups):
 @pytest.mark.parametrize("cv", [GroupKFold(3), 3])
 def test_neither_folds_nor_the_cross_fitting_inside_split_a_group(cv):
     scoring = {"loss": "neg_log_loss"}
-    search = VarianceWeightedCV(Remembering(), cv=cv, n_repeats=1, scoring=scoring, **SMALL)
+    search = VarianceWeightedCV(Remembering(), cv=cv, search=WeightSearch(n_repeats=1), scoring=scoring, **SMALL)
     search.fit(WITH_GROUP, Y, groups=GROUPS)
     assert search.n_splits_ == 3
     with pytest.raises(AssertionError, match="both sides"):
-        VarianceWeightedCV(Remembering(), cv=3, n_repeats=1, scoring=scoring, **SMALL).fit(WITH_GROUP, Y)
+        VarianceWeightedCV(Remembering(), cv=3, search=WeightSearch(n_repeats=1), scoring=scoring, **SMALL).fit(
+            WITH_GROUP, Y
+        )
 
 
 def test_groups_are_dealt_whole_and_evenly():
@@ -107,7 +109,9 @@ def test_groups_are_handed_on_to_a_search_inside(routing):
     inner = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=GroupKFold(3))
     with config_context(enable_metadata_routing=routing):
         model = VarianceWeighted(inner, measure="misfit").fit(X, X[:, 0], groups=GROUPS)
-        search = VarianceWeightedCV(inner, cv=2, n_repeats=1, **SMALL).fit(X, X[:, 0], groups=GROUPS)
+        search = VarianceWeightedCV(inner, cv=2, search=WeightSearch(n_repeats=1), **SMALL).fit(
+            X, X[:, 0], groups=GROUPS
+        )
     assert model.predict(X).shape == search.predict(X).shape == (160,)
 
 

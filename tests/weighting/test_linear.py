@@ -12,7 +12,7 @@ from sklearn.metrics import make_scorer, median_absolute_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler, scale
 
-from steep import VarianceWeightedCV
+from steep import VarianceWeightedCV, WeightSearch
 from steep.metrics import resolve_scorers
 from steep.weighting import linear as module
 from steep.weighting.linear import Linear
@@ -23,7 +23,7 @@ MOONS = make_moons(200, noise=0.2, random_state=0)
 CANCER = load_breast_cancer(return_X_y=True)
 WINE = load_wine(return_X_y=True)
 DIABETES = load_diabetes(return_X_y=True)
-SMALL = {"n_neighbors": (1, 5), "weight_ratio": (0.1, 1, 10), "cv": 3, "n_repeats": 1, "random_state": 0}
+SMALL = {"n_neighbors": (1, 5), "weight_ratio": (0.1, 1, 10), "cv": 3, "random_state": 0}
 
 
 def linear_of(model, X, y, *, scoring=None, params=None):
@@ -77,7 +77,9 @@ def test_other_data_are_fitted():
 
 
 def scores(model, X, y, shortcuts, **options):
-    search = VarianceWeightedCV(model, shortcuts=shortcuts, **SMALL | options).fit(X, y)
+    search = VarianceWeightedCV(model, search=WeightSearch(n_repeats=1, shortcuts=shortcuts), **SMALL | options).fit(
+        X, y
+    )
     table = pd.DataFrame(search.cv_results_)
     return table[[c for c in table if c.startswith("split")]].to_numpy(), search
 
@@ -115,7 +117,9 @@ def test_a_callers_weights_and_groups_are_kept():
     own, groups = np.random.default_rng(0).random(len(y)), np.arange(len(y)) // 4
     found = [
         pd.DataFrame(
-            VarianceWeightedCV(Ridge(), shortcuts=s, scoring=["r2", "worst_decile"], **SMALL)
+            VarianceWeightedCV(
+                Ridge(), search=WeightSearch(n_repeats=1, shortcuts=s), scoring=["r2", "worst_decile"], **SMALL
+            )
             .fit(X, y, sample_weight=own, groups=groups)
             .cv_results_
         )
@@ -172,7 +176,7 @@ def test_almost_no_fit_is_made_where_models_are_solved(monkeypatch):
     counts = []
     for shortcuts in ("exact", "none"):
         calls.clear()
-        VarianceWeightedCV(Ridge(), shortcuts=shortcuts, random_state=0).fit(*DIABETES)
+        VarianceWeightedCV(Ridge(), search=WeightSearch(shortcuts=shortcuts), random_state=0).fit(*DIABETES)
         counts.append(len(calls))
     assert counts[0] <= 7
     assert counts[1] >= 460

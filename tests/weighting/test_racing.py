@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_diabetes
-from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from steep import VarianceWeightedCV
+from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.exceptions import InputError
 from steep.measures import MEASURES
@@ -186,7 +185,7 @@ def turncoat_search(likes_weights, **options):
     X, y = rng.normal(size=(120, 2)), np.arange(120) % 2
     Turncoat.fits = 0
     search = VarianceWeightedCV(
-        Turncoat(likes_weights), measure="variance", n_neighbors=(5,), random_state=0, **options
+        Turncoat(likes_weights), measure="variance", n_neighbors=(5,), random_state=0, search=WeightSearch(**options)
     ).fit(X, y)
     return search, Turncoat.fits
 
@@ -247,12 +246,6 @@ def test_dropped_candidates_have_no_scores_on_later_folds():
     assert table.loc[dropped, "split2_test_neg_mean_absolute_error"].isna().all()
     assert (table.loc[dropped, "mean_gain_neg_mean_absolute_error"] <= 0).all()
     assert table["mean_test_neg_mean_absolute_error"].notna().all()
-
-
-def test_shortcuts_are_named():
-    X, y = load_diabetes(return_X_y=True)
-    with pytest.raises(InputError, match="shortcuts='some' is unknown"):
-        VarianceWeightedCV(Ridge(), shortcuts="some").fit(X, y)
 
 
 def test_the_bar_never_expects_more_fits_than_the_budget(capsys):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steep import VarianceWeighted, rescale, sample_weights
+from steep import Rescaling, VarianceWeighted, rescale, sample_weights
 
 seeds = st.integers(0, 10_000)
 scales = st.floats(-60, 60).map(lambda power: 10.0**power)
@@ -56,7 +56,7 @@ def test_weights_ignore_the_unit_and_the_zero_of_labels(seed, scale, shift):
 
 @given(base=st.floats(1e-100, 1e100), step=st.floats(1e-7, 1.0))
 def test_differences_that_rounding_cannot_make_are_kept(base, step):
-    weights = rescale([base, base * (1 + step)], normalize=None)
+    weights = rescale([base, base * (1 + step)], rescaling=Rescaling(normalize=None))
     np.testing.assert_allclose(weights, [1.0, 40.0])
 
 
@@ -64,7 +64,7 @@ def test_differences_that_rounding_cannot_make_are_kept(base, step):
 def test_variation_that_is_equal_up_to_rounding_gives_equal_weights(base, steps):
     variation = base * (1 + np.finfo(float).eps * np.array(steps))
     for method in ("minmax", "max"):
-        assert (rescale(variation, method=method) == 1.0).all()
+        assert (rescale(variation, rescaling=Rescaling(method)) == 1.0).all()
 
 
 def test_the_estimator_weighs_as_the_function_does():

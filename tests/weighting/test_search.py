@@ -14,21 +14,15 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
+from steep import Rescaling, VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 from steep.evidence import NO_GAIN
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.measures import MEASURES
 
 MOONS = make_moons(200, noise=0.2, random_state=0)
 DIABETES = load_diabetes(return_X_y=True)
-SMALL = {
-    "measure": "variance",
-    "n_neighbors": (5, 15),
-    "weight_ratio": (0.2, 1, 5),
-    "cv": 3,
-    "n_repeats": 2,
-    "random_state": 0,
-}
+ONCE = WeightSearch(n_repeats=1)
+SMALL = {"measure": "variance", "n_neighbors": (5, 15), "weight_ratio": (0.2, 1, 5), "cv": 3, "random_state": 0}
 
 
 def noisy_far_away(n=600, seed=0):
@@ -51,7 +45,7 @@ def test_the_control_is_always_among_the_candidates():
 def test_scores_are_those_of_weights_from_the_training_folds_alone():
     X, y = MOONS
     folds = list(KFold(3, shuffle=True, random_state=1).split(X))
-    model = VarianceWeightedCV(LogisticRegression(), **SMALL | {"cv": folds, "clip": None}).fit(X, y)
+    model = VarianceWeightedCV(LogisticRegression(), **SMALL | {"cv": folds, "rescaling": Rescaling()}).fit(X, y)
     results = pd.DataFrame(model.cv_results_)
     for _, row in results.iterrows():
         for j, (train, test) in enumerate(folds):
@@ -74,7 +68,9 @@ def test_a_model_is_asked_about_the_training_folds_alone(measure):
     for _, row in results[results["weight_ratio"] != 1].iterrows():
         for j, (train, test) in enumerate(folds):
             params = {name: row[name] for name in ("measure", "n_neighbors", "weight_ratio")}
-            alone = VarianceWeighted(LogisticRegression(), clip=0.98, **params).fit(X[train], y[train])
+            alone = VarianceWeighted(LogisticRegression(), rescaling=Rescaling(clip=0.98), **params).fit(
+                X[train], y[train]
+            )
             assert row[f"split{j}_test_score"] == pytest.approx(alone.score(X[test], y[test]))
 
 
@@ -127,7 +123,9 @@ def test_ratio_one_alone_keeps_equal_weights():
 def test_useless_weights_are_refused():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y = X @ [1.0, 2.0] + np.random.default_rng(1).normal(size=200)
-    model = VarianceWeightedCV(Ridge(), scoring="neg_mean_squared_error", confidence=0.98, random_state=0).fit(X, y)
+    model = VarianceWeightedCV(
+        Ridge(), scoring="neg_mean_squared_error", search=WeightSearch(confidence=0.98), random_state=0
+    ).fit(X, y)
     assert model.best_params_["weight_ratio"] == 1
     assert str(model.verdict_).startswith("Equal weights are kept: none of 40 weightings beat them. The closest, ")
     assert str(model.verdict_).endswith("which includes 0) over 10 paired fits.")
@@ -149,7 +147,7 @@ def test_weights_that_help_are_chosen_and_help_on_fresh_data():
     assert model.verdict_.interval == model.gain_interval_
     assert len(model.verdict_.table) == len(model.cv_results_["measure"])
     assert model.score(*fresh) > LogisticRegression().fit(X, y).score(*fresh)
-    alone = VarianceWeighted(LogisticRegression(), clip=0.98, **model.best_params_).fit(X, y)
+    alone = VarianceWeighted(LogisticRegression(), rescaling=Rescaling(clip=0.98), **model.best_params_).fit(X, y)
     np.testing.assert_allclose(model.sample_weight_, alone.sample_weight_)
 
 
@@ -172,7 +170,7 @@ def test_the_verb_follows_the_sign_of_the_gain(scoring, words):
     X = np.linspace(-1, 1, 300)[:, None]
     y = np.where(np.abs(X[:, 0]) < 0.1, 5.0, 0.0) + 0.01 * np.random.default_rng(0).normal(size=300)
     grid = {"measure": "misfit", "n_neighbors": (1,), "weight_ratio": (9.0,), "random_state": 0}
-    grid |= {"controls": (), "shortcuts": "exact"}
+    grid |= {"search": WeightSearch(controls=(), shortcuts="exact")}
     model = VarianceWeightedCV(Ridge(), scoring=scoring, **grid).fit(X, y)
     row = pd.DataFrame(model.cv_results_).iloc[1]
     assert (row[f"mean_gain_{scoring}"] > 0) == (scoring == "max_error")
@@ -220,7 +218,7 @@ def test_every_candidate_is_scored_with_its_own_parameters(warm_start):
 def test_three_folds_of_equal_gains_give_an_interval_of_their_size():
     X, y = load_iris(return_X_y=True)
     for seed in range(3):
-        search = {"weight_ratio": (1, 3, 10), "cv": 3, "n_repeats": 1, "random_state": seed}
+        search = {"weight_ratio": (1, 3, 10), "cv": 3, "search": ONCE, "random_state": seed}
         model = VarianceWeightedCV(LogisticRegression(max_iter=500), **search).fit(X, y)
         words = re.search(r"95 % interval (\S+) to ([^,;)]+)", str(model.verdict_))
         low, high = map(float, words.groups())
@@ -253,12 +251,12 @@ def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
     monkeypatch.setattr(folds, "_near_rows", shared)
     monkeypatch.setattr(neighborhood, "search_graph", searched)
     X, y = noisy_far_away(300)
-    options = SMALL | {"measure": ("variance", "misfit"), "confidence": 0.5 if chosen else 0.9999}
+    options = SMALL | {"measure": ("variance", "misfit"), "search": WeightSearch(confidence=0.5 if chosen else 0.9999)}
     model = VarianceWeightedCV(LogisticRegression(), scoring="accuracy", **options).fit(X, y)
     assert (model.best_params_["weight_ratio"] != 1) == chosen
     assert (labels.calls, settled.calls, shared.calls, searched.calls) == (1, 1, 1, 0)
     assert made.calls == 0
-    options = SMALL | {"measure": "density", "shortcuts": "exact"}
+    options = SMALL | {"measure": "density", "search": WeightSearch(shortcuts="exact")}
     model = VarianceWeightedCV(LogisticRegression(), scoring="accuracy", **options).fit(X, y)
     weighted = model.best_params_["weight_ratio"] != 1
     assert made.calls == model.n_splits_ + weighted  # all rows are points only if their weights are wanted
@@ -291,7 +289,8 @@ def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
         ({"n_neighbors": (2,)}, "n_neighbors=2 is too small"),
         ({"n_neighbors": (500,)}, "n_neighbors=500 needs at least 500 samples, got 133"),
         ({"scoring": "goodness"}, "scoring='goodness' is unknown"),
-        ({"confidence": 1.0}, r"confidence=1\.0 is out of range"),
+        ({"search": "all"}, "search='all' is a str; expected a steep.WeightSearch"),
+        ({"rescaling": "max"}, "rescaling='max' is a str; expected a steep.Rescaling"),
         ({"cv": [(np.arange(100), np.arange(100, 200))]}, "cv gives 1 fold; need at least 2"),
         ({"cv": 1}, "cv=1 is too small"),
     ],
@@ -299,6 +298,22 @@ def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
 def test_bad_input_is_refused(kwargs, message):
     with pytest.raises(SteepError, match=message):
         VarianceWeightedCV(LogisticRegression(), **SMALL | kwargs).fit(*MOONS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": 1.0}, r"confidence=1\.0 is out of range"),
+        ({"confidence": "high"}, "confidence='high' is a str"),
+        ({"n_repeats": 0}, "n_repeats=0 is too small"),
+        ({"max_fits": 2.5}, "max_fits=2.5 is a float"),
+        ({"shortcuts": "some"}, "shortcuts='some' is unknown"),
+        ({"progress": "yes"}, "progress='yes'"),
+    ],
+)
+def test_bad_settings_of_a_search_are_rejected_at_once(options, message):
+    with pytest.raises(SteepError, match=message):
+        WeightSearch(**options)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +339,6 @@ def test_bad_input_is_refused(kwargs, message):
         ({"cv": [([0, 1], [999]), ([2, 3], [4])]}, "cv gives rows that do not fit 200 samples"),
         ({"cv": [([0, 1], []), ([2, 3], [4])]}, "cv gives 2 training and 0 test rows"),
         ({"scoring": lambda model, X, y: np.nan}, "is nan on a fold"),
-        ({"confidence": "high"}, "confidence='high' is a str"),
     ],
 )
 def test_odd_parameters_are_refused_in_one_line(kwargs, message):
@@ -382,7 +396,12 @@ REASON = "k counts rows: a repeated row is one more neighbour, a weight is not"
 @parametrize_with_checks(
     [
         VarianceWeightedCV(
-            inner, n_neighbors=(3,), weight_ratio=(1, 3), cv=2, n_repeats=1, confidence=0.5, random_state=0
+            inner,
+            n_neighbors=(3,),
+            weight_ratio=(1, 3),
+            cv=2,
+            search=WeightSearch(n_repeats=1, confidence=0.5),
+            random_state=0,
         )
         for inner in (LogisticRegression(), Ridge())
     ],
@@ -393,7 +412,7 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 def test_a_verdict_says_that_folds_are_too_few():
-    few = {"weight_ratio": (1, 5), "n_neighbors": (5,), "cv": 4, "n_repeats": 1, "random_state": 0}
+    few = {"weight_ratio": (1, 5), "n_neighbors": (5,), "cv": 4, "search": ONCE, "random_state": 0}
     model = VarianceWeightedCV(LogisticRegression(), **few).fit(*MOONS)
     assert "4 folds are too few for confidence=0.95; raise cv or n_repeats." in str(model.verdict_)
     model = VarianceWeightedCV(LogisticRegression(), **few | {"cv": 5}).fit(*MOONS)
@@ -424,9 +443,15 @@ def test_fold_weights_next_to_a_huge_cell_are_those_of_the_fold_alone():
             seen[len(seen)] = X, y, np.array(sample_weight)
             return super().fit(np.clip(X, -9, 9), y, sample_weight)
 
-    options = {"measure": "variance", "n_neighbors": (5,), "weight_ratio": (3,), "clip": None, "shortcuts": "none"}
+    options = {
+        "measure": "variance",
+        "n_neighbors": (5,),
+        "weight_ratio": (3,),
+        "rescaling": Rescaling(),
+        "search": WeightSearch(shortcuts="none"),
+    }
     VarianceWeightedCV(Remembers(), random_state=0, **options).fit(X, y)
     folds = [(A, b, w) for A, b, w in seen.values() if np.ptp(w) > 0 and A.max() < 9]
     assert folds
     for A, b, w in folds:
-        np.testing.assert_allclose(w, sample_weights(A, b, n_neighbors=5, weight_ratio=3, clip=None))
+        np.testing.assert_allclose(w, sample_weights(A, b, n_neighbors=5, weight_ratio=3))

@@ -19,6 +19,7 @@ from steep.measures import resolve
 from steep.rescaling import rescale
 from steep.weighting import VarianceWeightedCV, sample_weights
 from steep.weighting.cross_fitting import N_PARTS, deal
+from steep.weighting.search import CLIPPED
 from steep.weighting.weights import Samples as CheckedSamples
 from steep.weighting.weights import measure_samples
 
@@ -164,7 +165,7 @@ def _applied(search: VarianceWeightedCV, samples: Samples, X: Any, rows: IntArra
         checked, {measure: [chosen["n_neighbors"]]}, estimator=search.estimator, predicted=predicted, n_jobs=jobs
     )
     (variation,) = measured.variation.values()
-    return rescale(variation, weight_ratio=chosen["weight_ratio"], method=search.method, clip=search.clip)
+    return rescale(variation, weight_ratio=chosen["weight_ratio"], rescaling=CLIPPED)
 
 
 def _predicted(estimator: Any, samples: CheckedSamples, rows: IntArray) -> FloatArray:

@@ -13,6 +13,7 @@ from steep._validation import Seed, check_choice, check_count, check_generator, 
 from steep.exceptions import InputError
 from steep.labels import TASKS
 from steep.measures.neighborhood import RECALL
+from steep.rescaling import Rescaling
 
 
 def lazy_graph(
@@ -65,11 +66,8 @@ def lazy_weights(
     n_neighbors: int,
     weight_ratio: float,
     measure: str,
-    normalize: Any,
-    method: str,
-    clip: float | None,
+    rescaling: Rescaling,
     embedding: Any,
-    include_self: bool,
     task: str,
     n_jobs: int | None,
     checkpoint: Any,
@@ -83,13 +81,9 @@ def lazy_weights(
             f"measure={shown(measure)} needs all points in memory; need 'variance' for Dask arrays and files"
         )
     _check_embedding(embedding)
-    scaling = Scaling(
-        check_real(weight_ratio, name="weight_ratio", above=0.0),
-        check_choice(method, name="method", choices=("minmax", "max")),
-        check_choice(normalize, name="normalize", choices=("mean", "sum", None)),
-        None if clip is None else check_real(clip, name="clip", above=0.0, maximum=1.0),
-    )
-    joined = _variation(X, y, n_neighbors, include_self, task, n_jobs, checkpoint, standardised=embedding is not None)
+    weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
+    scaling = Scaling(weight_ratio, rescaling.method, rescaling.normalize, rescaling.clip)
+    joined = _variation(X, y, n_neighbors, True, task, n_jobs, checkpoint, standardised=embedding is not None)
     return lazy_rows(joined, "variation", scale_tasks(joined, scaling), dtype="float64")
 
 

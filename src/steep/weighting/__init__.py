@@ -2,7 +2,14 @@
 
 from steep.weighting.diagnosis import WeightingReport, weighting_report
 from steep.weighting.estimator import VarianceWeighted
-from steep.weighting.search import VarianceWeightedCV
+from steep.weighting.search import VarianceWeightedCV, WeightSearch
 from steep.weighting.weights import sample_weights
 
-__all__ = ["VarianceWeighted", "VarianceWeightedCV", "WeightingReport", "sample_weights", "weighting_report"]
+__all__ = [
+    "VarianceWeighted",
+    "VarianceWeightedCV",
+    "WeightSearch",
+    "WeightingReport",
+    "sample_weights",
+    "weighting_report",
+]

@@ -18,7 +18,7 @@ from steep.exceptions import InputError
 from steep.measures import Measure
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph
-from steep.rescaling import rescale_pairs
+from steep.rescaling import Rescaling, rescale_pairs
 from steep.weighting.controls import (
     BALANCED,
     EQUAL,
@@ -112,7 +112,7 @@ class Training:
     estimator: Any
     params: Mapping[str, Any]
     scorers: Mapping[str, Scorer]
-    rescaling: Mapping[str, Any]
+    rescaling: Rescaling
     linear: tuple[tuple[Mapping[str, Any], Linear], ...] = ()
 
     def linear_of(self, candidate: Candidate) -> Linear | None:
@@ -194,7 +194,7 @@ def _measured_fold(
         menu.sizes,
         estimator=training.estimator,
         params=params_of_rows(training.params, train, len(samples)),
-        neighbors=None if graph is None else lambda points: graph,
+        neighbors=graph,
         predicted=predicted,
     )
     seconds = {name: value + spent.get(name, 0.0) for name, value in measured.seconds.items()}
@@ -297,7 +297,7 @@ def _fitted_scores(fold: Fold, candidates: Sequence[Candidate], samples: Samples
 
 
 def weights_of(
-    candidates: Sequence[Candidate], samples: Samples, measured: Measured | None, rescaling: Mapping[str, Any]
+    candidates: Sequence[Candidate], samples: Samples, measured: Measured | None, rescaling: Rescaling
 ) -> FloatArray:
     """Weights of the candidates, ``(n_candidates, n_samples)``, the caller's own multiplied in."""
     weights = np.ones((len(candidates), len(samples)))
@@ -309,7 +309,7 @@ def weights_of(
             (place[candidates[i].measure, candidates[i].n_neighbors], candidates[i].weight_ratio) for i in weighted
         ]
         variations = [measured.variation[key] for key in keys]  # type: ignore[index]
-        weights[weighted] = rescale_pairs(variations, pairs, **rescaling)
+        weights[weighted] = rescale_pairs(variations, pairs, rescaling)
     own = samples.sample_weight
     for number, candidate in enumerate(candidates):
         if candidate.control == BALANCED:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
-from steep.rescaling import Method, rescale
+from steep.rescaling import Rescaling, check_rescaling, rescale
 from steep.weighting.weights import Samples, check_size, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 
@@ -23,7 +23,7 @@ class VarianceWeighted(DelegatingEstimator):
     ----------
     estimator : estimator
         Anything whose ``fit`` takes ``sample_weight``, or a pipeline or search that ends in one.
-    n_neighbors, weight_ratio, measure, method, clip, embedding, include_self, n_jobs
+    n_neighbors, weight_ratio, measure, rescaling, embedding, n_jobs
         See :func:`sample_weights`. Weights come from the data given to ``fit`` alone, and neighbours are
         looked for after the preprocessing of a wrapped pipeline. ``measure`` may also be "misfit" or
         "border", which ask the estimator itself; 1 neighbour is enough for them.
@@ -61,20 +61,16 @@ class VarianceWeighted(DelegatingEstimator):
         n_neighbors: int = 20,
         weight_ratio: float = 40.0,
         measure: str | Callable[..., Any] | Measure = "variance",
-        method: Method = "minmax",
-        clip: float | None = None,
+        rescaling: Rescaling | None = None,
         embedding: Any = "auto",
-        include_self: bool = True,
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_neighbors = n_neighbors
         self.weight_ratio = weight_ratio
         self.measure = measure
-        self.method = method
-        self.clip = clip
+        self.rescaling = rescaling
         self.embedding = embedding
-        self.include_self = include_self
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **params: Any) -> Self:
@@ -93,6 +89,7 @@ class VarianceWeighted(DelegatingEstimator):
             Further arguments for the wrapped estimator's ``fit``.
         """
         require_sample_weight(self.estimator)
+        check_rescaling(self.rescaling)
         extra = self._fit_params(params, groups)
         samples = Samples.check(
             X,
@@ -110,7 +107,7 @@ class VarianceWeighted(DelegatingEstimator):
     def _weights(self, samples: Samples, params: dict[str, Any]) -> FloatArray:
         """Weights of the samples, the caller's own multiplied in; those of weight zero are left out."""
         measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
-        size = check_size(self.n_neighbors, self.measure, measure, include_self=self.include_self)
+        size = check_size(self.n_neighbors, self.measure, measure)
         if len(samples) == 1:
             raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
@@ -120,10 +117,9 @@ class VarianceWeighted(DelegatingEstimator):
             {measure: [size]},
             estimator=self.estimator,
             params=params_of_rows(params, used, len(samples)),
-            include_self=self.include_self,
             n_jobs=self.n_jobs,
         )
         (variation,) = measured.variation.values()
         weights = np.zeros(len(samples))
-        weights[used] = rescale(variation, weight_ratio=self.weight_ratio, method=self.method, clip=self.clip)
+        weights[used] = rescale(variation, weight_ratio=self.weight_ratio, rescaling=self.rescaling)
         return weights * own

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -35,13 +35,14 @@ from steep._validation import (
     check_jobs,
     check_real,
     one_line,
+    shown,
 )
 from steep.evidence import Score
-from steep.exceptions import InputError
+from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
 from steep.metrics import resolve_scorers
 from steep.neighbors.folds import SharedGraph
-from steep.rescaling import Method
+from steep.rescaling import Rescaling, check_rescaling
 from steep.weighting.candidates import (
     Candidate,
     Fold,
@@ -66,7 +67,66 @@ from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
 
+# The paper cuts nothing; in a search the steepest two per cent of the samples count the same.
+CLIPPED = Rescaling(clip=0.98)
+
 Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class WeightSearch:
+    """How :class:`VarianceWeightedCV` compares its candidates.
+
+    Parameters
+    ----------
+    controls : "auto" or sequence of {"balanced", "threshold", "robust"}, default "auto"
+        What to compare weightings with, in addition to equal weights: weights that balance the classes; equal
+        weights with a decision threshold tuned on cross-fitted probabilities of the training rows (two
+        classes, ``predict_proba``); and the same model with a robust loss (``HuberRegressor`` for ridge and linear
+        regression, the absolute error for gradient boosting). "auto" takes what the deciding score can gain from:
+        the first two for balanced accuracy, F1, precision, recall and Jaccard, balancing for average precision, a
+        robust loss for the mean and median absolute error, and none for other scores. A control that beats equal
+        weights is chosen unless a weighting beats it in turn.
+    n_repeats : int, default 2
+        How often the folds are drawn again, when ``cv`` is a number.
+    confidence : float, default 0.95
+        How sure to be before leaving equal weights: the best candidate must beat them by more than
+        the best of as many would by chance in this share of cases. Folds share training data, so chance reaches
+        further than that: at 0.95 equal weights were kept in 91 % of 504 measured searches in which no weighting
+        could help.
+    max_fits : int, optional
+        Fits to make at most, those that "misfit" and "border" need included; weightings of a linear model that are
+        solved together count as one. When they are used up, the folds scored so far decide.
+    shortcuts : {"all", "exact", "none"}, default "all"
+        How to save fits. "exact" solves ridge and logistic regression for all weights of a fold at once, where that
+        gives the answer of the estimator fitted to convergence (see :mod:`steep.weighting.linear`). "all" also
+        tries a coarse grid on a few folds, goes on with the weightings that are ahead in the first score, and
+        ends when none is (see :mod:`steep.weighting.racing`). "none" fits every candidate on every fold.
+    progress : bool, optional
+        Whether to print the largest possible number of fits before the first one, and to show a bar with the time
+        left. Default: on a terminal or in a notebook; the number only for models that are not solved at once, the bar
+        once the search has taken two seconds.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> search = VarianceWeightedCV(SVC(), search=WeightSearch(max_fits=200, confidence=0.9))
+    """
+
+    controls: str | Sequence[str] = "auto"
+    n_repeats: int = 2
+    confidence: float = 0.95
+    max_fits: int | None = None
+    shortcuts: Literal["all", "exact", "none"] = "all"
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self.n_repeats, name="n_repeats")
+        check_real(self.confidence, name="confidence", above=0.0, maximum=0.9999)
+        if self.max_fits is not None:
+            check_count(self.max_fits, name="max_fits")
+        check_choice(self.shortcuts, name="shortcuts", choices=("all", "exact", "none"))
+        check_flag(self.progress, name="progress", optional=True)
 
 
 class VarianceWeightedCV(DelegatingEstimator):
@@ -93,39 +153,14 @@ class VarianceWeightedCV(DelegatingEstimator):
     scoring : str, callable, list or mapping, optional
         *Tell it your score.* Any scikit-learn scorer, "worst_decile" or "max_error"; of several the
         first decides. Default the estimator's own ``score``.
-    controls : "auto" or sequence of {"balanced", "threshold", "robust"}, default "auto"
-        What to compare weightings with, in addition to equal weights: weights that balance the classes; equal
-        weights with a decision threshold tuned on cross-fitted probabilities of the training rows (two
-        classes, ``predict_proba``); and the same model with a robust loss (``HuberRegressor`` for ridge and linear
-        regression, the absolute error for gradient boosting). "auto" takes what the deciding score can gain from:
-        the first two for balanced accuracy, F1, precision, recall and Jaccard, balancing for average precision, a
-        robust loss for the mean and median absolute error, and none for other scores. A control that beats equal
-        weights is chosen unless a weighting beats it in turn.
     cv : int or splitter, default 5
         Folds, shuffled; stratified for classifiers, and never through a group when ``groups`` are given.
-    n_repeats : int, default 2
-        How often the folds are drawn anew, when ``cv`` is a number.
-    confidence : float, default 0.95
-        How sure to be before leaving equal weights: the best candidate must beat them by more than
-        the best of as many would by chance in this share of cases. Folds share training data, so chance reaches
-        further than that: at 0.95 equal weights were kept in 91 % of 504 measured searches in which no weighting
-        could help.
-    max_fits : int, optional
-        Fits to make at most, those that "misfit" and "border" need included; weightings of a linear model that are
-        solved together count as one. When they are used up, the folds scored so far decide.
-    method, clip, embedding
-        See :func:`sample_weights`; ``clip`` is 0.98 here.
-    shortcuts : {"all", "exact", "none"}, default "all"
-        How to save fits. "exact" solves ridge and logistic regression for all weights of a fold at once, where that
-        gives the answer of the estimator fitted to convergence (see :mod:`steep.weighting.linear`). "all" also
-        tries a coarse grid on a few folds, goes on with the weightings that are ahead in the first score, and
-        ends when none is (see :mod:`steep.weighting.racing`). "none" fits every candidate on every fold.
+    search : WeightSearch, optional
+        How the candidates are compared: controls, repeats, confidence, budget; see :class:`WeightSearch`.
+    rescaling, embedding
+        See :func:`sample_weights`; variation is cut at its quantile 0.98 here.
     n_jobs : int, optional
         Folds fitted in parallel.
-    progress : bool, optional
-        Whether to print the largest possible number of fits before the first one, and to show a bar with the time
-        left. Default: on a terminal or in a notebook; the number only for models that are not solved at once, the bar
-        once the search has taken two seconds.
     random_state : int, Generator or None
         Seed of the folds.
 
@@ -161,7 +196,7 @@ class VarianceWeightedCV(DelegatingEstimator):
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = VarianceWeightedCV(LogisticRegression(), weight_ratio=(1, 5), cv=3, n_repeats=1, random_state=0)
+    >>> model = VarianceWeightedCV(LogisticRegression(), weight_ratio=(1, 5), cv=3, random_state=0)
     >>> print(model.fit(scale(X), y).verdict_)
     Equal weights are kept: none of 4 weightings beat them. The closest, ...
     """
@@ -175,17 +210,11 @@ class VarianceWeightedCV(DelegatingEstimator):
         measure: Any = None,
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         scoring: Any = None,
-        controls: str | Sequence[str] = "auto",
         cv: Any = 5,
-        n_repeats: int = 2,
-        confidence: float = 0.95,
-        max_fits: int | None = None,
-        method: Method = "minmax",
-        clip: float | None = 0.98,
+        search: WeightSearch | None = None,
+        rescaling: Rescaling | None = None,
         embedding: Any = "auto",
-        shortcuts: Literal["all", "exact", "none"] = "all",
         n_jobs: int | None = None,
-        progress: bool | None = None,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator
@@ -194,17 +223,11 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.measure = measure
         self.param_grid = param_grid
         self.scoring = scoring
-        self.controls = controls
         self.cv = cv
-        self.n_repeats = n_repeats
-        self.confidence = confidence
-        self.max_fits = max_fits
-        self.method = method
-        self.clip = clip
+        self.search = search
+        self.rescaling = rescaling
         self.embedding = embedding
-        self.shortcuts = shortcuts
         self.n_jobs = n_jobs
-        self.progress = progress
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **params: Any) -> Self:
@@ -223,11 +246,12 @@ class VarianceWeightedCV(DelegatingEstimator):
             Further arguments for the wrapped estimator's ``fit``.
         """
         require_sample_weight(self.estimator)
-        check_choice(self.shortcuts, name="shortcuts", choices=("all", "exact", "none"))
-        confidence = check_real(self.confidence, name="confidence", above=0.0, maximum=0.9999)
-        if self.max_fits is not None:
-            check_count(self.max_fits, name="max_fits")
-        check_flag(self.progress, name="progress", optional=True)
+        how = WeightSearch() if self.search is None else self.search
+        if not isinstance(how, WeightSearch):
+            raise InputTypeError(
+                f"search={shown(how)} is a {type(how).__name__}; expected a steep.WeightSearch, for example "
+                "steep.WeightSearch(max_fits=200)"
+            )
         check_jobs(self.n_jobs)
         generator = check_generator(self.random_state)
         samples = self._check_data(X, y, sample_weight, groups)
@@ -236,21 +260,22 @@ class VarianceWeightedCV(DelegatingEstimator):
             estimator=self.estimator,
             params=self._fit_params(params, groups),
             scorers=scorers,
-            rescaling={"method": self.method, "clip": self.clip},
+            rescaling=check_rescaling(self.rescaling, CLIPPED),
         )
-        menu = self._menu(samples, next(iter(scorers)))
-        splits = self._splits(samples, generator)
+        menu = self._menu(samples, how.controls, next(iter(scorers)))
+        splits = self._splits(samples, how.n_repeats, generator)
 
         watch = Stopwatch()
         with each_warning_once(), few_threads(np.size(samples.X)):
-            training = self._with_linear(training, samples, menu)
+            if how.shortcuts != "none":
+                training = self._with_linear(training, samples, menu)
             watch.lap("fits")
             graph = shared_graph(samples, menu, splits, self.n_jobs)
             watch.lap("neighbors")
-            candidates, raced, folds = self._race(samples, splits, training, menu, graph, watch)
+            candidates, raced, folds = self._race(samples, splits, training, menu, graph, watch, how)
             scores = raced.scores
             test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
-            outcome = conclude(candidates, scores[:, :, 0], test_ratio, confidence, generator)
+            outcome = conclude(candidates, scores[:, :, 0], test_ratio, how.confidence, generator)
             final = train(candidates[outcome.chosen], samples, training, graph)
 
         self.scorers_, self.n_splits_, self.n_fits_ = scorers, len(folds), raced.n_fits
@@ -260,7 +285,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.gain_ = outcome.interval.mean
         self.cv_results_ = results_table(candidates, scores, list(scorers), outcome.equal, test_ratio)
         self.estimator_, self.sample_weight_, self.best_params_ = final
-        effort = Effort(len(folds), len(splits), raced.n_fits, raced.is_cut, confidence)
+        effort = Effort(len(folds), len(splits), raced.n_fits, raced.is_cut, how.confidence)
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], score, self.cv_results_, effort)
         self.seconds_ = seconds_by_stage(watch, folds)
         return self
@@ -327,7 +352,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError("y holds one class; need at least 2 classes to train a classifier; pass more data")
         return samples
 
-    def _menu(self, samples: Samples, score: str) -> Menu:
+    def _menu(self, samples: Samples, controls: Any, score: str) -> Menu:
         """What is tried, checked."""
         measures = self._measures(samples)
         given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
@@ -337,7 +362,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             sizes={found: sizes_for(asked, found, sizes) for asked, found in measures},
             ratios=tuple(check_real(m, name="weight_ratio", above=0.0) for m in ratios),
             settings=check_settings(self.estimator, self.param_grid),
-            controls=check_controls(self.controls, score, self.estimator, samples),
+            controls=check_controls(controls, score, self.estimator, samples),
         )
 
     def _measures(self, samples: Samples) -> list[tuple[Any, Measure]]:
@@ -351,10 +376,10 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError("measure is empty; need at least one measure; leave it out for the default")
         return found
 
-    def _splits(self, samples: Samples, generator: np.random.Generator) -> list[tuple[Rows, Rows]]:
+    def _splits(self, samples: Samples, n_repeats: int, generator: np.random.Generator) -> list[tuple[Rows, Rows]]:
         """Training and test rows of every fold."""
         if isinstance(self.cv, int | np.integer):
-            splitters = self._splitters(samples, generator)
+            splitters = self._splitters(samples, n_repeats, generator)
         else:
             try:
                 splitters = [check_cv(self.cv, samples.y, classifier=is_classifier(self.estimator))]
@@ -373,9 +398,8 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError(f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
 
-    def _splitters(self, samples: Samples, generator: np.random.Generator) -> list[Any]:
+    def _splitters(self, samples: Samples, n_repeats: int, generator: np.random.Generator) -> list[Any]:
         n_splits = check_count(self.cv, name="cv", minimum=2)
-        n_repeats = check_count(self.n_repeats, name="n_repeats")
         stratified = is_classifier(self.estimator)
         if samples.groups is None:
             repeated = RepeatedStratifiedKFold if stratified else RepeatedKFold
@@ -387,8 +411,6 @@ class VarianceWeightedCV(DelegatingEstimator):
 
     def _with_linear(self, training: Training, samples: Samples, menu: Menu) -> Training:
         """The same with the settings that can be solved for all weights at once."""
-        if self.shortcuts == "none":
-            return training
         asks_model = any(measure.needs == "model" for measure in menu.sizes)
         settings = [*menu.settings, *([{}] if asks_model and {} not in menu.settings else [])]
         found = (
@@ -405,6 +427,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         menu: Menu,
         graph: SharedGraph | None,
         watch: Stopwatch,
+        how: WeightSearch,
     ) -> tuple[list[Candidate], Raced, list[Fold]]:
         """Candidates that were tried, their scores, and the folds these come from."""
         candidates = menu.grid()
@@ -413,13 +436,13 @@ class VarianceWeightedCV(DelegatingEstimator):
             candidates,
             len(splits),
             solved=solved,
-            early=self.shortcuts == "all",
+            early=how.shortcuts == "all",
             cost=lambda rows, is_new: fits_per_fold([candidates[i] for i in rows], training, is_new),
-            max_fits=self.max_fits,
+            max_fits=how.max_fits,
         )
-        if self.progress or (self.progress is None and is_watched() and not solved):
+        if how.progress or (how.progress is None and is_watched() and not solved):
             print(race.announcement(), file=sys.stderr, flush=True)
-        with progress_bar(total=race.most_fits(), label="fits", shown=self.progress) as bar:
+        with progress_bar(total=race.most_fits(), label="fits", shown=how.progress) as bar:
             scores = FoldScores(samples, splits, training, menu, graph, self.n_jobs, watch, bar, race.most_fits())
             raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
         return [candidates[i] for i in raced.tried], raced, scores.folds
@@ -507,7 +530,7 @@ def measure_all_rows(
         {measure: [size]},
         estimator=training.estimator,
         params=training.params,
-        neighbors=None if graph is None or size == 1 else lambda points: graph.whole(size),
+        neighbors=None if graph is None or size == 1 else graph.whole(size),
         predicted=predicted,
     )
 

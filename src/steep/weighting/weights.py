@@ -21,7 +21,7 @@ from steep._validation import FloatArray, IntArray, check_count, check_sample_we
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels, refuse_extremes, warn_of_float_classes
 from steep.measures import Measure, Neighborhood, resolve
-from steep.rescaling import Method, Normalize, rescale
+from steep.rescaling import Rescaling, check_rescaling, rescale
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.embedding import Space
 
@@ -127,8 +127,7 @@ def measure_samples(
     *,
     estimator: Any = None,
     params: Mapping[str, Any] | None = None,
-    include_self: bool = True,
-    neighbors: Callable[[FloatArray], Any] | None = None,
+    neighbors: Any = None,
     predicted: FloatArray | None = None,
     n_jobs: int | None = None,
 ) -> Measured:
@@ -142,11 +141,8 @@ def measure_samples(
         Measures, each with the values of k.
     estimator, params
         The model that some measures ask, and further arguments of its ``fit``.
-    include_self : bool
-        Whether a sample counts among its own neighbours.
-    neighbors : callable, optional
-        ``neighbors(points)`` returns a graph that is known already; the points have no columns where no measure
-        looks at them.
+    neighbors : ndarray or (distances, indices), optional
+        A graph that is known already.
     predicted : ndarray of shape (n_samples, n_columns), optional
         Cross-fitted predictions found in a quicker way than by fits of the estimator.
     n_jobs : int, optional
@@ -154,18 +150,12 @@ def measure_samples(
     """
     watch = Stopwatch()
     largest = max((k for sizes in wanted.values() for k in sizes), default=1)
-    is_known = neighbors is not None or (largest == 1 and include_self)
+    is_known = neighbors is not None or largest == 1
     points: FloatArray = np.empty((len(samples), 0))  # as if nobody looked at them
     if not is_known or any(measure.uses_points for measure in wanted):
         points = samples.space.points()
     around = Neighborhood.search(
-        points,
-        samples.labels,
-        n_neighbors=largest,
-        include_self=include_self,
-        neighbors=None if neighbors is None else neighbors(points),
-        n_jobs=n_jobs,
-        given=(samples.X, samples.y),
+        points, samples.labels, n_neighbors=largest, neighbors=neighbors, n_jobs=n_jobs, given=(samples.X, samples.y)
     )
     watch.lap("neighbors")
     if any(measure.needs == "model" for measure in wanted):
@@ -231,11 +221,8 @@ def sample_weights(
     n_neighbors: int = 20,
     weight_ratio: float = 40.0,
     measure: str | Callable[..., Any] | Measure = "variance",
-    normalize: Normalize = "mean",
-    method: Method = "minmax",
-    clip: float | None = None,
+    rescaling: Rescaling | None = None,
     embedding: Any = "auto",
-    include_self: bool = True,
     neighbors: Any = None,
     task: Task = "auto",
     n_jobs: int | None = None,
@@ -259,17 +246,16 @@ def sample_weights(
     measure : str, callable or Measure, default "variance"
         What counts as variation: "variance" is the paper's; see :mod:`steep.measures` for the
         others. A callable gets ``X`` and ``y`` as they are.
-    normalize, method, clip
-        See :func:`rescale`.
+    rescaling : Rescaling, optional
+        How variation is scaled and cut, and the mean of the weights; see :class:`Rescaling`.
     embedding : {"auto", "standard", None}, transformer or callable, default "auto"
         Space in which neighbours are looked for. "auto" standardises numbers and encodes the other columns (see
         :mod:`steep.weighting.embedding`); an estimator that wraps a pipeline uses its preprocessing
         first. "standard" takes numbers only; None takes ``X`` as it is (the paper). Else what a scikit-learn
         transformer's ``fit_transform`` returns, or ``embedding(X)``.
-    include_self : bool, default True
-        Whether a sample counts among its own neighbours; only "variance" can leave it out.
     neighbors : ndarray or (distances, indices), optional
-        A graph from :func:`neighbor_graph`, which saves the search; ``embedding`` is then not used.
+        A graph from :func:`neighbor_graph`, which saves the search; ``embedding`` is then not used. It decides
+        whether a sample counts among its own neighbours.
     task : {"auto", "classification", "regression"}, default "auto"
         How to read ``y``: "auto" takes floats, and integers of more than 20 different values that are not codes of
         classes, as numbers, and everything else as classes (:func:`steep.labels.infer_task`).
@@ -292,19 +278,19 @@ def sample_weights(
     (True, True)
     """
     found = resolve(measure, use="sample_weights", feeds=("labels",))
-    size = check_size(n_neighbors, measure, found, include_self=include_self)
+    size = check_size(n_neighbors, measure, found)
+    rescaling = check_rescaling(rescaling)
     if is_large(X) or is_collection(y):
         from steep.dask import lazy_weights
 
         refuse_graph(neighbors)
         return lazy_weights(  # type: ignore[no-any-return]
-            X, y, n_neighbors=size, weight_ratio=weight_ratio, measure=found.name, normalize=normalize, method=method,
-            clip=clip, embedding=embedding, include_self=include_self, task=task, n_jobs=n_jobs, checkpoint=checkpoint,
+            X, y, n_neighbors=size, weight_ratio=weight_ratio, measure=found.name, rescaling=rescaling,
+            embedding=embedding, task=task, n_jobs=n_jobs, checkpoint=checkpoint,
         )  # fmt: skip
     refuse_checkpoint(checkpoint)
     samples = Samples.check(X, y, embedding=embedding if neighbors is None else None, task=task)
     warn_of_float_classes(samples.labels, task)
-    graph = None if neighbors is None else lambda points: neighbors
-    measured = measure_samples(samples, {found: [size]}, include_self=include_self, neighbors=graph, n_jobs=n_jobs)
+    measured = measure_samples(samples, {found: [size]}, neighbors=neighbors, n_jobs=n_jobs)
     (variation,) = measured.variation.values()
-    return rescale(variation, weight_ratio=weight_ratio, method=method, normalize=normalize, clip=clip)
+    return rescale(variation, weight_ratio=weight_ratio, rescaling=rescaling)

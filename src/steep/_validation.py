@@ -19,6 +19,9 @@ FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.integer[Any]]
 Seed = int | np.random.Generator | np.random.RandomState | None
 
+# The one rule of size: squares of larger numbers, summed over columns and neighbours, overflow; of smaller ones vanish.
+LARGEST_NUMBER, SMALLEST_NUMBER = 1e100, 1e-100
+
 # No array is longer, and no computer counts so far.
 _LARGEST = 2**62
 
@@ -27,7 +30,7 @@ _MOST_JOBS = 2**20
 
 
 def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> FloatArray:
-    """Return ``X`` as a finite 2-D float array; float32 and float64 are kept without a copy."""
+    """Return ``X`` as a finite 2-D float array of numbers up to 1e100; float32 and float64 are kept without a copy."""
     points = _numeric_array(X, name)
     if points.ndim != 2:
         raise InputError(
@@ -44,8 +47,22 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
         raise InputError(
             f"{name} has 0 feature(s) (shape={points.shape}) while a minimum of 1 is required.; pass some columns"
         )
-    _check_finite(points, name)
+    check_size(points, name)
     return points
+
+
+def check_size(array: FloatArray, name: str) -> None:
+    """Reject NaN, infinity and numbers whose squares overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):  # the sum of squares is small where no entry is any of these
+        if array.flags.forc and float(np.vdot(array, array)) <= LARGEST_NUMBER**2:
+            return
+    _check_finite(array, name)
+    largest = float(max(array.max(), -array.min()))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"{name} reaches {largest:.2g}; expected numbers up to {LARGEST_NUMBER:g}, because squares of larger ones "
+            "overflow; divide them"
+        )
 
 
 def check_numbers(values: Any, *, name: str) -> FloatArray:

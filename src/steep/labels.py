@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from steep._large import refuse_large
-from steep._validation import FloatArray, IntArray, check_choice, one_line
+from steep._validation import SMALLEST_NUMBER, FloatArray, IntArray, check_choice, check_size, one_line
 from steep._warnings import warn_user
 from steep.exceptions import InputError, InputTypeError
 
@@ -36,9 +36,6 @@ TASKS = ("auto", "classification", "regression")
 # Integers of more different values are more likely counts, ages or prices, unless they are codes of classes.
 _MOST_CLASSES = 20
 _SAMPLES_A_CLASS = 10
-
-# Squares of larger or smaller numbers, summed over neighbours and outputs, would overflow or vanish.
-_LARGEST, _SMALLEST = 1e150, 1e-150
 
 _AT_ONCE = 2**24  # numbers of one-hot columns held at once: 128 MiB
 _MOST_NUMBERS = 2**26  # of all one-hot columns of labels in several columns
@@ -260,21 +257,17 @@ def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
         raise InputError(
             f"{name} contains {kind}, first at sample {at}; need a label for every sample; drop those rows"
         )
+    check_size(values, name)
     return values.reshape(len(values), -1)
 
 
-def refuse_extremes(labels: Labels, *, tiny: bool = True) -> None:
-    """Reject numbers whose squares overflow and, where ratios of them matter, those whose squares vanish."""
+def refuse_tiny(labels: Labels) -> None:
+    """Reject numbers whose squares vanish, where ratios of them matter."""
     largest = 0.0 if labels.codes is not None else float(np.abs(labels.array).max())
-    if largest > _LARGEST:
+    if 0 < largest < SMALLEST_NUMBER:
         raise InputError(
-            f"y reaches {largest:.2g}; expected numbers up to {_LARGEST:g}, because squares of larger ones overflow; "
-            "divide them"
-        )
-    if tiny and 0 < largest < _SMALLEST:
-        raise InputError(
-            f"y reaches {largest:.2g}; expected numbers from {_SMALLEST:g} on, because squares of smaller ones vanish; "
-            "multiply them"
+            f"y reaches {largest:.2g}; expected numbers from {SMALLEST_NUMBER:g} on, because squares of smaller ones "
+            "vanish; multiply them"
         )
 
 

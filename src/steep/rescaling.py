@@ -16,11 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, check_choice, check_real, check_vector, shown
+from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, check_choice, check_real, check_vector, shown
 from steep.exceptions import InputTypeError
-
-# Sums of larger weights might overflow.
-_LARGE = 1e200
 
 # Variation is a sum of squares over k neighbours: about k times 2⁻⁵³ of it is rounding. Differences below this share of
 # it would need k in the millions to be that, and are far too small to weight samples by.
@@ -113,7 +110,8 @@ def rescale_pairs(
            [1.5, 0.5]])
     """
     values = np.stack([check_vector(v, name="variation", minimum=0.0) for v in variations])
-    ratios = np.array([_checked(ratio) for _, ratio in pairs])
+    limits = {"minimum": SMALLEST_NUMBER, "maximum": LARGEST_NUMBER}
+    ratios = np.array([check_real(ratio, name="weight_ratio", above=0.0, **limits) for _, ratio in pairs])
     if rescaling.clip is not None:
         values = _clipped(values, rescaling.clip)
     share = _unit_range(level(values), rescaling.method)
@@ -124,18 +122,12 @@ def rescale_pairs(
     if rescaling.normalize is None:
         return weights
     equal = (share.min(axis=1) == share.max(axis=1))[places] | (ratios == 1)
-    return _normalized(weights, equal, max(float(ratios.max(initial=1.0)), 1.0), rescaling.normalize)
-
-
-def _checked(ratio: Any) -> float:
-    """Return a valid ratio; a common one is accepted without further checks."""
-    usual = type(ratio) is float and 0.0 < ratio < 1e300
-    return float(ratio if usual else check_real(ratio, name="weight_ratio", above=0.0))
+    return _normalized(weights, equal, rescaling.normalize)
 
 
 def _clipped(values: FloatArray, share: float) -> FloatArray:
     """Rows cut off at their quantile."""
-    ceiling = _quantiles(values, share)
+    ceiling = np.quantile(values, share, axis=1)
     # Where more than this share is flat the quantile is zero, and nothing would be left to see.
     ceiling = np.where(ceiling > 0, ceiling, values.max(axis=1))
     return np.minimum(values, ceiling[:, None])
@@ -159,17 +151,6 @@ def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
         return 1 + (weight_ratio - 1) * share
     # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
     return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
-
-
-def _quantiles(values: FloatArray, share: float) -> FloatArray:
-    """``np.quantile`` of rows of finite values, without its checks."""
-    place = share * (values.shape[1] - 1)
-    below = int(place)
-    above = min(below + 1, values.shape[1] - 1)
-    ordered = np.partition(values, (below, above), axis=1)
-    low, high = ordered[:, below], ordered[:, above]
-    quantiles: FloatArray = low + (high - low) * (place - below)
-    return quantiles
 
 
 def level(variation: FloatArray, label_size: float = 0.0) -> FloatArray:

@@ -55,7 +55,7 @@ def test_blocks_do_not_matter(monkeypatch):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("d", [2, 9])
-@pytest.mark.parametrize("scale", [1.0, 2.0**600])
+@pytest.mark.parametrize("scale", [1.0, 2.0**300])
 def test_equal_distances_come_by_index(scale, d, metric):
     """On a grid of few values most distances are ties, at the last place too."""
     rng = np.random.default_rng(d)

@@ -150,7 +150,7 @@ def test_the_index_of_the_samples_comes_before_that_of_the_labels():
     pd.testing.assert_index_equal(result.table.index, INDEXES[0])
 
 
-@pytest.mark.parametrize("value", [1e39, 1e300])
+@pytest.mark.parametrize("value", [1e39, 1e90])
 def test_numbers_that_a_forest_cannot_hold_are_one_line_or_scaled(value):
     far = X.copy()
     far[3, 1] = value

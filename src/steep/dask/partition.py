@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray, IntArray, check_size
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
 from steep.exceptions import InputError
@@ -23,7 +23,6 @@ from steep.neighbors.query import nearest
 
 _ROWS = 16_384  # rows placed at a time
 _ROUNDING = 1e-6  # a column whose deviation is a smaller share of its largest entry is constant
-_LARGEST = 1e150  # squares of more would overflow
 
 
 def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
@@ -34,11 +33,7 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
     lower = np.min([part["lower"] for part in taken], axis=0)
     upper = np.max([part["upper"] for part in taken], axis=0)
     largest = np.maximum(upper, -lower)
-    if largest.max() > _LARGEST:
-        raise InputError(
-            f"X reaches {largest.max():.2g}; need numbers up to {_LARGEST:g} in Dask arrays, or squares overflow; "
-            "scale the columns"
-        )
+    check_size(largest, "X")
     shift: FloatArray = np.zeros(plan.n_features)
     scale: FloatArray = np.ones(plan.n_features)
     if plan.standardised:

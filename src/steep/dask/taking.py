@@ -15,7 +15,7 @@ from steep._validation import FloatArray, check_points
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
 from steep.exceptions import InputError, SteepError
-from steep.labels import check_labels, label_array, refuse_extremes
+from steep.labels import check_labels, label_array
 from steep.neighbors.distances import unit_rows
 
 
@@ -75,7 +75,6 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
                 "task='classification' if they are classes"
             )
         labels = check_labels(y, n_samples=len(points), task=plan.task)  # type: ignore[arg-type]
-        refuse_extremes(labels, tiny=False)
         if labels.codes is None and labels.n_columns != np.shape(y)[-1] and np.ndim(y) == 2:
             raise InputError("y has columns of several classes; need 0/1 columns in Dask arrays; encode them one-hot")
     except SteepError as error:

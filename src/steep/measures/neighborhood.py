@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from steep._function import Function
-from steep._validation import FloatArray, IntArray, Seed, check_count, check_points
+from steep._validation import SMALLEST_NUMBER, FloatArray, IntArray, Seed, check_count, check_points
 from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import Labels, Task, check_labels, refuse_extremes
+from steep.labels import Labels, Task, check_labels
 from steep.neighbors.graph import search_graph
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class Neighborhood:
         """Check the data, read the labels and find the neighbours."""
         points = check_points(X)
         labels = check_labels(y, n_samples=len(points), task=task)
-        refuse_extremes(labels, tiny=False)
         return cls.search(
             points,
             labels,
@@ -121,9 +120,9 @@ class Neighborhood:
 
 
 def in_safe_units(values: FloatArray) -> FloatArray:
-    """Numbers divided by a power of two where their squares would overflow or vanish; usual ones as they are."""
+    """Numbers divided by a power of two where their squares would vanish; usual ones as they are."""
     largest = float(np.abs(values).max(initial=0.0))
-    if largest == 0 or 1e-100 < largest < 1e100:
+    if largest == 0 or largest > SMALLEST_NUMBER:
         return values
     return np.asarray(np.ldexp(values.astype(np.float64), -int(np.frexp(largest)[1])))
 

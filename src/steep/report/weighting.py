@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from steep._sklearn import take_rows
-from steep._validation import FloatArray, IntArray, Seed, check_generator, check_sample_weight, check_vector
-from steep.exceptions import InputError
+from steep._validation import FloatArray, IntArray, Seed, check_generator, check_sample_weight, check_size, check_vector
 from steep.labels import Labels
 from steep.neighbors.query import nearest
 from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
@@ -23,8 +22,6 @@ from steep.weighting.embedding import embed
 
 # Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
 _MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
-# Sums of larger weights would overflow.
-_LARGEST = 1e150
 # Classes whose share of the weight is shown.
 _MOST_CLASSES = 12
 
@@ -95,8 +92,7 @@ def weighting_page(
     n_samples = count_rows(X, "X")
     labels = read_labels(y, n_samples)
     known = check_sample_weight(weights, n_samples, name="weights")
-    if known.max() > _LARGEST:
-        raise InputError(f"weights reach {known.max():.2g}; need numbers up to {_LARGEST:g}; divide them")
+    check_size(known, "weights")
     varies = None if variation is None else check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
     generator = check_generator(random_state)
     ratio = Ratio.of(known, varies)

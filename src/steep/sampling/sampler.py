@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from steep._validation import (
+    LARGEST_NUMBER,
+    SMALLEST_NUMBER,
     FloatArray,
     Seed,
     check_choice,
@@ -220,8 +222,9 @@ class VariationSampler:
         if scale is None:
             return np.ones(n_coordinates)
         stretch = check_vector(scale, name="scale", n_samples=n_coordinates)
-        if not ((stretch >= 1e-100) & (stretch <= 1e100)).all():
-            raise InputError(f"scale is {shown(stretch)}; need numbers > 0 of a sensible size (1e-100 to 1e100)")
+        if not ((stretch >= SMALLEST_NUMBER) & (stretch <= LARGEST_NUMBER)).all():
+            limits = f"{SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}"
+            raise InputError(f"scale is {shown(stretch)}; expected numbers from {limits}")
         return stretch
 
     def _fit_mixture(self, unit: FloatArray) -> WeightedGaussianMixture:

@@ -19,7 +19,7 @@ from steep._sklearn import count_samples
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray, check_count, check_sample_weight
 from steep.exceptions import InputError, InputTypeError
-from steep.labels import Labels, Task, check_labels, refuse_extremes, warn_of_float_classes
+from steep.labels import Labels, Task, check_labels, refuse_tiny, warn_of_float_classes
 from steep.measures import Measure, Neighborhood, resolve
 from steep.rescaling import Rescaling, check_rescaling, rescale
 from steep.weighting.cross_fitting import cross_fitted
@@ -68,7 +68,7 @@ class Samples:
         space = Space.settle(X, embedding, y=y, estimator=estimator)
         n_samples = count_samples(X)
         labels = check_labels(y, n_samples=n_samples, task=task)
-        refuse_extremes(labels)
+        refuse_tiny(labels)
         own = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
         if groups is not None:
             groups = check_labels(groups, n_samples=n_samples, task="classification", name="groups").codes

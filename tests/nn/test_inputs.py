@@ -76,7 +76,7 @@ def test_labels_that_only_look_alike_are_what_they_were():
 
 
 @pytest.mark.parametrize("name", ["regression", "several outputs"])
-@pytest.mark.parametrize("size", [1e10, 1e30, 1e200])
+@pytest.mark.parametrize("size", [1e10, 1e30, 1e90])
 def test_labels_that_are_too_large_are_one_line(name, size):
     network, (_, y), _, _ = build(name)
     large = size * y.double() / y.abs().max()

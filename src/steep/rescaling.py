@@ -133,11 +133,8 @@ def _clipped(values: FloatArray, share: float) -> FloatArray:
     return np.minimum(values, ceiling[:, None])
 
 
-def _normalized(weights: FloatArray, equal: npt.NDArray[np.bool_], largest: float, normalize: Normalize) -> FloatArray:
+def _normalized(weights: FloatArray, equal: npt.NDArray[np.bool_], normalize: Normalize) -> FloatArray:
     """Rows of mean one, or of sum one; in place."""
-    if largest > _LARGE:
-        # By a power of two, which changes no digit: sums of weights near 1e308 would overflow.
-        weights = np.ldexp(weights, -int(np.frexp(largest)[1]))
     totals = weights.sum(axis=1, keepdims=True)
     weights /= totals if normalize == "sum" else totals / weights.shape[1]
     # Equal weights are exactly equal, not equal up to rounding.
@@ -149,7 +146,6 @@ def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
     """Weights between 1 and m, or m and 1, of variation v between 0 and 1."""
     if weight_ratio >= 1:
         return 1 + (weight_ratio - 1) * share
-    # 1/(1 + (1/m − 1) v) without 1/m, which may overflow
     return weight_ratio / (weight_ratio + (1 - weight_ratio) * share)
 
 

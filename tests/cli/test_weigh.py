@@ -643,4 +643,4 @@ def test_what_a_model_cannot_be_fitted_to_ends_with_one_line(table, capsys):
     code = weigh(table, "--target", "kind", "-k", "5", "--measure", "misfit")
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
     assert (code, len(lines)) == (2, 1)
-    assert "expected numbers up to" in lines[0]
+    assert "check its columns" in lines[0]

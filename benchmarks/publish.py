@@ -1,0 +1,208 @@
+"""The tables of docs/benchmarks, made from the stored results.
+
+    python benchmarks/publish.py            # write them into the pages
+    python benchmarks/publish.py --check    # exit code 1 if a page and the results disagree
+
+A table stands in a page between ``<!-- table: name -->`` and ``<!-- end -->``; ``name`` is a function of this file. The
+text around it is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs" / "benchmarks").glob("*.md"))
+BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def stored(name):
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def table(head, rows):
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def pair(cell):
+    return f"{cell['rmse']['ratio']:.2f} / {cell['linf']['ratio']:.2f}"
+
+
+SURROGATES = {"network": "network", "matern": "Matérn process", "rbf": "RBF process"}
+
+
+def design_functions():
+    found = stored("design-unseen")
+    rows = [[f"`{name}`", *(pair(cells[kind]) for kind in SURROGATES)] for name, cells in found["functions"].items()]
+    return table(["function", *SURROGATES.values()], rows)
+
+
+def design_league():
+    found, rows = stored("design-unseen"), []
+    for name, row in found["means"].items():
+        ranks = found["ranks"].get(name)
+        means = [f"{row[kind]['rmse']:.2f} / {row[kind]['linf']:.2f}" for kind in SURROGATES]
+        places = [f"{ranks['rmse']:.1f}", f"{ranks['linf']:.1f}"] if ranks else ["–", "–"]
+        rows.append([name, row["functions"], row["seeds"], *means, f"{row['above']} of {3 * row['functions']}", *places])
+    head = ["design", "functions", "seeds", *SURROGATES.values(), "above 1.03", "rank, RMSE", "rank, largest"]
+    return table(head, rows)
+
+
+def stops():
+    found, rows = stored("stop_rule"), []
+    goals = [str(goal) for goal in found["goals"]]
+
+    def cell(counts):
+        return f"{counts['true']} of {counts['stops']}" if counts["stops"] else "–"
+
+    for name in found["starts"]["campaign"]["functions"]:
+        parts = [found["starts"][start]["functions"][name] for start in ("campaign", "quarter")]
+        rows.append([f"`{name}`", *(cell(part[goal]["rule"]) for part in parts for goal in goals)])
+    totals = [found["starts"][start]["total"]["rule"] for start in ("campaign", "quarter")]
+    rows.append(["all", *(cell for total in totals for cell in (f"{total['true']} of {total['stops']}", "", ""))])
+    starts = [f"{start}: {goal}" for start in ("4(d + 1) initial", "a quarter initial") for goal in goals]
+    return table(["function", *starts], rows)
+
+
+def failing():
+    keys = ("part of the domain", "design, 100 runs", "design, 200 runs", "campaign, 100 runs")
+    rows = [[row["region"], row["inputs"], *(f"{row[key]:.2f}" for key in keys)] for row in stored("failing_regions")["lines"]]
+    return table(["region that fails", "inputs", *keys], rows)
+
+
+SCORES = {
+    "accuracy": "accuracy, points", "neg_root_mean_squared_error": "RMSE, % lower",
+    "neg_mean_absolute_error": "MAE, % lower", "worst_decile": "worst decile, % lower",
+    "max_error": "largest error, % lower",
+}  # fmt: skip
+
+
+def weightings(name, arms, model="linear"):
+    """Mean gain and tables significantly better / worse, corrected for overlapping splits."""
+    found = {(row["arm"], row["score"]): row for row in stored(name)["overall"] if row["model"] == model}
+    rows = []
+    for score, title in SCORES.items():
+        cells = [found[arm, score] for arm in arms if (arm, score) in found]
+        figures = [f"{c['mean_gain']:+.2f} ({c['wins_corrected']} / {c['losses_corrected']})" for c in cells]
+        rows.append([title, cells[-1]["tables"], *figures, f"{cells[-1]['median_gain']:+.2f}"])
+    return table(["score", "tables", *arms.values(), "median of the last"], rows)
+
+
+def weights_fresh():
+    arms = {"paper": "fixed m = 40", "cv:variance": "variance, chosen", "cv:default": "default, chosen"}
+    return weightings("weighting-fresh", arms)
+
+
+def weights_battery():
+    return weightings("weighting", {"paper": "fixed m = 40", "cv:variance": "variance, chosen", "cv:default": "default, chosen"})
+
+
+def weights_perceptron():
+    return weightings("weighting", {"paper": "fixed m = 40", "cv:default": "default, chosen"}, "mlp")
+
+
+def weights_boosting():
+    return weightings("weighting", {"paper": "fixed m = 40", "cv:default": "default, chosen"}, "boosting")
+
+
+def weights_promises():
+    found = stored("promises")["unseen"]
+    null, race, gains = found["null"]["all"], found["race"], found["gains"]["without exact targets"]
+    return table(["promise", "measured"], [
+        ["equal weights are kept where weights cannot help", f"{null['kept']:.0%} of {null['searches']} searches"],
+        ["significantly worse than equal weights", f"{found['worse']['worse']} of {found['worse']['pairs']} pairs of table and model"],
+        ["stated gain over realised gain", f"{gains['stated_over_realised']:.2f} ({gains['searches']} searches that chose weights)"],
+        ["racing decides as the full search, LightGBM", f"{race['lightgbm']['same_decision']:.0%}, {race['lightgbm']['median_fits']:.0f} fits instead of {race['lightgbm']['median_fits_full']:.0f}"],
+        ["racing decides as the full search, SVM", f"{race['svm']['same_decision']:.0%}, {race['svm']['median_fits']:.0f} fits instead of {race['svm']['median_fits_full']:.0f}"],
+    ])  # fmt: skip
+
+
+def weights_cost():
+    rows = [
+        [name, f"{row['ratio_all']:.0f}", f"{row['ratio_all_largest']:.0f}", f"{row['ratio_none']:.0f}", f"{row['same_all']:.0%}"]
+        for name, row in stored("evidence")["overall"].items()
+    ]  # fmt: skip
+    return table(["tables", "plain fits, median", "largest", "without shortcuts", "same decision"], rows)
+
+
+def suspects_on(part, first):
+    found = stored("suspects")[part]
+    means = found["mean_average_precision"]
+    kinds = list(means[first])
+    rows = [[name, *(f"{row[kind]:.3f}" for kind in kinds)] for name, row in means.items()]
+    return table(["ranking", *kinds], rows)
+
+
+def suspects_classes():
+    return suspects_on("unseen classification", "steep")
+
+
+def suspects_numbers():
+    return suspects_on("unseen regression", "steep")
+
+
+def groups_means():
+    found = stored("groups")
+    problems = list(found)
+    arms = list(found[problems[0]]["arms"])
+    rows = [[arm, *(f"{found[p]['arms'][arm]['test']:.1f}" if arm in found[p]["arms"] else "–" for p in problems)] for arm in arms]
+    return table(["worst group or balanced accuracy, %", *(p.removesuffix(", unseen") for p in problems)], rows)
+
+
+def groups_gaps():
+    found = stored("groups")
+    rows = []
+    for name in found["dominoes-95, unseen"]["gaps"]:
+        cells = [part["gaps"].get(name) for part in found.values()]
+        rows.append([name, *(f"{c['mean']:+.1f} ± {c['half_width']:.1f}" if c else "–" for c in cells)])
+    return table(["difference", *(p.removesuffix(", unseen") for p in found)], rows)
+
+
+def improve_promises():
+    rows = []
+    for part, found in stored("improve-promises")["parts"].items():
+        with_validation = found["pooled_by_data"]["validation"]
+        rows.append([
+            part, with_validation["calls"], with_validation["replaced"], f"{with_validation['ratio']:.2f}",
+            f"{with_validation['coverage']:.0%}", with_validation["significantly_worse"],
+        ])  # fmt: skip
+    return table(["data", "calls", "heads replaced", "promised / delivered", "95 % intervals that cover", "significantly worse"], rows)
+
+
+def neighbors():
+    found = stored("neighbors")["unseen"]
+    recalls = ["0.8", "0.95", "0.99", "variance"]
+    rows = [
+        [name, *(f"{row[r]['ours']:.2f} s / {row[r]['peer']} {row[r]['theirs']:.2f} s = {row[r]['ratio']:.1f}" for r in recalls)]
+        for name, row in found["data"].items()
+    ]
+    rows.append(["geometric mean", *(f"**{found['means'][r]['geometric mean']:.2f}**" for r in recalls)])
+    return table(["data", *(f"recall {r}" if r != "variance" else "local variance" for r in recalls)], rows)
+
+
+def crashes():
+    keys = ("crashes", "finished", "lost", "repeated", "stuck")
+    names = {"kill": "campaign killed", "workers": "worker killed", "disk": "disk full for a second"}
+    rows = [[names[row["discipline"]], row["player"], *(f"{row[key]:,}" for key in keys)] for row in stored("crash_league")["rows"]]
+    return table(["what happens", "library", *keys], rows)
+
+
+def main():
+    stale = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        made = BLOCK.sub(lambda found: f"{found[1]}{globals()[found[2]]()}\n{found[3]}", text)
+        if made != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                page.write_text(made, encoding="utf-8")
+    print("\n".join(stale) or "all pages agree with the results")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

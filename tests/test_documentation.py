@@ -1,15 +1,18 @@
-"""Every page: its code runs, its links lead somewhere.
+"""Every page: its code runs and prints what it shows, its links lead somewhere, it is short, its tables are current.
 
-The blocks of a page run in order, as one script, in a folder of their own. A block whose line above is
-``<!-- not run -->`` is left out. What a page takes for granted (the reader's own function, network or data) stands in
-a comment, which readers do not see and which runs too:
+The blocks of a page run in order, as one script, in a folder of their own. A block whose line above is ``<!-- not run -->``
+is left out. What a page takes for granted (the reader's own function, network or data) stands in a comment, which readers
+do not see and which runs too:
 
     <!-- run first
     f = lambda X: X[:, 0] ** 2
     -->
+
+A ``text`` block right below a ``python`` block is what that block prints. "…" stands for anything.
 """
 
 import re
+import subprocess
 import sys
 import warnings
 from importlib.util import find_spec
@@ -21,22 +24,26 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 CODE = re.compile(
-    r"(?P<skip><!-- not run -->\n)?```python\n(?P<shown>.*?)```|<!-- run first\n(?P<hidden>.*?)-->", re.DOTALL
+    r"(?P<skip><!-- not run -->\n)?```python\n(?P<shown>.*?)```(?:\n+```text\n(?P<printed>.*?)```)?"
+    r"|<!-- run first\n(?P<hidden>.*?)-->",
+    re.DOTALL,
 )
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
+LONG = ("CHANGELOG.md", "docs/reproduction", "docs/findings.md", "docs/reference/", "docs/benchmarks/", "docs/decisions/", "docs/how-to/", "README.md")
 
 
-def script_of(text):
-    """The code of a page at the lines where it stands, so that an error names the line of the page."""
-    lines = [""] * (text.count("\n") + 2)
+def blocks_of(text):
+    """(code at the lines where it stands, so that an error names the line of the page; what it is said to print)."""
     for match in CODE.finditer(text):
-        if match["skip"]:
-            continue
-        part = "shown" if match["shown"] is not None else "hidden"
-        first = text.count("\n", 0, match.start(part))
-        code = match[part].splitlines()
-        lines[first : first + len(code)] = code
-    return "\n".join(lines)
+        if not match["skip"]:
+            part = "shown" if match["shown"] is not None else "hidden"
+            yield "\n" * text.count("\n", 0, match.start(part)) + match[part], match["printed"]
+
+
+def prints(shown, printed):
+    """Whether the output is what the page shows, up to spaces and up to "…"."""
+    pattern = ".*?".join(re.escape(" ".join(part.split())) for part in shown.split("…"))
+    return re.fullmatch(pattern.strip(), " ".join(printed.split()), re.DOTALL)
 
 
 def needs_of(name, script):
@@ -54,41 +61,38 @@ def headings_of(page):
 
 
 def test_code_is_found_skipped_and_placed():
-    page = "a\n<!-- run first\nx = 1\n-->\n```python\ny = x\n```\n<!-- not run -->\n```python\nz\n```\n```\nno\n```\n"
-    script = script_of(page)
-    assert script.split("\n")[2] == "x = 1"
-    assert script.split("\n")[5] == "y = x"
-    assert script.split() == ["x", "=", "1", "y", "=", "x"]
-
-
-def test_the_pages_show_code():
-    assert sum(bool(script_of(page.read_text(encoding="utf-8")).strip()) for page in PAGES) >= 4
+    page = (
+        "a\n<!-- run first\nx = 1\n-->\n```python\ny = x\n```\n\n```text\n1 … 2\n```\n<!-- not run -->\n```python\nz\n```\n"
+        "```\nno\n```\n"
+    )
+    assert list(blocks_of(page)) == [("\n\nx = 1\n", None), ("\n\n\n\n\ny = x\n", "1 … 2\n")]
+    assert prints("1 …  2\n", "1 or\n2")
+    assert not prints("1 … 2", "1 or 3")
 
 
 def runnable():
     """Pages with code; recipes import other people's libraries, which takes seconds each."""
     for name in NAMES:
-        if "```python" in (ROOT / name).read_text(encoding="utf-8"):
+        if any(blocks_of((ROOT / name).read_text(encoding="utf-8"))):
             yield pytest.param(name, marks=[pytest.mark.slow] * ("recipes" in name))
 
 
 @pytest.mark.parametrize("name", list(runnable()))
 def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, capsys):
-    script = script_of((ROOT / name).read_text(encoding="utf-8"))
-    for library in needs_of(name, script):
+    blocks = list(blocks_of((ROOT / name).read_text(encoding="utf-8")))
+    for library in needs_of(name, "\n".join(code for code, _ in blocks)):
         if not find_spec(library):
             pytest.skip(f"needs {library}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
+    before, scope = set(sys.modules), {"__name__": "page"}
     with warnings.catch_warnings():
         if "recipes" in name:  # what other libraries warn about among themselves is not ours
             warnings.simplefilter("ignore")
-        exec(compile(script, name, "exec"), {"__name__": "page"})
-    printed = capsys.readouterr().out
-    if name == "README.md":  # a comment on the line after a print is what it shows, up to an ellipsis
-        for shown in re.findall(r"^print.*\n# (.*?)…?$", script, re.M):
-            assert shown in printed
+        for code, shown in blocks:
+            exec(compile(code, name, "exec"), scope)
+            printed = capsys.readouterr().out
+            assert shown is None or prints(shown, printed), f"{name} shows\n{shown}\nbut its code prints\n{printed}"
     for module in set(sys.modules) - before:  # modules the page itself wrote
         if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
             del sys.modules[module]
@@ -106,3 +110,23 @@ def test_the_links_of_a_page_lead_somewhere(name):
         if not target.exists() or (heading and heading not in headings_of(target)):
             broken.append(link)
     assert broken == []
+
+
+def test_the_tables_of_benchmarks_are_those_of_the_results():
+    check = [sys.executable, str(ROOT / "benchmarks" / "publish.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, f"run python benchmarks/publish.py; stale: {done.stdout}"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(LONG)])
+def test_a_page_is_short(name):
+    assert (ROOT / name).read_text(encoding="utf-8").count("\n") <= 120
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("index.md")])
+def test_an_index_is_a_list_of_links_on_github_too(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = LINK.findall(text)
+    listed = [line for block in re.findall(r"```{toctree}\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    assert len(links) > 3
+    assert [page for page in listed if page and page[0] not in ":0" and f"{page}.md" not in links] == []

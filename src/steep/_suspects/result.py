@@ -40,7 +40,7 @@ class Suspects:
         The label as given, and what is expected there instead: a class, or a number.
     n_wrong : Interval
         A rough estimate of the number of wrong labels, with rough limits. It can be several times too low or too high;
-        see ``docs/suspects.md``.
+        see ``docs/how-to/suspects.md``.
     distances, indices : ndarray of shape (n_samples, n_neighbors)
         The neighbours of every sample, nearest first, without itself, by their place in the data.
     predicted : ndarray or sparse matrix

@@ -627,7 +627,7 @@ class Campaign:
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
             ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the upper end of
             the interval of :meth:`estimated_error` is at most ``e`` at three looks in a row, none of them within
-            the initial runs. It may still be wrong: "When may I stop?" in ``docs/designs.md`` says how often.
+            the initial runs. It may still be wrong: "When may I stop?" in ``docs/how-to/designs.md`` says how often.
             Runs in flight are finished first; ``stop_reason`` says why it stopped.
         pass_as : {"auto", "keywords", "array", "mapping"}, default "auto"
             How a run gets its inputs; "auto" is keywords for named bounds and an array for a list.

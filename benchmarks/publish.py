@@ -47,7 +47,9 @@ def design_league():
         ranks = found["ranks"].get(name)
         means = [f"{row[kind]['rmse']:.2f} / {row[kind]['linf']:.2f}" for kind in SURROGATES]
         places = [f"{ranks['rmse']:.1f}", f"{ranks['linf']:.1f}"] if ranks else ["–", "–"]
-        rows.append([name, row["functions"], row["seeds"], *means, f"{row['above']} of {3 * row['functions']}", *places])
+        rows.append(
+            [name, row["functions"], row["seeds"], *means, f"{row['above']} of {3 * row['functions']}", *places]
+        )
     head = ["design", "functions", "seeds", *SURROGATES.values(), "above 1.03", "rank, RMSE", "rank, largest"]
     return table(head, rows)
 
@@ -70,7 +72,10 @@ def stops():
 
 def failing():
     keys = ("part of the domain", "design, 100 runs", "design, 200 runs", "campaign, 100 runs")
-    rows = [[row["region"], row["inputs"], *(f"{row[key]:.2f}" for key in keys)] for row in stored("failing_regions")["lines"]]
+    rows = [
+        [row["region"], row["inputs"], *(f"{row[key]:.2f}" for key in keys)]
+        for row in stored("failing_regions")["lines"]
+    ]
     return table(["region that fails", "inputs", *keys], rows)
 
 
@@ -98,7 +103,9 @@ def weights_fresh():
 
 
 def weights_battery():
-    return weightings("weighting", {"paper": "fixed m = 40", "cv:variance": "variance, chosen", "cv:default": "default, chosen"})
+    return weightings(
+        "weighting", {"paper": "fixed m = 40", "cv:variance": "variance, chosen", "cv:default": "default, chosen"}
+    )
 
 
 def weights_perceptron():
@@ -149,7 +156,10 @@ def groups_means():
     found = stored("groups")
     problems = list(found)
     arms = list(found[problems[0]]["arms"])
-    rows = [[arm, *(f"{found[p]['arms'][arm]['test']:.1f}" if arm in found[p]["arms"] else "–" for p in problems)] for arm in arms]
+    rows = [
+        [arm, *(f"{found[p]['arms'][arm]['test']:.1f}" if arm in found[p]["arms"] else "–" for p in problems)]
+        for arm in arms
+    ]
     return table(["worst group or balanced accuracy, %", *(p.removesuffix(", unseen") for p in problems)], rows)
 
 
@@ -170,14 +180,23 @@ def improve_promises():
             part, with_validation["calls"], with_validation["replaced"], f"{with_validation['ratio']:.2f}",
             f"{with_validation['coverage']:.0%}", with_validation["significantly_worse"],
         ])  # fmt: skip
-    return table(["data", "calls", "heads replaced", "promised / delivered", "95 % intervals that cover", "significantly worse"], rows)
+    return table(
+        ["data", "calls", "heads replaced", "promised / delivered", "95 % intervals that cover", "significantly worse"],
+        rows,
+    )
 
 
 def neighbors():
     found = stored("neighbors")["unseen"]
     recalls = ["0.8", "0.95", "0.99", "variance"]
     rows = [
-        [name, *(f"{row[r]['ours']:.2f} s / {row[r]['peer']} {row[r]['theirs']:.2f} s = {row[r]['ratio']:.1f}" for r in recalls)]
+        [
+            name,
+            *(
+                f"{row[r]['ours']:.2f} s / {row[r]['peer']} {row[r]['theirs']:.2f} s = {row[r]['ratio']:.1f}"
+                for r in recalls
+            ),
+        ]
         for name, row in found["data"].items()
     ]
     rows.append(["geometric mean", *(f"**{found['means'][r]['geometric mean']:.2f}**" for r in recalls)])
@@ -187,7 +206,10 @@ def neighbors():
 def crashes():
     keys = ("crashes", "finished", "lost", "repeated", "stuck")
     names = {"kill": "campaign killed", "workers": "worker killed", "disk": "disk full for a second"}
-    rows = [[names[row["discipline"]], row["player"], *(f"{row[key]:,}" for key in keys)] for row in stored("crash_league")["rows"]]
+    rows = [
+        [names[row["discipline"]], row["player"], *(f"{row[key]:,}" for key in keys)]
+        for row in stored("crash_league")["rows"]
+    ]
     return table(["what happens", "library", *keys], rows)
 
 

@@ -29,7 +29,16 @@ CODE = re.compile(
     re.DOTALL,
 )
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
-LONG = ("CHANGELOG.md", "docs/reproduction", "docs/findings.md", "docs/reference/", "docs/benchmarks/", "docs/decisions/", "docs/how-to/", "README.md")
+LONG = (
+    "CHANGELOG.md",
+    "docs/reproduction",
+    "docs/findings.md",
+    "docs/reference/",
+    "docs/benchmarks/",
+    "docs/decisions/",
+    "docs/how-to/",
+    "README.md",
+)
 
 
 def blocks_of(text):

@@ -1,8 +1,8 @@
 """Every page: its code runs and prints what it shows, its links lead somewhere, it is short, its tables are current.
 
-The blocks of a page run in order, as one script, in a folder of their own. A block whose line above is ``<!-- not run -->``
-is left out. What a page takes for granted (the reader's own function, network or data) stands in a comment, which readers
-do not see and which runs too:
+The blocks of a page run in order, as one script, in a folder of their own. A block whose line above is
+``<!-- not run -->`` is left out. What a page takes for granted (the reader's own function, network or data) stands in a
+comment, which readers do not see and which runs too:
 
     <!-- run first
     f = lambda X: X[:, 0] ** 2
@@ -71,8 +71,8 @@ def headings_of(page):
 
 def test_code_is_found_skipped_and_placed():
     page = (
-        "a\n<!-- run first\nx = 1\n-->\n```python\ny = x\n```\n\n```text\n1 … 2\n```\n<!-- not run -->\n```python\nz\n```\n"
-        "```\nno\n```\n"
+        "a\n<!-- run first\nx = 1\n-->\n```python\ny = x\n```\n\n```text\n1 … 2\n```\n"
+        "<!-- not run -->\n```python\nz\n```\n```\nno\n```\n"
     )
     assert list(blocks_of(page)) == [("\n\nx = 1\n", None), ("\n\n\n\n\ny = x\n", "1 … 2\n")]
     assert prints("1 …  2\n", "1 or\n2")

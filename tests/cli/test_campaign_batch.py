@@ -11,7 +11,7 @@ import pytest
 
 import steep
 
-PAGE = Path(__file__).parents[2] / "docs" / "campaigns.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "campaigns.md"
 # sbatch --wait script: one task after another, each told its number as SLURM does.
 SBATCH = """#!/bin/bash
 for task in $(seq 1 20); do SLURM_ARRAY_TASK_ID=$task bash "$2" || exit 1; done

@@ -10,7 +10,7 @@ import pytest
 from steep.cli import main
 from steep.cli.campaign.settings import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "campaign-file.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "campaign-file.md").read_text(encoding="utf-8")
 
 
 def test_the_page_lists_every_entry_with_its_default():

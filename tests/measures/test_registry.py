@@ -58,12 +58,6 @@ def test_measures_of_a_function_see_its_slope(name):
     assert steep / flat == pytest.approx(81, rel=0.15)
 
 
-def test_leaving_a_sample_out_of_its_neighbours_is_for_the_variance_alone():
-    with pytest.raises(InputError, match="include_self=False goes with measure='variance' only, got 'slope'"):
-        measure_variation(X, VALUES, measure="slope", include_self=False)
-    assert measure_variation(X, VALUES, include_self=False).shape == (80,)
-
-
 def test_too_few_neighbours_for_a_measure_are_refused():
     with pytest.raises(InputError, match="n_neighbors=2 is too small; need a whole number ≥ 3"):
         measure_variation(X, VALUES, measure="noise", n_neighbors=2)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._validation import FloatArray, check_vector, shown
+from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures.label_measures import ambiguity, contradiction, density, disagreement, noise, slope, smoothed
 from steep.measures.model_measures import border, borders, doubt, misfit, misfits
@@ -52,9 +52,7 @@ class Measure:
     needs : {"function", "labels", "model"}
         What a use must be able to give.
     smallest_k : int
-        Fewest neighbours, the sample itself counted, for which it makes sense.
-    needs_self : bool
-        Whether the sample itself must be the first of its neighbours.
+        Fewest neighbours, the sample itself counted, for which it makes sense; 0 for none at all.
     prefixes : callable, optional
         ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` in one pass, where that is quicker.
     asks_trained : bool
@@ -69,7 +67,6 @@ class Measure:
     function: Callable[[Any], FloatArray]
     needs: Needs = "labels"
     smallest_k: int = 3
-    needs_self: bool = True
     prefixes: Callable[[Neighborhood, Sequence[int]], FloatArray] | None = None
     asks_trained: bool = False
     uses_points: bool = True
@@ -77,6 +74,11 @@ class Measure:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def check_k(self, n_neighbors: Any) -> int:
+        """Return a number of neighbours that makes sense for this measure; 1 where it looks at none."""
+        size = check_count(n_neighbors, name="n_neighbors", minimum=max(self.smallest_k, 1))
+        return size if self.smallest_k else 1
 
     def variation(self, around: Any) -> FloatArray:
         """Variation at every point."""
@@ -100,7 +102,7 @@ MEASURES: dict[str, Measure] = {
     for measure in (
         Measure("taylor", taylor, needs="function"),
         Measure("perturbation", perturbation, needs="function"),
-        Measure("variance", variance, needs_self=False, prefixes=variances, uses_points=False),
+        Measure("variance", variance, smallest_k=2, prefixes=variances, uses_points=False),
         Measure("slope", slope),
         Measure("noise", noise),
         Measure("contradiction", contradiction, uses_points=False),
@@ -189,7 +191,7 @@ def _own(function: Callable[[Any, Any], Any]) -> Measure:
         values = function(*(_copy(data) for data in around.given))
         return check_vector(values, name="measure(X, y)", n_samples=len(around.points), minimum=0.0)
 
-    return Measure(getattr(function, "__name__", "measure"), checked, smallest_k=1, needs_self=False)
+    return Measure(getattr(function, "__name__", "measure"), checked, smallest_k=0)
 
 
 def _copy(data: Any) -> Any:

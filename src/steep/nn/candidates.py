@@ -84,7 +84,7 @@ class Grid:
         """Check what the caller gave; no ``l2`` are these powers of ten, which may be extended."""
         names = measure if isinstance(measure, list | tuple) else (measure,)
         measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
-        smallest = max((smallest_size(measure) for measure in measures), default=1)
+        smallest = max(1, *(measure.smallest_k for measure in measures))
         grid = cls(
             l2=tuple(10.0**power for power in powers)
             if l2 is None
@@ -165,11 +165,6 @@ class Grid:
         steps = {10.0 ** (round(np.log10(high)) + 1)} if high in best else set()
         steps |= {10.0 ** (round(np.log10(low)) - 1)} if low in best else set()
         return [step for step in steps if step in self.reachable]
-
-
-def smallest_size(measure: Measure) -> int:
-    """Fewest neighbours for a measure; the variance alone makes do with two."""
-    return measure.smallest_k if measure.needs_self else min(measure.smallest_k, 2)
 
 
 @dataclass(frozen=True)

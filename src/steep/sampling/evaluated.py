@@ -124,7 +124,7 @@ class Measuring:
     def _check_neighbors(self, n_neighbors: int | None) -> int | None:
         if n_neighbors is None:
             return None
-        return check_count(n_neighbors, name="n_neighbors", minimum=max(2, self.measure.smallest_k))
+        return max(2, self.measure.check_k(n_neighbors))
 
 
 def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | None = None) -> FloatArray:

@@ -13,7 +13,7 @@ from sklearn.model_selection import ParameterGrid
 
 from steep._sklearn import take_rows
 from steep._timing import Stopwatch
-from steep._validation import FloatArray, IntArray, check_count, one_line
+from steep._validation import FloatArray, IntArray, one_line
 from steep.exceptions import InputError
 from steep.measures import Measure
 from steep.metrics import Scorer
@@ -32,7 +32,7 @@ from steep.weighting.controls import (
 )
 from steep.weighting.cross_fitting import N_PARTS, cross_fitted
 from steep.weighting.linear import Linear
-from steep.weighting.weights import Measured, Samples, is_callers_own, measure_samples
+from steep.weighting.weights import Measured, Samples, measure_samples
 from steep.weighting.wrapping import fit_weighted, params_of_rows
 
 Rows = npt.NDArray[np.intp]
@@ -348,12 +348,10 @@ def default_sizes(estimator: Any) -> tuple[int, ...]:
     return (1, 5) if is_classifier(estimator) else (1, 5, 20)
 
 
-def sizes_for(asked: Any, measure: Measure, sizes: Sequence[int]) -> list[int]:
+def sizes_for(measure: Measure, sizes: Sequence[int]) -> list[int]:
     """Return the k that make sense for a measure; one at least."""
-    if is_callers_own(asked):
-        return [1]
-    fitting = [k for k in sizes if k >= measure.smallest_k]
-    return fitting or [check_count(max(sizes), name="n_neighbors", minimum=measure.smallest_k)]
+    fitting = [k for k in sizes if k >= measure.smallest_k] or [max(sizes)]
+    return list(dict.fromkeys(measure.check_k(k) for k in fitting))
 
 
 def values_of(given: Any, name: str) -> list[Any]:

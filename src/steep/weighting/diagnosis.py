@@ -17,7 +17,7 @@ from steep.measures.variance import variance
 from steep.rescaling import rescale
 from steep.weighting.candidates import default_measures
 from steep.weighting.cross_fitting import cross_fitted
-from steep.weighting.weights import Samples, check_size
+from steep.weighting.weights import Samples
 from steep.weighting.wrapping import require_sample_weight, task_of
 
 # Below this share of mixed neighbourhoods the variance of labels touches too few samples to matter.
@@ -143,7 +143,7 @@ def weighting_report(
     if estimator is not None:
         require_sample_weight(estimator)
         task = task_of(estimator) if task == "auto" else task
-    size = check_size(n_neighbors, "variance", MEASURES["slope"])
+    size = MEASURES["slope"].check_k(n_neighbors)
     samples = Samples.check(X, y, embedding=embedding, task=task, estimator=estimator)
     warn_of_float_classes(samples.labels, task, fewest=2)
     names = ("variance",) if estimator is None else default_measures(estimator, samples)

@@ -12,7 +12,7 @@ from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.rescaling import Rescaling, check_rescaling, rescale
-from steep.weighting.weights import Samples, check_size, measure_samples
+from steep.weighting.weights import Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 
 
@@ -107,7 +107,7 @@ class VarianceWeighted(DelegatingEstimator):
     def _weights(self, samples: Samples, params: dict[str, Any]) -> FloatArray:
         """Weights of the samples, the caller's own multiplied in; those of weight zero are left out."""
         measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
-        size = check_size(self.n_neighbors, self.measure, measure)
+        size = measure.check_k(self.n_neighbors)
         if len(samples) == 1:
             raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight

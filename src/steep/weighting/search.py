@@ -359,19 +359,19 @@ class VarianceWeightedCV(DelegatingEstimator):
         sizes = [check_count(k, name="n_neighbors") for k in values_of(given, "n_neighbors")]
         ratios = values_of(self.weight_ratio, "weight_ratio")
         return Menu(
-            sizes={found: sizes_for(asked, found, sizes) for asked, found in measures},
+            sizes={found: sizes_for(found, sizes) for found in measures},
             ratios=tuple(check_real(m, name="weight_ratio", above=0.0) for m in ratios),
             settings=check_settings(self.estimator, self.param_grid),
             controls=check_controls(controls, score, self.estimator, samples),
         )
 
-    def _measures(self, samples: Samples) -> list[tuple[Any, Measure]]:
+    def _measures(self, samples: Samples) -> list[Measure]:
         asked = self.measure
         if asked is None:
             asked = default_measures(self.estimator, samples)
         elif isinstance(asked, str | Measure) or callable(asked) or not isinstance(asked, Iterable):
             asked = [asked]
-        found = [(name, resolve(name, use="VarianceWeightedCV", feeds=("labels", "model"))) for name in asked]
+        found = [resolve(name, use="VarianceWeightedCV", feeds=("labels", "model")) for name in asked]
         if not found:
             raise InputError("measure is empty; need at least one measure; leave it out for the default")
         return found

@@ -17,7 +17,7 @@ from sklearn.utils import indexable
 from steep._large import is_collection, is_large, refuse_checkpoint, refuse_graph, refuse_large
 from steep._sklearn import count_samples
 from steep._timing import Stopwatch
-from steep._validation import FloatArray, IntArray, check_count, check_sample_weight
+from steep._validation import FloatArray, IntArray, check_sample_weight
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels, refuse_tiny, warn_of_float_classes
 from steep.measures import Measure, Neighborhood, resolve
@@ -199,21 +199,6 @@ def row_index(data: Any) -> pd.Index[Any] | None:
     return None if is_counted else data.index
 
 
-def check_size(n_neighbors: Any, asked: Any, measure: Measure, *, include_self: bool = True) -> int:
-    """Return a k that makes sense for a measure, which was asked for by name, as such or as a callable."""
-    if measure.needs_self and not include_self:
-        raise InputError(f"include_self=False goes with measure='variance' only, got {measure.name!r}; leave it out")
-    # The paper's variance is defined from two labels on, whatever a search would call sensible.
-    smallest = measure.smallest_k if measure.needs_self or measure.smallest_k < 2 else 2
-    size = check_count(n_neighbors, name="n_neighbors", minimum=smallest)
-    return 1 if is_callers_own(asked) else size
-
-
-def is_callers_own(asked: Any) -> bool:
-    """Whether a measure is a plain function of ``(X, y)``, for which no neighbours need be found."""
-    return callable(asked) and not isinstance(asked, Measure)
-
-
 def sample_weights(
     X: Any,
     y: Any,
@@ -278,7 +263,7 @@ def sample_weights(
     (True, True)
     """
     found = resolve(measure, use="sample_weights", feeds=("labels",))
-    size = check_size(n_neighbors, measure, found)
+    size = found.check_k(n_neighbors)
     rescaling = check_rescaling(rescaling)
     if is_large(X) or is_collection(y):
         from steep.dask import lazy_weights

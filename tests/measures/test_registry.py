@@ -122,7 +122,7 @@ def test_points_and_labels_are_checked_once_on_their_way(monkeypatch):
     from steep import _validation, sample_weights
 
     calls = {"read": 0, "finite": 0}
-    read, finite = steep.labels.label_array, _validation._check_finite
+    read, finite = steep.labels.label_array, _validation.check_size
 
     def reading(*args):
         calls["read"] += 1
@@ -133,7 +133,7 @@ def test_points_and_labels_are_checked_once_on_their_way(monkeypatch):
         return finite(array, name)
 
     monkeypatch.setattr(steep.labels, "label_array", reading)
-    monkeypatch.setattr(_validation, "_check_finite", checking)
+    monkeypatch.setattr(_validation, "check_size", checking)
     sample_weights(X, VALUES)
     assert calls == {"read": 1, "finite": 1}
 

@@ -66,7 +66,7 @@ def play_steep(folder, n_runs, executor=None, function=simulate):
     with Campaign(bounds, storage=folder / "campaign.db") as campaign:
         # A run whose worker is killed again and again is no fault of its own.
         campaign.run(
-            function, n_initial=20, n_samples=n_runs - 20, batch_size=8, executor=executor, n_workers=WORKERS,
+            function, n_runs, batch_size=8, executor=executor, n_workers=WORKERS,
             retries=1000, max_failures=None,
         )  # fmt: skip
 
@@ -84,7 +84,7 @@ def cluster(file):
     """A scheduler and two workers, each a process; a worker that ends is replaced, as batch systems do."""
     import distributed
 
-    import steep.campaign.dask_cluster  # noqa: F401 - a worker that is forked has it already
+    import steep.campaign.dask  # noqa: F401 - a worker that is forked has it already
 
     read, write = os.pipe()
 
@@ -291,7 +291,7 @@ PLAYERS = {
     "steep, threads": _steep("threads"),
     "steep, processes": _steep("processes", has_workers=True),
     "steep, Dask": Player(
-        play_steep_dask, found_steep, ("steep.campaign.dask_cluster", "distributed"), has_workers=True, on_cluster=True
+        play_steep_dask, found_steep, ("steep.campaign.dask", "distributed"), has_workers=True, on_cluster=True
     ),
     "Optuna, RDB with heartbeat": _optuna(_rdb, "optuna.storages._rdb.storage", "sqlalchemy.dialects.sqlite"),
     "Optuna, journal": _optuna(_journal, "optuna.storages.journal"),

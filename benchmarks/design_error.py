@@ -19,8 +19,7 @@ from design_functions_unseen import UNSEEN
 from problems import PROBLEMS
 from reproduction.records import Records, write_json
 from steep import design
-from steep.expected_error import ErrorTrack
-from steep.interpolation import interpolant
+from steep.expected_error import ErrorTrack, interpolant
 
 FOLDER = Path(__file__).parent / "results"
 NAMES = {

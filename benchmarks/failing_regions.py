@@ -39,7 +39,7 @@ def failed_in_design(function, d, n, seed):
 def failed_in_campaign(function, d, n, seed):
     with Campaign([(0, 1)] * d, storage=":memory:", random_state=seed) as campaign:
         campaign.run(
-            lambda x: function(x[None])[0], n_initial=n // 4, n_samples=n - n // 4, retries=0, max_failures=None
+            lambda x: function(x[None])[0], n, retries=0, max_failures=None
         )  # fmt: skip
         return campaign.n_failed / n
 

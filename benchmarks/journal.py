@@ -118,7 +118,7 @@ def workers():
         with Campaign({"u": (0.0, 1.0)}, storage=":memory:") as campaign:
             began = time.perf_counter()
             campaign.run(
-                function, n_initial=n_runs, n_samples=0, executor="processes", n_workers=2, retries=0,
+                function, n_runs, executor="processes", n_workers=2, retries=0,
                 max_failures=None,
             )  # fmt: skip
             print(f"{n_runs} runs of {function.__name__}: {time.perf_counter() - began:.2f} s")

@@ -30,8 +30,7 @@ from design_functions_unseen import UNSEEN
 from problems import PROBLEMS, scaled
 from reproduction.records import Records, write_json
 from steep import Campaign
-from steep.expected_error import ErrorEstimate, ErrorGoal
-from steep.interpolation import interpolant
+from steep.expected_error import ErrorEstimate, ErrorGoal, interpolant
 
 RESULT = Path(__file__).parent / "results" / "stop_rule.json"
 CACHE = Path("~/.cache/steep/benchmarks/stop-rule.jsonl").expanduser()
@@ -110,10 +109,10 @@ def follow(name, arm, seed):
                           "n_judged": error.n_judged, "rate": error.rate})  # fmt: skip
         return False
 
-    with Campaign([(0, 1)] * d, storage=":memory:", random_state=seed) as campaign:
-        n_initial = STARTS[arm](d)
+    n_initial = STARTS[arm](d)
+    with Campaign([(0, 1)] * d, storage=":memory:", n_initial=n_initial, random_state=seed) as campaign:
         campaign.run(
-            lambda x: np.ravel(function(x[None])), n_initial=n_initial, n_samples=N_RUNS - n_initial, stop_when=look
+            lambda x: np.ravel(function(x[None])), N_RUNS, stop_when=look
         )  # fmt: skip
         return campaign.X, campaign.y.reshape(len(campaign.X), -1), looks, n_initial
 

@@ -75,7 +75,7 @@ def walk_campaign():
             tempfile.TemporaryDirectory() as folder,
             steep.Campaign({"u": (0, 1), "t": (0, 10)}, storage=Path(folder) / "campaign.db") as campaign,
         ):
-            campaign.run(simulator, n_initial=20, n_samples=60, executor="processes", n_workers=2)
+            campaign.run(simulator, 80, executor="processes", n_workers=2)
             assert campaign.n_done == 80
 
     return run

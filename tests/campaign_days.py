@@ -3,7 +3,6 @@
 campaign_days.py DAY ask STORAGE N TABLE     lease N runs for half a day and write them to a table
 campaign_days.py DAY tell STORAGE TABLE LOG FIRST STEP HOW   tell every STEP-th run of a table, noting what is recorded
 campaign_days.py DAY run STORAGE N LOG       make runs here, up to N in all, noting what is recorded
-campaign_days.py DAY widen STORAGE           double the range of t
 """
 
 import math
@@ -46,7 +45,7 @@ def tell(campaign, table, log, first, step, how):
 
 
 def run(campaign, n, log):
-    finish = campaign.finish_job
+    finish = campaign._finish
 
     def noted(number, values, names):
         finish(number, values, names)
@@ -56,12 +55,8 @@ def run(campaign, n, log):
         time.sleep(0.02)
         return solve(u0, t)
 
-    campaign.finish_job = noted
-    campaign.run(slow, n_initial=20, n_samples=int(n) - 20, batch_size=4, executor="threads", n_workers=3)
-
-
-def widen(campaign):
-    campaign.widen({"t": (0.0, 20.0)})
+    campaign._finish = noted
+    campaign.run(slow, int(n), batch_size=4, executor="threads", n_workers=3)
 
 
 if __name__ == "__main__":

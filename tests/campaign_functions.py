@@ -184,7 +184,7 @@ def run_chaos(storage, n_runs):
     bounds = {"what": Integer(0, len(CHAOS) - 1), "u": (0.0, 1.0)}
     with Campaign(bounds, storage=storage) as campaign:
         campaign.run(
-            chaos, n_initial=n_runs, n_samples=0, executor="processes", n_workers=8 if n_runs < 100 else 20,
+            chaos, n_runs, executor="processes", n_workers=8 if n_runs < 100 else 20,
             retries=0, timeout=5.0,
         )  # fmt: skip
 
@@ -213,7 +213,7 @@ def run_lingering(storage, log, executor):
     simulator = command_simulator(["sh", "-c", code]) if "program" in executor else Lingers(log)
     where = executor.split("-")[0]
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(simulator, n_initial=8, n_samples=0, n_workers=2, executor=None if where == "here" else where)
+        campaign.run(simulator, 8, n_workers=2, executor=None if where == "here" else where)
 
 
 def marked(mark):
@@ -258,15 +258,15 @@ def run_noted(storage, log, n_runs=60):
         return x.sum()
 
     with Campaign(BOUNDS, storage=storage) as campaign:
-        finish = campaign.finish_job
+        finish = campaign._finish
 
         def noted(number, values, names):
             x = next(row[0] for row in campaign.journal.all_runs() if row[6] == number)
             finish(number, values, names)
             _note(log, f"told {x.hex()}")
 
-        campaign.finish_job = noted
-        campaign.run(run, n_initial=20, n_samples=n_runs - 20, batch_size=4, pass_as="array")
+        campaign._finish = noted
+        campaign.run(run, n_runs, batch_size=4, pass_as="array")
 
 
 def start_noted(storage, log, n_runs=60):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steep.expected_error import ErrorEstimate, ErrorGoal, ErrorTrack, error_history, unknown_error
-from steep.interpolation import interpolant
+from steep.expected_error import ErrorEstimate, ErrorGoal, ErrorTrack, error_history, interpolant, unknown_error
 
 
 def truth(X, y, function):

@@ -32,7 +32,7 @@ def design_of_evil():
 
 def campaign_of_evil():
     campaign = Campaign({f"a{EVIL}": (0, 1)}, storage=":memory:", outputs=[f"out{EVIL}"])
-    campaign.run(lambda x: float(x[0]), n_initial=8, n_samples=2, pass_as="array")
+    campaign.run(lambda x: float(x[0]), 10, pass_as="array")
     return campaign
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steep import Box, Category, Integer, Log
-from steep.interpolation import cross_errors, interpolant
+from steep.expected_error import cross_errors, interpolant
 
 
 def test_an_interpolant_gives_back_what_it_was_told():

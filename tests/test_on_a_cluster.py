@@ -161,7 +161,7 @@ def test_a_campaign_runs_on_the_same_cluster(client, tmp_path):
         return {"f": u0 * 2.0**-t, "pid": float(os.getpid())}
 
     with Campaign(BOUNDS, storage=tmp_path / "runs.db", random_state=0) as campaign:
-        campaign.run(simulate, n_initial=8, n_samples=4, executor=client.get_executor())
+        campaign.run(simulate, 12, executor=client.get_executor())
         assert campaign.n_done == 12
         assert set(campaign.y[:, 1].astype(int)) <= workers_of(client)
 

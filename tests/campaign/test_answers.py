@@ -2,7 +2,7 @@ import tracemalloc
 
 import pytest
 
-from steep.campaign.answers import last_json, last_row
+from steep.campaign.command import last_json, last_row
 
 STRAY = "warning: mesh [3] is coarse\n{not json}\n[1, 2\n17\n"
 

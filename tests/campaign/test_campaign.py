@@ -46,7 +46,7 @@ def test_foreign_results_are_kept_and_marked(campaign):
     assert frame.origin.tolist() == ["foreign", "foreign"]
     assert frame.inside.tolist() == [True, False]
     assert campaign.X.tolist() == [[0.5, 5.0]]
-    campaign.run(wave, n_initial=8, n_samples=4)
+    campaign.run(wave, 12)
     assert campaign.n_done == 14  # foreign runs are no part of the budget
 
 
@@ -129,11 +129,11 @@ def test_a_first_result_that_contradicts_itself_is_refused_and_the_file_stays_re
 
 def test_outputs_are_filed_by_name_whoever_names_them_first(storage):
     with Campaign(BOUNDS, storage=storage) as first, Campaign(storage=storage) as second:
-        jobs = first.ask_jobs(3)
-        first.finish_job(jobs[0][0], [1.0, 2.0], ("u", "v"))
-        second.finish_job(jobs[1][0], [2.0, 1.0], ("v", "u"))
+        jobs = first._ask(3)
+        first._finish(jobs[0][0], [1.0, 2.0], ("u", "v"))
+        second._finish(jobs[1][0], [2.0, 1.0], ("v", "u"))
         with pytest.raises(InputError, match=r"outputs are \['u', 'w'\], need \['u', 'v'\]"):
-            second.finish_job(jobs[2][0], [1.0, 2.0], ("u", "w"))
+            second._finish(jobs[2][0], [1.0, 2.0], ("u", "w"))
         assert first.unsaved == second.unsaved == []
         assert second.y.tolist() == [[1.0, 2.0], [1.0, 2.0]]
 
@@ -194,10 +194,10 @@ def test_values_come_back_from_the_file_or_are_refused_before_it_is_written(stor
 
 def test_bounds_with_names_mean_keywords_even_those_of_the_defaults(storage):
     with Campaign({"x0": (0.0, 1.0), "x1": (0.0, 1.0)}, storage=storage) as campaign:
-        campaign.run(lambda x0, x1: x0 + x1, n_initial=4, n_samples=0)
+        campaign.run(lambda x0, x1: x0 + x1, 4)
         assert campaign.n_done == 4
     with Campaign(storage=storage) as again:
-        again.run(lambda x0, x1: x0 + x1, n_initial=4, n_samples=2)
+        again.run(lambda x0, x1: x0 + x1, 6)
         assert again.n_done == 6
 
 
@@ -245,7 +245,7 @@ def test_a_closed_campaign_says_so_and_may_be_closed_again(storage):
 
 def test_the_error_is_estimated_within_categories_too(storage):
     with Campaign({"m": ["a", "b", "c"], "u": (0.0, 1.0)}, storage=storage) as campaign:
-        campaign.run(lambda m, u: u + (m == "a"), n_initial=24, n_samples=8)
+        campaign.run(lambda m, u: u + (m == "a"), 32)
         assert 0 <= campaign.estimated_error() < 1
 
 
@@ -263,13 +263,11 @@ def test_odd_arguments_work_or_raise_a_steep_error(tmp_path):
         return ODD[rng.integers(len(ODD))]
 
     def run(campaign):
-        options = ["n_initial", "n_samples", "batch_size", "n_workers", "retries", "timeout", "stop_when"]
-        options += ["pass_as", "executor", "live", "function", "progress"]
-        sound = {"function": wave, "n_initial": 3, "n_samples": 1, "stop_when": {"runs": 3}}
+        options = ["n_runs", "batch_size", "n_workers", "retries", "timeout", "stop_when"]
+        options += ["pass_as", "executor", "function", "progress"]
+        sound = {"function": wave, "n_runs": 4, "stop_when": {"runs": 3}}
         name = options[rng.integers(len(options))]
         value = odd()
-        if name in ("n_initial", "n_samples") and value == 3:
-            value = 2
         if name == "progress":
             value = bool(value) if not isinstance(value, np.ndarray) else False
         campaign.run(**sound | {name: value})

@@ -22,7 +22,7 @@ def test_a_program_is_run_for_each_point_of_a_campaign(tmp_path):
     code = "import sys, json; u, t = map(float, sys.argv[1:]); print(json.dumps({'u': u * t, 'eta': u - t}))"
     solver = command_simulator(program(code, "{u0}", "{t}"), outputs="json")
     with Campaign({"u0": (0.0, 1.0), "t": (0.0, 1.0)}, outputs=["u", "eta"], storage=tmp_path / "c.db") as campaign:
-        campaign.run(solver, n_initial=3, n_samples=1, executor="threads", n_workers=2)
+        campaign.run(solver, 4, executor="threads", n_workers=2)
         frame = campaign.to_dataframe()
         assert (frame.u == frame.u0 * frame.t).all()  # repr of a float loses no digit
         assert (frame.eta == frame.u0 - frame.t).all()
@@ -72,7 +72,7 @@ def test_only_a_regular_file_is_an_answer(make):
 def test_a_segmentation_fault_is_called_the_same_wherever_it_happens(tmp_path, executor):
     crash = command_simulator(["sh", "-c", "kill -SEGV $$"]) if executor == "threads" else segfaults
     with Campaign({"u": (0.0, 1.0)}, storage=tmp_path / "c.db") as campaign:
-        campaign.run(crash, n_initial=1, n_samples=0, retries=0, executor=executor, n_workers=1)
+        campaign.run(crash, 1, retries=0, executor=executor, n_workers=1)
         assert "was ended by SIGSEGV" in campaign.failures().message[0]
 
 
@@ -167,7 +167,7 @@ def test_a_format_that_does_not_fit_is_an_error_of_one_line():
 def test_a_timeout_is_recorded_as_one(tmp_path):
     slow = command_simulator(program("import time; time.sleep(60)"), timeout=0.2)
     with Campaign({"a": (0.0, 1.0)}, storage=tmp_path / "c.db") as campaign:
-        campaign.run(slow, n_initial=2, n_samples=0, retries=0)
+        campaign.run(slow, 2, retries=0)
         assert campaign.failures().kind.tolist() == ["timeout", "timeout"]
 
 

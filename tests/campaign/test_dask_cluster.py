@@ -50,7 +50,7 @@ def test_a_worker_that_dies_fails_its_own_run_only_and_no_run_is_made_twice(stor
         distributed.Client(cluster) as client,
         Campaign(BOUNDS, storage=storage, random_state=0) as campaign,
     ):
-        campaign.run(dies_noted, n_initial=12, n_samples=0, executor=client.get_executor(), retries=0)
+        campaign.run(dies_noted, 12, executor=client.get_executor(), retries=0)
         failures = campaign.failures()
         starts = Counter((tmp_path / "starts.txt").read_text().splitlines())
         assert campaign.n_failed == len(failures) > 0
@@ -64,13 +64,13 @@ def test_a_worker_that_dies_fails_its_own_run_only_and_no_run_is_made_twice(stor
 def test_an_answer_outlives_the_worker_that_gave_it(storage, tmp_path, monkeypatch):
     # The campaign looks once a second, the worker is dead after a tenth of one, and its answer with it.
     monkeypatch.setenv("STEEP_TEST_FLAGS", str(tmp_path))
-    monkeypatch.setattr("steep.campaign.dask_cluster._LOOK", 1.0)
+    monkeypatch.setattr("steep.campaign.dask._LOOK", 1.0)
     with (
         processes(1) as cluster,
         distributed.Client(cluster) as client,
         Campaign(BOUNDS, storage=storage, random_state=0) as campaign,
     ):
-        campaign.run(dies_afterwards, n_initial=4, n_samples=0, executor=client, retries=0)
+        campaign.run(dies_afterwards, 4, executor=client, retries=0)
         assert (campaign.n_done, campaign.n_failed) == (4, 0)
         assert len((tmp_path / "starts.txt").read_text().splitlines()) == 4
         assert campaign.y.tolist() == [wave(u0, t) for u0, t in campaign.X]
@@ -79,16 +79,18 @@ def test_an_answer_outlives_the_worker_that_gave_it(storage, tmp_path, monkeypat
 @pytest.mark.slow
 def test_a_scheduler_that_is_lost_is_one_error_and_the_same_call_continues(storage):
     with processes() as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
+        closing: list[bool] = []
 
         def close(campaign):
-            if campaign.n_done == 3:
+            if campaign.n_done == 3 and not closing:
+                closing.append(True)
                 threading.Thread(target=cluster.close, daemon=True).start()
 
         with pytest.raises(CampaignError, match=r"the Dask cluster is lost .* it resumes where the journal ends"):
-            campaign.run(named, n_initial=400, n_samples=0, batch_size=8, executor=client, live=close)
+            campaign.run(named, 400, batch_size=8, executor=client, stop_when=close)
         assert 3 <= campaign.n_done < 400
         assert campaign.n_failed == 0
-        campaign.run(named, n_initial=20, n_samples=0)
+        campaign.run(named, 20)
         assert (campaign.n_done, len(campaign.pending)) == (20, 0)
 
 
@@ -103,7 +105,7 @@ def gate():
 # A campaign that looks late finds the answer that the worker has left meanwhile: nobody wants it.
 @pytest.mark.parametrize("look", [0.01, 1.0])
 def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeypatch, look):
-    monkeypatch.setattr("steep.campaign.dask_cluster._LOOK", look)
+    monkeypatch.setattr("steep.campaign.dask._LOOK", look)
     with threads() as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
 
         def cancel_one():
@@ -113,7 +115,7 @@ def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeyp
 
         thread = threading.Thread(target=cancel_one)
         thread.start()
-        campaign.run(waits, n_initial=6, n_samples=0, executor=client.get_executor(), retries=0)
+        campaign.run(waits, 6, executor=client.get_executor(), retries=0)
         thread.join(60)
         assert campaign.failures().message.tolist() == ["the run was cancelled from outside"]
         assert (campaign.n_done, campaign.n_failed) == (5, 1)
@@ -121,17 +123,17 @@ def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeyp
 
 @pytest.mark.slow
 def test_the_time_of_a_run_counts_from_its_start_and_a_hanging_thread_stays_taken(storage, monkeypatch, gate):
-    monkeypatch.setattr("steep.campaign.dask_cluster._GRACE", 0.5)
+    monkeypatch.setattr("steep.campaign.dask._GRACE", 0.5)
     with threads(3) as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
-        options = {"n_samples": 0, "executor": client, "retries": 0, "timeout": 0.5}
-        campaign.run(partial(hangs_until, 2), n_initial=14, n_workers=12, **options)
+        options = {"executor": client, "retries": 0, "timeout": 0.5}
+        campaign.run(partial(hangs_until, 2), 14, n_workers=12, **options)
         assert (campaign.n_done, campaign.n_failed) == (12, 2)
         assert campaign.failures().t.isin(BEGUN).all()
         gate.set()
         wait_until(lambda: not any(client.processing().values()))
         gate.clear()
         with pytest.raises(CampaignError, match="all 3 places of the executor are taken by runs over their"):
-            campaign.run(partial(hangs_until, 5), n_initial=24, **options)
+            campaign.run(partial(hangs_until, 5), 24, **options)
         assert campaign.n_failed == 5
         gate.set()
 
@@ -140,7 +142,7 @@ def test_the_time_of_a_run_counts_from_its_start_and_a_hanging_thread_stays_take
 def test_a_cluster_of_several_workers_runs_a_campaign(storage):
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
     with cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(named, n_initial=8, n_samples=8, executor=client.get_executor())
+        campaign.run(named, 16, executor=client.get_executor())
         assert campaign.n_done == 16
         assert campaign.outputs == ("f", "pid")
         workers = set(campaign.y[:, 1].astype(int))
@@ -159,25 +161,25 @@ def test_a_retry_on_a_dask_cluster_is_a_new_run(storage, tmp_path, monkeypatch):
         kept, submit = [], client.submit
         # A result that anybody still holds is not computed again, if Dask takes the call for the same.
         monkeypatch.setattr(client, "submit", lambda *a, **k: kept.append(submit(*a, **k)) or kept[-1])
-        campaign.run(spoils, n_initial=8, n_samples=0, executor=client.get_executor(), retries=1)
+        campaign.run(spoils, 8, executor=client.get_executor(), retries=1)
         assert (campaign.n_done, len(campaign.failures())) == (8, 8)
         np.testing.assert_allclose(campaign.y, campaign.X.sum(axis=1))
 
 
 @pytest.mark.slow
 def test_a_cluster_without_workers_is_waited_for_and_then_an_error(storage, monkeypatch):
-    monkeypatch.setattr("steep.campaign.dask_cluster._FIRST_WORKER", 3.0)
-    monkeypatch.setattr("steep.campaign.dask_cluster._ROLL_CALL", 0.1)
+    monkeypatch.setattr("steep.campaign.dask._FIRST_WORKER", 3.0)
+    monkeypatch.setattr("steep.campaign.dask._ROLL_CALL", 0.1)
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
         Campaign(BOUNDS, storage=storage) as campaign,
     ):
         with pytest.raises(CampaignError, match="has had no worker for"):
-            campaign.run(wave, n_initial=4, n_samples=0, executor=client)
+            campaign.run(wave, 4, executor=client)
         assert len(campaign.failures()) == 0
         threading.Timer(0.5, lambda: cluster.scale(1)).start()
-        campaign.run(wave, n_initial=4, n_samples=0, executor=client)
+        campaign.run(wave, 4, executor=client)
         assert campaign.n_done == 4
 
 
@@ -186,6 +188,6 @@ def test_a_function_that_cannot_be_sent_is_one_error(storage):
     lock = threading.Lock()
     with threads(1) as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
         with pytest.raises(InputTypeError, match="function cannot be sent to a Dask worker"):
-            campaign.run(lambda u0, t: lock, n_initial=4, n_samples=0, executor=client)
+            campaign.run(lambda u0, t: lock, 4, executor=client)
         assert len(campaign.failures()) == 0
         assert len(campaign.ask(4)) == 4

@@ -77,14 +77,14 @@ def test_results_are_told_by_number_from_another_process_even_after_the_lease(st
 
 def test_a_run_let_go_of_is_asked_again_at_once(campaign):
     frame = campaign.ask(2, lease="12 h")
-    campaign.release([int(frame.run[1])])
+    campaign._release([int(frame.run[1])])
     assert campaign.ask(1, lease="1 h").run.tolist() == [2]
 
 
 def test_a_campaign_leaves_leased_runs_to_who_has_them(storage):
     with Campaign(BOUNDS, storage=storage) as campaign:
         frame = campaign.ask(3, lease="12 h")
-        campaign.run(wave, n_initial=10, n_samples=0)
+        campaign.run(wave, 10)
         assert (campaign.n_done, len(campaign.pending)) == (7, 3)
         campaign.tell_dataframe(frame.assign(y0=[1.0, 2.0, 3.0]))
         assert campaign.n_done == 10

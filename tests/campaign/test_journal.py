@@ -52,7 +52,7 @@ def test_a_full_disk_says_so_and_nothing_is_lost(storage):
         db.execute(f"PRAGMA max_page_count = {pages}")
         long = np.arange(20_000.0)  # outputs that need more pages than are left
         with pytest.raises(StorageError, match=r"disk is full; need a writable SQLite file with room"):
-            campaign.run(lambda u0, t: long, n_initial=5, n_samples=0)
+            campaign.run(lambda u0, t: long, 5)
         assert len(campaign.unsaved) == 1
         db.execute("PRAGMA max_page_count = 100000")
         campaign.tell(X[:1], long[None])
@@ -163,7 +163,7 @@ def use(storage):
             lambda: campaign.X, lambda: campaign.y, lambda: campaign.pending, campaign.to_dataframe,
             campaign.failures, campaign.estimated_error, lambda: campaign.ask(2), lambda: repr(campaign),
             campaign.events, campaign.to_design, lambda: campaign.tell(run=1, y=[wave(*campaign.X[0])]),
-            lambda: campaign.run(wave, n_initial=8, n_samples=6),
+            lambda: campaign.run(wave, 14),
         ):  # fmt: skip
             call()
     with StatusReader(storage) as reader:
@@ -173,7 +173,7 @@ def use(storage):
 @pytest.fixture
 def sound(storage):
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(wave, n_initial=8, n_samples=2)
+        campaign.run(wave, 10)
         campaign.tell_failure(campaign.ask(2)[:1])
     return storage
 
@@ -208,14 +208,14 @@ def test_bytes_changed_anywhere_in_the_file_give_steep_errors_only(sound, tmp_pa
 
 def test_closing_writes_what_was_kept_back_or_says_that_it_cannot(storage, monkeypatch):
     campaign = Campaign(BOUNDS, storage=storage)
-    ((number, _),) = campaign.ask_jobs(1)
+    ((number, _),) = campaign._ask(1)
 
     def full(*args):
         raise StorageError("disk is full")
 
     monkeypatch.setattr(campaign.journal, "finish", full)
     with pytest.raises(StorageError, match="disk is full"):
-        campaign.finish_job(number, [1.0], None)
+        campaign._finish(number, [1.0], None)
     with pytest.raises(StorageError, match="1 results are not in the file yet"):
         campaign.close()
     monkeypatch.undo()

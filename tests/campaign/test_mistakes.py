@@ -4,7 +4,7 @@ import pytest
 
 from campaign_functions import wave
 from steep.campaign import Campaign, command_simulator
-from steep.campaign.mistakes import Streak
+from steep.campaign.runner import Streak
 from steep.campaign.simulate import Failure
 from steep.exceptions import CampaignError, InputError
 
@@ -21,7 +21,7 @@ from steep.exceptions import CampaignError, InputError
 )
 def test_a_function_that_does_not_take_the_inputs_is_refused_before_the_first_run(campaign, function, message):
     with pytest.raises(InputError, match=message):
-        campaign.run(function, n_initial=20, n_samples=0)
+        campaign.run(function, 20)
     assert len(campaign.to_dataframe()) == 0
 
 
@@ -30,16 +30,16 @@ def test_a_function_that_does_not_take_the_inputs_is_refused_before_the_first_ru
     [lambda **inputs: inputs["t"], lambda u0, *, t, k=3: t, partial(lambda k, u0, t: t, 1), lambda t, u0=0.5: t, dict],
 )
 def test_a_function_that_takes_the_inputs_is_run(campaign, function):
-    campaign.run(function, n_initial=2, n_samples=0, max_failures=None)
+    campaign.run(function, 2, max_failures=None)
     assert campaign.n_asked == 2
 
 
 def test_a_function_that_takes_no_array_is_refused(storage):
     with Campaign([(0, 1), (0, 1)], storage=storage) as campaign:
         with pytest.raises(InputError, match=r"function takes \(a, b\) and is given one array"):
-            campaign.run(lambda a, b: a, n_initial=4, n_samples=0)
+            campaign.run(lambda a, b: a, 4)
         with pytest.raises(InputError, match="is given one mapping"):
-            campaign.run(lambda: 0.0, n_initial=4, n_samples=0, pass_as="mapping")
+            campaign.run(lambda: 0.0, 4, pass_as="mapping")
 
 
 @pytest.mark.parametrize("executor", [None, "threads"])
@@ -48,15 +48,15 @@ def test_first_runs_that_fail_alike_stop_the_campaign_and_burn_nothing(campaign,
         raise NameError(f"name 'solver' is not defined at {t}")
 
     with pytest.raises(CampaignError, match=r"5 runs in a row failed alike \(NameError: .*none of them is given up"):
-        campaign.run(broken, n_initial=20, n_samples=0, executor=executor, n_workers=2)
+        campaign.run(broken, 20, executor=executor, n_workers=2)
     assert campaign.n_failed == 0
     assert len(campaign.failures()) >= 5
-    campaign.run(wave, n_initial=20, n_samples=0)
+    campaign.run(wave, 20)
     assert (campaign.n_done, campaign.n_failed, len(campaign.pending)) == (20, 0, 0)
 
 
 def test_later_many_in_a_row_stop_it_too(campaign):
-    campaign.run(wave, n_initial=8, n_samples=0)
+    campaign.run(wave, 8)
 
     def licence_lost(u0, t):
         if campaign.n_done < 10:
@@ -64,14 +64,14 @@ def test_later_many_in_a_row_stop_it_too(campaign):
         raise OSError("no licence")
 
     with pytest.raises(CampaignError, match=r"7 runs in a row failed alike \(OSError: no licence\)"):
-        campaign.run(licence_lost, n_initial=8, n_samples=40, retries=0, max_failures=7)
+        campaign.run(licence_lost, 48, retries=0, max_failures=7)
     assert (campaign.n_done, campaign.n_failed) == (10, 0)
-    campaign.run(wave, n_initial=8, n_samples=40)
+    campaign.run(wave, 48)
     assert (campaign.n_done, campaign.n_failed) == (48, 0)
 
 
 def test_where_failures_are_expected_none_stops_it(campaign):
-    campaign.run(lambda u0, t: 1 / 0, n_initial=30, n_samples=0, retries=0, max_failures=None)
+    campaign.run(lambda u0, t: 1 / 0, 30, retries=0, max_failures=None)
     assert campaign.n_failed == 30
 
 
@@ -81,7 +81,7 @@ def test_failures_that_differ_or_alternate_with_results_are_no_streak(campaign):
             raise ValueError("odd")
         return t
 
-    campaign.run(odd, n_initial=60, n_samples=0, retries=0, max_failures=20)
+    campaign.run(odd, 60, retries=0, max_failures=20)
     assert campaign.n_failed > 15
     streak = Streak(3)
     for number in range(20):

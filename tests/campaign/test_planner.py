@@ -112,7 +112,7 @@ LABEL_MEASURES = [name for name, measure in MEASURES.items() if measure.needs ==
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_any_measure_of_labels_plans_and_is_remembered(storage, name):
     with Campaign(BOUNDS, storage=storage, measure=name) as campaign:
-        campaign.run(wave, n_initial=12, n_samples=4)
+        campaign.run(wave, 16)
         assert campaign.n_done == 16
     with Campaign(storage=storage) as again:
         assert again.measure.name == name
@@ -136,7 +136,7 @@ def test_a_measure_of_the_callers_own_is_followed_and_asked_for_again(storage):
         return (X[:, 0] > 0.8).astype(float)
 
     with Campaign(BOUNDS, storage=storage, measure=corner) as campaign:
-        campaign.run(wave, n_initial=20, n_samples=30)
+        campaign.run(wave, 50)
         placed = campaign.to_dataframe().query("origin == 'design'")
         assert np.mean(placed.u0 > 0.7) > 0.6  # 0.3 by chance
     with pytest.raises(InputError, match=r"started with the measure 'corner', .* pass measure= again"):

@@ -11,7 +11,7 @@ from steep.exceptions import InputError, StorageError
 
 
 def test_runs_gather_where_the_function_is_steep(campaign):
-    campaign.run(wave, n_initial=20, n_samples=60)
+    campaign.run(wave, 80)
     frame = campaign.to_dataframe()
     placed = frame[frame.origin == "design"]
     assert len(frame) == 80
@@ -21,15 +21,15 @@ def test_runs_gather_where_the_function_is_steep(campaign):
 @pytest.mark.parametrize("executor", [None, "threads", "processes"])
 def test_every_executor_makes_exactly_the_runs_asked_for(storage, executor):
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(wave, n_initial=8, n_samples=8, executor=executor, n_workers=2, batch_size=1)
+        campaign.run(wave, 16, executor=executor, n_workers=2, batch_size=1)
         assert (campaign.n_done, len(campaign.pending)) == (16, 0)
         np.testing.assert_array_equal(campaign.y, [wave(*x) for x in campaign.X])
-        campaign.run(wave, n_initial=8, n_samples=8, executor=executor)  # nothing is left to do
+        campaign.run(wave, 16, executor=executor)  # nothing is left to do
         assert campaign.n_done == 16
 
 
 def test_a_run_that_raises_is_retried_then_given_up_and_listed(campaign):
-    campaign.run(raises, n_initial=12, n_samples=12, retries=2)
+    campaign.run(raises, 24, retries=2)
     failures = campaign.failures()
     assert campaign.n_failed > 0
     assert campaign.n_done + campaign.n_failed == 24
@@ -40,7 +40,7 @@ def test_a_run_that_raises_is_retried_then_given_up_and_listed(campaign):
 
 
 def test_where_runs_fail_fewer_are_asked(campaign):
-    campaign.run(raises, n_initial=20, n_samples=60, retries=0)
+    campaign.run(raises, 80, retries=0)
     frame = campaign.to_dataframe()
     placed = frame[frame.origin == "design"]
     assert np.mean(placed.t > 8) < 0.15  # 0.2 by chance, and it would look steep there
@@ -52,15 +52,15 @@ def test_where_runs_fail_fewer_are_asked(campaign):
 )
 def test_an_answer_that_cannot_be_used_is_a_failure(storage, value, kind):
     with Campaign(BOUNDS, outputs=["f"], storage=storage) as campaign:
-        campaign.run(lambda u0, t: value if t > 5 else u0, n_initial=8, n_samples=0, retries=0)
+        campaign.run(lambda u0, t: value if t > 5 else u0, 8, retries=0)
         assert set(campaign.failures().kind) == {kind}
         assert campaign.n_done == 8 - campaign.n_failed > 0
 
 
 def test_stopping_early_by_runs_time_error_or_choice(tmp_path):
     def run(stop_when, name):
-        with Campaign(BOUNDS, storage=tmp_path / f"{name}.db") as campaign:
-            campaign.run(lambda u0, t: u0 + t, n_initial=20, n_samples=20, stop_when=stop_when)
+        with Campaign(BOUNDS, storage=tmp_path / f"{name}.db", n_initial=20) as campaign:
+            campaign.run(lambda u0, t: u0 + t, 40, stop_when=stop_when)
             return campaign.n_done
 
     assert run({"runs": 5}, "runs") == 5
@@ -71,7 +71,8 @@ def test_stopping_early_by_runs_time_error_or_choice(tmp_path):
         run({"hours": 1}, "hours")
 
 
-def test_a_campaign_says_why_it_stopped(campaign):
+def test_a_campaign_says_why_it_stopped(storage):
+    campaign = Campaign(BOUNDS, storage=storage, n_initial=20)
     wanted = [
         ({"error": 0.5}, "estimated error .* after 23 runs; the upper end was at most 0.5 at 3 looks in a row"),
         ({"runs": 25}, "25 runs are done, at least 25 were asked for"),
@@ -79,18 +80,19 @@ def test_a_campaign_says_why_it_stopped(campaign):
         (lambda campaign: True, "stop_when returned True"),
     ]
     for stop_when, reason in wanted:
-        campaign.run(lambda u0, t: u0 + t, n_initial=20, n_samples=20, stop_when=stop_when)
+        campaign.run(lambda u0, t: u0 + t, 40, stop_when=stop_when)
         assert re.search(reason, campaign.stop_reason)
-    campaign.run(lambda u0, t: u0 + t, n_initial=20, n_samples=6)
+    campaign.run(lambda u0, t: u0 + t, 26)
     assert campaign.stop_reason is None
+    campaign.close()
 
 
 @pytest.mark.parametrize("n_initial", [24, 60])
 def test_an_error_goal_never_stops_inside_the_initial_runs(storage, n_initial):
     """The estimate of a moving front dips below the goal among the first runs."""
     front = lambda x: np.tanh(10 * (x[0] - 0.3 - 0.4 * x[1])) * (1 + x[2])  # noqa: E731
-    with Campaign([(0, 1)] * 3, storage=storage) as campaign:
-        campaign.run(front, n_initial=n_initial, n_samples=200 - n_initial, stop_when={"error": 0.9})
+    with Campaign([(0, 1)] * 3, storage=storage, n_initial=n_initial) as campaign:
+        campaign.run(front, 200, stop_when={"error": 0.9})
         assert n_initial + 3 <= campaign.n_done < 200
         assert campaign.estimated_error().high <= 0.9
 
@@ -103,33 +105,33 @@ def test_an_error_goal_never_stops_inside_the_initial_runs(storage, n_initial):
         ({"timeout": 1.0}, "timeout needs an executor"),
         ({"pass_as": "list"}, "pass_as='list' is unknown"),
         ({"retries": -1}, "retries=-1 is too small"),
-        ({"n_initial": 0}, "n_initial=0 is too small"),
+        ({"n_runs": 0}, "n_runs=0 is too small"),
         ({"function": 3}, "function is a int; need a callable"),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(campaign, kwargs, message):
     with pytest.raises(SteepError, match=message):
-        campaign.run(**{"function": wave, "n_initial": 2, "n_samples": 2} | kwargs)
+        campaign.run(**{"function": wave, "n_runs": 4} | kwargs)
     assert len(campaign.to_dataframe()) == 0
 
 
 def test_a_list_of_bounds_passes_arrays(storage):
     with Campaign([(0, 1), (0, 1)], storage=storage) as campaign:
-        campaign.run(lambda x: x.sum(), n_initial=4, n_samples=2)
+        campaign.run(lambda x: x.sum(), 6)
         np.testing.assert_allclose(campaign.y, campaign.X.sum(axis=1))
 
 
-def test_live_sees_every_result_and_the_bar_counts(campaign, capsys):
+def test_the_rule_looks_after_every_result_and_the_bar_counts(campaign, capsys):
     seen = []
-    campaign.run(wave, n_initial=4, n_samples=2, live=lambda c: seen.append(c.n_done), progress=True)
-    assert seen == [1, 2, 3, 4, 5, 6]
+    campaign.run(wave, 6, stop_when=lambda c: seen.append(c.n_done), progress=True)
+    assert sorted({*seen}) == [0, 1, 2, 3, 4, 5, 6]
     bar = capsys.readouterr().err
     assert "6/6" in bar
     assert "running=0, failed=0" in bar
 
 
 def test_the_bar_is_silent_without_a_terminal(campaign, capsys):
-    campaign.run(wave, n_initial=2, n_samples=0)
+    campaign.run(wave, 2)
     assert capsys.readouterr().err == ""
 
 
@@ -137,7 +139,7 @@ def test_the_bar_is_silent_without_a_terminal(campaign, capsys):
 def test_a_run_without_outputs_fails_and_the_campaign_stays_readable(storage, odd):
     answers = [odd]
     with Campaign(BOUNDS, storage=storage) as campaign:
-        campaign.run(lambda u0, t: answers.pop() if answers else {"u": 1.0}, n_initial=5, n_samples=0, retries=0)
+        campaign.run(lambda u0, t: answers.pop() if answers else {"u": 1.0}, 5, retries=0)
         assert campaign.failures().message.tolist() == ["the run returned no outputs; need at least one number"]
     with Campaign(storage=storage) as again:
         assert again.outputs == ("u",)
@@ -149,7 +151,7 @@ def test_a_run_without_outputs_fails_and_the_campaign_stays_readable(storage, od
 def test_every_attempt_gets_the_inputs_as_they_were_asked(storage, tmp_path, monkeypatch, executor):
     monkeypatch.setenv("STEEP_TEST_FLAGS", str(tmp_path))
     with Campaign([(0, 1), (0, 1)], storage=storage) as campaign:
-        campaign.run(spoils, n_initial=4, n_samples=0, executor=executor, n_workers=1, retries=1)
+        campaign.run(spoils, 4, executor=executor, n_workers=1, retries=1)
         assert (campaign.n_done, len(campaign.failures())) == (4, 4)
         np.testing.assert_allclose(campaign.y, campaign.X.sum(axis=1))
 
@@ -162,20 +164,20 @@ def test_a_failure_with_text_that_is_no_unicode_is_recorded(campaign):
     def fails(u0, t):
         raise ValueError("\udcff") if t > 5 else MuteError
 
-    campaign.run(fails, n_initial=4, n_samples=0, retries=0)
+    campaign.run(fails, 4, retries=0)
     assert campaign.n_failed == 4
     assert set(campaign.failures().message) == {"ValueError: \\udcff", "MuteError (its message raises RuntimeError)"}
 
 
 def test_a_large_batch_is_planned_only_as_far_as_the_budget(campaign):
-    campaign.run(wave, n_initial=8, n_samples=4, batch_size=10**6)
+    campaign.run(wave, 12, batch_size=10**6)
     assert len(campaign.to_dataframe()) == 12
 
 
 def test_a_run_on_a_domain_that_is_used_up_ends_with_a_warning(storage):
     with Campaign({"a": Integer(1, 4)}, storage=storage) as campaign:
         with pytest.warns(SteepWarning, match="ended with 4 of 10 runs") as caught:
-            campaign.run(lambda a: a**2, n_initial=4, n_samples=6)
+            campaign.run(lambda a: a**2, 10)
         assert caught[0].filename == __file__
         assert sorted(campaign.y) == [1, 4, 9, 16]
 
@@ -190,10 +192,10 @@ def test_runs_that_could_not_be_released_are_asked_again(storage, monkeypatch):
         monkeypatch.setattr(campaign.journal, "finish", full)
         monkeypatch.setattr(campaign.journal, "release", full)
         with pytest.raises(StorageError, match="disk is full"):
-            campaign.run(wave, n_initial=12, n_samples=0)
+            campaign.run(wave, 12)
         monkeypatch.undo()
         assert campaign.journal.release == release
-        campaign.run(wave, n_initial=12, n_samples=0)
+        campaign.run(wave, 12)
         assert (campaign.n_done, len(campaign.pending), campaign.unsaved) == (12, 0, [])
 
 
@@ -208,7 +210,7 @@ def test_runs_that_could_not_be_released_are_asked_again(storage, monkeypatch):
 )
 def test_a_limit_that_is_no_number_is_refused(campaign, stop_when, message):
     with pytest.raises(SteepError, match=message):
-        campaign.run(wave, n_initial=2, n_samples=0, stop_when=stop_when)
+        campaign.run(wave, 2, stop_when=stop_when)
     assert len(campaign.to_dataframe()) == 0
 
 

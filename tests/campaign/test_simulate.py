@@ -16,7 +16,7 @@ def recorded(*answers, outputs=None):
     """Results and kinds of failure of runs that return one answer after another."""
     left = iter(answers)
     with Campaign({"u": (0.0, 1.0)}, storage=":memory:", outputs=outputs) as campaign:
-        campaign.run(lambda u: next(left), n_initial=len(answers), n_samples=0, retries=0)
+        campaign.run(lambda u: next(left), len(answers), retries=0)
         return campaign.y.tolist(), campaign.failures()["kind"].tolist(), campaign.outputs
 
 

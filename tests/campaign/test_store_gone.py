@@ -57,7 +57,7 @@ def test_a_store_that_goes_away_stops_the_run_and_keeps_every_result(folder, har
 
     campaign = Campaign(BOUNDS, storage=storage)
     with pytest.raises(StorageError, match="was deleted or replaced while it was in use") as caught:
-        campaign.run(solve, n_initial=8, n_samples=4, executor=executor, n_workers=1)
+        campaign.run(solve, 12, executor=executor, n_workers=1)
     assert "\n" not in str(caught.value)
     assert len(calls) == 5
     copy = campaign.journal.path
@@ -66,7 +66,7 @@ def test_a_store_that_goes_away_stops_the_run_and_keeps_every_result(folder, har
     with Campaign(storage=copy) as again:
         assert again.X[:, 0].tolist() == calls
         np.testing.assert_array_equal(again.y, [wave(*x) for x in again.X])
-        assert again.run(wave, n_initial=8, n_samples=4).n_done == 12
+        assert again.run(wave, 12).n_done == 12
 
 
 def test_results_told_to_a_store_that_went_away_are_kept(storage):
@@ -107,7 +107,7 @@ def test_a_process_may_change_its_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Campaign(BOUNDS, storage="campaign.db") as campaign:
         monkeypatch.chdir("elsewhere")
-        campaign.run(wave, n_initial=3, n_samples=0)
+        campaign.run(wave, 3)
     assert os.listdir() == []
     with Campaign(storage=tmp_path / "campaign.db") as again:
         assert again.n_done == 3
@@ -137,7 +137,7 @@ def solve(u0, t):
 
 
 with Campaign(storage=sys.argv[1]) as campaign:
-    campaign.run(solve, n_initial=1, n_samples=0)
+    campaign.run(solve, 1)
 """
 
 
@@ -192,7 +192,7 @@ def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(st
             return np.arange(20_000.0)  # more than the file has room for
 
         with pytest.raises(StorageError, match="disk is full"):
-            campaign.run(solve, n_initial=3, n_samples=0, executor=AllAtOnce(3), n_workers=3, batch_size=3)
+            campaign.run(solve, 3, executor=AllAtOnce(3), n_workers=3, batch_size=3)
         db.execute("PRAGMA max_page_count = 100000")
-        campaign.run(solve, n_initial=3, n_samples=0)
+        campaign.run(solve, 3)
         assert (campaign.n_done, len(calls)) == (3, 3)

@@ -17,7 +17,7 @@ def test_a_frame_goes_out_and_comes_back(tmp_path):
         return {"a": np.log(k) * n, "b": float(material == "steel")}
 
     with Campaign(bounds, storage=tmp_path / "a.db") as first, Campaign(bounds, storage=tmp_path / "b.db") as second:
-        frame = first.run(f, n_initial=16, n_samples=16).to_dataframe()
+        frame = first.run(f, 32).to_dataframe()
         assert set(frame.material) == {"steel", "copper"}
         assert set(frame.n) == {1, 2, 3, 4, 5}
         second.load_dataframe(frame)
@@ -94,7 +94,7 @@ def test_inputs_outputs_and_marks_of_the_same_name_keep_columns_of_their_own(tmp
     ):
         first.run(
             lambda u, state, run, message: {"u": -u, "v": state} if u < 0.7 else 1 / 0,
-            n_initial=16, n_samples=0, retries=0,
+            n_runs=16, retries=0,
         )  # fmt: skip
         frame = first.to_dataframe()
         done = frame[frame.state_ == "done"]
@@ -113,7 +113,7 @@ def test_inputs_outputs_and_marks_of_the_same_name_keep_columns_of_their_own(tmp
 def test_a_frame_is_read_by_the_names_of_its_columns(tmp_path):
     frame = pd.DataFrame({"v": [2.0], "t": [1.0], "u": [1.0], "u0": [0.1]})
     with Campaign(BOUNDS, storage=tmp_path / "a.db") as first, Campaign(storage=tmp_path / "a.db") as second:
-        first.tell_named(np.array([[0.5, 0.5]]), np.array([[1.0, 2.0]]), ("u", "v"))
+        first._tell_named(np.array([[0.5, 0.5]]), np.array([[1.0, 2.0]]), ("u", "v"))
         second.load_dataframe(frame)
         assert second.y.tolist() == [[1.0, 2.0], [1.0, 2.0]]
 

@@ -96,7 +96,7 @@ def test_an_interrupted_campaign_leaves_neither_processes_nor_folders(tmp_path, 
 
 
 def test_a_worker_that_dies_fails_its_own_run_only(campaign):
-    campaign.run(dies, n_initial=12, n_samples=0, executor="processes", n_workers=2, retries=0)
+    campaign.run(dies, 12, executor="processes", n_workers=2, retries=0)
     failures = campaign.failures()
     assert len(failures) == campaign.n_failed > 0
     assert (failures.t > 8).all()
@@ -105,7 +105,7 @@ def test_a_worker_that_dies_fails_its_own_run_only(campaign):
 
 
 def test_a_run_over_time_is_stopped_and_the_others_finish(campaign):
-    campaign.run(sleeps, n_initial=8, n_samples=0, executor="processes", n_workers=2, retries=0, timeout=3.0)
+    campaign.run(sleeps, 8, executor="processes", n_workers=2, retries=0, timeout=3.0)
     assert set(campaign.failures().kind) == {"timeout"}
     assert (campaign.failures().t > 8).all()
     assert campaign.n_done + campaign.n_failed == 8
@@ -113,7 +113,7 @@ def test_a_run_over_time_is_stopped_and_the_others_finish(campaign):
 
 @pytest.mark.slow
 def test_the_time_of_a_run_does_not_count_the_loading_of_its_worker(campaign):
-    campaign.run(SlowToLoad(), n_initial=4, n_samples=0, executor="processes", n_workers=2, timeout=0.5)
+    campaign.run(SlowToLoad(), 4, executor="processes", n_workers=2, timeout=0.5)
     assert (campaign.n_done, len(campaign.failures())) == (4, 0)
 
 
@@ -126,7 +126,7 @@ def test_the_time_of_a_run_does_not_count_the_loading_of_its_worker(campaign):
 )
 def test_a_function_that_cannot_be_sent_is_one_error_before_any_run(campaign, function, error, message):
     with pytest.raises(error, match=message):
-        campaign.run(function, n_initial=12, n_samples=0, executor="processes", n_workers=2)
+        campaign.run(function, 12, executor="processes", n_workers=2)
     assert len(campaign.to_dataframe()) == len(campaign.failures()) == 0
 
 
@@ -139,7 +139,7 @@ def mine(u0, t):
     return u0 + t
 
 {guard}campaign = Campaign({{"u0": (0.0, 1.0), "t": (0.0, 1.0)}}, storage=sys.argv[1])
-{guard}campaign.run(mine, n_initial=4, n_samples=2, executor="processes", n_workers=2)
+{guard}campaign.run(mine, 6, executor="processes", n_workers=2)
 """
 
 
@@ -169,7 +169,7 @@ def test_a_guard_killed_from_outside_fails_its_run_only(campaign):
     seen = []
 
     def kill_guards(campaign):
-        if not seen:
+        if not seen and campaign.n_done:
             children = subprocess.run(
                 ["pgrep", "-P", str(os.getpid()), "-f", "_guard.py worker"], capture_output=True, check=True
             )
@@ -177,7 +177,7 @@ def test_a_guard_killed_from_outside_fails_its_run_only(campaign):
             for pid in seen:
                 os.kill(pid, signal.SIGKILL)
 
-    campaign.run(named, n_initial=8, n_samples=0, executor="processes", n_workers=2, live=kill_guards)
+    campaign.run(named, 8, executor="processes", n_workers=2, stop_when=kill_guards)
     assert seen
     assert campaign.n_done == 8
     assert (campaign.failures().message == "the worker process died: it was killed from outside").all()
@@ -185,7 +185,7 @@ def test_a_guard_killed_from_outside_fails_its_run_only(campaign):
 
 def test_arrays_reach_processes(storage):
     with Campaign([(0, 1), (0, 1)], storage=storage) as campaign:
-        campaign.run(total, n_initial=4, n_samples=0, executor="processes", n_workers=1)
+        campaign.run(total, 4, executor="processes", n_workers=1)
         np.testing.assert_array_equal(campaign.y, campaign.X.sum(axis=1))
 
 
@@ -197,7 +197,7 @@ def test_a_thread_over_its_time_frees_its_place_and_cannot_be_stopped(campaign):
     gate = threading.Event()
     try:
         campaign.run(
-            lambda u0, t: gate.wait(60) and t if t > 8 else t, n_initial=16, n_samples=0, executor="threads",
+            lambda u0, t: gate.wait(60) and t if t > 8 else t, n_runs=16, executor="threads",
             n_workers=1, retries=0, timeout=2.0,
         )  # fmt: skip
         assert not gate.is_set()
@@ -215,7 +215,7 @@ def test_a_hanging_thread_does_not_keep_the_interpreter(tmp_path, storage):
         "import sys, threading\n"
         "from steep.campaign import Campaign\n"
         "campaign = Campaign({'a': (0.0, 1.0)}, storage=sys.argv[1])\n"
-        "campaign.run(lambda a: threading.Event().wait(), n_initial=2, n_samples=0, executor='threads',\n"
+        "campaign.run(lambda a: threading.Event().wait(), 2, executor='threads',\n"
         "             n_workers=2, retries=0, timeout=0.3)\n"
         "assert campaign.n_failed == 2\n"
     )
@@ -253,12 +253,12 @@ class Flawed(Executor):
 
 @pytest.mark.parametrize("how", ["refuses", "was shut down", "fails", "cancels", "is silent"])
 def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(campaign, how, monkeypatch):
-    monkeypatch.setattr("steep.campaign.executors._SILENCE", 0.2)
+    monkeypatch.setattr("steep.campaign.workers._SILENCE", 0.2)
     with pytest.raises(CampaignError, match=r"the executor broke .*pass executor='processes'"):
-        campaign.run(wave, n_initial=12, n_samples=0, executor=Flawed(how), n_workers=2)
+        campaign.run(wave, 12, executor=Flawed(how), n_workers=2)
     assert 1 <= campaign.n_done <= 3
     assert len(campaign.failures()) == 0
-    campaign.run(wave, n_initial=12, n_samples=0)
+    campaign.run(wave, 12)
     assert (campaign.n_done, len(campaign.pending)) == (12, 0)
 
 
@@ -275,9 +275,7 @@ def test_the_time_of_a_run_counts_from_its_start_in_any_executor(campaign):
     begun: list[float] = []
     with ThreadPoolExecutor(3) as executor:
         try:
-            campaign.run(
-                hangs_twice, n_initial=14, n_samples=0, executor=executor, n_workers=12, retries=0, timeout=0.4
-            )
+            campaign.run(hangs_twice, 14, executor=executor, n_workers=12, retries=0, timeout=0.4)
         finally:
             gate.set()
     assert (campaign.n_done, campaign.n_failed) == (12, 2)
@@ -286,14 +284,12 @@ def test_the_time_of_a_run_counts_from_its_start_in_any_executor(campaign):
 
 
 def test_an_executor_all_of_whose_places_hang_is_one_error_and_no_run_is_blamed(campaign, monkeypatch):
-    monkeypatch.setattr("steep.campaign.executors._GRACE", 0.3)
+    monkeypatch.setattr("steep.campaign.workers._GRACE", 0.3)
     gate = threading.Event()
     with ThreadPoolExecutor(2) as executor:
         try:
             with pytest.raises(CampaignError, match=r"all 2 places of the executor are taken .*'processes'"):
-                campaign.run(
-                    lambda u0, t: gate.wait(60), n_initial=8, n_samples=0, executor=executor, retries=0, timeout=0.2
-                )
+                campaign.run(lambda u0, t: gate.wait(60), n_runs=8, executor=executor, retries=0, timeout=0.2)
         finally:
             gate.set()
     assert (campaign.n_done, campaign.n_failed) == (0, 2)
@@ -315,7 +311,7 @@ def test_the_answer_of_a_late_attempt_is_never_taken_for_that_of_the_next(campai
 
     with ThreadPoolExecutor(2) as pool:
         campaign.run(
-            slow_at_first, n_initial=1, n_samples=0, executor=pool if executor == "given" else executor,
+            slow_at_first, 1, executor=pool if executor == "given" else executor,
             n_workers=2, retries=1, timeout=1.0,
         )  # fmt: skip
     assert campaign.y.tolist() == [2.0]

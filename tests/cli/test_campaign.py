@@ -41,7 +41,7 @@ def told(capsys):
 def store(here):
     """A campaign of twelve runs, some of which failed."""
     with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db", random_state=0) as run:
-        run.run(half_of_it, n_initial=8, n_samples=4, retries=0)
+        run.run(half_of_it, 12, retries=0)
     return here / "campaign.db"
 
 
@@ -113,7 +113,7 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
         (["run", "--bounds", "u0=0:1,t=0:1", "-n", "8", "--command", "./solver --u0 {u0}"], "the command has no {t}"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver '{u0}"], "cannot be split"),
         (["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"], "takes x, t and the bounds have x"),
-        (["run", "--bounds", "u0=0:1", "-n", "8", "--n-initial", "9", "--command", "./solver {u0}"], "--n-initial 9"),
+        (["run", "--bounds", "u0=0:1", "-n", "8", "--initial", "9", "--command", "./solver {u0}"], "--initial 9"),
         (["run", "none.toml"], "none.toml cannot be read"),
         (["plot", "-o", "c.txt"], "is no picture; need one of .svg"),
         (["plot"], "campaign.db is not there"),

@@ -108,7 +108,7 @@ def test_one_run_is_told_by_its_number(asked, capsys):
     assert campaign("tell", "--run", 3, "--error", "out of memory") == 0
     with steep.Campaign(storage="campaign.db") as opened:
         assert (opened.outputs, opened.y.tolist()) == (("u", "v"), [[3.5, -0.001]])
-        assert opened.state_of(3) == "failed"
+        assert opened.failures().run.tolist() == [3]
 
 
 @pytest.mark.parametrize("by_table", [True, False])

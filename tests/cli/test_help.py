@@ -74,7 +74,7 @@ def examples(here, table):
     np.savez(here / "train.npz", X=X[:200], y=y[:200])
     np.savez(here / "val.npz", X=X[200:], y=y[200:])
     with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as campaign:
-        campaign.run(lambda u0: u0**2 if u0 < 0.9 else 1 / 0, n_initial=12, n_samples=12)
+        campaign.run(lambda u0: u0**2 if u0 < 0.9 else 1 / 0, 24)
         campaign.ask(1, lease="1 h")
     return here
 

@@ -50,7 +50,7 @@ def test_the_folder_of_a_page_is_created(here, table, arguments):
     np.savez("train.npz", X=X, y=X[:, 0] > 0)
     if arguments[0] == "report":
         with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as campaign:
-            campaign.run(lambda u0: u0**2, n_initial=8, n_samples=4)
+            campaign.run(lambda u0: u0**2, 12)
     assert main([*arguments, "pages/of/today/page.html"]) == 0
     assert is_page(here / "pages/of/today/page.html")
 
@@ -68,7 +68,7 @@ def test_a_design_has_a_page_when_it_is_made_and_later(here, capsys):
 
 def test_a_campaign_has_a_page(here, capsys):
     with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as campaign:
-        campaign.run(lambda u0: u0**2, n_initial=8, n_samples=4)
+        campaign.run(lambda u0: u0**2, 12)
     assert report("campaign.db", "-o", "page.html") == 0
     assert is_page(here / "page.html")
     assert report("campaign.db", "-o", "page.html") == 2

@@ -215,7 +215,7 @@ def test_failed_runs_are_seen_in_every_picture_of_points(n_inputs):
 
     bounds = {f"x{i}": (0.0, 1.0) for i in range(n_inputs)}
     with Campaign(bounds, storage=":memory:") as campaign:
-        campaign.run(run, n_initial=16, n_samples=0, retries=0)
+        campaign.run(run, 16, retries=0)
         assert campaign.n_failed > 0
         for drawn in (campaign.plot(), campaign.plot("points")):
             crosses = [
@@ -235,7 +235,7 @@ def test_a_campaign_draws_its_points_failures_and_error():
         return u * np.exp(-t)
 
     with Campaign({"u": Log(1e-3, 1), "t": (0, 10)}, storage=":memory:") as campaign:
-        campaign.run(run, n_initial=16, n_samples=24, retries=0)
+        campaign.run(run, 40, retries=0)
         left, right = campaign.plot()
         found, runs = campaign.to_design(), campaign.to_dataframe()
         n_start = int(((runs["origin"] == "initial") & (runs["state"] == "done")).sum())

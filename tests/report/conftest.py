@@ -104,7 +104,7 @@ def failing(u, t):
 
 def write_campaign(path):
     with Campaign({"u": Log(1e-3, 1), "t": (0, 10)}, storage=":memory:") as campaign:
-        campaign.run(failing, n_initial=12, n_samples=40, retries=0)
+        campaign.run(failing, 52, retries=0)
         campaign.ask(4)
         return campaign_page(path, campaign)
 

@@ -48,7 +48,7 @@ def campaign_page_of_evil(path):
         return {f"out{EVIL}": sum(v for v in inputs.values() if not isinstance(v, str))}
 
     with Campaign({f"a{EVIL}": (0, 1), f"b{EVIL}": Category(*evil(2))}, storage=":memory:") as campaign:
-        campaign.run(run, n_initial=16, n_samples=24, retries=0, pass_as="keywords")
+        campaign.run(run, 40, retries=0, pass_as="keywords")
         return campaign_page(path, campaign)
 
 

@@ -42,7 +42,7 @@ def test_failed_runs_of_a_campaign_are_about_the_part_of_the_domain_that_fails(r
     for seed in range(3):
         with Campaign([(0, 1)] * 3, storage=":memory:", random_state=seed) as campaign:
             one = lambda x: failing(region)(x[None])[0]  # noqa: E731
-            campaign.run(one, n_initial=25, n_samples=75, retries=0, max_failures=None)
+            campaign.run(one, 100, retries=0, max_failures=None)
             n_failed += campaign.n_failed
     assert n_failed <= 1.2 * 300 * REGIONS[region][1]
 

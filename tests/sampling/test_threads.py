@@ -18,7 +18,7 @@ import json, os, warnings
 import numpy as np
 import steep
 from steep.expected_error import error_history
-from steep.interpolation import cross_errors
+from steep.expected_error import cross_errors
 from steep.measures.surprise import surprise_variation
 
 warnings.simplefilter("ignore")
@@ -125,10 +125,10 @@ def test_constraints_and_measures_of_the_user_keep_their_threads(two_threads):
 
 
 def test_the_function_and_the_rule_of_a_campaign_keep_their_threads(two_threads):
-    run, stop, live = Spy(lambda x: x.sum() ** 2), Spy(lambda campaign: False), Spy(lambda campaign: None)
+    run, stop = Spy(lambda x: x.sum() ** 2), Spy(lambda campaign: False)
     with Campaign(Box([(0, 1)] * 2), storage=":memory:") as campaign:
-        campaign.run(run, n_initial=16, n_samples=8, batch_size=2, stop_when=stop, live=live)
-    assert run.seen == stop.seen == live.seen == {2}
+        campaign.run(run, 24, batch_size=2, stop_when=stop)
+    assert run.seen == stop.seen == {2}
 
 
 def test_a_function_that_fails_leaves_the_threads_as_they_were(two_threads):

@@ -11,33 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_points, check_real
+from steep._validation import FloatArray, check_count, check_points
 from steep._warnings import warn_user
-from steep.campaign.arguments import check_runs, check_seconds, numbers_of
 from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.liveness import forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
-from steep.campaign.results import Results
-from steep.campaign.settings import (
-    Names,
-    checked_outputs,
-    is_named,
-    reconcile,
-    stored_box,
-    stored_measure,
-    stored_start,
-)
-from steep.campaign.simulate import Failure
-from steep.campaign.telling import (
-    TOLERANCE,
+from steep.campaign.results import (
+    Results,
     aligned,
+    check_runs,
+    check_seconds,
     known_run,
     labels_of,
+    numbers_of,
     pending_numbers,
     run_numbers,
     tell_points,
     tell_run,
 )
+from steep.campaign.schema import Names, checked_outputs, is_named, reconcile, stored_box, stored_measure, stored_start
+from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.expected_error import ErrorEstimate, ErrorTrack
@@ -46,8 +39,7 @@ from steep.measures import Measure, resolve
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steep.campaign.changes import Where
-    from steep.campaign.live import LivePlot
+    from steep.campaign.tables import Where
     from steep.sampling import Design
     from steep.sampling.even import EvenSequence
     from steep.sampling.hedge import Hedge
@@ -67,7 +59,8 @@ class Campaign:
         The journal, a SQLite file, made when it is not there. Several processes of one machine may
         use it at the same time; put it on a local disk. ":memory:" keeps it nowhere.
     n_initial : int, optional
-        Points of the Sobol start before the results decide; default 4(d+1), at least 8.
+        Points of the Sobol start before the results decide. Default a quarter of the runs of the first :meth:`run`, at
+        least 2(d+1); 4(d+1), at least 8, where :meth:`ask` comes first.
     constraint : callable, optional
         Which points of the box belong to S; see :class:`Box`. It is not stored.
     measure : str, Measure or callable(X, y), default "surprise"
@@ -92,7 +85,7 @@ class Campaign:
     >>> campaign.tell(X, X[:, 0] * np.exp(-X[:, 1]))
     >>> campaign.n_done, len(campaign.pending)
     (4, 0)
-    >>> campaign.run(lambda u0, t: u0 * np.exp(-t), n_initial=12, n_samples=8).n_done
+    >>> campaign.run(lambda u0, t: u0 * np.exp(-t), 20).n_done
     20
     """
 
@@ -190,7 +183,7 @@ class Campaign:
         """
         count = check_runs(n, name="n")
         until = None if lease is None else time.time() + check_seconds(lease, name="lease")
-        jobs = self.ask_jobs(count, lease=until)
+        jobs = self._ask(count, lease=until)
         if not jobs:
             raise CampaignError(
                 f"no new point was found in {self.box!r}: {self.n_done} runs are done, {len(self.pending)} pending "
@@ -202,17 +195,25 @@ class Campaign:
 
         return tables.asked(self, jobs, until)
 
-    def ask_jobs(
+    def _ask(
         self, n: int, *, limit: int | None = None, n_initial: int | None = None, lease: float | None = None
     ) -> list[Job]:
         """Runs to make next with their numbers, at most until the campaign has ``limit`` runs in all."""
         self._catch_up()
         if self._lacks_constraint:
             raise InputError(f"{self._without_constraint()}, to ask for points")
-        start = n_initial or self.n_initial or max(8, 4 * (self.box.n_features + 1))
-        return self._planner.ask(n, n_initial=start, limit=limit, lease=lease)
+        return self._planner.ask(n, n_initial=n_initial or self._n_initial_of(None), limit=limit, lease=lease)
 
-    def tell(self, X: Any = None, y: Any = None, *, run: Any = None, tolerance: float = TOLERANCE) -> None:
+    def _n_initial_of(self, n_runs: int | None) -> int:
+        """Points of the start: those given or stored, those made when the plan began, or the default."""
+        if self.n_initial is not None:
+            return self.n_initial
+        if self.journal.count_asked("design"):
+            return max(1, self.journal.count_asked("initial"))
+        least = 2 * (self.box.n_features + 1)
+        return max(8, 2 * least) if n_runs is None else min(n_runs, max(n_runs // 4, least))
+
+    def tell(self, X: Any = None, y: Any = None, *, run: Any = None) -> None:
         """Record results by their points or by the numbers of their runs, one transaction for all rows.
 
         Points that were never asked, or lie outside S, are kept as foreign data and marked so; those
@@ -221,20 +222,18 @@ class Campaign:
         Parameters
         ----------
         X : array-like of shape (n, n_features), DataFrame or mapping of name to n values
-            Points; or pass ``run``. Columns with names are matched by name, whatever their order.
+            Points; or pass ``run``. Columns with names are matched by name, whatever their order. A point may be off
+            the pending one it means by 1e-5 of each axis, as programs round what they print.
         y : array-like of shape (n,) or (n, n_outputs), DataFrame or mapping of name to n numbers
             Their results, matched by name where they have names. For one point a vector is its outputs.
         run : int or sequence of int
             Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
-        tolerance : float, default 1e-5
-            Share of each axis by which a point may be off the pending one it means, as programs round what they
-            print; 0 is exact. Whole numbers and categories must agree.
         """
         if (X is None) == (run is None):
             raise InputTypeError("tell needs points X or the numbers run=, one of them")
         if run is None:
             points = numbers_of("X", lambda: self.box.points(X))
-            return self.tell_named(points, *labels_of(y, len(points)), tolerance=tolerance)
+            return self._tell_named(points, *labels_of(y, len(points)))
         numbers = run_numbers(run)
         values, names = labels_of(y, len(numbers))
         self._catch_up()
@@ -243,22 +242,19 @@ class Campaign:
                 tell_run(self.journal, number, label)
         return None
 
-    def tell_named(
-        self, points: FloatArray, values: FloatArray, names: Names | None, *, tolerance: float = TOLERANCE
-    ) -> None:
+    def _tell_named(self, points: FloatArray, values: FloatArray, names: Names | None) -> None:
         """Record results whose columns have names, in any order."""
         points = numbers_of("X", lambda: check_points(points, n_features=self.box.n_features))
-        tolerance = check_real(tolerance, name="tolerance", minimum=0.0, maximum=0.1)
         self._catch_up()
         with self.journal.transaction():
-            tell_points(self, points, values, names, tolerance)
+            tell_points(self, points, values, names)
 
     def tell_failure(
         self, X: Any = None, message: str = "told as failed", *, run: Any = None, retries: int = 0
     ) -> None:
         """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times.
 
-        Which runs is told by their points, up to the rounding :meth:`tell` allows, or by their numbers ``run``.
+        Which runs is told by their points, up to rounding, or by their numbers ``run``.
         """
         if (X is None) == (run is None):
             raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
@@ -267,7 +263,7 @@ class Campaign:
         points = None if chosen else numbers_of("X", lambda: self.box.points(X))
         self._catch_up()
         with self.journal.transaction():
-            numbers = pending_numbers(self, points, TOLERANCE) if points is not None else chosen or []
+            numbers = pending_numbers(self, points) if points is not None else chosen or []
             for number in numbers:
                 state = known_run(self.journal, number)[2]
                 if state != "pending":
@@ -279,10 +275,10 @@ class Campaign:
 
     def correct(self, run: Any, y: Any, *, reason: str = "") -> None:
         """Replace the results of runs, by their numbers; what they were stays in :meth:`events`."""
-        from steep.campaign import changes
+        from steep.campaign import tables
 
         self._catch_up()
-        changes.correct(self, run, y, reason)
+        tables.correct(self, run, y, reason)
 
     def retry_failures(self, where: Where | None = None) -> int:
         """Have runs that were given up asked again, as after a mistake in the function was fixed.
@@ -298,10 +294,10 @@ class Campaign:
         int
             How many.
         """
-        from steep.campaign import changes
+        from steep.campaign import tables
 
         self._catch_up()
-        return changes.retry_failures(self, where)
+        return tables.retry_failures(self, where)
 
     def forget(self, run: Any = None, *, where: Where | None = None, reason: str = "") -> int:
         """Leave runs out of everything: results, failures, budget; their rows stay in the file as "forgotten".
@@ -321,28 +317,10 @@ class Campaign:
         int
             How many.
         """
-        from steep.campaign import changes
+        from steep.campaign import tables
 
         self._catch_up()
-        return changes.forget(self, run, where, reason)
-
-    def widen(self, bounds: Bounds | Box) -> None:
-        """Make S larger: wider axes of the same kind, or more values of a category after those there were.
-
-        A mapping may name only the axes that change. Every process that has the campaign open follows.
-        """
-        from steep.campaign import changes
-
-        self._catch_up()
-        changes.widen(self, bounds)
-        self._catch_up()
-
-    def add_outputs(self, names: str | Sequence[str]) -> None:
-        """Have more outputs from now on; results so far have NaN for them until they are told again in full."""
-        from steep.campaign import changes
-
-        self._catch_up()
-        changes.add_outputs(self, names)
+        return tables.forget(self, run, where, reason)
 
     def events(self) -> pd.DataFrame:
         """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""
@@ -352,7 +330,7 @@ class Campaign:
 
     # ---------------------------------------------------------------- what a runner says
 
-    def finish_job(self, number: int, values: Any, names: Names | None) -> None:
+    def _finish(self, number: int, values: Any, names: Names | None) -> None:
         """Record the result of one run by its number; kept in ``unsaved`` when it cannot be written."""
         label = np.asarray(values, dtype=np.float64)
         if not label.size:
@@ -364,23 +342,24 @@ class Campaign:
         except (InputError, StoreGoneError):  # nothing to keep, or kept in a copy
             raise
         except BaseException:  # Ctrl-C as well: the run is made, whatever happens
-            self.keep(number, values, names)
+            self._keep(number, values, names)
             raise
 
-    def keep(self, number: int, values: Any, names: Names | None) -> None:
+    def _keep(self, number: int, values: Any, names: Names | None) -> None:
         """Note a result in memory; the next call writes it."""
         self.unsaved.append((number, np.asarray(values, dtype=np.float64), names))
 
-    def fail_job(self, number: int, failure: Failure, *, retries: int) -> bool:
+    def _fail(self, number: int, failure: Failure, *, retries: int) -> bool:
         """Record a failed attempt of one run; True when it may be tried again."""
         with self.journal.transaction():
             return self.journal.fail(number, failure, retries=retries)
 
-    def begin_session(self, budget: int) -> None:
-        """Note that running begins, so that others can tell how far it is."""
-        self.journal.begin_session(self._owner, budget)
+    def _begin(self, budget: int, n_initial: int) -> None:
+        """Note that running begins, so that others can tell how far it is, and how long the start is for good."""
+        self.n_initial = n_initial
+        self.journal.begin_session(self._owner, budget, n_initial)
 
-    def end_session(self, outcome: str) -> None:
+    def _end(self, outcome: str) -> None:
         """Note how running ended; of a file that cannot be written, the end of this process says so."""
         try:
             self.journal.end_session(self._owner, outcome)
@@ -389,12 +368,12 @@ class Campaign:
         except StorageError:
             return
 
-    def reopen(self, numbers: Iterable[int]) -> None:
+    def _reopen(self, numbers: Iterable[int]) -> None:
         """Have runs that failed asked again, with all their retries."""
         with self.journal.transaction():
             self.journal.reopen(numbers)
 
-    def release(self, numbers: Iterable[int]) -> None:
+    def _release(self, numbers: Iterable[int]) -> None:
         """Let go of runs in flight: they are asked again by whoever asks next."""
         # Noted first: where the file cannot be written now, the next call does it.
         self._unreleased.extend(numbers)
@@ -437,10 +416,6 @@ class Campaign:
     def pending(self) -> FloatArray:
         """Points asked and not yet told."""
         return self.journal.points("pending", self.box.n_features)
-
-    def state_of(self, run: int) -> str:
-        """What became of a run: "pending", "done" or "failed"."""
-        return known_run(self.journal, run_numbers(run)[0])[2]
 
     @property
     def n_done(self) -> int:
@@ -531,7 +506,7 @@ class Campaign:
 
     def to_design(self) -> Design:
         """The results as a :class:`steep.Design`, in the order they were told; foreign ones outside S left out."""
-        from steep.campaign.views import design_of
+        from steep.campaign.status import design_of
 
         return design_of(self)
 
@@ -549,39 +524,17 @@ class Campaign:
         -------
         Axes or ndarray of Axes
         """
-        from steep.campaign.views import plot_campaign
+        from steep.campaign.status import plot_campaign
 
         return plot_campaign(self, kind, **options)
-
-    def watch(self, *, interval: float = 2.0, path: str | PathLike[str] | None = None) -> LivePlot:
-        """A picture of this campaign that is drawn again as results come in.
-
-        Hand it to :meth:`run` as ``live=campaign.watch()``; or call ``campaign.watch().follow(seconds=600)`` on a
-        campaign that another process runs.
-
-        Parameters
-        ----------
-        interval : float, default 2
-            Seconds between two pictures, at least.
-        path : str or path, optional
-            A file to write each picture to (.svg, .pdf or .png); needed where there is no notebook.
-
-        Returns
-        -------
-        LivePlot
-        """
-        from steep.campaign.live import LivePlot
-
-        return LivePlot(self, interval=interval, path=path)
 
     # ---------------------------------------------------------------- running
 
     def run(
         self,
         function: Callable[..., Any],
+        n_runs: int,
         *,
-        n_initial: int,
-        n_samples: int,
         batch_size: int | None = None,
         executor: Any = None,
         n_workers: int | None = None,
@@ -591,9 +544,8 @@ class Campaign:
         stop_when: Mapping[str, float] | Callable[[Campaign], bool] | None = None,
         pass_as: Literal["auto", "keywords", "array", "mapping"] = "auto",
         progress: bool | None = None,
-        live: Callable[[Campaign], Any] | None = None,
     ) -> Self:
-        """Run the simulator until ``n_initial + n_samples`` runs are done or given up.
+        """Run the simulator until there are ``n_runs`` runs in all, done or given up.
 
         Repeated after a crash, the same call resumes where the journal ends.
 
@@ -603,8 +555,9 @@ class Campaign:
             One run: ``function(u0=…, t=…)`` when the inputs have names, ``function(x)`` otherwise; see
             ``pass_as``. Returns a number, a sequence, or a mapping of output names to numbers. Each
             attempt gets inputs of its own, which it may change.
-        n_initial, n_samples : int
-            Start, and runs placed by the results; runs already in the journal count.
+        n_runs : int
+            Runs in all; those in the journal count, foreign ones do not. The first of them are an even start: see
+            ``n_initial`` of :class:`Campaign`.
         batch_size : int, optional
             Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
             at least one for each worker.
@@ -633,21 +586,19 @@ class Campaign:
             How a run gets its inputs; "auto" is keywords for named bounds and an array for a list.
         progress : bool, optional
             Show a bar on stderr; default when it is a terminal.
-        live : callable, optional
-            ``live(campaign)`` is called after each result: ``campaign.watch()`` redraws a picture then.
 
         Returns
         -------
         Campaign
             This one.
         """
-        from steep.campaign.runner import run_campaign
+        from steep.campaign.runner import RunSettings, run_campaign
 
-        run_campaign(
-            self, function, n_initial=n_initial, n_samples=n_samples, batch_size=batch_size, executor=executor,
-            n_workers=n_workers, retries=retries, timeout=timeout, max_failures=max_failures, stop_when=stop_when,
-            pass_as=pass_as, progress=progress, live=live,
+        settings = RunSettings(
+            function, n_runs, batch_size, executor, n_workers, retries, timeout, max_failures, stop_when, pass_as,
+            progress,
         )  # fmt: skip
+        run_campaign(self, settings)
         return self
 
     def close(self) -> None:
@@ -690,7 +641,7 @@ class Campaign:
             forget_owner(self._owner)
 
     def _repr_html_(self) -> str:
-        from steep.campaign.views import campaign_card
+        from steep.campaign.status import campaign_card
 
         return campaign_card(self)
 

@@ -339,11 +339,12 @@ class Journal:
             raise self.damaged(f"its sessions are {found!r}")
         return list(found)
 
-    def begin_session(self, owner: str, budget: int) -> None:
-        """Note that ``owner`` starts to run, up to ``budget`` runs in all."""
+    def begin_session(self, owner: str, budget: int, n_initial: int) -> None:
+        """Note that ``owner`` starts to run, up to ``budget`` runs in all, the first ``n_initial`` of them even."""
         session = dict(zip(_SESSION, (owner, budget, time.time(), None, None), strict=True))
         with self.transaction():
             self.set_meta("sessions", [*self.sessions(), session][-_SESSIONS_KEPT:])
+            self.set_meta("n_initial", n_initial)
 
     def end_session(self, owner: str, outcome: str) -> None:
         """Note how the running session of ``owner`` ended."""

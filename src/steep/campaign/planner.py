@@ -15,7 +15,7 @@ import numpy.typing as npt
 from steep._validation import FloatArray
 from steep.campaign.journal import Journal
 from steep.campaign.results import Results
-from steep.campaign.settings import DEFAULT
+from steep.campaign.schema import DEFAULT
 from steep.domain import Box
 from steep.measures import Measure
 from steep.measures.surprise import standardised

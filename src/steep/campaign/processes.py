@@ -17,8 +17,8 @@ from multiprocessing import current_process, spawn
 from typing import Any
 
 from steep.campaign import _guard
-from steep.campaign.crew import Crew, Landing, Task, drain
 from steep.campaign.simulate import Answer, Failure, describe, unpack
+from steep.campaign.workers import Crew, Landing, Task, drain
 from steep.exceptions import CampaignError, InputTypeError
 
 # Seconds given to a guard to end all it started, before it is killed itself.

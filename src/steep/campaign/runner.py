@@ -1,15 +1,18 @@
 """The loop that keeps a simulator busy: a new run starts as soon as one ends, wherever it runs.
 
-It knows a campaign by a few calls: ``ask_jobs``, ``finish_job``, ``fail_job``, ``release``, ``reopen``, its counts
-and ``estimated_error``.
+It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen``, its counts and
+``estimated_error``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +21,11 @@ from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
 from steep._warnings import warn_user
-from steep.campaign.arguments import check_runs
-from steep.campaign.crew import Crew, Landing, Task
 from steep.campaign.journal import StoreGoneError
-from steep.campaign.mistakes import Streak
+from steep.campaign.processes import Processes
+from steep.campaign.results import check_runs
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import make_crew
+from steep.campaign.workers import Crew, Given, Inline, Landing, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.expected_error import ErrorGoal
 
@@ -31,58 +33,104 @@ if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
     from steep.campaign.planner import Job
 
+
+# Runs that may fail alike before any run of a call worked: so many are hardly chance.
+_FIRST = 5
+
+_NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
+
+
+class Streak:
+    """Runs in a row that failed alike, and how many are too many.
+
+    Parameters
+    ----------
+    most : int or None
+        Runs in a row that may fail alike; fewer while no run has worked yet. None: any number.
+
+    Examples
+    --------
+    >>> streak = Streak(2)
+    >>> streak.failed(1, Failure("exception", "ValueError: 3 is odd"))
+    >>> print(streak.failed(2, Failure("exception", "ValueError: 5 is odd")))
+    2 runs in a row failed alike (ValueError: 5 is odd); none of them is given up: ...
+    """
+
+    def __init__(self, most: int | None) -> None:
+        self.most = None if most is None else check_count(most, name="max_failures")
+        self.runs: list[int] = []
+        self._alike: tuple[str, str] | None = None
+        self._has_worked = False
+
+    def worked(self) -> None:
+        """A run gave a result."""
+        self.runs, self._alike, self._has_worked = [], None, True
+
+    def failed(self, number: int, failure: Failure) -> str | None:
+        """Note a failed attempt; why to stop, when it is one too many."""
+        # Messages that differ in their numbers alone are alike.
+        alike = (failure.kind, _NUMBERS.sub("#", failure.message)[:500])
+        if alike != self._alike:
+            self.runs, self._alike = [], alike
+        if number not in self.runs:
+            self.runs.append(number)
+        if self.most is None or len(self.runs) < (self.most if self._has_worked else min(self.most, _FIRST)):
+            return None
+        message = " ".join(failure.message.split())
+        return (
+            f"{len(self.runs)} runs in a row failed alike ({message[:300]}); none of them is given up: fix the cause "
+            "and start again, or allow that many failures with max_failures=None (--max-failures 0)"
+        )
+
+
 # Seconds between two looks at the clock while nothing ends.
 _PACE = 0.05
 _STOPS = ("runs", "seconds", "error")
 
 
-def run_campaign(
-    campaign: Campaign,
-    function: Callable[..., Any],
-    *,
-    n_initial: int,
-    n_samples: int,
-    batch_size: int | None,
-    executor: Any,
-    n_workers: int | None,
-    retries: int,
-    timeout: float | None,
-    max_failures: int | None,
-    stop_when: Any,
-    pass_as: str,
-    progress: bool | None,
-    live: Callable[[Campaign], Any] | None,
-) -> None:
-    """Run a campaign to its end; the parameters are those of :meth:`Campaign.run`."""
-    if not callable(function):
-        raise InputTypeError(f"function is a {type(function).__name__}; need a callable of one point")
-    if live is not None and not callable(live):
-        raise InputTypeError(f"live is a {type(live).__name__}; need a callable of the campaign")
-    style = _style(campaign, pass_as)
-    check_signature(function, style, campaign.box.names)
-    total = check_runs(n_initial, name="n_initial") + check_runs(n_samples, name="n_samples", minimum=0)
-    size = None if batch_size is None else check_count(batch_size, name="batch_size")
-    retries = check_count(retries, name="retries", minimum=0)
-    seconds = None if timeout is None else _checked_seconds(timeout, executor)
-    streak = Streak(max_failures)
-    stop = stopper(campaign, stop_when, n_initial)
+@dataclass(frozen=True)
+class RunSettings:
+    """What :meth:`Campaign.run` was called with; see there."""
+
+    function: Callable[..., Any]
+    n_runs: int
+    batch_size: int | None
+    executor: Any
+    n_workers: int | None
+    retries: int
+    timeout: float | None
+    max_failures: int | None
+    stop_when: Any
+    pass_as: str
+    progress: bool | None
+
+
+def run_campaign(campaign: Campaign, given: RunSettings) -> None:
+    """Run a campaign to its end."""
+    if not callable(given.function):
+        raise InputTypeError(f"function is a {type(given.function).__name__}; need a callable of one point")
+    style = _style(campaign, given.pass_as)
+    check_signature(given.function, style, campaign.box.names)
+    total = check_runs(given.n_runs, name="n_runs")
+    size = None if given.batch_size is None else check_count(given.batch_size, name="batch_size")
+    retries = check_count(given.retries, name="retries", minimum=0)
+    seconds = None if given.timeout is None else _checked_seconds(given.timeout, given.executor)
+    streak = Streak(given.max_failures)
+    n_initial = campaign._n_initial_of(total)
+    stop = stopper(campaign, given.stop_when, n_initial)
     campaign.stop_reason = None
-    crew = make_crew(executor, n_workers, Task(function, style, seconds))
+    crew = make_crew(given.executor, given.n_workers, Task(given.function, style, seconds))
     batch = max(crew.n, -(-total // 32)) if size is None else size
     at_once, outcome = True, "interrupted"
     try:
-        campaign.begin_session(total)
-        with progress_bar(total=total, label="runs", done=campaign.n_done, shown=progress) as bar:
-            loop = _Loop(
-                campaign, crew, style,
-                plan=lambda: campaign.ask_jobs(batch, limit=total, n_initial=n_initial),
-                retries=retries, streak=streak, stop=stop, live=live, bar=bar,
-            )  # fmt: skip
-            loop.run()
+        campaign._begin(total, n_initial)
+        with progress_bar(total=total, label="runs", done=campaign.n_done, shown=given.progress) as bar:
+            loop = _Loop(campaign, crew, style, retries, streak, stop, bar)
+            loop.run(lambda: campaign._ask(batch, limit=total, n_initial=n_initial))
         at_once, outcome = False, "stopped" if loop.stopped else "finished"
     finally:
         crew.close(at_once=at_once)
-        campaign.end_session(outcome)
+        campaign._end(outcome)
     if not loop.stopped and campaign.n_asked < total:
         warn_user(
             f"the campaign ended with {campaign.n_asked} of {total} runs: no new point was found in {campaign.box!r}; "
@@ -112,16 +160,13 @@ class _Loop:
         campaign: Campaign,
         crew: Crew,
         style: Style,
-        *,
-        plan: Callable[[], list[Job]],
         retries: int,
         streak: Streak,
         stop: Callable[[], str | None],
-        live: Callable[[Campaign], Any] | None,
         bar: Bar,
     ) -> None:
-        self.campaign, self.crew, self.style, self.plan = campaign, crew, style, plan
-        self.retries, self.streak, self.stop, self.live, self.bar = retries, streak, stop, live, bar
+        self.campaign, self.crew, self.style = campaign, crew, style
+        self.retries, self.streak, self.stop, self.bar = retries, streak, stop, bar
         self.waiting: deque[Job] = deque()
         self.flying: dict[int, Job] = {}
         self.landed: deque[Landing] = deque()
@@ -131,10 +176,10 @@ class _Loop:
         """Whether ``stop_when`` ended it."""
         return self.campaign.stop_reason is not None
 
-    def run(self) -> None:
-        """Work until nothing is left; whatever ends it, runs without a result are let go of."""
+    def run(self, plan: Callable[[], list[Job]]) -> None:
+        """Work until ``plan`` has no run left; whatever ends it, runs without a result are let go of."""
         try:
-            while self._launch():
+            while self._launch(plan):
                 self.landed.extend(self.crew.landed(_PACE))
                 while self.landed:
                     number, answer = self.landed.popleft()
@@ -156,7 +201,7 @@ class _Loop:
         self._show()
 
     def _release(self) -> None:
-        self.campaign.release([number for number, _ in [*self.flying.values(), *self.waiting]])
+        self.campaign._release([number for number, _ in [*self.flying.values(), *self.waiting]])
 
     def _keep_landed(self) -> None:
         """Keep the results of runs that ended before the end of it all."""
@@ -164,13 +209,13 @@ class _Loop:
             self.landed.extend(self.crew.landed(0.0))
         for number, answer in self.landed:
             if answer.failure is None and answer.values and np.isfinite(answer.values).all():
-                self.campaign.keep(number, answer.values, answer.names)
+                self.campaign._keep(number, answer.values, answer.names)
 
-    def _launch(self) -> bool:
+    def _launch(self, plan: Callable[[], list[Job]]) -> bool:
         """Fill the free workers; False when nothing is in flight and nothing is left to do."""
         # A reason to stop holds while the runs in flight end.
         self.campaign.stop_reason = self.campaign.stop_reason or self.stop()
-        while not self.stopped and len(self.flying) < self.crew.n and self._is_more():
+        while not self.stopped and len(self.flying) < self.crew.n and self._is_more(plan):
             # In flight before it is started: whatever happens then, it is not forgotten.
             number, x = job = self.waiting.popleft()
             self.flying[number] = job
@@ -179,12 +224,12 @@ class _Loop:
                 break
         # Where every place is taken by a run that hangs, the crew waits for one of them, for a while.
         blocked = not self.flying and self.crew.n == 0
-        return bool(self.flying) or (blocked and not self.stopped and self._is_more())
+        return bool(self.flying) or (blocked and not self.stopped and self._is_more(plan))
 
-    def _is_more(self) -> bool:
+    def _is_more(self, plan: Callable[[], list[Job]]) -> bool:
         """Whether a run is waiting, or can be planned."""
         if not self.waiting:
-            self.waiting.extend(self.plan())
+            self.waiting.extend(plan())
         return bool(self.waiting)
 
     def _inputs(self, x: Any) -> Any:
@@ -197,20 +242,17 @@ class _Loop:
         if not np.isfinite(answer.values).all():
             return self._fail(job, Failure("nan", f"outputs are {answer.values}; need finite numbers"))
         try:
-            self.campaign.finish_job(job[0], answer.values, answer.names)
+            self.campaign._finish(job[0], answer.values, answer.names)
         except InputError as wrong:
             return self._fail(job, Failure("shape", str(wrong)))
-        self.streak.worked()
-        if self.live is not None:
-            self.live(self.campaign)
-        return None
+        return self.streak.worked()
 
     def _fail(self, job: Job, failure: Failure) -> None:
-        if self.campaign.fail_job(job[0], failure, retries=self.retries):
+        if self.campaign._fail(job[0], failure, retries=self.retries):
             self.waiting.append(job)
         if (reason := self.streak.failed(job[0], failure)) is not None:
             # A mistake, most likely: what it burnt is asked again once it is fixed.
-            self.campaign.reopen(self.streak.runs)
+            self.campaign._reopen(self.streak.runs)
             raise CampaignError(reason)
 
     def _show(self) -> None:
@@ -255,3 +297,24 @@ class _Limits:
             return None
         self._judged_at, error = n_done, self.campaign.estimated_error()
         return self._goal.reason(error) if self._goal.look(error) else None
+
+
+def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
+    """The crew for an ``executor`` argument."""
+    n = None if n_workers is None else check_count(n_workers, name="n_workers")
+    if executor is None:
+        return Inline(task)
+    if executor == "threads":
+        return Threads(task, n or os.cpu_count() or 1)
+    if executor == "processes":
+        return Processes(task, n or os.cpu_count() or 1)
+    if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
+        raise InputTypeError(
+            f"executor={executor!r} is unknown; need None, 'threads', 'processes' or an object with submit(), "
+            "as client.get_executor() of Dask gives"
+        )
+    if type(executor).__module__.split(".")[0] == "distributed":
+        from steep.campaign.dask import Cluster
+
+        return Cluster(task, executor, n)
+    return Given(task, executor, n)

@@ -1,10 +1,8 @@
-"""How far a campaign is, told from its journal alone: also while other processes run it.
+"""How far a campaign is, from its journal alone, and how it looks.
 
-    rate          results a second, over the last results of the sessions that run now (or of the last one)
-    time left     (budget − runs that ended) / rate
-    error         that of :meth:`Campaign.estimated_error`
-
-The journal is opened for reading only, so that a look never delays a run.
+rate          results per second, over the last results of the sessions that run now (or of the last one)
+time left     (budget − runs that ended) / rate
+error         that of :meth:`Campaign.estimated_error`
 """
 
 from __future__ import annotations
@@ -13,15 +11,25 @@ import os
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from steep._html import card, text_of
+from steep._validation import FloatArray, check_choice
 from steep.campaign.journal import Journal
 from steep.campaign.results import Results
-from steep.campaign.settings import stored_box
+from steep.campaign.schema import stored_box
+from steep.exceptions import InputError
 from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
+from steep.sampling import Design
+from steep.sampling.evaluated import Evaluated, label_variation, squeezed
 from steep.sampling.even import EvenSequence
+from steep.sampling.result import KINDS
+
+if TYPE_CHECKING:
+    from steep.campaign.campaign import Campaign
+
 
 # Results the rate is taken from.
 _RECENT = 50
@@ -84,7 +92,7 @@ class StatusReader:
     >>> from steep import Campaign
     >>> storage = tempfile.mkdtemp() + "/campaign.db"
     >>> with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign:
-    ...     _ = campaign.run(lambda u: u**2, n_initial=8, n_samples=4)
+    ...     _ = campaign.run(lambda u: u**2, 12)
     >>> with StatusReader(storage) as reader:
     ...     status = reader.read()
     >>> status.n_done, status.n_left, status.outcome
@@ -173,3 +181,70 @@ def _outcome(sessions: list[dict[str, Any]], *, is_running: bool) -> str | None:
         return None
     # A process that was killed could not say how it ended.
     return sessions[-1]["outcome"] or "interrupted"
+
+
+# Above this many results the variation of all of them is more than a picture is worth.
+_MOST_MEASURED = 2048
+
+
+def design_of(campaign: Campaign) -> Design:
+    """The results of a campaign as a design; see :meth:`Results.without_gaps` for outputs that were added later."""
+    if not len(campaign.X):
+        raise InputError(f"the campaign of {campaign.journal.path!r} has no result inside its bounds yet; run it first")
+    every = campaign.y.reshape(len(campaign.X), -1)
+    X, labels, _ = campaign.results.without_gaps()
+    outputs = campaign.outputs or ()
+    if labels.shape[1] < len(outputs):
+        outputs = tuple(name for name, column in zip(outputs, every.T, strict=True) if not np.isnan(column).any())
+    origins = dict(campaign.journal.origins())
+    return Design(
+        X=X,
+        y=squeezed(labels),
+        variation=_variation(campaign, X, labels),
+        is_initial=np.array([origins.get(x.astype("<f8").tobytes()) == "initial" for x in X]),
+        n_evaluations=campaign.n_done,
+        box=campaign.box,
+        outputs=outputs or None,
+        is_even=campaign.sequence.holds(X),
+    )
+
+
+def _variation(campaign: Campaign, X: FloatArray, labels: FloatArray) -> FloatArray:
+    """Variation by the measure of the campaign; NaN where there are too few results, or too many."""
+    least = max(campaign.measure.smallest_k, 2 * (campaign.box.n_features + 1))
+    if not least <= len(X) <= _MOST_MEASURED:
+        return np.full(len(X), np.nan)
+    return label_variation(campaign.measure, Evaluated.at(campaign.box, X, labels))
+
+
+def plot_campaign(campaign: Campaign, kind: str = "overview", **options: Any) -> Any:
+    """Draw a campaign; see :meth:`Campaign.plot`."""
+    check_choice(kind, name="kind", choices=("overview", *KINDS))
+    plan, failed = design_of(campaign), campaign.journal.points("failed", campaign.box.n_features)
+    if kind == "points":
+        return plan.plot(kind, failed=failed, **options)
+    if kind != "overview":
+        return plan.plot(kind, **options)
+    from steep.plotting import plot_overview
+
+    return plot_overview(plan, failed=failed, **options)
+
+
+def campaign_card(campaign: Campaign) -> str:
+    """A campaign as a notebook shows it."""
+    path = text_of(campaign.journal.path)
+    if campaign.journal.is_closed:
+        return card("Campaign", f"{path}: closed; open it again to look at it.")
+    n_pending, error = len(campaign.pending), campaign.estimated_error()
+    n_leased = campaign.journal.count_leased()
+    figures: dict[str, Any] = {
+        "done": campaign.n_done,
+        "in flight": n_pending - n_leased,
+        **({"leased": n_leased} if n_leased else {}),
+        "failed": campaign.n_failed,
+        "estimated error": "not known yet" if np.isnan(error) else float(error),
+    }
+    asked = campaign.n_done + n_pending + campaign.n_failed
+    share = campaign.n_done / asked if asked else None
+    sentence = f"{path}: {text_of(campaign.box)}"
+    return card("Campaign", sentence, figures, campaign.to_dataframe().tail(8), share=share)

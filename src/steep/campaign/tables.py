@@ -1,9 +1,13 @@
-"""A campaign as tables, and tables as results of a campaign."""
+"""A campaign as tables, tables as results of a campaign, and changes of what was recorded before.
+
+Each change is an event of the journal, and nothing is erased.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +16,16 @@ import pandas as pd
 from steep._outputs import numbers
 from steep._validation import FloatArray
 from steep._warnings import warn_user
+from steep.campaign import tables
+from steep.campaign.results import TOLERANCE, aligned, known_run, labels_of, run_numbers, tell_run
 from steep.campaign.simulate import Failure
-from steep.campaign.telling import TOLERANCE, aligned, known_run, run_numbers, tell_run
 from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
     from steep.campaign.planner import Job
+
 
 # Columns that say how a run or a failure came about, beside its inputs and outputs.
 MARKS = ("state", "origin", "asked", "told", "run", "expires", "inside")
@@ -117,7 +123,7 @@ def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
     if len(rows):
         inputs: Any = rows[list(names)].to_dict("records")
         columns = known or tuple(map(str, extra))
-        campaign.tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
+        campaign._tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
 
 
 def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> None:
@@ -308,3 +314,82 @@ def _inputs(box: Box, X: FloatArray) -> pd.DataFrame:
         values = [axis.value(v) if ok else float(v) for v, ok in zip(x, known, strict=True)]
         columns[name] = _column(values, axis.value(axis.low))
     return pd.DataFrame(columns, columns=list(box.names))
+
+
+Where = Mapping[str, Any] | Callable[[pd.DataFrame], Any]
+
+
+def correct(campaign: Campaign, run: Any, y: Any, reason: str) -> None:
+    """Replace results."""
+    numbers, journal = run_numbers(run), campaign.journal
+    values, names = labels_of(y, len(numbers))
+    with journal.transaction():
+        labels = aligned(journal, values, names)
+        for number, label in zip(numbers, labels, strict=True):
+            before = known_run(journal, number)
+            if before[2] != "done":
+                raise InputError(
+                    f"run {number} is {before[2]} and has no result to correct; nothing was recorded; tell it"
+                )
+            old = journal.labels([before[1]])[0]
+            journal.correct(number, label)
+            detail = {"from": [None if np.isnan(v) else v for v in old], "to": label.tolist(), "reason": str(reason)}
+            journal.record("corrected", detail, run=number)
+        journal.revise()
+
+
+def retry_failures(campaign: Campaign, where: Where | None) -> int:
+    """Make runs that were given up pending again."""
+    with campaign.journal.transaction():
+        frame = tables.failures(campaign)
+        marks = tables.failure_columns(campaign.box.names)
+        frame = frame[frame[marks["state"]] == "failed"].drop_duplicates(marks["run"], keep="last")
+        numbers = [int(number) for number in frame.loc[_chosen(frame, where), marks["run"]]]
+        campaign.journal.reopen(numbers)
+        for number in numbers:
+            campaign.journal.record("retried", {}, run=number)
+    return len(numbers)
+
+
+def forget(campaign: Campaign, run: Any, where: Where | None, reason: str) -> int:
+    """Leave runs out of all that counts."""
+    if (run is None) == (where is None):
+        raise InputTypeError("forget needs run= or where=, one of them")
+    with campaign.journal.transaction():
+        if run is not None:
+            numbers = run_numbers(run)
+        else:
+            frame, mark = tables.to_dataframe(campaign), tables.run_columns(campaign)
+            frame = frame[frame[mark["state"]] != "forgotten"]
+            numbers = [int(number) for number in frame.loc[_chosen(frame, where), mark["run"]]]
+        for number in numbers:
+            state = known_run(campaign.journal, number)[2]
+            campaign.journal.record("forgotten", {"state": state, "reason": str(reason)}, run=number)
+        campaign.journal.forget(numbers)
+        campaign.journal.revise()
+    return len(numbers)
+
+
+def _chosen(frame: pd.DataFrame, where: Where | None) -> Any:
+    """Which rows of a frame are meant."""
+    if where is None:
+        return np.ones(len(frame), dtype=bool)
+    if callable(where):
+        mask = np.asarray(where(frame.copy()))
+        if mask.shape != (len(frame),) or mask.dtype != bool:
+            raise InputError(
+                f"where returned {mask.dtype} of shape {mask.shape} for {len(frame)} rows; need one boolean for each"
+            )
+        return mask
+    if not isinstance(where, Mapping):
+        raise InputTypeError(
+            f"where is a {type(where).__name__}; need a mapping of column to value, or a callable of the frame"
+        )
+    unknown = [name for name in where if name not in frame.columns]
+    if unknown:
+        raise InputError(f"where names unknown columns {unknown}; need some of {list(frame.columns)}")
+    mask = np.ones(len(frame), dtype=bool)
+    for name, value in where.items():
+        wanted = value if isinstance(value, list | tuple | set) else [value]
+        mask &= frame[name].isin(list(wanted)).to_numpy()
+    return mask

@@ -10,7 +10,7 @@ import numpy as np
 from steep._function import evaluate
 from steep._validation import FloatArray, check_count, check_vector
 from steep.exceptions import InputError
-from steep.interpolation import Predict, cross_errors, fewest_points, interpolant
+from steep.expected_error import Predict, cross_errors, fewest_points, interpolant
 from steep.plotting.design import checked_output
 from steep.plotting.style import CURVE, DRAWN, QUIET, START, Drawable, legend, name_of, new_axes, span, tidy
 

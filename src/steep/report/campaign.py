@@ -51,7 +51,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     --------
     >>> import tempfile
     >>> campaign = Campaign({"x": (0, 1)}, storage=":memory:")
-    >>> campaign.run(lambda x: x**2, n_initial=8, n_samples=4).n_done
+    >>> campaign.run(lambda x: x**2, 12).n_done
     12
     >>> campaign_page(tempfile.mkdtemp() + "/campaign.html", campaign).name
     'campaign.html'

@@ -9,8 +9,7 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.domain import Box
 from steep.domain.axes import Axis, Category
-from steep.expected_error import error_history
-from steep.interpolation import cross_errors, fewest_points, interpolant
+from steep.expected_error import cross_errors, error_history, fewest_points, interpolant
 from steep.labels import deviations
 from steep.report.packing import pack, pack_text
 from steep.report.page import number

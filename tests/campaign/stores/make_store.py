@@ -31,15 +31,14 @@ def main(path):
         "u0": (0.0, 1.0), "k": Log(1e-3, 1e3), "n": Integer(1, 5), "material": Category("steel", "copper", "zinc"),
     }  # fmt: skip
     with Campaign(bounds, outputs=["a", "b"], storage=path, random_state=3) as campaign:
-        campaign.run(solve, n_initial=24, n_samples=6, retries=0)
+        campaign.run(solve, 30, retries=0)
         asked = campaign.ask(3)
         campaign.tell([[0.5, 1.0, 2, 0], [2.0, 1.0, 2, 0]], [[1.0, 1.0], [4.0, 1.0]])
         leased = []
-        if hasattr(campaign, "widen"):  # version 2
+        if hasattr(campaign, "forget"):  # version 2
             leased = campaign.ask(2, lease="30000 d")["run"].tolist()
-            campaign.forget(campaign.ask_jobs(1)[0][0])
+            campaign.forget(campaign._ask(1)[0][0])
             campaign.correct(1, [7.0, 1.0], reason="unit")
-            campaign.widen({"material": Category("steel", "copper", "zinc", "gold")})
         content = {
             "names": list(campaign.box.names),
             "axes": [list(axis.key()) for axis in campaign.box.axes],

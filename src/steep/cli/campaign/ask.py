@@ -34,7 +34,7 @@ def ask_command(
     ] = None,
     bounds: Bounds = None,
     n_initial: Annotated[
-        int | None, typer.Option("--n-initial", help="Runs of the even start of a new campaign.")
+        int | None, typer.Option("--initial", help="Runs of the even start of a new campaign.")
     ] = None,
     measure: Annotated[str | None, typer.Option("--measure", help="What counts as variation.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
@@ -61,7 +61,7 @@ def ask_command(
             sys.stdout.flush()
         except BaseException:
             # Nobody has seen these points: they are free to be asked again.
-            campaign.release(_numbers(frame))
+            campaign._release(_numbers(frame))
             raise
 
 

@@ -9,7 +9,7 @@ import typer
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.simulator import simulator_of
 from steep.cli.campaign.status import describe_status
-from steep.cli.campaign.store import DEFAULT, Store, constraint_of, settings_of
+from steep.cli.campaign.store import DEFAULT, Store, settings_of, start_campaign
 from steep.cli.options import Bounds, Debug, Force, Json, Report
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import aside, finish
@@ -35,7 +35,7 @@ def run_command(
     bounds: Bounds = None,
     runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
     n_initial: Annotated[
-        int | None, typer.Option("--n-initial", help="Runs of the even start; default a quarter.")
+        int | None, typer.Option("--initial", help="Runs of the even start; default a quarter.")
     ] = None,
     outputs: Annotated[
         str | None,
@@ -75,10 +75,10 @@ def run_command(
         max_failures=max_failures, stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
     )  # fmt: skip
     with aside():  # what the simulator prints is no part of the result
-        start, simulator, options = _checked(settings)
-    with _campaign(settings) as campaign:
+        simulator, options = _checked(settings)
+    with start_campaign(settings) as campaign:
         with aside():
-            _run(campaign, settings, start, simulator, options)
+            _run(campaign, settings, simulator, options)
         reason = [f"  stopped early: {campaign.stop_reason}"] if campaign.stop_reason else []
         if report is not None:
             writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
@@ -90,19 +90,17 @@ def run_command(
     finish(figures | {"report": report, "stop_reason": campaign.stop_reason}, [*lines, *reason, *page], as_json=as_json)
 
 
-def _checked(settings: Settings) -> tuple[int, Any, dict[str, Any]]:
-    """The start, the simulator and where it runs: all checked before a store is made."""
+def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
+    """The simulator and where it runs: all checked before a store is made."""
     names = _names(settings)
     if settings.runs is None:
-        raise InputError("the number of runs is missing; need it; pass -n 200")
-    start = settings.n_initial
-    if start is None:
-        start = min(settings.runs, max(settings.runs // 4, 2 * (len(names) + 1)))
-    if not 1 <= start <= settings.runs:
+        raise InputError("the number of runs is missing; need it; pass --runs 200")
+    if settings.n_initial is not None and not 1 <= settings.n_initial <= settings.runs:
         raise InputError(
-            f"--n-initial {start} and {settings.runs} runs do not fit; need a start within the runs; lower it"
+            f"--initial {settings.n_initial} and --runs {settings.runs} do not fit; need a start within the runs; "
+            "lower it"
         )
-    return start, *simulator_of(settings, names)
+    return simulator_of(settings, names)
 
 
 def _names(settings: Settings) -> tuple[str, ...]:
@@ -119,19 +117,10 @@ def _names(settings: Settings) -> tuple[str, ...]:
         return reader.box.names
 
 
-def _campaign(settings: Settings) -> Campaign:
-    from steep.campaign import Campaign
-
-    return Campaign(
-        settings.bounds, storage=settings.store, measure=settings.measure, random_state=settings.seed,
-        constraint=constraint_of(settings),
-    )  # fmt: skip
-
-
-def _run(campaign: Campaign, settings: Settings, start: int, simulator: Any, options: dict[str, Any]) -> None:
+def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[str, Any]) -> None:
+    assert settings.runs is not None
     given = {"error": settings.stop_error, "seconds": settings.stop_seconds}
     campaign.run(
-        simulator, n_initial=start, n_samples=(settings.runs or start) - start, retries=settings.retries,
-        max_failures=settings.max_failures or None,
+        simulator, settings.runs, retries=settings.retries, max_failures=settings.max_failures or None,
         stop_when={name: value for name, value in given.items() if value is not None} or None, **options,
     )  # fmt: skip

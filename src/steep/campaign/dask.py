@@ -22,9 +22,8 @@ from typing import Any
 
 import distributed
 
-from steep.campaign.crew import Attempt, Clocked, Landing, Task
-from steep.campaign.executors import blocked
 from steep.campaign.simulate import Answer, Failure, Style, describe, simulate
+from steep.campaign.workers import Attempt, Clocked, Landing, Task, blocked
 from steep.exceptions import CampaignError, InputTypeError
 
 # Seconds between two looks: at the futures, at the workers.

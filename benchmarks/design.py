@@ -27,7 +27,7 @@ from design_integrated_variance import least_variance
 from design_rivals import sequential
 from problems import PROBLEMS
 from reproduction.records import Records, write_json
-from steep import design
+from steep import Adaptive, design
 
 FOLDER = Path(__file__).parent / "results"
 HALVES = {"development": PROBLEMS, "unseen": UNSEEN}
@@ -58,9 +58,13 @@ def lhs_design(problem, seed):
 
 def steep_design(problem, seed, **options):
     plan = design(
-        problem.function, [(0, 1)] * problem.n_features, n_initial=n_start(problem),
-        n_samples=problem.n_runs - n_start(problem), random_state=seed, **options,
-    )  # fmt: skip
+        problem.function,
+        [(0, 1)] * problem.n_features,
+        problem.n_runs,
+        n_initial=n_start(problem),
+        strategy=Adaptive(**options),
+        random_state=seed,
+    )
     assert plan.n_evaluations == problem.n_runs
     return plan.X
 

@@ -18,7 +18,7 @@ from scipy.stats import qmc
 from design_functions_unseen import UNSEEN
 from problems import PROBLEMS
 from reproduction.records import Records, write_json
-from steep import design
+from steep import Adaptive, design
 from steep.expected_error import ErrorTrack, interpolant
 
 FOLDER = Path(__file__).parent / "results"
@@ -38,9 +38,13 @@ def follow(problem, n_runs, seed):
     d = problem.n_features
     n_initial = max(n_runs // 8, 2 * d + 2)
     plan = design(
-        problem.function, [(0, 1)] * d, n_initial=n_initial, n_samples=n_runs - n_initial,
-        rounds=max(12, n_runs // 8), random_state=seed,
-    )  # fmt: skip
+        problem.function,
+        [(0, 1)] * d,
+        n_runs,
+        n_initial=n_initial,
+        strategy=Adaptive(rounds=max(12, n_runs // 8)),
+        random_state=seed,
+    )
     fresh = qmc.Sobol(d, rng=np.random.default_rng(10**6)).random_base2(10)
     truth, labels = problem.function(fresh).reshape(len(fresh), -1), plan.labels
     track, lines = ErrorTrack(), []

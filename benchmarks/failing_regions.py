@@ -32,7 +32,7 @@ def front(X):
 
 
 def failed_in_design(function, d, n, seed):
-    plan = design(function, [(0, 1)] * d, n_initial=n // 4, n_samples=n - n // 4, random_state=seed)
+    plan = design(function, [(0, 1)] * d, n, n_initial=n // 4, random_state=seed)
     return len(plan.failed) / n
 
 

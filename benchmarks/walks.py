@@ -60,7 +60,7 @@ def walk_design():
     def function(X):
         return np.tanh(20 * (X[:, 0] - 0.3)) * X[:, 1]
 
-    return lambda: steep.design(function, {"u": (0, 1), "t": (0, 10)}, n_initial=50, n_samples=150, random_state=0)
+    return lambda: steep.design(function, {"u": (0, 1), "t": (0, 10)}, 200, n_initial=50, random_state=0)
 
 
 def simulator(u, t):

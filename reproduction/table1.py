@@ -129,24 +129,36 @@ def _uniform(problem: Problem, seed: int) -> Plan:
 def _tbs(problem: Problem, seed: int) -> Plan:
     """Algorithm 1, with derivatives that cost nothing."""
     plan = steep.design(
-        problem.function, problem.bounds, n_initial=N, n_samples=N_NEW, variant="paper", initial="grid", order=ORDER,
-        epsilon=EPSILON, n_components=N_GMM, derivatives=problem.derivatives, random_state=seed,
-    )  # fmt: skip
+        problem.function,
+        problem.bounds,
+        N + N_NEW,
+        n_initial=N,
+        strategy=steep.Taylor(order=ORDER, epsilon=EPSILON, n_components=N_GMM, derivatives=problem.derivatives),
+        fixed=np.linspace(0, 1, N)[:, None],
+        random_state=seed,
+    )
     return plan.X, plan.n_evaluations
 
 
 def _tbs_counted(problem: Problem, seed: int) -> Plan:
     """Algorithm 1 with finite differences paid from the same 16 evaluations: 3 start points leave 4 to draw."""
     plan = steep.design(
-        problem.function, problem.bounds, n_initial=3, n_samples=4, variant="paper", initial="grid", order=ORDER,
-        epsilon=EPSILON, n_components=N_GMM, random_state=seed,
-    )  # fmt: skip
+        problem.function,
+        problem.bounds,
+        7,
+        n_initial=3,
+        strategy=steep.Taylor(order=ORDER, epsilon=EPSILON, n_components=N_GMM),
+        fixed=np.linspace(0, 1, 3)[:, None],
+        random_state=seed,
+    )
     return plan.X, plan.n_evaluations
 
 
 def _default(problem: Problem, seed: int) -> Plan:
     """Our default design: no derivatives, a quarter of the budget to start with."""
-    plan = steep.design(problem.function, problem.bounds, n_initial=4, n_samples=12, initial="grid", random_state=seed)
+    plan = steep.design(
+        problem.function, problem.bounds, N + N_NEW, n_initial=4, fixed=np.linspace(0, 1, 4)[:, None], random_state=seed
+    )
     return plan.X, plan.n_evaluations
 
 

@@ -170,9 +170,15 @@ def _epsilon(problem: Problem) -> FloatArray:
 def _tbs(problem: Problem, n: int, seed: int) -> Plan:
     """Algorithm 1, with derivatives that cost nothing."""
     plan = steep.design(
-        problem.function, problem.bounds, n_initial=n // 2, n_samples=n - n // 2, variant="paper", order=ORDER,
-        epsilon=_epsilon(problem), n_components=N_GMM, derivatives=problem.derivatives, random_state=seed,
-    )  # fmt: skip
+        problem.function,
+        problem.bounds,
+        n,
+        n_initial=n // 2,
+        strategy=steep.Taylor(
+            order=ORDER, epsilon=_epsilon(problem), n_components=N_GMM, derivatives=problem.derivatives
+        ),
+        random_state=seed,
+    )
     return plan.X, plan.n_evaluations
 
 
@@ -183,14 +189,18 @@ def _tbs_counted(problem: Problem, n: int, seed: int) -> Plan:
     n_initial = max(2, int(0.9 * n / (cost + 1)))
     n_drawn = max(10, n - n_initial * (cost + 1))
     plan = steep.design(
-        problem.function, problem.bounds, n_initial=n_initial, n_samples=n_drawn, variant="paper", order=ORDER,
-        epsilon=_epsilon(problem), n_components=N_GMM, random_state=seed,
-    )  # fmt: skip
+        problem.function,
+        problem.bounds,
+        n_initial + n_drawn,
+        n_initial=n_initial,
+        strategy=steep.Taylor(order=ORDER, epsilon=_epsilon(problem), n_components=N_GMM),
+        random_state=seed,
+    )
     return plan.X, plan.n_evaluations
 
 
 def _default(problem: Problem, n: int, seed: int) -> Plan:
-    plan = steep.design(problem.function, problem.bounds, n_initial=n // 4, n_samples=n - n // 4, random_state=seed)
+    plan = steep.design(problem.function, problem.bounds, n, n_initial=n // 4, random_state=seed)
     return plan.X, plan.n_evaluations
 
 

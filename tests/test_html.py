@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steep import Campaign, Category, design, suspects, weighting_report
+from steep import Adaptive, Campaign, Category, design, suspects, weighting_report
 from steep._html import card
 from steep.evidence import Verdict, weigh_evidence
 from steep.metrics import Interval
@@ -27,7 +27,7 @@ class Tags(HTMLParser):
 
 def design_of_evil():
     bounds = {f"a{EVIL}": (0, 1), f"b{EVIL}": Category(f"x{EVIL}", "y")}
-    return design(lambda X: X.sum(axis=1), bounds, n_initial=8, n_samples=4, rounds=1, random_state=0)
+    return design(lambda X: X.sum(axis=1), bounds, 12, n_initial=8, strategy=Adaptive(rounds=1), random_state=0)
 
 
 def campaign_of_evil():

@@ -19,7 +19,7 @@ def simulator(X):
 
 def use_design(measure):
     return steep.design(
-        simulator, [(0, 1), (0, 1)], n_initial=12, n_samples=6, rounds=2, measure=measure, random_state=0
+        simulator, [(0, 1), (0, 1)], 18, n_initial=12, strategy=steep.Adaptive(measure, rounds=2), random_state=0
     ).X
 
 

@@ -11,7 +11,7 @@ CELLS = [
     """
 import time
 from steep import Campaign, design
-plan = design(lambda X: X[:, 0] ** 2, {"<b>x": (0, 1)}, n_initial=8, n_samples=4, random_state=0)
+plan = design(lambda X: X[:, 0] ** 2, {"<b>x": (0, 1)}, 12, n_initial=8, random_state=0)
 plan
 """,
     """

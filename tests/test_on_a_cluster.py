@@ -89,7 +89,7 @@ def test_a_design_runs_on_the_workers_and_is_the_same(client, tmp_path):
         return {"f": u0 * 2.0**-t}
 
     def designed():
-        return steep.design(simulate, BOUNDS, n_initial=16, n_samples=16, rounds=2, random_state=0)
+        return steep.design(simulate, BOUNDS, 32, n_initial=16, strategy=steep.Adaptive(rounds=2), random_state=0)
 
     with joblib.parallel_config("dask"):
         found = designed()
@@ -113,7 +113,13 @@ def test_a_measure_that_costs_runs_costs_them_on_the_workers(client, tmp_path):
 
     def designed():
         return steep.design(
-            simulate, [(0, 1)], n_initial=6, n_samples=4, measure="perturbation", vectorized=False, random_state=0
+            simulate,
+            [(0, 1)],
+            10,
+            n_initial=6,
+            strategy=steep.Adaptive("perturbation"),
+            random_state=0,
+            pass_as="point",
         )
 
     with joblib.parallel_config("dask"):
@@ -132,7 +138,7 @@ def test_an_error_that_cannot_travel_is_told_by_its_words(client):
         raise Stuck
 
     with joblib.parallel_config("dask"), pytest.raises(FunctionError, match="Stuck: no way home"):
-        steep.design(simulate, BOUNDS, n_initial=4, n_samples=2, random_state=0)
+        steep.design(simulate, BOUNDS, 6, n_initial=4, random_state=0)
 
 
 def test_a_worker_that_dies_in_a_design_is_replaced_and_the_design_is_the_same(client, tmp_path):
@@ -145,7 +151,7 @@ def test_a_worker_that_dies_in_a_design_is_replaced_and_the_design_is_the_same(c
         return None
 
     def designed():
-        return steep.design(simulate, BOUNDS, n_initial=8, n_samples=4, random_state=0)
+        return steep.design(simulate, BOUNDS, 12, n_initial=8, random_state=0)
 
     before = workers_of(client)
     with joblib.parallel_config("dask"):
@@ -173,4 +179,4 @@ def test_a_cluster_without_workers_is_an_error_and_not_a_wait():
         joblib.parallel_config("dask", wait_for_workers_timeout=1),
         pytest.raises(Exception, match=r"[Nn]o worker"),
     ):
-        steep.design(lambda u0, t: u0 * t, BOUNDS, n_initial=4, n_samples=2)
+        steep.design(lambda u0, t: u0 * t, BOUNDS, 6, n_initial=4)

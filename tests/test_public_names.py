@@ -14,11 +14,11 @@ import pytest
 import steep
 
 NAMES = {
-    "Box", "Campaign", "Category", "Design", "Integer", "Log", "SteepError", "SteepWarning", "VarianceWeighted",
-    "VarianceWeightedCV", "VariationSampler", "WeightedGaussianMixture", "command_simulator", "design",
-    "Suspects", "generalization_bound", "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale",
-    "Rescaling", "WeightSearch", "sample_weights", "surprise_variation", "suspects", "taylor_variation",
-    "weighting_report",
+    "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
+    "SteepWarning", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
+    "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "generalization_bound",
+    "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
+    "surprise_variation", "suspects", "taylor_variation", "weighting_report",
 }  # fmt: skip
 
 LEADING = {
@@ -32,7 +32,7 @@ LEADING = {
     "VarianceWeighted": ["estimator"],
     "VarianceWeightedCV": ["estimator"],
     "VariationSampler": ["bounds"],
-    "design": ["function", "bounds"],
+    "design": ["function", "bounds", "n_runs"],
     "Campaign": ["bounds"],
     "command_simulator": ["command"],
     "surprise_variation": ["X", "y"],

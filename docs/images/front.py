@@ -28,7 +28,7 @@ def rmse(points):
 
 def design(n, seed):
     """A design of n runs, a quarter of them the start."""
-    return steep.design(simulator, BOUNDS, n_initial=n // 4, n_samples=n - n // 4, random_state=seed)
+    return steep.design(simulator, BOUNDS, n, n_initial=n // 4, random_state=seed)
 
 
 placed = [[rmse(design(n, seed).X) for seed in range(N_SEEDS)] for n in SIZES]

@@ -23,23 +23,27 @@ if TYPE_CHECKING:
     from steep.mixture import WeightedGaussianMixture
     from steep.neighbors import neighbor_graph
     from steep.rescaling import Rescaling, rescale
-    from steep.sampling import Design, VariationSampler
+    from steep.sampling import Adaptive, Design, Even, Taylor, Variance, VariationSampler
     from steep.sampling.design import design
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights, weighting_report
 
     __version__: str
 
 __all__ = [
+    "Adaptive",
     "Box",
     "Campaign",
     "Category",
     "Design",
+    "Even",
     "Integer",
     "Log",
     "Rescaling",
     "SteepError",
     "SteepWarning",
     "Suspects",
+    "Taylor",
+    "Variance",
     "VarianceWeighted",
     "VarianceWeightedCV",
     "VariationSampler",
@@ -73,7 +77,7 @@ _HOMES = {
     "steep.mixture": ("WeightedGaussianMixture",),
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),
-    "steep.sampling": ("Design", "VariationSampler", "design"),
+    "steep.sampling": ("Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"),
     "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights", "weighting_report"),
 }
 _ROOMS = frozenset(

@@ -3,7 +3,8 @@ import pytest
 
 from campaign_functions import BOUNDS, wave
 from steep import surprise_variation
-from steep.campaign import Campaign, planner
+from steep.campaign import Campaign
+from steep.campaign.planner import Planner
 from steep.exceptions import InputError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise
@@ -34,7 +35,7 @@ def test_a_campaign_goes_on_with_the_same_stream_after_a_restart(tmp_path):
 
 
 def test_a_point_that_another_process_just_asked_is_not_asked_twice(storage, monkeypatch):
-    plan, stolen = planner.next_points, []
+    plan, stolen = Planner.next_points, []
     with Campaign(BOUNDS, storage=storage, n_initial=1) as first, Campaign(storage=storage) as second:
         first.ask(1)
 
@@ -47,7 +48,7 @@ def test_a_point_that_another_process_just_asked_is_not_asked_twice(storage, mon
                     second.journal.add(points[:1], origin="design", owner=second._owner)
             return points
 
-        monkeypatch.setattr(planner, "next_points", overtaken)
+        monkeypatch.setattr(Planner, "next_points", overtaken)
         asked = first.ask(3)
         assert len(asked) == 3
         assert stolen[0][0].tolist() not in asked.tolist()

@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from steep import SteepError, SteepWarning, design
+from steep import Adaptive, SteepError, SteepWarning, design
 from steep.campaign import Campaign
 
 
@@ -120,7 +120,7 @@ def test_a_series_without_names_is_a_sequence():
     assert recorded(GOOD, pd.Series(GOOD, index=[1, 0]))[0] == [GOOD.tolist()] * 2
 
 
-@pytest.mark.parametrize("style", ["array", "keywords", "mapping"])
+@pytest.mark.parametrize("style", ["point", "keywords", "mapping"])
 def test_a_design_files_named_outputs_by_name(style):
     left = iter(range(10**6))
 
@@ -128,7 +128,7 @@ def test_a_design_files_named_outputs_by_name(style):
         k = next(left)
         return NAMED[k % len(NAMED)](k, -1.0 - k)
 
-    found = design(solve, [(0, 1), (0, 1)], n_initial=8, n_samples=4, vectorized=False, pass_as=style, random_state=0)
+    found = design(solve, [(0, 1), (0, 1)], 12, n_initial=8, pass_as=style, random_state=0)
     assert found.outputs == ("a", "b")
     assert (found.y[:, 0] >= 0).all()
     assert (found.y[:, 1] == -1 - found.y[:, 0]).all()
@@ -142,7 +142,7 @@ def test_a_design_of_all_points_at_once_files_columns_by_name():
         turned = frame[["b", "a"]] if next(left) % 2 else frame
         return turned if len(X) % 2 else pl.from_pandas(turned)
 
-    found = design(solve, [(0, 1), (0, 1)], n_initial=9, n_samples=9, rounds=3, random_state=0)
+    found = design(solve, [(0, 1), (0, 1)], 18, n_initial=9, strategy=Adaptive(rounds=3), random_state=0)
     np.testing.assert_array_equal(found.y, found.X * [1, -1])
     assert found.outputs == ("a", "b")
 
@@ -157,7 +157,7 @@ def test_a_masked_output_fails_its_point_of_a_design(missing, named):
         return {"f": value} if named else value
 
     with pytest.warns(SteepWarning, match="failed at 1 of 12 points"):
-        found = design(solve, {"u": (0, 1), "t": (0, 1)}, n_initial=8, n_samples=4, random_state=0)
+        found = design(solve, {"u": (0, 1), "t": (0, 1)}, 12, n_initial=8, random_state=0)
     np.testing.assert_array_equal(found.y, found.X[:, 0] + 1)
     assert len(found.failed) == 1
 
@@ -170,4 +170,4 @@ def test_a_design_rejects_columns_that_do_not_match(columns):
         return pd.DataFrame(X, columns=columns if next(left) else ["a", "b"])
 
     with pytest.raises(SteepError, match="a"):
-        design(solve, [(0, 1), (0, 1)], n_initial=8, n_samples=4, rounds=2, random_state=0)
+        design(solve, [(0, 1), (0, 1)], 12, n_initial=8, strategy=Adaptive(rounds=2), random_state=0)

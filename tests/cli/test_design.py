@@ -18,7 +18,7 @@ def test_the_points_are_those_of_the_library(here, capsys):
     assert design("simulator:together", "--bounds", "x=0:1,t=0:10", "-n", "24", "--seed", "3") == 0
     import simulator
 
-    plan = steep.design(simulator.together, {"x": (0, 1), "t": (0, 10)}, n_initial=6, n_samples=18, random_state=3)
+    plan = steep.design(simulator.together, {"x": (0, 1), "t": (0, 10)}, 24, n_initial=6, random_state=3)
     frame = pd.read_csv(here / "design.csv")
     assert frame.columns.tolist() == ["x", "t", "f", "variation", "is_initial", "is_even"]
     np.testing.assert_allclose(frame[["x", "t"]], plan.X, rtol=1e-12)
@@ -69,7 +69,7 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
         (["simulator:run", "--bounds", "x=0:1"], "takes x, t and the bounds have x; need the same names"),
         (["simulator:number", "--bounds", "x=0:1"], "simulator:number is a int; need a function"),
         (["simulator:failing", "--bounds", "x=0:1"], "ValueError: no root at"),
-        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3"], "3 runs with a start of 6 leave nothing"),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3", "--n-initial", "4"], "is larger than"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "solver"], "has the suffix ''"),
         (["calls:f", "--bounds", "x=0:1", "-o", "d.npy"], "has the suffix '.npy'; expected one of .csv"),

@@ -11,7 +11,18 @@ from matplotlib.collections import PathCollection
 from sklearn.datasets import load_wine
 from sklearn.linear_model import Ridge
 
-from steep import Campaign, Category, Design, Integer, Log, VarianceWeightedCV, WeightSearch, design, sample_weights
+from steep import (
+    Adaptive,
+    Campaign,
+    Category,
+    Design,
+    Integer,
+    Log,
+    VarianceWeightedCV,
+    WeightSearch,
+    design,
+    sample_weights,
+)
 from steep.exceptions import InputError, MissingExtraError, SteepError
 from steep.metrics import Interval
 from steep.plotting import (
@@ -37,7 +48,7 @@ def steep_in_a(X):
 
 
 def plan(n_features):
-    return design(lambda X: runge(X) + X.sum(axis=1), [(0, 1)] * n_features, n_initial=16, n_samples=9, random_state=0)
+    return design(lambda X: runge(X) + X.sum(axis=1), [(0, 1)] * n_features, 25, n_initial=16, random_state=0)
 
 
 def scattered(ax):
@@ -85,7 +96,7 @@ def test_rounding_is_not_drawn_as_a_gain():
 
 
 def test_a_design_of_many_inputs_is_drawn_in_pairs_the_steepest_first():
-    found = design(steep_in_a, MIXED, n_initial=40, n_samples=40, rounds=2, random_state=0)
+    found = design(steep_in_a, MIXED, 80, n_initial=40, strategy=Adaptive(rounds=2), random_state=0)
     panels = found.plot(max_inputs=3)
     assert panels.shape == (3, 3)
     names = [ax.get_xlabel() for ax in panels[-1]]
@@ -101,8 +112,14 @@ def test_a_design_of_many_inputs_is_drawn_in_pairs_the_steepest_first():
 
 
 def test_axes_have_the_kind_and_the_ends_of_the_inputs():
-    found = design(lambda X: np.log10(X[:, 0]) + X[:, 1], {"r": Log(1e-3, 1e3), "m": Category("x", "y")},
-                   n_initial=16, n_samples=8, rounds=2, random_state=0)  # fmt: skip
+    found = design(
+        lambda X: np.log10(X[:, 0]) + X[:, 1],
+        {"r": Log(1e-3, 1e3), "m": Category("x", "y")},
+        24,
+        n_initial=16,
+        strategy=Adaptive(rounds=2),
+        random_state=0,
+    )
     ax = plot_design(found)
     assert ax.get_xscale() == "log"
     assert ax.get_xlim()[0] <= 1e-3 < 1e3 <= ax.get_xlim()[1]
@@ -110,7 +127,7 @@ def test_axes_have_the_kind_and_the_ends_of_the_inputs():
 
 
 def test_the_error_that_is_drawn_ends_with_the_estimate():
-    found = design(lambda X: np.sin(9 * X[:, 0]), [(0, 1)], n_initial=16, n_samples=48, random_state=0)
+    found = design(lambda X: np.sin(9 * X[:, 0]), [(0, 1)], 64, n_initial=16, random_state=0)
     ax = found.plot("error")
     sizes, errors = ax.lines[0].get_data()
     assert sizes[-1] == 64
@@ -121,9 +138,9 @@ def test_the_error_that_is_drawn_ends_with_the_estimate():
 
 def test_too_few_results_for_an_error_or_a_surrogate_are_refused():
     with pytest.raises(InputError, match="there are 6 results, which are too few to estimate an error"):
-        design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0).plot("error")
+        design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("error")
     with pytest.raises(InputError, match="there are 6 results; need at least 8 for a surrogate"):
-        design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0).plot("slices")
+        design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("slices")
 
 
 def test_slices_go_through_the_result_that_is_predicted_worst():
@@ -249,7 +266,7 @@ def test_a_campaign_draws_its_points_failures_and_error():
 
 
 def test_an_overview_of_few_runs_says_so():
-    found = design(lambda X: X[:, 0], [(0, 1)], n_initial=4, n_samples=2, random_state=0)
+    found = design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0)
     assert plot_overview(found)[1].texts[0].get_text() == "too few runs for an error"
 
 
@@ -261,7 +278,7 @@ def test_a_picture_is_the_same_file_each_time(ending, tmp_path):
 
 def test_a_vector_picture_keeps_text_as_text_and_names_as_they_are(tmp_path):
     name = "cost in $ and $ <b>"
-    found = design(lambda X: X[:, 0], {name: (0, 1)}, n_initial=8, n_samples=4, random_state=0)
+    found = design(lambda X: X[:, 0], {name: (0, 1)}, 12, n_initial=8, random_state=0)
     drawn = ElementTree.parse(save_picture(found.plot(), tmp_path / "p.svg"))
     texts = ["".join(element.itertext()).strip() for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert name in texts

@@ -9,7 +9,18 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import Ridge
 
 from browsing import Visit, open_browser
-from steep import Campaign, Category, Integer, Log, VarianceWeightedCV, WeightSearch, design, neighbor_graph, rescale
+from steep import (
+    Adaptive,
+    Campaign,
+    Category,
+    Integer,
+    Log,
+    VarianceWeightedCV,
+    WeightSearch,
+    design,
+    neighbor_graph,
+    rescale,
+)
 from steep.measures.variance import neighbor_variance
 from steep.report import campaign_page, design_page, improvement_page, suspects_page, weighting_page
 
@@ -89,11 +100,11 @@ BOUNDS = {"rate": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Cat
 
 
 def write_design(path):
-    return design_page(path, design(wave, BOUNDS, n_initial=40, n_samples=80, rounds=4, random_state=0))
+    return design_page(path, design(wave, BOUNDS, 120, n_initial=40, strategy=Adaptive(rounds=4), random_state=0))
 
 
 def write_line(path):
-    return design_page(path, design(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=8, n_samples=16, random_state=0))
+    return design_page(path, design(lambda X: X[:, 0] ** 3, [(0, 1)], 24, n_initial=8, random_state=0))
 
 
 def failing(u, t):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steep import Campaign, Category, design
+from steep import Adaptive, Campaign, Category, design
 from steep.evidence import Verdict
 from steep.metrics import Interval
 from steep.report import campaign_page, design_page, suspects_page, weighting_page
@@ -37,7 +37,9 @@ def _results():
 
 def design_page_of_evil(path):
     bounds = {f"a{EVIL}": (0, 1), f"b{EVIL}": Category(*evil(2)), f"c{EVIL}": (0, 1)}
-    plan = design(lambda X: X[:, 0] * X[:, 2] + X[:, 1], bounds, n_initial=20, n_samples=20, rounds=2, random_state=0)
+    plan = design(
+        lambda X: X[:, 0] * X[:, 2] + X[:, 1], bounds, 40, n_initial=20, strategy=Adaptive(rounds=2), random_state=0
+    )
     return design_page(path, plan, title=EVIL)
 
 

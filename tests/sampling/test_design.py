@@ -1,9 +1,24 @@
+import inspect
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from reproduction.problems import bateman, runge
-from steep import Box, Integer, SteepError, SteepWarning, VariationSampler, design, neighbor_variance, taylor_variation
+from steep import (
+    Adaptive,
+    Box,
+    Even,
+    Integer,
+    SteepError,
+    SteepWarning,
+    Taylor,
+    Variance,
+    VariationSampler,
+    design,
+    neighbor_variance,
+    taylor_variation,
+)
 from steep.exceptions import AcceptanceError, FunctionError, InputError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise_variation
@@ -95,7 +110,7 @@ def test_the_paper_variant_is_algorithm_1_line_by_line():
     variation = taylor_variation(runge, start, order=2, epsilon=1e-3, bounds=[(0, 1)])  # lines 3-6
     drawn = VariationSampler([(0, 1)], n_components=3, random_state=rng).fit(start, variation).sample(8)  # 7-8
     X = np.vstack([start, drawn])
-    plan = design(runge, [(0, 1)], n_initial=8, n_samples=8, initial="grid", variant="paper", random_state=42)
+    plan = design(runge, [(0, 1)], 16, n_initial=8, strategy=Taylor(), fixed=start, random_state=42)
     np.testing.assert_allclose(plan.X, X, atol=1e-9)
     np.testing.assert_allclose(plan.y, runge(plan.X))  # lines 9-10
     np.testing.assert_allclose(plan.variation[:8], variation, rtol=1e-6)
@@ -105,13 +120,13 @@ def test_the_paper_variant_is_algorithm_1_line_by_line():
 
 
 def test_points_gather_where_runge_is_steep():
-    plan = design(runge, [(0, 1)], n_initial=64, n_samples=400, variant="paper", random_state=0)
+    plan = design(runge, [(0, 1)], 464, n_initial=64, strategy=Taylor(), random_state=0)
     drawn = plan.X[~plan.is_initial, 0]
     assert np.mean(np.abs(drawn - 0.5) < 0.25) > 0.8
 
 
 def test_design_of_several_inputs_and_outputs():
-    plan = design(bateman, BATEMAN, n_initial=64, n_samples=40, measure="taylor", random_state=0)
+    plan = design(bateman, BATEMAN, 104, n_initial=64, strategy=Adaptive("taylor"), random_state=0)
     assert plan.X.shape == (104, 3)
     assert plan.y.shape == (104, 2)
     np.testing.assert_allclose(plan.y, bateman(plan.X))
@@ -122,8 +137,7 @@ def test_given_derivatives_cost_no_evaluation_and_are_taken_in_the_users_units()
     f = lambda X: (X[:, 0] / 10) ** 2  # noqa: E731
     by_hand = lambda X, k: np.where(k.sum(1)[:, None, None] == 1, 2 * X[:, :1] / 100, 0.02)  # noqa: E731
     given, differences = (
-        design(f, [(0, 10)], n_initial=20, n_samples=5, measure="taylor", derivatives=d, random_state=0)
-        for d in (by_hand, None)
+        design(f, [(0, 10)], 25, n_initial=20, strategy=Taylor(derivatives=d), random_state=0) for d in (by_hand, None)
     )
     assert given.n_evaluations == 25
     assert differences.n_evaluations == 25 + 20 * 3
@@ -132,7 +146,7 @@ def test_given_derivatives_cost_no_evaluation_and_are_taken_in_the_users_units()
 
 def test_auto_costs_no_evaluation_and_takes_surprise_unless_derivatives_are_given():
     auto, surprise = (
-        design(runge, [(0, 1)], n_initial=40, n_samples=10, measure=m, rounds=1, temper=0.6, random_state=0)
+        design(runge, [(0, 1)], 50, n_initial=40, strategy=Adaptive(m, rounds=1), random_state=0)
         for m in ("auto", "surprise")
     )
     np.testing.assert_array_equal(auto.X, surprise.X)
@@ -141,33 +155,35 @@ def test_auto_costs_no_evaluation_and_takes_surprise_unless_derivatives_are_give
 
 
 def test_the_neighbour_measure_is_the_papers_third_methodology():
-    plan = design(runge, [(0, 1)], n_initial=40, n_samples=10, measure="neighbors", rounds=1, random_state=0)
+    plan = design(runge, [(0, 1)], 50, n_initial=40, strategy=Adaptive("neighbors", rounds=1), random_state=0)
     labels = plan.y[:40] / plan.y[:40].std()
     np.testing.assert_allclose(plan.variation[:40], neighbor_variance(plan.X[:40], labels, n_neighbors=10))
 
 
 def test_any_measure_may_be_passed():
-    plan = design(runge, [(0, 1)], n_initial=50, n_samples=50, measure=lambda X, y: (X[:, 0] > 0.9) * y, random_state=0)
+    plan = design(
+        runge, [(0, 1)], 100, n_initial=50, strategy=Adaptive(lambda X, y: (X[:, 0] > 0.9) * y), random_state=0
+    )
     assert np.median(plan.X[50:, 0]) > 0.85
 
 
-@pytest.mark.parametrize("initial", ["uniform", "sobol", "grid"])
-def test_designs_follow_the_seed(initial):
-    plans = [design(runge, [(0, 1)], n_initial=9, n_samples=5, initial=initial, random_state=s).X for s in (0, 0, 1)]
+@pytest.mark.parametrize("strategy", [Adaptive(), Taylor(), Variance(), Even()], ids=repr)
+def test_designs_follow_the_seed(strategy):
+    plans = [design(runge, [(0, 1)], 14, n_initial=9, strategy=strategy, random_state=s).X for s in (0, 0, 1)]
     np.testing.assert_array_equal(plans[0], plans[1])
     assert not np.array_equal(plans[0], plans[2])
 
 
 def test_a_function_of_one_point_gives_the_same_design():
-    many = design(bateman, BATEMAN, n_initial=16, n_samples=4, measure="taylor", random_state=0)
+    many = design(bateman, BATEMAN, 20, n_initial=16, strategy=Adaptive("taylor"), random_state=0)
     one = design(
         lambda x: bateman(x[None])[0],
         BATEMAN,
+        20,
         n_initial=16,
-        n_samples=4,
-        measure="taylor",
-        vectorized=False,
+        strategy=Adaptive("taylor"),
         random_state=0,
+        pass_as="point",
     )
     np.testing.assert_allclose(one.X, many.X)
 
@@ -177,66 +193,68 @@ def test_a_function_is_never_called_outside_the_domain():
         assert Box(BATEMAN).contains(X).all()
         return bateman(X)
 
-    plan = design(strict, BATEMAN, n_initial=27, n_samples=20, initial="grid", measure="taylor", random_state=0)
+    plan = design(
+        strict, BATEMAN, 47, n_initial=27, strategy=Adaptive("taylor"), fixed=Box(BATEMAN).grid(27), random_state=0
+    )
     assert len(plan.X) == 47
 
 
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"measure": "steepness"}, "measure='steepness' is unknown; need one of 'taylor', "),
-        ({"measure": "misfit"}, "measure='misfit' asks the model .* which design cannot give it"),
-        ({"measure": "border"}, "measure='border' asks the model"),
-        ({"measure": 3}, "measure=3 is a int"),
-        ({"measure": np.ones(3)}, "is a ndarray"),
-        ({"variant": "paper", "measure": "slope"}, "variant='paper' means measure='taylor', got 'slope'"),
-        ({"variant": "paper", "temper": np.ones(2)}, "temper=.* is a ndarray; need a number"),
+        ({"strategy": Adaptive("steepness")}, "measure='steepness' is unknown; need one of 'taylor', "),
+        ({"strategy": Adaptive("misfit")}, "measure='misfit' asks the model .* which design cannot give it"),
+        ({"strategy": Adaptive("border")}, "measure='border' asks the model"),
+        ({"strategy": Adaptive(3)}, "measure=3 is a int"),
+        ({"strategy": Adaptive(np.ones(3))}, "is a ndarray"),
+        ({"strategy": "paper"}, "strategy='paper' is a str; expected Adaptive"),
+        ({"strategy": Adaptive}, "is a type; expected Adaptive"),
         ({"fixed": [[0.1, 0.2]]}, "fixed has 2 columns, need 1"),
         ({"fixed": "points"}, "fixed is not numeric|fixed has shape"),
         ({"fixed": [[None]]}, "fixed"),
         ({"fixed": 3}, r"fixed has shape \(\)"),
-        ({"n_neighbors": 0}, "n_neighbors=0 is too small"),
-        ({"n_neighbors": "many"}, "n_neighbors='many' is a str"),
-        ({"order": "two"}, "order='two' is a str"),
-        ({"order": 200, "measure": "taylor"}, "order=200 is too large"),
-        ({"epsilon": "small"}, "epsilon is not numeric"),
-        ({"epsilon": [1e-3, 1e-3]}, r"epsilon has shape \(2,\)"),
-        ({"derivatives": 5}, "derivatives is a int; need a callable"),
-        ({"derivatives": lambda X, k: "text"}, "derivatives returned a str"),
+        ({"strategy": lambda: Variance(n_neighbors=0)}, "n_neighbors=0 is too small"),
+        ({"strategy": lambda: Variance(n_neighbors="many")}, "n_neighbors='many' is a str"),
+        ({"strategy": lambda: Taylor(order="two")}, "order='two' is a str"),
+        ({"strategy": Taylor(order=200)}, "order=200 is too large"),
+        ({"strategy": Taylor(epsilon="small")}, "epsilon is not numeric"),
+        ({"strategy": Adaptive("perturbation", epsilon=[1e-3, 1e-3])}, r"epsilon has shape \(2,\)"),
+        ({"strategy": Taylor(derivatives=5)}, "derivatives is a int; need a callable"),
+        ({"strategy": Taylor(derivatives=lambda X, k: "text")}, "derivatives returned a str"),
         (
-            {"derivatives": lambda X, k: np.ones((5, 5))},
+            {"strategy": Taylor(derivatives=lambda X, k: np.ones((5, 5)))},
             r"derivatives returned shape \(5, 5\); need \(2, 8, n_outputs\)",
         ),
-        ({"temper": None, "rounds": 2.5}, "rounds=2.5 is a float"),
-        ({"n_components": 0}, "n_components=0 is too small"),
-        ({"vectorized": 1}, "vectorized=1 is a int; need True or False"),
+        ({"strategy": lambda: Adaptive(rounds=2.5)}, "rounds=2.5 is a float"),
+        ({"strategy": lambda: Taylor(n_components=0)}, "n_components=0 is too small"),
+        ({"strategy": lambda: Adaptive(draw="systematic")}, "draw='systematic' is unknown"),
+        ({"pass_as": "rows"}, "pass_as='rows' is unknown"),
         ({"constraint": 3}, "constraint is a int"),
-        ({"initial": np.ones(2)}, "initial=.* is unknown"),
         ({"n_initial": 2}, "measure='surprise' needs at least 3 points, got 2; raise n_initial"),
-        ({"initial": "lhs"}, "initial='lhs' is unknown"),
-        ({"variant": "best"}, "variant='best' is unknown"),
-        ({"variant": "paper", "temper": 0.5}, "variant='paper' means measure='taylor', temper=1 and floor=0"),
+        ({"n_initial": 13}, "n_initial=13 is larger than n_runs=12, which counts all runs; lower"),
         ({"n_initial": 1}, "n_initial=1 is too small"),
-        ({"n_samples": 0}, "n_samples=0 is too small"),
-        ({"floor": 1.5}, r"floor=1\.5 is out of range; need a finite number ≥ 0 and ≤ 1"),
-        ({"temper": -1.0}, r"temper=-1\.0 is out of range"),
-        ({"measure": "taylor", "order": 0}, "order=0 is too small"),
-        ({"measure": "taylor", "epsilon": 0.0}, r"epsilon=0\.0 is out of range"),
-        ({"measure": lambda X, y: -y}, r"measure\(X, y\)\[\d\] is -"),
-        ({"measure": lambda X, y: y[:3]}, r"measure\(X, y\) has shape \(3,\); need \(8,\)"),
-        ({"n_neighbors": 9, "measure": "neighbors"}, "n_neighbors=9 needs at least 9 samples, got 8"),
+        ({"n_runs": 0}, "n_runs=0 is too small"),
+        ({"strategy": lambda: Taylor(order=0)}, "order=0 is too small"),
+        ({"strategy": Taylor(epsilon=0.0)}, r"epsilon=0\.0 is out of range"),
+        ({"strategy": Adaptive(lambda X, y: -y)}, r"measure\(X, y\)\[\d\] is -"),
+        ({"strategy": Adaptive(lambda X, y: y[:3])}, r"measure\(X, y\) has shape \(3,\); need \(8,\)"),
+        ({"strategy": Variance(n_neighbors=9)}, "n_neighbors=9 needs at least 9 samples, got 8"),
         ({"random_state": "seed"}, "random_state='seed' is a str"),
         ({"random_state": -1}, "random_state=-1 is negative"),
     ],
 )
 def test_bad_input_is_refused(kwargs, message):
+    def attempt(strategy=None, **options):
+        strategy = strategy() if inspect.isfunction(strategy) else strategy
+        design(runge, [(0, 1)], strategy=strategy, **{"n_runs": 12, "n_initial": 8} | options)
+
     with pytest.raises(SteepError, match=message):
-        design(runge, [(0, 1)], **{"n_initial": 8, "n_samples": 4} | kwargs)
+        attempt(**kwargs)
 
 
 def test_a_function_that_fails_everywhere_says_where_in_the_users_units():
     with pytest.raises(FunctionError, match=r"failed at all 5 points of the start, first at \(0\): NaN or infinity"):
-        design(lambda X: X[:, 0] * np.nan, [(0, 400)], n_initial=5, n_samples=1, initial="grid")
+        design(lambda X: X[:, 0] * np.nan, [(0, 400)], 6, n_initial=5, fixed=[[0.0]])
 
 
 @pytest.mark.parametrize(
@@ -269,10 +287,10 @@ def test_a_function_that_changes_its_points_leaves_the_design_alone():
         return value
 
     for measure in ("surprise", "taylor", "perturbation"):
-        options = {"n_initial": 8, "n_samples": 6, "measure": measure, "random_state": 0}
+        options = {"n_runs": 14, "n_initial": 8, "strategy": Adaptive(measure), "random_state": 0}
         plan = design(runge, [(0, 1)], **options)
         np.testing.assert_array_equal(design(greedy, [(0, 1)], **options).X, plan.X)
-        np.testing.assert_allclose(design(row, [(0, 1)], vectorized=False, **options).X, plan.X)
+        np.testing.assert_allclose(design(row, [(0, 1)], pass_as="point", **options).X, plan.X)
 
 
 def test_a_measure_that_changes_its_points_leaves_the_design_alone():
@@ -281,7 +299,7 @@ def test_a_measure_that_changes_its_points_leaves_the_design_alone():
         y *= 0
         return np.ones(len(X))
 
-    plan = design(runge, [(0, 1)], n_initial=8, n_samples=6, measure=greedy, random_state=0)
+    plan = design(runge, [(0, 1)], 14, n_initial=8, strategy=Adaptive(greedy), random_state=0)
     assert (plan.X > 0).any()
     np.testing.assert_allclose(plan.y, runge(plan.X))
 
@@ -289,8 +307,8 @@ def test_a_measure_that_changes_its_points_leaves_the_design_alone():
 @pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if measure.needs != "model"])
 def test_every_measure_that_asks_no_model_makes_a_design(name):
     wall = lambda X: np.tanh(20 * (X[:, 0] - 0.5)) + 0.1 * X[:, 1]  # noqa: E731
-    plan = design(wall, [(0, 1)] * 2, n_initial=24, n_samples=12, measure=name, random_state=0)
-    again = design(wall, [(0, 1)] * 2, n_initial=24, n_samples=12, measure=MEASURES[name], random_state=0)
+    plan = design(wall, [(0, 1)] * 2, 36, n_initial=24, strategy=Adaptive(name), random_state=0)
+    again = design(wall, [(0, 1)] * 2, 36, n_initial=24, strategy=Adaptive(MEASURES[name]), random_state=0)
     assert plan.X.shape == (36, 2)
     assert np.isfinite(plan.variation[:24]).all()
     np.testing.assert_array_equal(plan.X, again.X)
@@ -298,7 +316,7 @@ def test_every_measure_that_asks_no_model_makes_a_design(name):
 
 def test_an_older_name_means_the_same_measure():
     plans = [
-        design(runge, [(0, 1)], n_initial=12, n_samples=6, measure=m, random_state=0).X
+        design(runge, [(0, 1)], 18, n_initial=12, strategy=Adaptive(m), random_state=0).X
         for m in ("neighbors", "variance")
     ]
     np.testing.assert_array_equal(*plans)
@@ -313,9 +331,13 @@ def test_measures_of_labels_see_embedded_points_and_standardised_labels():
 
     bounds = {"x": (0, 100), "m": ["a", "b", "c"]}
     design(
-        lambda X: 1e6 + 1e3 * X[:, 0], bounds, n_initial=9, n_samples=3, measure=Measure("watch", watch), rounds=1,
-        n_neighbors=4, random_state=0,
-    )  # fmt: skip
+        lambda X: 1e6 + 1e3 * X[:, 0],
+        bounds,
+        12,
+        n_initial=9,
+        strategy=Adaptive(Measure("watch", watch, size=lambda n, d: 4), rounds=1),
+        random_state=0,
+    )
     (around,) = seen
     assert around.points.shape == (9, 4)
     assert around.points.max() <= 1
@@ -325,9 +347,9 @@ def test_measures_of_labels_see_embedded_points_and_standardised_labels():
 
 
 def test_draws_of_a_perturbation_are_counted_and_carried_on():
-    plan = design(runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation", rounds=2, random_state=0)
+    plan = design(runge, [(0, 1)], 20, n_initial=10, strategy=Adaptive("perturbation", rounds=2), random_state=0)
     assert plan.n_evaluations == 20 + 20 * 15  # measured at the start and at the first round's five
-    assert design(runge, [(0, 1)], n_initial=10, n_samples=10, measure="perturbation").n_evaluations == 20 + 200
+    assert design(runge, [(0, 1)], 20, n_initial=10, strategy=Adaptive("perturbation")).n_evaluations == 20 + 200
 
 
 @pytest.mark.parametrize("measure", ["taylor", "perturbation"])
@@ -342,7 +364,7 @@ def test_a_measure_that_evaluates_never_leaves_the_domain(measure):
         return X[:, 0] ** 2 + np.tanh(X[:, 1] - 5)
 
     plan = design(
-        strict, bounds, n_initial=30, n_samples=20, measure=measure, epsilon=0.05, constraint=disc, random_state=0
+        strict, bounds, 50, n_initial=30, strategy=Adaptive(measure, epsilon=0.05), constraint=disc, random_state=0
     )
     assert (plan.variation[:30] > 0).all()
 
@@ -354,7 +376,7 @@ def test_a_perturbation_works_on_whole_numbers_and_categories():
         assert Box(bounds).contains(X).all()
         return X.sum(axis=1)
 
-    plan = design(f, bounds, n_initial=12, n_samples=6, measure="perturbation", epsilon=0.1, random_state=0)
+    plan = design(f, bounds, 18, n_initial=12, strategy=Adaptive("perturbation", epsilon=0.1), random_state=0)
     assert (plan.variation[:12] > 0).all()
 
 
@@ -366,7 +388,7 @@ def test_a_function_whose_outputs_change_in_number_is_refused():
         return np.ones((len(X), len(calls))) * X[:, :1]
 
     with pytest.raises(FunctionError, match="returned 1 outputs at first and 2 now"):
-        design(moody, [(0, 1)], n_initial=6, n_samples=4, random_state=0)
+        design(moody, [(0, 1)], 10, n_initial=6, random_state=0)
 
 
 @pytest.mark.parametrize(
@@ -385,6 +407,6 @@ def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
 
 
 def test_a_printed_design_is_one_line_that_says_how_the_runs_came_about():
-    plan = design(lambda X: X[:, 0] ** 2, {"x": (0, 1)}, n_initial=8, n_samples=8, random_state=0)
+    plan = design(lambda X: X[:, 0] ** 2, {"x": (0, 1)}, 16, n_initial=8, random_state=0)
     assert str(plan) == f"Design of 16 runs over x: {plan.parts}"
     assert "8 of the start" in str(plan)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steep import Box, VariationSampler, design
+from steep import Adaptive, Box, Even, Taylor, Variance, VariationSampler, design
 from steep.domain.axes import Category, Integer, Log
 from steep.exceptions import AcceptanceError, InputError
 from steep.neighbors.query import nearest
@@ -81,7 +81,7 @@ def test_on_a_line_a_design_beats_even_points_with_a_smooth_process():
 
     pairs = [
         (
-            error(design(f, [(0, 1)], n_initial=6, n_samples=18, random_state=seed).X),
+            error(design(f, [(0, 1)], 24, n_initial=6, random_state=seed).X),
             error(Box([(0, 1)]).sobol(24, random_state=seed)),
         )
         for seed in range(5)
@@ -175,7 +175,7 @@ def test_floor_and_temper_shape_the_pool_density():
 
 
 def test_the_default_design_gathers_where_the_function_is_steep_and_touches_the_boundary():
-    plan = design(ridge, [(0, 1)] * 2, n_initial=25, n_samples=75, random_state=0)
+    plan = design(ridge, [(0, 1)] * 2, 100, n_initial=25, random_state=0)
     drawn = plan.X[25:]
     assert plan.n_evaluations == 100
     assert np.mean(np.abs(drawn[:, 0] - 0.5) < 0.25) > 0.6
@@ -186,9 +186,7 @@ def test_the_default_design_gathers_where_the_function_is_steep_and_touches_the_
 def test_a_design_finds_a_narrow_peak_that_a_few_start_points_only_brush():
     peak = lambda X: np.exp(-((X - 0.3) ** 2).sum(axis=1) / 0.005)  # noqa: E731
     share = [
-        np.mean(
-            np.linalg.norm(design(peak, [(0, 1)] * 2, n_initial=16, n_samples=84, random_state=s).X - 0.3, axis=1) < 0.2
-        )
+        np.mean(np.linalg.norm(design(peak, [(0, 1)] * 2, 100, n_initial=16, random_state=s).X - 0.3, axis=1) < 0.2)
         for s in range(3)
     ]
     assert np.mean(share) > 0.2  # 0.13 by chance
@@ -197,7 +195,7 @@ def test_a_design_finds_a_narrow_peak_that_a_few_start_points_only_brush():
 
 @pytest.mark.parametrize("d", [1, 2, 8])
 def test_eight_start_points_never_fool_a_design(d):
-    plan = design(ridge, [(0, 1)] * d, n_initial=8, n_samples=24, random_state=0)
+    plan = design(ridge, [(0, 1)] * d, 32, n_initial=8, random_state=0)
     assert len(np.unique(plan.X, axis=0)) == 32
     assert nearest(plan.X, np.random.default_rng(0).random((500, d)))[0].max() < (0.25 if d < 3 else 1.5)
 
@@ -205,23 +203,23 @@ def test_eight_start_points_never_fool_a_design(d):
 def test_outputs_of_any_size_count_alike():
     two = lambda X: np.column_stack([ridge(X), np.tanh(20 * (X[:, 1] - 0.5))])  # noqa: E731
     plans = [
-        design(lambda X, s=s: two(X) * s, [(0, 1)] * 2, n_initial=25, n_samples=40, random_state=0)
+        design(lambda X, s=s: two(X) * s, [(0, 1)] * 2, 65, n_initial=25, random_state=0)
         for s in (np.array([1.0, 1.0]), np.array([1.0, 1e6]))
     ]
     np.testing.assert_array_equal(plans[0].X, plans[1].X)
 
 
 def test_finite_differences_are_counted_in_every_round():
-    plan = design(ridge, [(0, 1)], n_initial=10, n_samples=10, measure="taylor", rounds=2, random_state=0)
+    plan = design(ridge, [(0, 1)], 20, n_initial=10, strategy=Adaptive("taylor", rounds=2), random_state=0)
     assert plan.n_evaluations == 20 + 3 * 15  # measured at the start and at the first round's five
 
 
 def test_a_fixed_point_is_in_the_design():
-    plan = design(ridge, [(0, 1)] * 2, n_initial=10, n_samples=5, fixed=[[0.1, 0.2], [0.3, 0.4]], random_state=0)
+    plan = design(ridge, [(0, 1)] * 2, 15, n_initial=10, fixed=[[0.1, 0.2], [0.3, 0.4]], random_state=0)
     assert plan.X[:2].tolist() == [[0.1, 0.2], [0.3, 0.4]]
     assert len(plan.X) == 15
     with pytest.raises(InputError, match="fixed has 1 points, 0 of them"):
-        design(ridge, [(0, 1)] * 2, n_initial=10, n_samples=5, fixed=[[2.0, 0.2]])
+        design(ridge, [(0, 1)] * 2, 15, n_initial=10, fixed=[[2.0, 0.2]])
 
 
 def test_a_constraint_is_never_broken():
@@ -232,16 +230,16 @@ def test_a_constraint_is_never_broken():
         assert disc(X).all()
         return ridge(X)
 
-    for kwargs in ({}, {"density": "mixture", "draw": "random"}, {"initial": "uniform", "draw": "systematic"}):
-        plan = design(strict, [(0, 1)] * 2, n_initial=20, n_samples=30, constraint=disc, random_state=0, **kwargs)
+    for strategy in (Adaptive(), Adaptive(draw="doubt"), Taylor(), Variance(), Even()):
+        plan = design(strict, [(0, 1)] * 2, 50, n_initial=20, strategy=strategy, constraint=disc, random_state=0)
         assert len(plan.X) == 50
 
 
 def test_a_constraint_that_keeps_nothing_says_so():
     with pytest.raises(AcceptanceError, match=r"only 0 of 64064 points drawn lie in the domain .* tighten the bounds"):
-        design(ridge, [(0, 1)], n_initial=4, n_samples=4, constraint=lambda X: X[:, 0] > 2)
+        design(ridge, [(0, 1)], 8, n_initial=4, constraint=lambda X: X[:, 0] > 2)
     with pytest.raises(InputError, match="constraint returned float64"):
-        design(ridge, [(0, 1)], n_initial=4, n_samples=4, constraint=lambda X: X[:, 0])
+        design(ridge, [(0, 1)], 8, n_initial=4, constraint=lambda X: X[:, 0])
 
 
 def test_log_whole_and_category_axes_get_values_of_their_kind():
@@ -251,12 +249,12 @@ def test_log_whole_and_category_axes_get_values_of_their_kind():
         assert np.array_equal(X[:, 1:], X[:, 1:].round())
         return np.tanh(np.log10(X[:, 0])) * X[:, 1] + X[:, 2]
 
-    plan = design(f, bounds, n_initial=20, n_samples=60, random_state=0)
+    plan = design(f, bounds, 80, n_initial=20, random_state=0)
     assert Box(bounds).contains(plan.X).all()
     assert set(plan.X[:, 2]) == {0.0, 1.0, 2.0}
     assert len(np.unique(plan.X, axis=0)) == 80
     with pytest.raises(InputError, match=r"cannot differentiate along \['n', 'm'\]"):
-        design(f, bounds, n_initial=20, n_samples=60, measure="taylor")
+        design(f, bounds, 80, n_initial=20, strategy=Adaptive("taylor"))
 
 
 def test_more_points_than_the_domain_holds_are_refused():
@@ -308,20 +306,18 @@ def test_a_design_larger_than_its_domain_is_refused_before_anything_is_run():
         raise AssertionError("run")
 
     bounds = {"n": Integer(1, 4), "m": ["a", "b"]}
-    with pytest.raises(InputError, match=r"the domain holds 8 different points, n_initial \+ n_samples asks for 9"):
-        design(never, bounds, n_initial=4, n_samples=5)
+    with pytest.raises(InputError, match=r"the domain holds 8 different points, n_runs asks for 9"):
+        design(never, bounds, 9, n_initial=4)
     with pytest.raises(InputError, match="the domain holds 2 different points"):
-        design(never, bounds, n_initial=4, n_samples=5, constraint=lambda X: X[:, 0] == 2)
+        design(never, bounds, 9, n_initial=4, constraint=lambda X: X[:, 0] == 2)
 
 
-@pytest.mark.parametrize("initial", ["sobol", "uniform"])
-@pytest.mark.parametrize("options", [{}, {"density": "mixture", "draw": "random"}])
-def test_a_design_can_hold_every_point_of_a_discrete_domain_once(initial, options):
+@pytest.mark.parametrize("strategy", [Adaptive(), Variance(), Even()], ids=repr)
+def test_a_design_can_hold_every_point_of_a_discrete_domain_once(strategy):
     bounds = {"n": Integer(1, 4), "m": ["a", "b", "c"]}
     plan = design(
-        lambda X: X[:, 0] ** 2 + X[:, 1], bounds, n_initial=7, n_samples=5, initial=initial, fixed=[[2, 1]],
-        random_state=0, **options,
-    )  # fmt: skip
+        lambda X: X[:, 0] ** 2 + X[:, 1], bounds, 12, n_initial=7, strategy=strategy, fixed=[[2, 1]], random_state=0
+    )
     assert len(np.unique(plan.X, axis=0)) == 12
     assert plan.X[0].tolist() == [2, 1]
 

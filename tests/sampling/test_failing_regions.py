@@ -31,7 +31,7 @@ def test_failed_runs_of_a_design_are_about_the_part_of_the_domain_that_fails(reg
     n_failed = 0
     for seed in range(3):
         with pytest.warns(UserWarning, match="function failed"):
-            plan = design(failing(region), [(0, 1)] * 3, n_initial=25, n_samples=75, random_state=seed)
+            plan = design(failing(region), [(0, 1)] * 3, 100, n_initial=25, random_state=seed)
         n_failed += len(plan.failed)
     assert n_failed <= 1.2 * 300 * REGIONS[region][1]
 
@@ -49,7 +49,7 @@ def test_failed_runs_of_a_campaign_are_about_the_part_of_the_domain_that_fails(r
 
 def test_the_edge_of_a_failing_region_is_still_explored():
     with pytest.warns(UserWarning, match="function failed"):
-        plan = design(failing("half-space"), [(0, 1)] * 2, n_initial=25, n_samples=75, random_state=0)
+        plan = design(failing("half-space"), [(0, 1)] * 2, 100, n_initial=25, random_state=0)
     near = plan.X[:, :2].sum(axis=1)
     assert near.max() > 1.25  # a run that works, close to where runs fail
     assert (np.abs(plan.failed[:, :2].sum(axis=1) - 1.35) < 0.05).any()
@@ -60,7 +60,7 @@ def test_a_category_in_which_nothing_works_is_left_alone():
     broken = lambda X: np.where(X[:, 2] == 1, np.nan, front(X))  # noqa: E731
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan = design(broken, bounds, n_initial=24, n_samples=76, random_state=0)
+        plan = design(broken, bounds, 100, n_initial=24, random_state=0)
     assert len(plan.failed) <= 15  # of 100 runs, in a quarter of the domain
 
 

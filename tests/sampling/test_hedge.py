@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from steep import design
+from steep import Adaptive, Even, Taylor, Variance, design
 from steep.domain import Box
+from steep.measures import MEASURES
 from steep.sampling.even import EvenSequence, among
 from steep.sampling.hedge import HALF, MOST, NONE, choose_share, split
 from steep.sampling.quick import KERNELS, fit
@@ -81,13 +82,13 @@ def test_too_few_runs_decide_nothing():
 def test_without_placed_runs_three_inputs_go_on_as_sobol_points_do(monkeypatch):
     import sys
 
-    module = sys.modules["steep.sampling.design"]
+    module = sys.modules["steep.sampling.round"]
     decided = choose_share(
         np.zeros((2, 3)), np.zeros((2, 1)), np.ones(2, bool), np.zeros((1, 3)), np.random.default_rng(0)
     )
     even = type(decided)(NONE, "even", {})
     monkeypatch.setattr(module, "choose_share", lambda *args: even)
-    plan = design(front, [(0, 1)] * 3, n_initial=10, n_samples=30, random_state=5)
+    plan = design(front, [(0, 1)] * 3, 40, n_initial=10, random_state=5)
     np.testing.assert_array_equal(plan.X, Box([(0, 1)] * 3).sobol(40, random_state=np.random.default_rng(5)))
     assert plan.is_even.all()
 
@@ -117,7 +118,9 @@ def test_leave_one_out_errors_are_those_of_fits_without_the_run(kind):
 
 
 def test_a_design_says_what_it_chose_and_follows_the_seed():
-    plans = [design(front, [(0, 1)] * 2, n_initial=16, n_samples=24, rounds=3, random_state=s) for s in (3, 3, 4)]
+    plans = [
+        design(front, [(0, 1)] * 2, 40, n_initial=16, strategy=Adaptive(rounds=3), random_state=s) for s in (3, 3, 4)
+    ]
     np.testing.assert_array_equal(plans[0].X, plans[1].X)
     assert not np.array_equal(plans[0].X, plans[2].X)
     assert plans[0].hedge == plans[1].hedge
@@ -126,13 +129,11 @@ def test_a_design_says_what_it_chose_and_follows_the_seed():
     assert not plans[0].is_even.all()
 
 
-def test_numbers_that_are_given_leave_nothing_to_decide():
-    options = {"n_initial": 12, "n_samples": 8, "random_state": 0}
-    assert design(front, [(0, 1)], temper=0.6, **options).hedge is None
-    assert design(front, [(0, 1)], floor=0.2, **options).hedge is None
-    assert design(front, [(0, 1)], measure="slope", **options).hedge is None
-    assert design(front, [(0, 1)], measure="slope", temper="auto", **options).hedge is not None
-    assert design(front, [(0, 1)], variant="paper", **options).hedge is None
+def test_only_the_default_measure_is_followed_as_far_as_it_pays():
+    for strategy in (Adaptive("slope"), Taylor(), Variance(), Even()):
+        assert design(front, [(0, 1)], 20, n_initial=12, strategy=strategy, random_state=0).hedge is None
+    for strategy in (None, Adaptive("surprise"), Adaptive(MEASURES["surprise"])):
+        assert design(front, [(0, 1)], 20, n_initial=12, strategy=strategy, random_state=0).hedge is not None
 
 
 def test_the_smallest_budgets_work_and_names_and_failures_are_kept():
@@ -142,7 +143,7 @@ def test_the_smallest_budgets_work_and_names_and_failures_are_kept():
         return {"speed": np.tanh(9 * (u - 0.4)) + t}
 
     with pytest.warns(UserWarning, match="function failed at"):
-        plan = design(f, {"u": (0, 1), "t": (0, 5)}, n_initial=8, n_samples=8, random_state=0)
+        plan = design(f, {"u": (0, 1), "t": (0, 5)}, 16, n_initial=8, random_state=0)
     assert len(plan.X) + len(plan.failed) == 16
     assert list(plan.to_dataframe())[:3] == ["u", "t", "speed"]
     assert len(plan.is_even) == len(plan.X)

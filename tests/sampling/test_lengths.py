@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from steep import design
+from steep import Adaptive, design
 from steep.sampling import VariationSampler
 from steep.sampling.lengths import MANY_INPUTS, _cost, length_scales, stretch
 from steep.sampling.quick import matern
@@ -68,8 +68,8 @@ def test_many_inputs_are_placed_by_both_draws_in_turn(monkeypatch):
     monkeypatch.setattr(
         VariationSampler, "sample_unit", lambda self, n, **kw: used.append(self.draw) or plain(self, n, **kw)
     )
-    design(bend, [(0, 1)] * 5, n_initial=24, n_samples=24, rounds=4, random_state=0)
+    design(bend, [(0, 1)] * 5, 48, n_initial=24, strategy=Adaptive(rounds=4), random_state=0)
     assert used == ["doubt", "fill", "doubt", "fill"]
     used.clear()
-    design(bend, [(0, 1)] * 5, n_initial=24, n_samples=24, rounds=4, random_state=0, draw="fill")
+    design(bend, [(0, 1)] * 5, 48, n_initial=24, strategy=Adaptive(rounds=4, draw="fill"), random_state=0)
     assert used == ["fill"] * 4

@@ -10,11 +10,14 @@ import pytest
 from scipy import sparse
 
 from steep import (
+    Adaptive,
     Box,
     Category,
     Integer,
     Log,
     SteepError,
+    Taylor,
+    Variance,
     VariationSampler,
     WeightedGaussianMixture,
     design,
@@ -127,10 +130,20 @@ DOORS = {
     ),
     "design": (
         design,
-        {"function": plane, "bounds": [(0, 1)] * 2, "n_initial": 6, "n_samples": 2, "variant": None, "measure": "auto",
-         "order": 1, "epsilon": 1e-3, "derivatives": None, "n_neighbors": None, "initial": "sobol", "density": None,
-         "draw": None, "rounds": 2, "n_components": 2, "temper": 0.5, "floor": 0.1, "constraint": None, "fixed": None,
-         "vectorized": True, "random_state": 0},
+        {"function": plane, "bounds": [(0, 1)] * 2, "n_runs": 8, "n_initial": 6, "strategy": None, "constraint": None,
+         "fixed": None, "pass_as": "array", "n_jobs": None, "random_state": 0},
+    ),
+    "Adaptive": (
+        lambda **options: design(plane, [(0, 1)] * 2, 8, n_initial=6, strategy=Adaptive(**options), random_state=0),
+        {"measure": "auto", "rounds": 2, "draw": "auto", "epsilon": 1e-3},
+    ),
+    "Taylor": (
+        lambda **options: design(plane, [(0, 1)] * 2, 8, n_initial=6, strategy=Taylor(**options), random_state=0),
+        {"order": 1, "epsilon": 1e-3, "n_components": 2, "derivatives": None},
+    ),
+    "Variance": (
+        lambda **options: design(plane, [(0, 1)] * 2, 8, n_initial=6, strategy=Variance(**options), random_state=0),
+        {"n_neighbors": None, "n_components": 2},
     ),
 }  # fmt: skip
 

@@ -6,13 +6,13 @@ import joblib
 import numpy as np
 import pytest
 
-from steep import Category, Integer, SteepError, SteepWarning, design
+from steep import Adaptive, Category, Integer, SteepError, SteepWarning, design
 from steep.domain import Box
 from steep.exceptions import FunctionError, InputError
 from steep.sampling.simulator import Simulator
 
 BOUNDS = {"u0": (0.0, 1.0), "t": (0.0, 10.0)}
-SIZE = {"n_initial": 20, "n_samples": 40, "random_state": 0}
+SIZE = {"n_runs": 60, "n_initial": 20, "random_state": 0}
 
 
 def wave(u0, t):
@@ -30,7 +30,7 @@ def array(X):
         (lambda t, u0: wave(u0, t), {}),
         (lambda **inputs: wave(**inputs), {}),
         (lambda inputs: wave(inputs["u0"], inputs["t"]), {"pass_as": "mapping"}),
-        (lambda x: wave(*x), {"vectorized": False}),
+        (lambda x: wave(*x), {"pass_as": "point"}),
         (lambda u0, t: {"f": wave(u0, t)}, {"pass_as": "keywords"}),
     ],
 )
@@ -48,7 +48,7 @@ def test_keywords_are_plain_values_of_every_kind_and_names_reach_the_table():
         return {"a": k * n, "b": float(m == "x")}
 
     bounds = {"k": (0.0, 1.0), "n": Integer(1, 4), "m": Category("x", "y")}
-    plan = design(solve, bounds, n_initial=12, n_samples=6, random_state=0)
+    plan = design(solve, bounds, 18, n_initial=12, random_state=0)
     frame = plan.to_dataframe()
     assert list(frame.columns) == ["k", "n", "m", "a", "b", "is_initial", "is_even"]
     assert (frame.a == frame.k * frame.n).all()
@@ -63,13 +63,13 @@ def test_a_function_of_one_argument_gets_an_array_unless_told_otherwise():
 
 
 def test_a_measure_that_evaluates_the_function_takes_keywords_too():
-    plan = design(wave, BOUNDS, **SIZE, measure="perturbation", rounds=1)
-    np.testing.assert_allclose(plan.X, design(array, BOUNDS, **SIZE, measure="perturbation", rounds=1).X)
+    plan = design(wave, BOUNDS, **SIZE, strategy=Adaptive("perturbation", rounds=1))
+    np.testing.assert_allclose(plan.X, design(array, BOUNDS, **SIZE, strategy=Adaptive("perturbation", rounds=1)).X)
 
 
 FAILING = {
     "keywords": (lambda u0, t: wave(u0, t) if t < 8 else 1 / 0, {}),
-    "a point at a time": (lambda x: wave(*x) if x[1] < 8 else 1 / 0, {"vectorized": False}),
+    "a point at a time": (lambda x: wave(*x) if x[1] < 8 else 1 / 0, {"pass_as": "point"}),
     "NaN": (lambda X: np.where(X[:, 1] < 8, array(X), np.nan), {}),
     "infinity": (lambda u0, t: wave(u0, t) if t < 8 else np.inf, {}),
     "all at once": (lambda X: array(X) if X[:, 1].max() < 8 else 1 / 0, {}),
@@ -184,7 +184,7 @@ def test_points_of_a_costly_measure_run_side_by_side_too():
         threads.add(threading.get_ident())
         return np.sin(5 * x[0])
 
-    size = {"n_initial": 6, "n_samples": 2, "measure": "perturbation", "vectorized": False, "random_state": 0}
+    size = {"n_runs": 8, "n_initial": 6, "strategy": Adaptive("perturbation"), "pass_as": "point", "random_state": 0}
     with joblib.parallel_config("threading"):
         found = design(solve, [(0, 1)], n_jobs=2, **size)
     assert threading.get_ident() not in threads

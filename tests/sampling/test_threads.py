@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from steep import Box, Campaign, design
+from steep import Adaptive, Box, Campaign, Taylor, design
 
 JOBS = """
 import json, os, warnings
@@ -45,11 +45,12 @@ def campaign():
 
 U = np.random.default_rng(0).random((1000, 8))
 JOBS = {
-    "design of 3 inputs": lambda: steep.design(front, [(0, 1)] * 3, n_initial=40, n_samples=110, random_state=0),
-    "design of 8 inputs": lambda: steep.design(front, [(0, 1)] * 8, n_initial=60, n_samples=60, random_state=0),
-    "paper": lambda: steep.design(front, [(0, 1)] * 3, n_initial=99, n_samples=99, variant="paper", random_state=0),
+    "design of 3 inputs": lambda: steep.design(front, [(0, 1)] * 3, 150, n_initial=40, random_state=0),
+    "design of 8 inputs": lambda: steep.design(front, [(0, 1)] * 8, 120, n_initial=60, random_state=0),
+    "paper": lambda: steep.design(front, [(0, 1)] * 3, 198, n_initial=99, strategy=steep.Taylor(), random_state=0),
     "doubt": lambda: steep.design(
-        front, [(0, 1)] * 3, n_initial=200, n_samples=20, rounds=4, draw="doubt", measure="slope", random_state=0
+        front, [(0, 1)] * 3, 220, n_initial=200, strategy=steep.Adaptive("slope", rounds=4, draw="doubt"),
+        random_state=0,
     ),
     "campaign": campaign,
     "history": lambda: error_history(U[:, :3], front(U)[:, None], None),
@@ -108,19 +109,25 @@ def wave(X):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"measure": "taylor"}, {"measure": "perturbation"}, {"variant": "paper"}, {"vectorized": False}],
+    [
+        {},
+        {"strategy": Adaptive("taylor")},
+        {"strategy": Adaptive("perturbation")},
+        {"strategy": Taylor()},
+        {"pass_as": "point"},
+    ],
     ids=str,
 )
 def test_the_function_of_a_design_keeps_its_threads(two_threads, options):
-    spy = Spy(wave if options.get("vectorized", True) else lambda x: x.sum())
-    design(spy, [(0, 1)] * 2, n_initial=16, n_samples=16, random_state=0, **options)
+    spy = Spy(wave if "pass_as" not in options else lambda x: x.sum())
+    design(spy, [(0, 1)] * 2, 32, n_initial=16, random_state=0, **options)
     assert spy.seen == {2}
     assert blas_threads() == {2}
 
 
 def test_constraints_and_measures_of_the_user_keep_their_threads(two_threads):
     allowed, measure = Spy(lambda X: X[:, 0] < 0.9), Spy(lambda X, y: np.abs(y))
-    design(wave, [(0, 1)] * 2, n_initial=16, n_samples=16, constraint=allowed, measure=measure, random_state=0)
+    design(wave, [(0, 1)] * 2, 32, n_initial=16, strategy=Adaptive(measure), constraint=allowed, random_state=0)
     assert allowed.seen == measure.seen == {2}
 
 
@@ -138,7 +145,7 @@ def test_a_function_that_fails_leaves_the_threads_as_they_were(two_threads):
         return wave(X)
 
     with pytest.raises(KeyboardInterrupt), warnings.catch_warnings():
-        design(half, [(0, 1)] * 2, n_initial=16, n_samples=16, random_state=0)
+        design(half, [(0, 1)] * 2, 32, n_initial=16, random_state=0)
     assert blas_threads() == {2}
 
 
@@ -153,9 +160,9 @@ def front(X):
 def seconds():
     return sum(os.times()[:2])
 
-steep.design(front, [(0, 1)] * 3, n_initial=10, n_samples=4, random_state=0)
+steep.design(front, [(0, 1)] * 3, 14, n_initial=10, random_state=0)
 began = seconds()
-steep.design(front, [(0, 1)] * 3, n_initial=38, n_samples=112, random_state=0)
+steep.design(front, [(0, 1)] * 3, 150, n_initial=38, random_state=0)
 designed = seconds() - began
 campaign = steep.Campaign([(0, 1)] * 3, storage=":memory:")
 X = steep.Box([(0, 1)] * 3).sobol(150, random_state=0)

@@ -35,6 +35,7 @@ from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.expected_error import ErrorEstimate, ErrorTrack
 from steep.measures import Measure, resolve
+from steep.sampling.strategies import Adaptive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,7 +143,7 @@ class Campaign:
     def _read_anew(self) -> None:
         self.results, self._track = Results(self.journal, self.box), ErrorTrack()
         self._planner = Planner(
-            self.journal, self.box, self.results, owner=self._owner, seed=self._seed, measure=self.measure
+            self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=Adaptive(self.measure)
         )
 
     def _catch_up(self) -> None:
@@ -455,11 +456,8 @@ class Campaign:
 
         With the default measure only; one that was named is followed as far as it goes.
         """
-        from steep.campaign.planner import present_hedge
-
         self._catch_up()
-        X, labels, _ = self.results.without_gaps()
-        return present_hedge(self.box, X, labels, self._planner.sequence, self._seed)
+        return self._planner.present_hedge()
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""

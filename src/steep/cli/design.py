@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.calling import by_keywords, style_of
+from steep.cli.calling import style_of
 from steep.cli.destinations import check_destination
 from steep.cli.options import Bounds, Debug, Force, Json, Report, Seed
 from steep.cli.pages import check_page, writer_of
@@ -58,7 +57,7 @@ def design_command(
     """
     from steep.cli.tables.writing import FRAMES, check_format, write_frame
     from steep.domain import Box
-    from steep.sampling import design
+    from steep.sampling import Adaptive, design
 
     if bounds is None:
         raise InputError('--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
@@ -66,22 +65,10 @@ def design_command(
     check_format(output, FRAMES)
     check_destination(output, force=force)
     check_page(report, force=force)
-    n_start = _start(n, n_initial, box.n_features)
     with aside(function), working(f"running {function} {n} times"), shell_words():
         target = load_target(function)
-        is_array = style_of(target, box.names, text=function) == "array"
-        called = target if is_array else by_keywords(target, box)
-        plan = design(
-            called,
-            box,
-            n_initial=n_start,
-            n_samples=n - n_start,
-            measure=measure,
-            vectorized=is_array,
-            random_state=seed,
-        )
-    names = getattr(called, "outputs", None)
-    plan = replace(plan, outputs=tuple(names)) if names else plan
+        style = style_of(target, box.names, text=function)
+        plan = design(target, box, n, n_initial=n_initial, strategy=Adaptive(measure), pass_as=style, random_state=seed)
     frame = _frame(plan)
     write_frame(output, frame)
     if report is not None:
@@ -91,7 +78,7 @@ def design_command(
         "even": int((~plan.is_initial & ~plan.is_placed).sum()), "placed": int(plan.is_placed.sum()),
         "inputs": list(box.names), "outputs": list(plan.output_names), "evaluations": plan.n_evaluations,
         "seed": seed,
-        "called_with": "an array of points" if is_array else "one point by name", "report": report,
+        "called_with": "an array of points" if style == "array" else "one point by name", "report": report,
     }  # fmt: skip
     lines = [
         f"{function}: called with {figures['called_with']}",
@@ -99,17 +86,6 @@ def design_command(
         *([f"{report}: a page to look at"] if report is not None else []),
     ]
     finish(figures, lines, as_json=as_json)
-
-
-def _start(n: int, n_initial: int | None, n_inputs: int) -> int:
-    """How many of the runs are the start."""
-    start = max(n // 4, 2 * (n_inputs + 1)) if n_initial is None else n_initial
-    if not 2 <= start < n:
-        raise InputError(
-            f"{n} runs with a start of {start} leave nothing to place; need 2 or more at the start and one more run at "
-            f"least; raise -n above {max(start, 2)}, or pass --n-initial"
-        )
-    return start
 
 
 def _frame(plan: Design) -> pd.DataFrame:

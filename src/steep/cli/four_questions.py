@@ -73,7 +73,7 @@ def _design(folder: Path) -> Any:
     from steep.sampling import design
 
     plans = [
-        design(_reaction, _REACTION_BOUNDS, n_initial=_N_START, n_samples=_N_MORE, random_state=seed)
+        design(_reaction, _REACTION_BOUNDS, _N_START + _N_MORE, n_initial=_N_START, random_state=seed)
         for seed in range(_N_DESIGNS)
     ]
     design_page(folder / "design.html", plans[0], title="80 runs of a reaction")

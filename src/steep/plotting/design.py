@@ -64,7 +64,7 @@ def plot_design(
     Examples
     --------
     >>> from steep import design
-    >>> bowl = design(lambda X: X[:, 0] ** 2 + X[:, 1], [(0, 1), (0, 1)], n_initial=8, n_samples=8, random_state=0)
+    >>> bowl = design(lambda X: X[:, 0] ** 2 + X[:, 1], [(0, 1), (0, 1)], 16, n_initial=8, random_state=0)
     >>> plot_design(bowl).get_xlabel()
     'x0'
     """

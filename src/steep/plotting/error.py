@@ -32,7 +32,7 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> from steep import design
-    >>> wave = design(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=16, n_samples=32, random_state=0)
+    >>> wave = design(lambda X: X[:, 0] ** 3, [(0, 1)], 48, n_initial=16, random_state=0)
     >>> plot_error(wave).get_xlabel()
     'runs'
     """

@@ -32,7 +32,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     Examples
     --------
     >>> from steep import design
-    >>> plan = design(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=16, n_samples=32, random_state=0)
+    >>> plan = design(lambda X: X[:, 0] ** 3, [(0, 1)], 48, n_initial=16, random_state=0)
     >>> len(plot_overview(plan))
     2
     """

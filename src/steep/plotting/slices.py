@@ -42,7 +42,7 @@ def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: 
     Examples
     --------
     >>> from steep import design
-    >>> plan = design(lambda X: X[:, 0] * X[:, 1], [(0, 1), (0, 1)], n_initial=16, n_samples=16, random_state=0)
+    >>> plan = design(lambda X: X[:, 0] * X[:, 1], [(0, 1), (0, 1)], 32, n_initial=16, random_state=0)
     >>> len(plot_slices(plan))
     2
     """

@@ -37,7 +37,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     --------
     >>> import tempfile
     >>> from steep import design as choose
-    >>> plan = choose(lambda X: X[:, 0] ** 3, [(0, 1)], n_initial=8, n_samples=8, random_state=0)
+    >>> plan = choose(lambda X: X[:, 0] ** 3, [(0, 1)], 16, n_initial=8, random_state=0)
     >>> design_page(tempfile.mkdtemp() + "/design.html", plan).name
     'design.html'
     """

@@ -3,5 +3,6 @@
 from steep.sampling.design import design
 from steep.sampling.result import Design
 from steep.sampling.sampler import VariationSampler
+from steep.sampling.strategies import Adaptive, Even, Taylor, Variance
 
-__all__ = ["Design", "VariationSampler", "design"]
+__all__ = ["Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._function import Function, check_function, evaluate, function_values
-from steep._validation import FloatArray, IntArray, Seed, check_count, check_epsilon
+from steep._validation import FloatArray, IntArray, check_epsilon
 from steep.domain import Box
 from steep.exceptions import FunctionError, InputError
 from steep.labels import check_labels
@@ -18,6 +18,7 @@ from steep.measures.derivatives import Derivatives
 from steep.measures.multi_index import multi_indices, power
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
+from steep.sampling.strategies import Strategy
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,12 @@ class Evaluated:
     @classmethod
     def at(cls, box: Box, X: FloatArray, labels: FloatArray) -> Self:
         """Evaluated points of a box."""
-        unit = box.unit(X)
-        return cls(X, unit, box.embed(unit), labels)
+        unit = box.unit(X) if len(X) else X
+        return cls(X, unit, box.embed(unit) if len(X) else embedded(box, X), labels)
+
+    def part(self, rows: Any) -> Self:
+        """Some of them."""
+        return type(self)(self.X[rows], self.unit[rows], self.coordinates[rows], self.labels[rows])
 
     def joined(self, new: Evaluated) -> Evaluated:
         """These points, then the new ones."""
@@ -60,39 +65,34 @@ class Evaluated:
         )
 
 
+def embedded(box: Box, X: FloatArray) -> FloatArray:
+    """Points in the coordinates distances are taken in; one far outside S only has to stay outside."""
+    if not len(X):
+        return box.embed(np.zeros((1, box.n_features)))[:0]
+    return box.embed(np.clip(box.unit(X), -1e6, 1e6))
+
+
 class Measuring:
-    """A measure fed with evaluated points.
+    """The measure of a strategy, fed with evaluated points.
 
     A measure of labels is taken again each time, of standardised labels at embedded unit points. One that
     evaluates or differentiates the function is taken once a point, in the unit cube; ``n_evaluations`` counts
     what it spends, and ``costs`` tells whether it spends anything.
     """
 
-    def __init__(
-        self,
-        measure: Measure,
-        box: Box,
-        *,
-        function: Function,
-        vectorized: bool,
-        order: int,
-        epsilon: Any,
-        derivatives: Derivatives | None,
-        n_neighbors: int | None,
-        random_state: Seed,
-    ) -> None:
-        self.measure, self.box = measure, box
-        self.order = check_count(order, name="order")
-        self.epsilon = check_epsilon(epsilon, box.n_features)
-        self.n_neighbors, self.random_state = self._check_neighbors(n_neighbors), random_state
+    def __init__(self, strategy: Strategy, box: Box, function: Function, generator: np.random.Generator) -> None:
+        self.measure, self.box, self.function, self.generator = strategy.resolved(), box, function, generator
+        self.order = strategy.order
+        self.epsilon = check_epsilon(strategy.epsilon, box.n_features)
+        self.n_neighbors = strategy.n_neighbors
+        derivatives = strategy.derivatives
         if derivatives is not None:
             check_function(derivatives, name="derivatives", of="(X, multi_indices)")
-        if measure.name == "taylor":
+        if self.measure.name == "taylor":
             _check_smooth(box, derivatives)
-            multi_indices(box.n_features, self.order)  # too many of them are refused before anything is run
+            multi_indices(box.n_features, self.order)  # too many of them are rejected before anything is run
         self.derivatives = None if derivatives is None else _in_unit_units(derivatives, box)
-        self.costs = measure.needs == "function" and (derivatives is None or measure.name != "taylor")
-        self.function, self.vectorized = function, vectorized
+        self.costs = self.measure.needs == "function" and (derivatives is None or self.measure.name != "taylor")
         self.n_evaluations = 0
         self._known = np.empty(0)
 
@@ -113,18 +113,13 @@ class Measuring:
             epsilon=self.epsilon,
             derivatives=self.derivatives,
             bounds=Box([(0.0, 1.0)] * self.box.n_features, constraint=constraint),
-            random_state=self.random_state,
+            random_state=self.generator,
         )
 
     def _in_unit_cube(self, U: FloatArray) -> FloatArray:
         """u ↦ f(x(u)), vectorized and counted; errors name the points in the user's units."""
         self.n_evaluations += len(U)
-        return evaluate(self.function, self.box.from_unit(U), vectorized=self.vectorized)
-
-    def _check_neighbors(self, n_neighbors: int | None) -> int | None:
-        if n_neighbors is None:
-            return None
-        return max(2, self.measure.check_k(n_neighbors))
+        return evaluate(self.function, self.box.from_unit(U))
 
 
 def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | None = None) -> FloatArray:
@@ -161,7 +156,7 @@ def _check_smooth(box: Box, derivatives: Derivatives | None) -> None:
     if bad:
         raise InputError(
             f"measure='taylor' cannot differentiate along {bad} of {box!r}; need {' or '.join(smooth)} axes; "
-            "use measure='surprise'"
+            "use strategy=Adaptive()"
         )
 
 

@@ -38,8 +38,8 @@ from steep.evidence import weigh_evidence
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
 from steep.sampling.even import EvenSequence
-from steep.sampling.lengths import MANY_INPUTS
 from steep.sampling.quick import KERNELS, fit
+from steep.sampling.strategies import MANY_INPUTS
 
 # How far the next runs follow the variation. Some are always even: without them nobody knows the error over the domain.
 MOST, HALF, NONE = 0.75, 0.5, 0.0

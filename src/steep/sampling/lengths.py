@@ -17,9 +17,8 @@ from steep._blas import one_blas_thread
 from steep._validation import FloatArray
 from steep.measures.surprise import standardised
 from steep.sampling.relevance import axis_relevance
+from steep.sampling.strategies import MANY_INPUTS
 
-# From so many coordinates on, a process has one length scale each; with fewer, slopes do as well.
-MANY_INPUTS = 5
 # Runs that the scales are found by, at most, and steps of the search: a fraction of a second with ten inputs.
 _MOST, _STEPS = 200, 25
 # Lengths allowed in the unit cube; the middle of the prior over √d, and its deviation, in logarithms.

@@ -26,7 +26,6 @@ from steep.exceptions import InputError
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
 from steep.sampling.draws import fill_doubt, fill_scores, greedy_fill, last_score, random_draw, systematic_draw
-from steep.sampling.lengths import MANY_INPUTS
 from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
 
 Density = Literal["mixture", "pool"]
@@ -44,22 +43,6 @@ _MANY = 4096
 _DOUBTED = 1024
 # How many candidates are asked first, at least.
 _FEW = 256
-
-
-def usual_draw(n_coordinates: int, number: int) -> Draw:
-    """How a design draws that hedges, in plan ``number``.
-
-    On a line by doubt, which spares evenly spaced runs where f is smooth. With many inputs in turn: filling the density
-    resolves fronts, doubt lowers the largest errors of smooth functions.
-
-    Examples
-    --------
-    >>> usual_draw(1, 0), usual_draw(2, 0), [usual_draw(8, number) for number in range(3)]
-    ('doubt', 'fill', ['doubt', 'fill', 'doubt'])
-    """
-    if n_coordinates >= MANY_INPUTS:
-        return "fill" if number % 2 else "doubt"
-    return "doubt" if n_coordinates == 1 else "fill"
 
 
 class _Candidates(NamedTuple):

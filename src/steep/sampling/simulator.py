@@ -16,12 +16,12 @@ from joblib import Parallel, delayed
 
 from steep._function import check_function, check_signature, evaluate, format_point, function_values, stack_rows
 from steep._outputs import named_outputs
-from steep._validation import FloatArray, check_choice, check_flag, check_jobs
+from steep._validation import FloatArray, check_choice, check_jobs
 from steep.domain import Box
 from steep.exceptions import FunctionError
 
-PassAs = Literal["auto", "array", "keywords", "mapping"]
-STYLES = ("auto", "array", "keywords", "mapping")
+PassAs = Literal["auto", "array", "point", "keywords", "mapping"]
+STYLES = ("auto", "array", "point", "keywords", "mapping")
 
 
 class Simulator:
@@ -33,10 +33,8 @@ class Simulator:
         ``f(X)``, ``f(x)``, ``f(u0=…, t=…)`` or ``f({"u0": …, "t": …})``.
     box : Box
         S: the names and kinds of the inputs.
-    pass_as : {"auto", "array", "keywords", "mapping"}
+    pass_as : {"auto", "array", "point", "keywords", "mapping"}
         How it gets its inputs; "auto" is keywords where its arguments have the names of two or more inputs.
-    vectorized : bool
-        Whether an array holds all points, or one.
     n_jobs : int, optional
         Points run at once by joblib, where the function takes one at a time; None is 1, unless
         ``joblib.parallel_config`` says otherwise.
@@ -59,18 +57,11 @@ class Simulator:
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        box: Box,
-        *,
-        pass_as: PassAs = "auto",
-        vectorized: bool = True,
-        n_jobs: int | None = None,
+        self, function: Callable[..., Any], box: Box, *, pass_as: PassAs = "auto", n_jobs: int | None = None
     ) -> None:
         check_function(function)
         check_jobs(n_jobs)
         self.n_jobs = n_jobs
-        self.vectorized = bool(check_flag(vectorized, name="vectorized"))
         check_choice(pass_as, name="pass_as", choices=STYLES)
         self.style = _style(function, box.names) if pass_as == "auto" else str(pass_as)
         check_signature(function, self.style, box.names)
@@ -84,19 +75,19 @@ class Simulator:
     def __call__(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The points that worked, and their labels ``(n_points, n_outputs)``."""
         self.n_evaluations += len(X)
-        if self.style == "array" and self.vectorized:
+        if self.style == "array":
             return self._at_once(X)
         return self._one_by_one(X, self._answers(X))
 
     def everywhere(self, X: FloatArray) -> FloatArray:
         """Labels of all points; one that fails is an error, as where a measure compares them."""
-        if self.style == "array" and self.vectorized:
+        if self.style == "array":
             return evaluate(lambda points: self._values(self.function(points)), X)
         return evaluate(lambda points: stack_rows([self._row(answer) for answer in self._answers(points)]), X)
 
     def _answers(self, X: FloatArray) -> list[Any]:
         """What the function answers at each point, errors included; several points at once if joblib is told so."""
-        points = self.box.decode(X) if self.style != "array" else [x.copy() for x in X]
+        points = self.box.decode(X) if self.style in ("keywords", "mapping") else [x.copy() for x in X]
         jobs = (delayed(_answer)(self.function, point, self.style == "keywords") for point in points)
         found: list[Any] = Parallel(self.n_jobs)(jobs)
         return found
@@ -121,7 +112,7 @@ class Simulator:
         if values.ndim not in (1, 2) or values.shape[0] != len(X):
             raise FunctionError(
                 f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
-                f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
+                f"({len(X)}, n_outputs); use pass_as='point' if it takes one point at a time"
             )
         if values.size == 0:
             raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one a point")

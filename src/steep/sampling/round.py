@@ -1,0 +1,163 @@
+"""One round: which points come next, and why. Designs and campaigns plan every round by :func:`plan_round`.
+
+    1  scale of each axis, and the length of a Gaussian process where one is needed   lengths.py, relevance.py
+    2  how far the next runs follow the variation: what held-out runs say              hedge.py
+    3  the even part of the round goes on with the Sobol sequence                      even.py
+    4  the rest is drawn from a density that follows the variation                     sampler.py
+
+Few runs are expected where runs have failed (safety.py). A round is a function of its arguments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray
+from steep.domain import Box
+from steep.measures.surprise import standardised
+from steep.sampling.evaluated import Evaluated, embedded
+from steep.sampling.even import EvenSequence
+from steep.sampling.hedge import Hedge, choose_share, domain_points, split
+from steep.sampling.lengths import stretch
+from steep.sampling.quick import length_scale
+from steep.sampling.relevance import axis_relevance
+from steep.sampling.safety import safety
+from steep.sampling.sampler import VariationSampler
+from steep.sampling.strategies import Even, Strategy
+
+Trust = Callable[[FloatArray], FloatArray]
+
+# Of more runs than this an equal share of those that worked and those that failed judges where runs fail.
+_JUDGED = 2048
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All that a round is planned from.
+
+    Attributes
+    ----------
+    seen : Evaluated
+        Results that are followed.
+    variation : ndarray of shape (n_seen,)
+        Their variation; empty where nothing is measured.
+    is_even : ndarray of bool of shape (n_seen,)
+        Which of them stand for the whole domain.
+    others, pending, failed : ndarray of shape (n, n_features)
+        Results that are not followed, runs in flight, and runs that failed, in the user's units.
+    """
+
+    seen: Evaluated
+    variation: FloatArray
+    is_even: npt.NDArray[np.bool_]
+    others: FloatArray
+    pending: FloatArray
+    failed: FloatArray
+
+    @property
+    def results(self) -> FloatArray:
+        """The points of all results."""
+        return np.vstack([self.seen.X, self.others]) if len(self.others) else self.seen.X
+
+
+class Planned(NamedTuple):
+    """The points of a round, the first ``n_even`` of them of the Sobol sequence, and why so many."""
+
+    points: FloatArray
+    n_even: int
+    hedge: Hedge | None
+
+
+class Concentration(NamedTuple):
+    """Scale of each coordinate, the length of a process in scaled coordinates, and how far to follow the variation."""
+
+    scale: FloatArray
+    length: float | None
+    hedge: Hedge
+
+
+def concentrate(
+    box: Box, seen: Evaluated, is_even: npt.NDArray[np.bool_], sequence: EvenSequence, generator: np.random.Generator
+) -> Concentration:
+    """What the runs so far say about placing more of them."""
+    scale, length = stretch(seen.coordinates, seen.labels)
+    domain = domain_points(box, sequence) * scale
+    hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
+    return Concentration(scale, length, hedge)
+
+
+def plan_round(
+    box: Box,
+    strategy: Strategy,
+    runs: Runs,
+    *,
+    n: int,
+    number: int,
+    sequence: EvenSequence,
+    generator: np.random.Generator,
+) -> Planned:
+    """Choose the ``n`` points of round ``number``; fewer where the domain has not so many points left.
+
+    Parameters
+    ----------
+    box : Box
+        S.
+    strategy : Strategy
+        How to choose.
+    runs : Runs
+        What is known.
+    n, number : int
+        How many points; how many rounds there were before.
+    sequence : EvenSequence
+        The Sobol sequence of the start.
+    generator : Generator
+        The round follows it.
+    """
+    seen, n_coordinates = runs.seen, runs.seen.coordinates.shape[1]
+    trust = _trust(box, runs, generator)
+    n_even, floor = (n if isinstance(strategy, Even) else 0), strategy.floor
+    scale: FloatArray | None = None
+    length: float | None = None
+    hedge: Hedge | None = None
+    if len(seen.X) and strategy.hedges:
+        scale, length, hedge = concentrate(box, seen, runs.is_even, sequence, generator)
+        part = split(n, hedge.share, number=number, n_coordinates=n_coordinates, n_runs=len(runs.results))
+        n_even, floor = part.n_even, strategy.floor if part.floor is None else part.floor
+    elif len(seen.X) and strategy.density == "pool":
+        # The paper measures distances nowhere; a pool does, along the axes that matter.
+        scale = axis_relevance(seen.coordinates, seen.labels)
+    even = sequence.after(n_even, taken=np.vstack([runs.results, runs.pending, runs.failed]), trust=trust)
+    if len(even) == n:
+        return Planned(even, n, hedge)
+    draw = strategy.draw_in(n_coordinates, number)
+    if draw == "doubt" and scale is not None and length is None:
+        length = length_scale(seen.coordinates * scale, standardised(seen.labels))
+    sampler = VariationSampler(
+        box, density=strategy.density, draw=draw, n_components=strategy.n_components, temper=strategy.temper,
+        floor=floor, random_state=generator,
+    )  # fmt: skip
+    # With nothing to follow yet the density is even.
+    followed, others = (seen, runs.others) if runs.variation.any() else (seen.part(slice(0)), runs.results)
+    occupied = np.vstack([others, runs.pending, runs.failed, even])
+    sampler.fit_unit(
+        followed.unit, followed.coordinates, runs.variation[: len(followed.X)], scale=scale,
+        occupied=embedded(box, occupied), trust=trust, length=length,
+    )  # fmt: skip
+    placed = sampler.sample_unit(n - len(even), fewer=True)
+    return Planned(np.vstack([even, box.from_unit(placed)]) if len(placed) else even, len(even), hedge)
+
+
+def _trust(box: Box, runs: Runs, generator: np.random.Generator) -> Trust | None:
+    """How far runs are trusted to work, by the runs around them; None where none has failed."""
+    if not len(runs.failed):
+        return None
+    worked, failed = runs.results, runs.failed
+    share = min(1.0, _JUDGED / (len(worked) + len(failed)))
+    if share < 1:
+        worked, failed = (part[generator.random(len(part)) < share] for part in (worked, failed))
+    return safety(box, embedded(box, worked), embedded(box, failed))

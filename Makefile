@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(STAMP)
-	$(BIN)/steep demo --output demo
+	$(BIN)/python examples/demo.py demo
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
-"""The command on a large table: a million rows and thirty columns of Parquet, weighed within a minute.
+"""The command on a large table: a million rows and thirty columns of Parquet, weighted within a minute.
 
-    python benchmarks/command.py                    # make the table, weigh it, keep the figures
+    python benchmarks/command.py                    # make the table, weight it, keep the figures
     python benchmarks/command.py --rows 100000      # smaller, to see that everything runs
     python benchmarks/command.py --table flat       # thirty independent columns: the worst case for neighbours
     python benchmarks/command.py --decide           # CSV, and held-out folds of a model choose the weights
@@ -116,7 +116,7 @@ def warm_up(folder):
     """Let the kernels be compiled, which is done once a machine."""
     path = folder / "small.parquet"
     make(path, "structured", 30_000)
-    arguments = ["weigh", str(path), "--target", "label", "-m", str(RATIO), "-o", str(folder / "small.npy"), "--json"]
+    arguments = ["weight", str(path), "--target", "label", "-m", str(RATIO), "-o", str(folder / "small.npy"), "--json"]
     subprocess.run([sys.executable, "-m", "steep", *arguments], check=True, capture_output=True)
 
 
@@ -157,7 +157,7 @@ def main():
         if given.decide:
             pd.read_parquet(table).to_csv(folder / "table.csv", index=False)
             table = folder / "table.csv"
-        arguments = ["weigh", str(table), "--target", "label", "-o", str(weighted), "--json"]
+        arguments = ["weight", str(table), "--target", "label", "-o", str(weighted), "--json"]
         arguments += [] if given.decide else ["-m", str(RATIO), "-k", str(K)]
         load = os.getloadavg()
         figures = measure(arguments, given.nice)

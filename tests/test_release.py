@@ -98,7 +98,7 @@ def test_the_sdist_can_be_tested(built):
 @pytest.mark.slow
 def test_without_extras_the_command_weighs_a_table(clean, tmp_path):
     (tmp_path / "table.csv").write_text("x,y\n" + "".join(f"{i % 17},{i % 3}\n" for i in range(60)))
-    out = run(clean / "steep", "weigh", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path)
+    out = run(clean / "steep", "weight", "table.csv", "--target", "y", "-m", "5", "-o", "weights.csv", cwd=tmp_path)
     assert (tmp_path / "weights.csv").exists(), out
 
 
@@ -106,7 +106,7 @@ def test_without_extras_the_command_weighs_a_table(clean, tmp_path):
 def test_without_extras_the_command_weighs_parquet(clean, tmp_path):
     frame = pd.DataFrame({"x": [i % 17 for i in range(60)], "colour": ["red", "blue", "red"] * 20, "y": [0, 1] * 30})
     frame.to_parquet(tmp_path / "table.parquet")
-    run(clean / "steep", "weigh", "table.parquet", "--target", "y", "-m", "5", cwd=tmp_path)
+    run(clean / "steep", "weight", "table.parquet", "--target", "y", "-m", "5", cwd=tmp_path)
     assert "sample_weight" in pd.read_parquet(tmp_path / "table-weighted.parquet")
 
 
@@ -114,7 +114,7 @@ def test_without_extras_the_command_weighs_parquet(clean, tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["weigh", "table.csv", "--target", "y", "-m", "5", "--report", "page.html"],
+        ["weight", "table.csv", "--target", "y", "-m", "5", "--report", "page.html"],
         ["improve", "model:network", "--train", "train.npz"],
         ["campaign", "plot", "campaign.db"],
     ],

@@ -30,12 +30,11 @@ def test_without_a_command_one_line_says_so(capsys):
 def test_help_names_every_command(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert "weigh" in shown
-    assert "demo" in shown
+    assert "weight" in shown
 
 
 def test_a_traceback_is_shown_only_for_debugging(tmp_path, capsys):
-    arguments = ["weigh", str(tmp_path / "none.csv"), "--target", "y"]
+    arguments = ["weight", str(tmp_path / "none.csv"), "--target", "y"]
     assert main(arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert main([*arguments, "--debug"]) == 2
@@ -46,7 +45,7 @@ def test_a_traceback_is_shown_only_for_debugging(tmp_path, capsys):
 
 def test_an_error_nobody_foresaw_is_one_line_with_its_kind(table, capsys, monkeypatch):
     monkeypatch.setattr(weighing, "Weighing", lambda *_, **__: {}["lost\nkey"])
-    assert main(["weigh", str(table), "--target", "kind", "-m", "3"]) == 2
+    assert main(["weight", str(table), "--target", "kind", "-m", "3"]) == 2
     error = capsys.readouterr().err
     assert error == "steep: KeyError: 'lost\\nkey'; --debug shows where it came from\n"
 
@@ -60,7 +59,7 @@ def warning(*args, **options):
     warnings.warn("two\\nlines")
     return opened(*args, **options)
 steep.cli.tables.open_table = warning
-sys.exit(steep.cli.main(["weigh", "none.csv", "--target", "y"]))
+sys.exit(steep.cli.main(["weight", "none.csv", "--target", "y"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=MINUTE)
     assert done.stderr.splitlines()[0] == "steep: warning: two lines"
@@ -68,7 +67,7 @@ sys.exit(steep.cli.main(["weigh", "none.csv", "--target", "y"]))
 
 
 def test_a_reader_that_leaves_early_is_no_error(table, start):
-    run = start("weigh", table, "--target", "kind", "-m", "3", "--json")
+    run = start("weight", table, "--target", "kind", "-m", "3", "--json")
     run.stdout.close()
     assert run.stderr.read() == b""
     assert run.wait(MINUTE) == 141
@@ -78,7 +77,7 @@ def test_a_reader_that_leaves_early_is_no_error(table, start):
 def test_a_table_may_come_through_a_pipe(table, start):
     output = table.with_name("w.csv")
     for options, code in (([], 2), (["-o", output], 0)):
-        run = start("weigh", "/dev/stdin", "--target", "kind", "-m", "3", *options, stdin=subprocess.PIPE)
+        run = start("weight", "/dev/stdin", "--target", "kind", "-m", "3", *options, stdin=subprocess.PIPE)
         error = run.communicate(table.read_bytes(), timeout=MINUTE)[1].decode()
         assert run.returncode == code, error
     assert len(output.read_text().splitlines()) == 151
@@ -87,7 +86,7 @@ def test_a_table_may_come_through_a_pipe(table, start):
 @pytest.mark.slow
 def test_a_full_disk_is_one_line(table, start):
     with open("/dev/full", "wb") as full:
-        run = start("weigh", table, "--target", "kind", "-m", "3", stdout=full)
+        run = start("weight", table, "--target", "kind", "-m", "3", stdout=full)
         error = run.communicate(timeout=MINUTE)[1].decode()
     assert "No space left" in error
     assert "Traceback" not in error
@@ -100,7 +99,7 @@ def test_a_full_disk_is_one_line(table, start):
 def test_a_signal_ends_the_command_with_its_own_code(tmp_path, start, how, code, lines):
     pipe = tmp_path / "table.csv"
     os.mkfifo(pipe)
-    run = start("weigh", pipe, "--target", "y")
+    run = start("weight", pipe, "--target", "y")
     with open(pipe, "wb"):  # opens once the command reads
         run.send_signal(how)
     # The pipe is closed: a signal that came just before the read began is noticed once the read is over.
@@ -113,7 +112,7 @@ def test_a_signal_ends_the_command_with_its_own_code(tmp_path, start, how, code,
 def test_sigterm_while_writing_leaves_no_temporary_file(tmp_path, start):
     table, output = tmp_path / "t.csv", tmp_path / "w.csv"
     table.write_text("x,y\n" + "".join(f"{i * 0.37},{i % 7 * 0.5}\n" for i in range(150_000)))
-    run = start("weigh", table, "--target", "y", "-k", "2", "-m", "3", "-o", output)
+    run = start("weight", table, "--target", "y", "-k", "2", "-m", "3", "-o", output)
     end = time.monotonic() + MINUTE
     while run.poll() is None and time.monotonic() < end and not list(tmp_path.glob(".*")):
         time.sleep(0.001)
@@ -136,7 +135,7 @@ ASCII = [{"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}, {"PYTHONUTF8": "0", "PYTH
 
 
 @pytest.mark.parametrize(
-    ("locale", "arguments"), [(ASCII[0], ["improve", "--help"]), (ASCII[1], ["weigh", "none….csv"])]
+    ("locale", "arguments"), [(ASCII[0], ["improve", "--help"]), (ASCII[1], ["weight", "none….csv"])]
 )
 def test_an_ascii_locale_gets_ascii(start, locale, arguments):
     run = start(*arguments, env=os.environ | locale)
@@ -160,7 +159,7 @@ def test_json_and_tables_are_readable_in_an_ascii_locale(table, start):
 
 
 @pytest.mark.parametrize(("stream", "arguments", "code"), [
-    (1, ["--help"], 0), (2, ["weigh", "none.csv", "--target", "y"], 2),
+    (1, ["--help"], 0), (2, ["weight", "none.csv", "--target", "y"], 2),
 ])  # fmt: skip
 def test_a_closed_stream_is_no_error(start, stream, arguments, code):
     run = start(*arguments, preexec_fn=lambda: os.close(stream))
@@ -183,3 +182,11 @@ def test_a_network_that_exits_is_reported(here, capsys):
     (here / "leaving.py").write_text("import sys\ndef network():\n    sys.exit(1)\n")
     assert main(["improve", "leaving:network", "--train", "train.npz"]) == 2
     assert "leaving:network called sys.exit(1)" in capsys.readouterr().err
+
+
+def test_the_old_name_of_weight_works_and_says_so(table, capsys):
+    arguments = [str(table), "--target", "kind", "-m", "3", "-o"]
+    assert main(["weigh", *arguments, str(table.with_name("old.csv"))]) == 0
+    assert capsys.readouterr().err == "steep: steep weigh is now called steep weight\n"
+    assert main(["weight", *arguments, str(table.with_name("new.csv"))]) == 0
+    assert table.with_name("old.csv").read_text() == table.with_name("new.csv").read_text()

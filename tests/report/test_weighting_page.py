@@ -136,7 +136,7 @@ def test_a_few_gaps_do_not_squeeze_the_map(tmp_path):
     frame.loc[3, "a"] = frame.loc[9, "b"] = np.nan
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["--target", "kind", "-m", "5", "-o", str(tmp_path / "w.csv"), "--report", str(tmp_path / "p.html")]
-    assert main(["weigh", str(tmp_path / "t.csv"), *options]) == 0
+    assert main(["weight", str(tmp_path / "t.csv"), *options]) == 0
     axes = data_of(tmp_path / "p.html")["axes"]
     for axis in axes[:2]:
         values = np.abs(unpacked(axis["values"]))

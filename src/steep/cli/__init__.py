@@ -1,6 +1,6 @@
 """The ``steep`` command: one file a command.
 
-steep weigh table.csv --target price
+steep weight table.csv --target price
 steep design simulator:run --bounds "x=0:1,t=0:10" -n 200
 steep campaign run campaign.db --command "./solver --u0 {u0}" --bounds "u0=0:1" -n 100
 steep improve model:network --train train.npz --validation val.npz
@@ -22,9 +22,9 @@ from typing import Annotated, Any
 
 import typer
 
-from steep.cli import campaign, demo, design, improve, report, suspects, weigh
+from steep.cli import campaign, design, improve, suspects, weight
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
-from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, one_line
+from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, note, one_line
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
@@ -42,14 +42,12 @@ else on stdout.
 {EXIT_CODES}
 """
 
-app = typer.Typer(help=paragraphs(_HELP), pretty_exceptions_enable=False, epilog=example(weigh.EXAMPLE))
-add(app, "weigh", weigh.weigh_command, weigh.EXAMPLE)
+app = typer.Typer(help=paragraphs(_HELP), pretty_exceptions_enable=False, epilog=example(weight.EXAMPLE))
+add(app, "weight", weight.weight_command, weight.EXAMPLE)
 add(app, "suspects", suspects.suspects_command, suspects.EXAMPLE)
 add(app, "design", design.design_command, design.EXAMPLE)
 app.add_typer(campaign.app, name="campaign")
 add(app, "improve", improve.improve_command, improve.EXAMPLE)
-add(app, "report", report.report_command, report.EXAMPLE)
-add(app, "demo", demo.demo_command, "steep demo --output demo")
 
 
 def _show_version(wanted: bool) -> None:
@@ -74,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; what goes wrong ends with one line on stderr and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _open_streams()
+    if given[:1] == ["weigh"]:
+        note("steep weigh is now called steep weight")
+        given[0] = "weight"
     try:
         with _terminable(), _short_warnings():
             code = app(args=given, prog_name="steep", standalone_mode=False)

@@ -14,16 +14,16 @@ from steep import Rescaling, VarianceWeighted, VarianceWeightedCV, sample_weight
 from steep.cli import main
 
 
-def weigh(table, *arguments):
-    return main(["weigh", str(table), *map(str, arguments)])
+def weight(table, *arguments):
+    return main(["weight", str(table), *map(str, arguments)])
 
 
 def weights_in(path, column="sample_weight"):
     return pd.read_csv(path)[column].to_numpy()
 
 
-def test_weigh_adds_the_weights_as_a_column(table, points, kinds, capsys):
-    assert weigh(table, "--target", "kind", "--weight-ratio", "10", "--n-neighbors", "9") == 0
+def test_weight_adds_the_weights_as_a_column(table, points, kinds, capsys):
+    assert weight(table, "--target", "kind", "--weight-ratio", "10", "--n-neighbors", "9") == 0
     output = table.with_name("iris-weighted.csv")
     expected = sample_weights(points, kinds, weight_ratio=10, n_neighbors=9)
     np.testing.assert_allclose(weights_in(output), expected)
@@ -39,8 +39,8 @@ def test_weigh_adds_the_weights_as_a_column(table, points, kinds, capsys):
 def test_long_and_short_flags_mean_the_same(table, tmp_path):
     long, short = tmp_path / "long.csv", tmp_path / "short.csv"
     options = ["--target", "kind", "--drop", "a", "--task", "classification"]
-    assert weigh(table, *options, "--n-neighbors", "9", "--weight-ratio", "3", "--output", long) == 0
-    assert weigh(table, *options, "-k", "9", "-m", "3", "-o", short) == 0
+    assert weight(table, *options, "--n-neighbors", "9", "--weight-ratio", "3", "--output", long) == 0
+    assert weight(table, *options, "-k", "9", "-m", "3", "-o", short) == 0
     assert long.read_text() == short.read_text()
 
 
@@ -60,7 +60,7 @@ def test_without_a_ratio_weights_are_chosen_by_evidence(tmp_path, capsys):
     y = 5.0 * (X[:, 0] > 0.8) + 0.1 * rng.normal(size=120)  # a step that no line follows
     pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
     score = "max_error"
-    assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score) == 0
+    assert weight(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score) == 0
     model = make_pipeline(StandardScaler(), Ridge())
     search = VarianceWeightedCV(model, scoring=score, n_neighbors=(5,), random_state=0).fit(X, y)
     assert search.best_params_["weight_ratio"] != 1
@@ -69,14 +69,14 @@ def test_without_a_ratio_weights_are_chosen_by_evidence(tmp_path, capsys):
 
 
 def test_equal_weights_are_written_when_they_win(line, capsys):
-    assert weigh(line, "--target", "y", "-k", "5", "-o", line.with_name("w.csv")) == 0
+    assert weight(line, "--target", "y", "-k", "5", "-o", line.with_name("w.csv")) == 0
     assert "\nEqual weights are kept" in capsys.readouterr().out
     assert (weights_in(line.with_name("w.csv")) == 1).all()
 
 
 def test_dropped_columns_are_left_out_of_the_search(table, points):
     output = table.parent / "w.csv"
-    assert weigh(table, "--target", "a", "--drop", "kind", "-m", "40", "-o", output) == 0
+    assert weight(table, "--target", "a", "--drop", "kind", "-m", "40", "-o", output) == 0
     np.testing.assert_allclose(weights_in(output), sample_weights(points[:, 1:], points[:, 0]))
 
 
@@ -87,7 +87,7 @@ def test_the_text_of_the_table_is_not_touched(tmp_path, end):
     table = tmp_path / "t.csv"
     table.write_bytes(end.join(['id,"no te",text,x,y', *rows, ""]).encode())
     drop = ["--drop", "id", "--drop", "no te", "--drop", "text"]
-    assert weigh(table, "--target", "y", "-k", "5", "-m", "3", *drop, "-o", tmp_path / "w.csv") == 0
+    assert weight(table, "--target", "y", "-k", "5", "-m", "3", *drop, "-o", tmp_path / "w.csv") == 0
     written = (tmp_path / "w.csv").read_bytes().decode()
     weights = weights_in(tmp_path / "w.csv")
     expected = ['id,"no te",text,x,y,sample_weight']
@@ -100,7 +100,7 @@ def test_the_text_of_the_table_is_not_touched(tmp_path, end):
 )
 def test_weights_alone_go_to_a_file_of_their_own(table, points, kinds, name, options):
     output = table.parent / name
-    assert weigh(table, "--target", "kind", "-m", "10", "-o", output, *options) == 0
+    assert weight(table, "--target", "kind", "-m", "10", "-o", output, *options) == 0
     if name == "w.npy":
         written = np.load(output)
     elif name == "w.parquet":
@@ -116,10 +116,10 @@ def test_the_table_itself_is_written_only_by_force(table, capsys):
     link = table.with_name("link.csv")
     link.symlink_to(table)
     for output in (table, link):
-        assert weigh(table, "--target", "kind", "-m", "3", "-o", output) == 2
+        assert weight(table, "--target", "kind", "-m", "3", "-o", output) == 2
         assert "is the table itself; need another file; name one, or pass --force" in capsys.readouterr().err
         assert table.read_text() == before
-    assert weigh(table, "--target", "kind", "-m", "3", "-o", link, "--force") == 0
+    assert weight(table, "--target", "kind", "-m", "3", "-o", link, "--force") == 0
     assert link.is_symlink()
     assert [line.rpartition(",")[0] for line in table.read_text().splitlines()] == before.splitlines()
 
@@ -128,26 +128,26 @@ def test_a_target_called_sample_weight_is_never_overwritten(table, capsys):
     named = table.with_name("named.csv")
     named.write_text(table.read_text().replace("kind", "sample_weight"))
     for force in ([], ["--force"]):
-        assert weigh(named, "--target", "sample_weight", "-m", "3", *force) == 2
+        assert weight(named, "--target", "sample_weight", "-m", "3", *force) == 2
         assert "pass --weight-column NAME" in capsys.readouterr().err
-    assert weigh(named, "--target", "sample_weight", "-m", "3", "--weight-column", "w") == 0
+    assert weight(named, "--target", "sample_weight", "-m", "3", "--weight-column", "w") == 0
     weighted = pd.read_csv(named.with_name("named-weighted.csv"))
     assert weighted["sample_weight"].tolist() == pd.read_csv(table)["kind"].tolist()
     assert len(weighted["w"]) == 150
 
 
 def test_old_weights_are_no_feature_and_are_replaced_only_by_force(table, points, kinds, capsys):
-    assert weigh(table, "--target", "kind", "-m", "3") == 0
+    assert weight(table, "--target", "kind", "-m", "3") == 0
     again = table.with_name("iris-weighted.csv")
     expected = sample_weights(points, kinds, weight_ratio=10)
     capsys.readouterr()
-    assert weigh(again, "--target", "kind", "-m", "10") == 2
+    assert weight(again, "--target", "kind", "-m", "10") == 2
     assert "has a column 'sample_weight' already; pass another --weight-column NAME" in capsys.readouterr().err
     output = table.with_name("w.csv")
-    assert weigh(again, "--target", "kind", "-m", "10", "--weight-column", "new", "-o", output) == 0
+    assert weight(again, "--target", "kind", "-m", "10", "--weight-column", "new", "-o", output) == 0
     np.testing.assert_allclose(weights_in(output, "new"), expected)
     assert "'sample_weight' holds weights and is not used as a feature" in capsys.readouterr().err
-    assert weigh(again, "--target", "kind", "-m", "10", "--force", "-o", output) == 0
+    assert weight(again, "--target", "kind", "-m", "10", "--force", "-o", output) == 0
     np.testing.assert_allclose(weights_in(output), expected)
     assert output.read_text().splitlines()[0] == "a,b,c,d,kind,sample_weight"
 
@@ -158,10 +158,10 @@ def test_row_numbers_are_no_feature_unless_kept(table, points, kinds, capsys, he
     numbered = [f"{header},{lines[0]}", *(f"{i + first},{line}" for i, line in enumerate(lines[1:]))]
     table.write_text("\n".join(numbered) + "\n")
     output = table.with_name("w.csv")
-    assert weigh(table, "--target", "kind", "-m", "10", "-o", output) == 0
+    assert weight(table, "--target", "kind", "-m", "10", "-o", output) == 0
     np.testing.assert_allclose(weights_in(output), sample_weights(points, kinds, weight_ratio=10))
     assert f"{header!r} counts the rows and is not used as a feature" in capsys.readouterr().err
-    assert weigh(table, "--target", "kind", "-m", "10", "-o", output, "--keep", header, "--force") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "-o", output, "--keep", header, "--force") == 0
     kept = np.column_stack([np.arange(150) + first, points])
     np.testing.assert_allclose(weights_in(output), sample_weights(kept, kinds, weight_ratio=10))
     assert capsys.readouterr().err == ""
@@ -174,7 +174,7 @@ def test_a_column_that_counts_all_rows_is_no_feature_whatever_labels_are_missing
     frame["code"] = range(1000, 1150)
     frame.loc[missing, "kind"] = None
     frame.to_csv(table, index=False)
-    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["left_out"] == ["nr"]
     assert figures["id_like"] == ["code"]
@@ -185,7 +185,7 @@ def test_a_column_with_values_only_next_to_missing_labels_is_empty(table, capsys
     frame.loc[[2, 70], "late"] = 1.0
     frame.loc[[2, 70], "kind"] = None
     frame.to_csv(table, index=False)
-    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "--json") == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == ["late"]
 
 
@@ -194,7 +194,7 @@ def test_the_page_shows_the_rows_of_the_file_when_labels_are_missing(table, kind
     frame.loc[[2, 70], "kind"] = None
     frame.to_csv(table, index=False)
     page = table.with_name("page.html")
-    assert weigh(table, "--target", "kind", "-m", "10", "--report", page) == 0
+    assert weight(table, "--target", "kind", "-m", "10", "--report", page) == 0
     html = page.read_text(encoding="utf-8")
     rows = [int(row) for row in re.findall(r'<tr data-row="(\d+)"', html)]
     weights = pd.Series(weights_in(table.with_name("iris-weighted.csv"))).dropna()
@@ -211,7 +211,7 @@ def test_a_score_that_does_not_take_text_labels_names_one_that_does(table, capsy
     frame = pd.read_csv(table)
     frame["kind"] = np.where(frame["kind"] == "s", "yes", "no")
     frame.to_csv(table, index=False)
-    assert weigh(table, "--target", "kind", "--scoring", "f1") == 2
+    assert weight(table, "--target", "kind", "--scoring", "f1") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert error.endswith("; try --scoring f1_macro\n")
@@ -223,14 +223,14 @@ def test_columns_of_the_same_name_are_refused(table, capsys):
     for name, taken in (("kind", False), ("b", True)):
         twin = table.with_name("twin.csv")
         twin.write_text("\n".join([f"{lines[0]},{name}", *(f"{line},1" for line in lines[1:])]))
-        assert weigh(twin, "--target", "kind", "-m", "3") == 2
+        assert weight(twin, "--target", "kind", "-m", "3") == 2
         assert f"has several columns called {name!r}" in capsys.readouterr().err
-        assert (weigh(twin, "--target", "kind", "-m", "3", "--drop", name) == 0) == taken
+        assert (weight(twin, "--target", "kind", "-m", "3", "--drop", name) == 0) == taken
         capsys.readouterr()
 
 
 def test_json_holds_the_figures_and_nothing_else_is_printed(table, capsys):
-    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     weights = weights_in(figures["output"])
     assert figures["samples"] == 150
@@ -240,17 +240,17 @@ def test_json_holds_the_figures_and_nothing_else_is_printed(table, capsys):
 
 
 def test_json_holds_the_evidence(line, capsys):
-    assert weigh(line, "--target", "y", "-k", "5", "--json") == 0
+    assert weight(line, "--target", "y", "-k", "5", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["verdict"].startswith("Equal weights are kept")
     assert figures["chosen"] == {"weight_ratio": 1.0}
     assert (figures["gain"], figures["gain_interval"], figures["task"]) == (0.0, [0.0, 0.0], "regression")
 
 
-def test_classes_are_weighed_by_evidence_too(table, capsys):
+def test_classes_are_weighted_by_evidence_too(table, capsys):
     lines = table.read_text().splitlines()
     table.write_text("\n".join([lines[0], *lines[51::3]]))
-    assert weigh(table, "--target", "kind", "-k", "5", "--json") == 0
+    assert weight(table, "--target", "kind", "-k", "5", "--json") == 0
     assert json.loads(capsys.readouterr().out)["task"] == "classification"
 
 
@@ -289,7 +289,7 @@ def test_classes_are_weighed_by_evidence_too(table, capsys):
 )
 def test_bad_input_ends_with_one_line(table, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(table.parent)
-    assert weigh(table, *arguments) == 2
+    assert weight(table, *arguments) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.startswith("steep: ")
@@ -298,18 +298,18 @@ def test_bad_input_ends_with_one_line(table, capsys, monkeypatch, arguments, mes
 
 
 def test_a_file_that_is_missing_or_no_table_is_named(tmp_path, capsys):
-    assert weigh(tmp_path / "none.csv", "--target", "a") == 2
+    assert weight(tmp_path / "none.csv", "--target", "a") == 2
     assert "none.csv cannot be read (No such file or directory)" in capsys.readouterr().err
-    assert weigh(tmp_path, "--target", "a") == 2
+    assert weight(tmp_path, "--target", "a") == 2
     assert "is a folder without .parquet files" in capsys.readouterr().err
     (tmp_path / "empty.csv").write_text("")
-    assert weigh(tmp_path / "empty.csv", "--target", "a") == 2
+    assert weight(tmp_path / "empty.csv", "--target", "a") == 2
     assert "is not a CSV table" in capsys.readouterr().err
 
 
 def test_a_single_class_is_refused(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(f"{i * i},same" for i in range(30)))
-    assert weigh(tmp_path / "t.csv", "--target", "y") == 2
+    assert weight(tmp_path / "t.csv", "--target", "y") == 2
     assert "has only one class" in capsys.readouterr().err
 
 
@@ -318,7 +318,7 @@ NOTES = ("not used as a feature", "rows are left out", "and is taken as", "is re
 VALUES = ["1", "2", "0.5", "-3e5", "NA", "", "text", "inf", "1e400", "00002", '"q"', "True", "1_000", "é"]
 
 
-def test_odd_tables_are_weighed_or_refused_in_one_line(tmp_path, capsys, monkeypatch):
+def test_odd_tables_are_weighted_or_refused_in_one_line(tmp_path, capsys, monkeypatch):
     """Exit code 0 or 2, and 2 always with exactly one line that a person can read."""
     monkeypatch.chdir(tmp_path)
     rng, codes = random.Random(0), []
@@ -329,7 +329,7 @@ def test_odd_tables_are_weighed_or_refused_in_one_line(tmp_path, capsys, monkeyp
         header = ",".join(f'"{name}"' for name in names)
         (tmp_path / "t.csv").write_text("\n".join([header, *rows]))
         options = rng.choice([[], ["--force"], ["--only"], ["--weight-column", "w"], ["--keep", names[0]]])
-        codes.append(weigh("t.csv", "--target", rng.choice(names), "-k", "3", "-m", "5", *options))
+        codes.append(weight("t.csv", "--target", rng.choice(names), "-k", "3", "-m", "5", *options))
         error = [line for line in capsys.readouterr().err.splitlines() if not any(note in line for note in NOTES)]
         assert len(error) == (codes[-1] == 2), error
         assert not any("--debug" in line for line in error), error
@@ -356,8 +356,8 @@ def mixed(tmp_path):
     return frame
 
 
-def test_text_and_dates_are_weighed_as_the_library_does(tmp_path, mixed, capsys):
-    assert weigh(tmp_path / "mixed.csv", "--target", "kind", "--drop", "who", "-k", "7", "-m", "10") == 0
+def test_text_and_dates_are_weighted_as_the_library_does(tmp_path, mixed, capsys):
+    assert weight(tmp_path / "mixed.csv", "--target", "kind", "--drop", "who", "-k", "7", "-m", "10") == 0
     X = mixed[["size", "colour", "day"]].assign(day=pd.to_datetime(mixed["day"]))
     expected = sample_weights(X, mixed["kind"], n_neighbors=7, weight_ratio=10)
     np.testing.assert_allclose(weights_in(tmp_path / "mixed-weighted.csv"), expected)
@@ -368,7 +368,7 @@ def test_text_and_dates_are_weighed_as_the_library_does(tmp_path, mixed, capsys)
 def test_a_table_of_another_country_is_read_and_written_as_it_was(tmp_path, mixed, capsys, encoding):
     table = mixed.rename(columns={"size": "größe"})[["größe", "colour", "kind"]]
     table.to_csv(tmp_path / "de.csv", index=False, sep=";", decimal=",", encoding=encoding)
-    assert weigh(tmp_path / "de.csv", "--target", "kind", "-m", "10", "--json") == 0
+    assert weight(tmp_path / "de.csv", "--target", "kind", "-m", "10", "--json") == 0
     assert "separated by ';', " in json.loads(capsys.readouterr().out)["format"]
     written = pd.read_csv(tmp_path / "de-weighted.csv", sep=";", decimal=",", encoding=encoding)
     expected = sample_weights(table[["größe", "colour"]], table["kind"], weight_ratio=10)
@@ -379,9 +379,9 @@ def test_missing_values_are_handled_as_the_library_does(tmp_path, mixed, capsys)
     mixed.loc[:3, "size"], mixed.loc[:1, "colour"] = np.nan, None
     mixed.to_csv(tmp_path / "mixed.csv", index=False)
     options = ["--target", "kind", "--drop", "who", "--drop", "day", "-m", "10"]
-    assert weigh(tmp_path / "mixed.csv", *options) == 0
+    assert weight(tmp_path / "mixed.csv", *options) == 0
     assert "6 missing values count as the median or the most frequent value" in capsys.readouterr().out
-    assert weigh(tmp_path / "mixed.csv", *options, "--json", "--force") == 0
+    assert weight(tmp_path / "mixed.csv", *options, "--json", "--force") == 0
     assert json.loads(capsys.readouterr().out)["missing"] == {"size": 4, "colour": 2}
     expected = sample_weights(mixed[["size", "colour"]], mixed["kind"], weight_ratio=10)
     np.testing.assert_allclose(weights_in(tmp_path / "mixed-weighted.csv"), expected)
@@ -392,7 +392,7 @@ def test_evidence_is_found_on_text_dates_and_missing_values_with_groups(tmp_path
     mixed.loc[:3, "size"] = np.nan
     mixed.to_csv(tmp_path / "mixed.csv", index=False)
     options = ["--target", "kind", "--groups", "who", "-k", "5", "--json"]
-    assert weigh(tmp_path / "mixed.csv", *options) == 0
+    assert weight(tmp_path / "mixed.csv", *options) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["features"] == ["size", "colour", "day"]
     assert "verdict" in figures
@@ -410,14 +410,14 @@ def test_rows_of_one_group_share_a_fold(tmp_path, capsys):
     search = VarianceWeightedCV(model, n_neighbors=(5,), random_state=0)
     for options, given in (([], None), (["--groups", "who"], groups.astype(str))):
         drop = ["--drop", "who"] if given is None else []
-        assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", *options, *drop, "--force", "--json") == 0
+        assert weight(tmp_path / "t.csv", "--target", "y", "-k", "5", *options, *drop, "--force", "--json") == 0
         verdict = json.loads(capsys.readouterr().out)["verdict"]
         assert verdict == str(search.fit(X, frame["y"].to_numpy(), groups=given).verdict_)
 
 
 @pytest.mark.slow
 def test_of_a_large_table_some_rows_decide_for_all(table, capsys):
-    assert weigh(table, "--target", "kind", "-k", "5", "--rows", "100", "--json", "--scoring", "neg_log_loss") == 0
+    assert weight(table, "--target", "kind", "-k", "5", "--rows", "100", "--json", "--scoring", "neg_log_loss") == 0
     printed = capsys.readouterr()
     figures = json.loads(printed.out)
     assert figures["deciding_rows"] == 100
@@ -435,7 +435,7 @@ def test_what_some_rows_chose_is_applied_to_all(tmp_path, capsys):
     y = 5.0 * (X[:, 0] > 0.8) + 0.1 * rng.normal(size=200)  # a step that no line follows
     pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
     score, measure = "max_error", ["--measure", "variance", "--json"]
-    assert weigh(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", *measure) == 0
+    assert weight(tmp_path / "t.csv", "--target", "y", "-k", "5", "--scoring", score, "--rows", "150", *measure) == 0
     chosen = json.loads(capsys.readouterr().out)["chosen"]
     assert chosen["weight_ratio"] != 1
     model = VarianceWeighted(make_pipeline(StandardScaler(), Ridge()), rescaling=Rescaling(clip=0.98), **chosen).fit(
@@ -445,7 +445,7 @@ def test_what_some_rows_chose_is_applied_to_all(tmp_path, capsys):
 
 
 def test_another_measure_is_followed(table, points, kinds):
-    assert weigh(table, "--target", "kind", "-m", "10", "-k", "9", "--measure", "contradiction") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "-k", "9", "--measure", "contradiction") == 0
     expected = sample_weights(points, kinds, n_neighbors=9, weight_ratio=10, measure="contradiction")
     np.testing.assert_allclose(weights_in(table.with_name("iris-weighted.csv")), expected)
 
@@ -455,20 +455,20 @@ def test_the_result_has_the_format_of_the_table(table, points, kinds, suffix):
     frame = pd.read_csv(table)
     source, output = table.with_name(f"t{suffix}"), table.with_name(f"t-weighted{suffix}")
     {".parquet": frame.to_parquet, ".feather": frame.to_feather}[suffix](source)
-    assert weigh(source, "--target", "kind", "-m", "10") == 0
+    assert weight(source, "--target", "kind", "-m", "10") == 0
     read = {".parquet": pd.read_parquet, ".feather": pd.read_feather}[suffix]
     np.testing.assert_allclose(read(output)["sample_weight"], sample_weights(points, kinds, weight_ratio=10))
 
 
-def test_several_files_are_weighed_as_one(table, points, kinds, capsys):
+def test_several_files_are_weighted_as_one(table, points, kinds, capsys):
     frame = pd.read_csv(table)
     parts = [table.with_name(f"part{i}.csv") for i in range(3)]
     for i, part in enumerate(parts):
         frame[i::3].to_csv(part, index=False)
-    assert main(["weigh", *map(str, parts), "--target", "kind", "-m", "10"]) == 2
+    assert main(["weight", *map(str, parts), "--target", "kind", "-m", "10"]) == 2
     assert "3 files are weighted as one table; expected a file for the result; pass -o" in capsys.readouterr().err
     output = table.with_name("all.csv")
-    assert weigh(table.with_name("part*.csv"), "--target", "kind", "-m", "10", "-o", output) == 0
+    assert weight(table.with_name("part*.csv"), "--target", "kind", "-m", "10", "-o", output) == 0
     order = np.concatenate([np.arange(i, 150, 3) for i in range(3)])
     expected = sample_weights(points[order], kinds[order], weight_ratio=10)
     np.testing.assert_allclose(weights_in(output), expected)
@@ -478,15 +478,15 @@ def test_several_files_are_weighed_as_one(table, points, kinds, capsys):
 def test_a_file_that_is_there_is_replaced_only_by_force(table, capsys):
     output = table.with_name("w.csv")
     output.write_text("kept")
-    assert weigh(table, "--target", "kind", "-m", "3", "-o", output) == 2
+    assert weight(table, "--target", "kind", "-m", "3", "-o", output) == 2
     assert "is there already; need a new file; name one, or pass --force" in capsys.readouterr().err
     assert output.read_text() == "kept"
-    assert weigh(table, "--target", "kind", "-m", "3", "-o", output, "--force") == 0
+    assert weight(table, "--target", "kind", "-m", "3", "-o", output, "--force") == 0
     assert len(weights_in(output)) == 150
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_any_work(table, capsys):
-    assert weigh(table, "--target", "kind", "-m", "3", "--report", table / "page.html") == 2
+    assert weight(table, "--target", "kind", "-m", "3", "--report", table / "page.html") == 2
     assert "iris.csv cannot be created (File exists)" in capsys.readouterr().err
     assert list(table.parent.iterdir()) == [table]
 
@@ -512,18 +512,18 @@ def test_the_command_and_the_function_give_the_same_weights(tmp_path, odd, form,
     write = {"csv": odd.to_csv, "parquet": odd.to_parquet, "feather": odd.to_feather}[form]
     write(source, **({"index": False} if form == "csv" else {}))
     flags = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    assert weigh(source, "--target", target, "-m", "12", *flags, "-o", output) == 0
+    assert weight(source, "--target", target, "-m", "12", *flags, "-o", output) == 0
     expected = sample_weights(odd.drop(columns=target), odd[target], weight_ratio=12, **options)
     np.testing.assert_allclose(np.load(output), expected, rtol=1e-9)
 
 
 def test_the_line_the_json_and_the_page_name_the_model_that_decided(line, capsys):
     page = line.with_name("page.html")
-    assert weigh(line, "--target", "y", "-k", "5", "--report", page) == 0
+    assert weight(line, "--target", "y", "-k", "5", "--report", page) == 0
     said = "Decided with ridge regression (--model linear). The weights are for this model"
     assert said in capsys.readouterr().out
     assert said in page.read_text(encoding="utf-8")
-    assert weigh(line, "--target", "y", "-k", "5", "--json", "--force") == 0
+    assert weight(line, "--target", "y", "-k", "5", "--json", "--force") == 0
     figures = json.loads(capsys.readouterr().out)
     assert (figures["model"], figures["decided_with"]) == ("linear", "ridge regression")
 
@@ -546,7 +546,7 @@ def test_another_model_decides_when_it_is_named(table, capsys, monkeypatch, mode
     monkeypatch.chdir(table.parent)
     code = "from sklearn.linear_model import RidgeClassifier\nprint('hi')\nchosen = lambda: RidgeClassifier()\n"
     table.with_name("mine.py").write_text(code)
-    assert weigh(small(table), "--target", "kind", "-k", "5", "--model", model, "--json", "--jobs", "1") == 0
+    assert weight(small(table), "--target", "kind", "-k", "5", "--model", model, "--json", "--jobs", "1") == 0
     figures = json.loads(capsys.readouterr().out)
     assert (figures["model"], figures["decided_with"]) == (model, name)
 
@@ -556,7 +556,7 @@ def test_another_model_decides_when_it_is_named(table, capsys, monkeypatch, mode
 def test_trees_decide_on_categories_and_gaps(tmp_path, odd, capsys, model):
     odd[:60].to_parquet(tmp_path / "t.parquet")
     options = ["--target", "kind", "-k", "1", "--measure", "misfit", "--model", model, "--jobs", "1", "--json"]
-    assert weigh(tmp_path / "t.parquet", *options) == 0
+    assert weight(tmp_path / "t.parquet", *options) == 0
     assert json.loads(capsys.readouterr().out)["model"] == model
 
 
@@ -564,7 +564,7 @@ def test_rows_without_a_label_get_no_weight(table, points, kinds, capsys):
     frame = pd.read_csv(table)
     frame.loc[[2, 70], "kind"] = None
     frame.to_csv(table, index=False)
-    assert weigh(table, "--target", "kind", "-m", "10") == 0
+    assert weight(table, "--target", "kind", "-m", "10") == 0
     assert "2 of 150 rows are left out: they have no label" in capsys.readouterr().err
     weights = weights_in(table.with_name("iris-weighted.csv"))
     kept = np.setdiff1d(np.arange(150), [2, 70])
@@ -576,23 +576,23 @@ def test_whole_labels_with_a_gap_among_them_stay_whole(table, capsys):
     frame = pd.read_csv(table).assign(kind=lambda f: f["kind"].map({"s": 0, "ve": 1, "vi": 2}))
     frame.loc[3, "kind"] = None
     frame.to_csv(table, index=False)
-    assert weigh(table, "--target", "kind", "-m", "10", "--json") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "--json") == 0
     assert json.loads(capsys.readouterr().out)["classes"] == {"1": 50, "2": 50, "0": 49}
 
 
 def test_a_table_comes_from_standard_input(table, start):
     output = table.with_name("w.csv")
     with table.open("rb") as file:
-        run = start("weigh", "-", "--target", "kind", "-m", "10", "-o", output, stdin=file)
+        run = start("weight", "-", "--target", "kind", "-m", "10", "-o", output, stdin=file)
         _, err = run.communicate(timeout=60)
     assert (run.returncode, err) == (0, b"")
     assert len(weights_in(output)) == 150
     with table.open("rb") as file:
-        run = start("weigh", "-", "--target", "kind", "-m", "10", stdin=file)
+        run = start("weight", "-", "--target", "kind", "-m", "10", stdin=file)
         assert b"pass -o" in run.communicate(timeout=60)[1]
 
 
-def test_a_german_table_is_weighed_as_its_dates_and_numbers(tmp_path, capsys):
+def test_a_german_table_is_weighted_as_its_dates_and_numbers(tmp_path, capsys):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -606,7 +606,7 @@ def test_a_german_table_is_weighed_as_its_dates_and_numbers(tmp_path, capsys):
         for day, amount, kind in frame.itertuples(index=False)
     ]
     (tmp_path / "de.csv").write_text("\n".join(["Datum;Betrag;Art", *rows]))
-    assert weigh(tmp_path / "de.csv", "--target", "Art", "-m", "10", "-o", tmp_path / "w.npy", "--json") == 0
+    assert weight(tmp_path / "de.csv", "--target", "Art", "-m", "10", "-o", tmp_path / "w.npy", "--json") == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["dates"] == ["Datum"]
     assert "'Betrag' has thousands separators" in printed.err
@@ -617,7 +617,7 @@ def test_a_german_table_is_weighed_as_its_dates_and_numbers(tmp_path, capsys):
 def test_folds_that_cannot_be_made_are_explained_in_words_of_the_shell(table, capsys):
     frame = pd.read_csv(table).assign(who=["x", "y"] * 75)
     frame.to_csv(table, index=False)
-    assert weigh(table, "--target", "kind", "--groups", "who", "-k", "5") == 2
+    assert weight(table, "--target", "kind", "--groups", "who", "-k", "5") == 2
     error = capsys.readouterr().err
     assert "to fit" not in error
     assert "cv=" not in error
@@ -629,7 +629,7 @@ def test_a_warning_of_the_library_is_shown_once(table, capsys):
     frame = pd.read_csv(table).assign(y=np.maximum(np.arange(150), 60))
     frame.to_csv(table, index=False)
     options = ["--target", "y", "--task", "classification", "-k", "5", "--measure", "misfit"]
-    assert weigh(table, *options) == 0
+    assert weight(table, *options) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines
     assert len(lines) == len(set(lines))
@@ -640,7 +640,7 @@ def test_what_a_model_cannot_be_fitted_to_ends_with_one_line(table, capsys):
     frame = pd.read_csv(table)
     frame.loc[0, "a"] = 1e300
     frame.to_csv(table, index=False)
-    code = weigh(table, "--target", "kind", "-k", "5", "--measure", "misfit")
+    code = weight(table, "--target", "kind", "-k", "5", "--measure", "misfit")
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
     assert (code, len(lines)) == (2, 1)
     assert "check its columns" in lines[0]

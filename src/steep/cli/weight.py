@@ -1,4 +1,4 @@
-"""``steep weigh``: weights for the samples of a table."""
+"""``steep weight``: weights for the samples of a table."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from steep.cli.tables import Table
     from steep.cli.weighing import Weighing
 
-EXAMPLE = "steep weigh iris.csv --target kind -m 40 -o weighted.parquet"
+EXAMPLE = "steep weight iris.csv --target kind -m 40 -o weighted.parquet"
 _WEIGHTS = "sample_weight"
 _UNTESTED = "Whether these weights help was not tested: without -m, held-out folds of a model decide."
 
 
-def weigh_command(
+def weight_command(
     tables: told.Tables,
     target: told.Target,
     output: asked.Output = None,

@@ -30,7 +30,7 @@ import dask.array
 import distributed
 import numpy as np
 
-from steep import sample_weights
+from steep.dask import sample_weights
 from steep.labels import Labels
 from steep.measures.variance import prefix_variances
 from steep.neighbors.query import nearest

@@ -82,7 +82,7 @@ _HOMES = {
 }
 _ROOMS = frozenset(
     {
-        "bound", "campaign", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
+        "bound", "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
         "neighbors", "records", "rescaling", "sampling", "weighting",
     }
 )  # fmt: skip

@@ -203,7 +203,7 @@ def check_generator(random_state: Seed) -> np.random.Generator:
 def _numeric_array(values: Any, name: str) -> FloatArray:
     if type(values) is np.ndarray and values.dtype in (np.float32, np.float64):
         return values  # what all that follows would say too, at a hundredth of the time
-    refuse_large(values, name, f"call {name}.compute() if it fits")
+    refuse_large(values, name)
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory")
     refuse_masked(values, name)

@@ -184,7 +184,7 @@ def label_array(y: Any, name: str) -> npt.NDArray[Any]:
     """Labels as NumPy holds them, none of them missing; numbers that are held as objects as numbers."""
     if y is None:
         raise InputError(f"{name} is None; need labels. This requires y to be passed, but the target y is None")
-    refuse_large(y, name, f"call {name}.compute() if it fits")
+    refuse_large(y, name)
     if hasattr(y, "toarray"):
         raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray()")
     is_pandas = isinstance(y, pd.Series | pd.DataFrame)

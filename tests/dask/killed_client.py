@@ -6,7 +6,7 @@ import dask
 import distributed
 import numpy as np
 
-from steep import sample_weights
+from steep.dask import sample_weights
 
 if __name__ == "__main__":
     folder, memory = sys.argv[1:]

@@ -1,11 +1,15 @@
 """What cannot be weighed is one clear line, before or while it is computed, and never a hang."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import steep
 from large_data import SMALL, blobs
-from steep import VarianceWeighted, neighbor_graph, neighbor_variance, sample_weights, suspects
+from steep import VarianceWeighted, suspects
+from steep.dask import neighbor_graph, neighbor_variance, sample_weights
 from steep.exceptions import InputError, InputTypeError, SteepError, StorageError
 
 dask = pytest.importorskip("dask")
@@ -78,7 +82,6 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
     refused("holds other files", lambda: neighbor_variance(X, Y, checkpoint=tmp_path / "mine"), InputError)
-    refused("is for data that are not in memory", lambda: neighbor_variance(X_, Y_, checkpoint=folder), InputError)
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
@@ -121,7 +124,7 @@ def test_integers_that_may_be_numbers_are_asked_about():
     many = da.from_array(7 * np.arange(3_000), chunks=1_000)
     refused("y holds 3000 different integers.*task=", lambda: sample_weights(X, many).compute(), InputError)
     numbers = sample_weights(X, many, task="regression").compute()
-    np.testing.assert_allclose(numbers, sample_weights(X_, 7 * np.arange(3_000), task="regression"), rtol=1e-4)
+    np.testing.assert_allclose(numbers, steep.sample_weights(X_, 7 * np.arange(3_000), task="regression"), rtol=1e-4)
 
 
 def test_decimals_are_numbers_or_asked_about():
@@ -129,7 +132,7 @@ def test_decimals_are_numbers_or_asked_about():
 
     values = np.sin(np.arange(3_000.0))
     decimals = [Decimal(value) for value in values]
-    expected = neighbor_variance(X_, values)
+    expected = steep.neighbor_variance(X_, values)
     np.testing.assert_allclose(neighbor_variance(X, decimals).compute(), expected, rtol=1e-4)
     frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
     with dask.config.set({"dataframe.convert-string": False}):
@@ -138,13 +141,10 @@ def test_decimals_are_numbers_or_asked_about():
 
 
 def test_what_needs_all_points_at_once_is_refused():
-    refused("measure='slope'", lambda: sample_weights(X, Y, measure="slope"), InputError)
     refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
-    refused("neighbors= is given", lambda: sample_weights(X, Y, neighbors=np.zeros((3_000, 20), int)), InputError)
     with dask.config.set(SMALL):
         big = da.zeros((20_000, 8), chunks=(5_000, 8))
         refused("recall=1 needs all points in one task", lambda: neighbor_graph(big, recall=1.0), InputError)
-        refused("algorithm='exact' needs", lambda: neighbor_graph(big, algorithm="exact"), InputError)
     frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), npartitions=1)
     refused("column 'b' of X", lambda: sample_weights(frame, frame["a"]), InputError)
     refused("n_neighbors=20 needs at least 20", lambda: sample_weights(X[:10], Y[:10]), InputError)
@@ -158,6 +158,13 @@ def test_no_dask_array_is_loaded_silently():
     refused("X is the path 'x.npy'; expected data in memory", lambda: suspects("x.npy", Y_), InputTypeError)
     refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
     refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
+
+
+@pytest.mark.parametrize("large", [X, dd.from_pandas(pd.DataFrame(X_), npartitions=2), "x.npy", Path("table")])
+def test_functions_in_memory_name_the_door(large):
+    calls = (steep.neighbor_graph, lambda X: steep.neighbor_variance(X, Y_), lambda X: steep.sample_weights(X, Y_))
+    for call in calls:
+        refused("X is .*; expected data in memory; .*of steep.dask", lambda call=call: call(large), InputTypeError)
 
 
 def test_a_task_memory_that_is_none_is_refused():

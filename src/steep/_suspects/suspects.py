@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_matrix
 
-from steep._large import refuse_unloaded
+from steep._large import refuse_large
 from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
 from steep._suspects.forest import forest, out_of_bag
 from steep._suspects.own_predictions import own_predictions, refuse_in_sample
@@ -101,7 +101,7 @@ def suspects(
     [2, 0]
     """
     for name, data in (("X", X), ("y", y), ("pred_probs", pred_probs), ("predictions", predictions)):
-        refuse_unloaded(data, name)
+        refuse_large(data, name)
     watch = Stopwatch()
     rng = check_generator(random_state)
     jobs = check_jobs(n_jobs)

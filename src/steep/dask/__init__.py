@@ -1,7 +1,7 @@
-"""The same calls on data that do not fit in memory: Dask arrays and frames, ``.npy`` files, Parquet folders.
+"""Neighbours, variation and weights of data that do not fit in memory; the results are lazy and in the same order.
 
-:func:`steep.sample_weights`, :func:`steep.neighbor_variance` and :func:`steep.neighbor_graph` call it when they are
-given such data, and return lazily. ``docs/decisions/0011`` explains how the data are cut; the setting
+:func:`neighbor_graph`, :func:`neighbor_variance` and :func:`sample_weights` take Dask arrays and frames, paths of
+``.npy`` files and of folders of Parquet. ``docs/decisions/0011`` explains how the data are cut; the setting
 ``steep.task-memory`` of Dask's configuration says how much memory a task may use.
 """
 
@@ -10,119 +10,152 @@ from __future__ import annotations
 from typing import Any
 
 from steep._validation import Seed, check_choice, check_count, check_generator, check_jobs, check_real, shown
+from steep.dask.inputs import read_inputs
+from steep.dask.lazy import Joined, info_task, join_all, lazy_rows, scale_tasks
 from steep.exceptions import InputError
-from steep.labels import TASKS
+from steep.labels import TASKS, Task
 from steep.measures.neighborhood import RECALL
-from steep.rescaling import Rescaling
+from steep.neighbors.graph import Metric
+from steep.rescaling import Rescaling, check_rescaling
+
+__all__ = ["neighbor_graph", "neighbor_variance", "sample_weights"]
 
 
-def lazy_graph(
+def neighbor_graph(
     X: Any,
     *,
-    n_neighbors: int,
-    include_self: bool,
-    recall: float,
-    algorithm: str,
-    metric: str,
-    n_jobs: int | None,
-    random_state: Seed,
-    return_info: bool,
-    checkpoint: Any,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    recall: float = 0.95,
+    metric: Metric = "euclidean",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+    return_info: bool = False,
+    checkpoint: Any = None,
 ) -> Any:
-    """:func:`steep.neighbor_graph` of large data: Dask arrays of distances and indices."""
-    from steep.dask.inputs import read_inputs
-    from steep.dask.lazy import info_task, join_all, lazy_rows
+    """Find the nearest neighbours of every point among the points themselves; see :func:`steep.neighbor_graph`.
 
+    Parameters
+    ----------
+    X : Dask array or frame, or path of a .npy file or of a folder of Parquet, of shape (n_samples, n_features)
+        The points.
+    n_neighbors, include_self, recall, metric, return_info
+        As in :func:`steep.neighbor_graph`.
+    n_jobs : int or None, default=None
+        Threads of each task.
+    random_state : int, Generator or None, default=None
+        Seed of the search; None is 0, so that a run can be continued.
+    checkpoint : path, optional
+        A folder that all workers see, in which finished stages are kept, so that a run that was killed continues.
+        By default a temporary folder, which is removed with the result, or under a client at the end of the process.
+
+    Returns
+    -------
+    distances, indices : Dask arrays of shape (n_samples, n_neighbors)
+    info : Delayed
+        Only if ``return_info``.
+    """
     n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2 if include_self else 1)
-    check_choice(include_self, name="include_self", choices=(True, False))
     check_real(recall, name="recall", above=0.0, maximum=1.0)
-    check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
     check_choice(metric, name="metric", choices=("euclidean", "cosine"))
-    points, _ = read_inputs(X, None)
     joined = join_all(
-        points, None, checkpoint=checkpoint, n_others=n_neighbors - include_self, include_self=include_self,
-        recall=recall, metric=metric, standardised=False, wanted="graph", task="regression", seed=_seed(random_state),
-        algorithm=algorithm, n_jobs=check_jobs(n_jobs),
+        *read_inputs(X, None), checkpoint=checkpoint, n_others=_n_others(n_neighbors, include_self),
+        include_self=include_self, recall=recall, metric=metric, seed=_seed(random_state), n_jobs=check_jobs(n_jobs),
     )  # fmt: skip
     distances = lazy_rows(joined, "distances", shape=(n_neighbors,), dtype="float32")
     indices = lazy_rows(joined, "indices", shape=(n_neighbors,), dtype="int32")
     return (distances, indices, info_task(joined)) if return_info else (distances, indices)
 
 
-def lazy_variance(
-    X: Any, y: Any, *, n_neighbors: int, include_self: bool, task: str, n_jobs: int | None, checkpoint: Any
+def neighbor_variance(
+    X: Any,
+    y: Any,
+    *,
+    n_neighbors: int = 20,
+    include_self: bool = True,
+    task: Task = "auto",
+    n_jobs: int | None = None,
+    checkpoint: Any = None,
 ) -> Any:
-    """:func:`steep.neighbor_variance` of large data."""
-    from steep.dask.lazy import lazy_rows
+    """Measure how much the labels vary around each sample; see :func:`steep.neighbor_variance`.
 
-    joined = _variation(X, y, n_neighbors, include_self, task, n_jobs, checkpoint, standardised=False)
+    Parameters
+    ----------
+    X : Dask array or frame, or path of a .npy file or of a folder of Parquet, of shape (n_samples, n_features)
+        Samples, all numbers.
+    y : Dask array or series, array in memory, path of a .npy file, or name of a column of the Parquet folder
+        Labels, cut at the same rows as X.
+    n_neighbors, include_self, task
+        As in :func:`steep.neighbor_variance`.
+    n_jobs, checkpoint
+        As in :func:`neighbor_graph`.
+
+    Returns
+    -------
+    Dask array of shape (n_samples,), or Dask series with the index of X
+    """
+    joined = _variation(X, y, n_neighbors, include_self, task, False, n_jobs=n_jobs, checkpoint=checkpoint)
     return lazy_rows(joined, "variation", dtype="float64")
 
 
-def lazy_weights(
+def sample_weights(
     X: Any,
     y: Any,
     *,
-    n_neighbors: int,
-    weight_ratio: float,
-    measure: str,
-    rescaling: Rescaling,
-    embedding: Any,
-    task: str,
-    n_jobs: int | None,
-    checkpoint: Any,
+    n_neighbors: int = 20,
+    weight_ratio: float = 40.0,
+    rescaling: Rescaling | None = None,
+    embedding: Any = "auto",
+    task: Task = "auto",
+    n_jobs: int | None = None,
+    checkpoint: Any = None,
 ) -> Any:
-    """:func:`steep.sample_weights` of large data."""
-    from steep.dask.lazy import lazy_rows, scale_tasks
-    from steep.dask.results import Scaling
+    """Weight samples by the variance of their neighbours' labels; see :func:`steep.sample_weights`.
 
-    if measure != "variance":
-        raise InputError(
-            f"measure={shown(measure)} needs all points in memory; need 'variance' for Dask arrays and files"
-        )
-    _check_embedding(embedding)
-    weight_ratio = check_real(weight_ratio, name="weight_ratio", above=0.0)
-    scaling = Scaling(weight_ratio, rescaling.method, rescaling.normalize, rescaling.clip)
-    joined = _variation(X, y, n_neighbors, True, task, n_jobs, checkpoint, standardised=embedding is not None)
-    return lazy_rows(joined, "variation", scale_tasks(joined, scaling), dtype="float64")
+    Parameters
+    ----------
+    X, y, n_jobs, checkpoint
+        As in :func:`neighbor_variance`.
+    n_neighbors, weight_ratio, rescaling, task
+        As in :func:`steep.sample_weights`.
+    embedding : {"auto", "standard", None}, default "auto"
+        Whether columns are standardised ("auto" and "standard") or taken as they are (None).
 
-
-def _check_embedding(embedding: Any) -> None:
+    Returns
+    -------
+    Dask array of shape (n_samples,), or Dask series with the index of X
+    """
     if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
         raise InputError(
-            f"embedding={shown(embedding)} needs all points in memory; need 'auto', 'standard' or None for Dask arrays "
-            "and files; transform X first, by map_blocks"
+            f"embedding={shown(embedding)} requires all points in memory; expected 'auto', 'standard' or None; "
+            "transform X first, by map_blocks"
         )
+    rescaling, weight_ratio = check_rescaling(rescaling), check_real(weight_ratio, name="weight_ratio", above=0.0)
+    joined = _variation(X, y, n_neighbors, True, task, embedding is not None, n_jobs=n_jobs, checkpoint=checkpoint)
+    return lazy_rows(joined, "variation", scale_tasks(joined, rescaling, weight_ratio), dtype="float64")
 
 
 def _variation(
-    X: Any,
-    y: Any,
-    n_neighbors: int,
-    include_self: bool,
-    task: str,
-    n_jobs: int | None,
-    checkpoint: Any,
-    *,
-    standardised: bool,
-) -> Any:
-    from steep.dask.inputs import read_inputs
-    from steep.dask.lazy import join_all
-
+    X: Any, y: Any, n_neighbors: int, include_self: bool, task: Task, standardised: bool, **how: Any
+) -> Joined:
     size = check_count(n_neighbors, name="n_neighbors", minimum=2)
-    check_choice(include_self, name="include_self", choices=(True, False))
     check_choice(task, name="task", choices=TASKS)
     if y is None:
-        raise InputError("y is None; need labels; pass y cut like X")
+        raise InputError("y is None; expected labels; pass y cut like X")
     points, labels = read_inputs(X, y)
     inferred = task == "auto"
     if labels is not None and inferred:
         task = "regression" if labels.dtype.kind == "f" else "classification"
+    how["n_jobs"] = check_jobs(how["n_jobs"])
     return join_all(
-        points, labels, checkpoint=checkpoint, n_others=size - include_self, include_self=include_self, recall=RECALL,
-        metric="euclidean", standardised=standardised, wanted="variation", task=task, seed=0, algorithm="auto",
-        inferred=inferred, n_jobs=check_jobs(n_jobs),
+        points, labels, n_others=_n_others(size, include_self), include_self=include_self, recall=RECALL,
+        standardised=standardised, wanted="variation", task=task, inferred=inferred, **how,
     )  # fmt: skip
+
+
+def _n_others(n_neighbors: int, include_self: bool) -> int:
+    check_choice(include_self, name="include_self", choices=(True, False))
+    return n_neighbors - include_self
 
 
 def _seed(random_state: Seed) -> int:

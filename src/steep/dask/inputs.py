@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._large import is_collection, is_npy
+from steep._large import is_collection
 from steep._validation import shown
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
@@ -66,7 +66,7 @@ def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
     points = _rows(X, "X", two_dimensional=True)
     if y is None:
         return points, None
-    if not (is_collection(y) or is_npy(y) or isinstance(y, str | os.PathLike)):
+    if not (is_collection(y) or isinstance(y, str | os.PathLike)):
         y = _cut_alike(y, points)
     labels = _rows(y, "y", two_dimensional=False, alike=points)
     _check_alike(points, labels)
@@ -74,12 +74,12 @@ def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
 
 
 def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = None) -> Rows:
-    if isinstance(data, str | os.PathLike) or is_npy(data):
+    if isinstance(data, str | os.PathLike):
         return _npy_rows(data, name, alike)
     if not is_collection(data):
         raise InputTypeError(
-            f"{name} is a {type(data).__name__} in memory and the other input is not; need both large or both in "
-            "memory; use dask.array.from_array"
+            f"{name} is a {type(data).__name__} in memory; expected a Dask array or frame or a path; call the function "
+            "of the same name in steep, or use dask.array.from_array"
         )
     if hasattr(data, "map_partitions"):
         return _frame_rows(data, name, alike)
@@ -269,9 +269,6 @@ def _mapped(path: Any, name: str) -> Any:
 
 
 def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
-    if isinstance(data, np.memmap):
-        data.flush()  # what was written to a map is in its file before others read it
-        data = data.filename
     path = Path(data).resolve()
     mapped = _mapped(path, name)
     if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):

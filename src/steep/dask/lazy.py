@@ -23,12 +23,12 @@ from steep.dask.inputs import Rows
 from steep.dask.joining import join_group
 from steep.dask.partition import deal_groups, sort_chunk, train_partition
 from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
-from steep.dask.results import Scaling, describe, gather_chunk, range_of, scale_of, weights_of_group
-from steep.dask.store import Store, checkpoint_store
+from steep.dask.results import describe, gather_chunk, range_of, scale_of, weights_of_group
+from steep.dask.store import Store, checkpoint_store, current_client, temporary_store
 from steep.dask.taking import take_chunk
-from steep.dask.temporary import current_client, temporary_store
 from steep.dask.whole import join_whole
 from steep.exceptions import InputError
+from steep.rescaling import Rescaling
 
 try:
     from dask import delayed
@@ -63,17 +63,21 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
             f"{n_rows}; lower n_neighbors or pass more data"
         )
     n_groups, n_coarse = cut_into(n_rows, points.n_columns, dtype, how["n_others"])
-    _check_engine(n_groups, how)
+    if n_groups > 1 and how["recall"] == 1.0:
+        raise InputError(
+            f"recall=1 needs all points in one task, got {n_groups} groups; need recall < 1, such as 0.99; or raise "
+            "steep.task-memory"
+        )
     _warn_of_small_workers()
     plan = Plan(
         store=Store(""), bounds=points.bounds, n_features=points.n_columns, dtype=dtype, n_groups=n_groups,
-        n_coarse=n_coarse, framed=points.kind == "frame" and how["wanted"] == "variation", **how,
+        n_coarse=n_coarse, framed=points.kind == "frame" and labels is not None, **how,
     )  # fmt: skip
     token = secrets.token_hex(8)
     sources = [points.source, "" if labels is None else labels.source]
     holder = None
     if checkpoint is None:
-        store, holder = temporary_store(token)
+        store, holder = temporary_store()
         known = False
     else:
         store = checkpoint_store(checkpoint, plan.about() | {"source": sources})
@@ -130,19 +134,6 @@ def _same_source(store: Store, sources: list[str]) -> bool:
     return bool(json.loads((Path(store.folder) / "steep.json").read_text()).get("source") == sources)
 
 
-def _check_engine(n_groups: int, how: dict[str, Any]) -> None:
-    if n_groups > 1 and how["algorithm"] in ("exact", "tree"):
-        raise InputError(
-            f"algorithm={how['algorithm']!r} needs all points in one task, got {n_groups} groups; need 'auto' or "
-            "'partitioned'; or raise steep.task-memory"
-        )
-    if n_groups > 1 and how["recall"] == 1.0:
-        raise InputError(
-            f"recall=1 needs all points in one task, got {n_groups} groups; need recall < 1, such as 0.99; or raise "
-            "steep.task-memory"
-        )
-
-
 def _warn_of_small_workers() -> None:
     """Warn where Dask would end a worker for the memory that a task may use."""
     client = current_client()
@@ -197,15 +188,17 @@ def _gather(plan: Plan, chunk: int, kind: str, joined: Any, scale: Any, holder: 
     return gather_chunk(plan, chunk, kind, joined, scale)
 
 
-def scale_tasks(joined: Joined, scaling: Scaling) -> Delayed:
+def scale_tasks(joined: Joined, rescaling: Rescaling, weight_ratio: float) -> Delayed:
     """The tasks that find what turns variation into weights."""
     plan, name = joined.plan, joined.name
-    ends = delayed(range_of, pure=False)(joined.shared, scaling, joined.groups, dask_key_name=name("range"))
+    ends = delayed(range_of, pure=False)(
+        joined.shared, rescaling, weight_ratio, joined.groups, dask_key_name=name("range")
+    )
     sums = [
         delayed(weights_of_group, pure=False)(joined.shared, group, ends, dask_key_name=name("sum", group))
         for group in range(plan.n_groups)
     ]
-    return delayed(scale_of, pure=False)(joined.shared, scaling, ends, sums, dask_key_name=name("scale"))
+    return delayed(scale_of, pure=False)(joined.shared, rescaling, ends, sums, dask_key_name=name("scale"))
 
 
 def info_task(joined: Joined) -> Delayed:

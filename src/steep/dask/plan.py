@@ -44,7 +44,7 @@ class Plan:
     include_self, recall, metric, standardised
         As in the public functions.
     wanted : {"variation", "graph"}
-        What is returned: with "variation" labels are read, and the search goes further where they vary.
+        What is returned; labels are read for "variation".
     task : str
         "classification" or "regression"; how labels are read.
     inferred : bool
@@ -53,8 +53,6 @@ class Plan:
         Of the partition.
     n_groups, n_coarse : int
         Groups of cells, one a task; coarse cells they are made of.
-    algorithm : str
-        The engine where one group holds all.
     framed : bool
         Whether the result is a series with the index of X.
     n_jobs : int or None
@@ -68,14 +66,13 @@ class Plan:
     n_others: int
     include_self: bool
     recall: float
-    metric: str
-    standardised: bool
-    wanted: Wanted
-    task: str
-    seed: int
     n_groups: int
     n_coarse: int
-    algorithm: str = "auto"
+    metric: str = "euclidean"
+    standardised: bool = False
+    wanted: Wanted = "graph"
+    task: str = "regression"
+    seed: int = 0
     framed: bool = False
     inferred: bool = False
     n_jobs: int | None = None
@@ -133,7 +130,6 @@ class Plan:
             "task": self.task,
             "seed": self.seed,
             "groups": self.n_groups,
-            "algorithm": self.algorithm,
             "frame": self.framed,
         }
 

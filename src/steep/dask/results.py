@@ -7,7 +7,6 @@ one small task over what the groups have written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,9 @@ from steep._validation import FloatArray
 from steep.dask.plan import Plan
 from steep.dask.store import Summary
 from steep.neighbors.graph import GraphInfo
-from steep.rescaling import level, raw_weights
+from steep.rescaling import Rescaling, level, raw_weights
 
 _BITS = 16  # of a float are counted at once
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """How variation becomes weights, as far as the caller says; see :func:`steep.rescale`."""
-
-    weight_ratio: float
-    method: str
-    normalize: str | None
-    clip: float | None
 
 
 def gather_chunk(plan: Plan, chunk: int, kind: str, joined: Sequence[Summary], scale: Any = None) -> Any:
@@ -59,16 +48,16 @@ def gather_chunk(plan: Plan, chunk: int, kind: str, joined: Sequence[Summary], s
 # ------------------------------------------------------------------------------------------ weights
 
 
-def range_of(plan: Plan, scaling: Scaling, joined: Sequence[Summary]) -> dict[str, Any]:
+def range_of(plan: Plan, rescaling: Rescaling, ratio: float, joined: Sequence[Summary]) -> dict[str, Any]:
     """The least and the largest variation, the latter cut off where the caller wants it."""
     low = float(min(part["low"] for part in joined))
     high = float(max(part["high"] for part in joined))
     low, high = level(np.array([low, high]), float(max(part["size"] for part in joined))).tolist()
-    if scaling.clip is not None:
-        high = quantile(plan, scaling.clip, joined) or high
+    if rescaling.clip is not None:
+        high = quantile(plan, rescaling.clip, joined) or high
         low, high = level(np.array([min(low, high), high])).tolist()
-    low = low if scaling.method == "minmax" else 0.0
-    return {"low": low, "high": high, "ratio": scaling.weight_ratio, "divisor": 1.0, "equal": None}
+    low = low if rescaling.method == "minmax" else 0.0
+    return {"low": low, "high": high, "ratio": ratio, "divisor": 1.0, "equal": None}
 
 
 def weights_of_group(plan: Plan, group: int, ends: dict[str, Any]) -> tuple[float, float, float]:
@@ -81,15 +70,15 @@ def weights_of_group(plan: Plan, group: int, ends: dict[str, Any]) -> tuple[floa
 
 
 def scale_of(
-    plan: Plan, scaling: Scaling, ends: dict[str, Any], sums: Sequence[tuple[float, float, float]]
+    plan: Plan, rescaling: Rescaling, ends: dict[str, Any], sums: Sequence[tuple[float, float, float]]
 ) -> dict[str, Any]:
     """What every chunk needs to turn variation into weights."""
-    if scaling.normalize is None:
+    if rescaling.normalize is None:
         return ends
     total, n_rows = sum(part[0] for part in sums), plan.n_rows
     if min(part[1] for part in sums) == max(part[2] for part in sums):
-        return ends | {"equal": 1.0 if scaling.normalize == "mean" else 1.0 / n_rows}
-    return ends | {"divisor": total / n_rows if scaling.normalize == "mean" else total}
+        return ends | {"equal": 1.0 if rescaling.normalize == "mean" else 1.0 / n_rows}
+    return ends | {"divisor": total / n_rows if rescaling.normalize == "mean" else total}
 
 
 def as_weights(variation: FloatArray, scale: dict[str, Any]) -> FloatArray:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +137,41 @@ def _header(path: Path, stamp: int) -> tuple[tuple[int, ...], np.dtype[Any], int
         read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
         return shape, dtype, file.tell()
+
+
+# --------------------------------------------------------------------------------- temporary folders
+
+
+class Holder:
+    """Part of a lazy result: the folder is removed with it, at the latest at the end of the process."""
+
+    def __init__(self, folder: str) -> None:
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+
+_KEPT: list[Holder] = []  # under a client a result may be computed after its owner has dropped it
+
+
+def temporary_store() -> tuple[Store, Holder]:
+    """A new folder, and what the lazy result must hold on to."""
+    from dask import config
+
+    parent = config.get("temporary-directory", None) or tempfile.gettempdir()
+    Path(parent).mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="steep-dask-", dir=parent)
+    holder = Holder(folder)
+    if current_client() is not None:
+        _KEPT.append(holder)
+    return Store(folder), holder
+
+
+def current_client() -> Any:
+    """The Dask client that would compute now, or None."""
+    try:
+        library: Any = import_module("distributed")
+        return library.default_client()
+    except (ValueError, ImportError):
+        return None
 
 
 # ------------------------------------------------------------------------------------- checkpoints

@@ -29,7 +29,6 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
         n_neighbors=plan.n_neighbors,
         include_self=plan.include_self,
         recall=plan.recall,
-        algorithm=plan.algorithm,
         n_jobs=plan.n_jobs,
         random_state=plan.seed,
     )

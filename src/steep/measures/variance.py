@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._large import is_collection, is_large, refuse_checkpoint, refuse_graph
 from steep._validation import FloatArray
 from steep.labels import Labels, Task
 from steep.measures.neighborhood import Neighborhood
@@ -35,15 +34,14 @@ def neighbor_variance(
     neighbors: Any = None,
     task: Task = "auto",
     n_jobs: int | None = None,
-    checkpoint: Any = None,
 ) -> FloatArray:
     """Measure how much the labels vary around each sample (Eq. Dhat2).
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Samples. Distances are taken as they are: scale the columns first. Of Dask arrays and frames, ``.npy`` files
-        and folders of Parquet the result is lazy; see :mod:`steep.dask`.
+        Samples. Distances are taken as they are: scale the columns first. Data that do not fit in memory go to
+        ``steep.dask.neighbor_variance``.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels of any kind: numbers, classes, several outputs, 0/1 columns of multi-label data.
     n_neighbors : int, default 20
@@ -57,8 +55,6 @@ def neighbor_variance(
         How to read ``y``; see :func:`steep.sample_weights`.
     n_jobs : int, optional
         Parallel jobs of the search.
-    checkpoint : path, optional
-        See :func:`neighbor_graph`.
 
     Returns
     -------
@@ -70,14 +66,6 @@ def neighbor_variance(
     >>> neighbor_variance([[0.0], [1.0], [2.0], [9.0]], [0.0, 0.0, 4.0, 4.0], n_neighbors=2)
     array([0., 0., 8., 0.])
     """
-    if is_large(X) or is_collection(y):
-        from steep.dask import lazy_variance
-
-        refuse_graph(neighbors)
-        return lazy_variance(  # type: ignore[no-any-return]
-            X, y, n_neighbors=n_neighbors, include_self=include_self, task=task, n_jobs=n_jobs, checkpoint=checkpoint,
-        )  # fmt: skip
-    refuse_checkpoint(checkpoint)
     around = Neighborhood.of(
         X, y, n_neighbors=n_neighbors, include_self=include_self, neighbors=neighbors, task=task, n_jobs=n_jobs
     )

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from steep._large import is_large, refuse_checkpoint
 from steep._timing import Stopwatch
 from steep._validation import (
     FloatArray,
@@ -83,15 +82,14 @@ def neighbor_graph(
     n_jobs: int | None = None,
     random_state: Seed = None,
     return_info: bool = False,
-    checkpoint: Any = None,
 ) -> Any:
     """Find the nearest neighbours of every point among the points themselves.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The points, of any real dtype and memory layout. Of a Dask array or frame, a ``.npy`` file or a folder of
-        Parquet the result is lazy, Dask arrays in the same order of rows; see :mod:`steep.dask`.
+        The points, of any real dtype and memory layout. Data that do not fit in memory go to
+        ``steep.dask.neighbor_graph``.
     n_neighbors : int, default=20
         Neighbours per point, the point itself among them when ``include_self``.
     include_self : bool, default=True
@@ -112,9 +110,6 @@ def neighbor_graph(
         Seed of partitioned search; the others draw nothing.
     return_info : bool, default=False
         Whether to return also what was done.
-    checkpoint : path, optional
-        For data that are not in memory: a folder that all workers see, in which finished stages are kept, so that
-        a run that was killed continues. Default a temporary folder.
 
     Returns
     -------
@@ -149,14 +144,6 @@ def neighbor_graph(
            [0., 1.],
            [0., 2.]], dtype=float32)
     """
-    if is_large(X):
-        from steep.dask import lazy_graph
-
-        return lazy_graph(
-            X, n_neighbors=n_neighbors, include_self=include_self, recall=recall, algorithm=algorithm, metric=metric,
-            n_jobs=n_jobs, random_state=random_state, return_info=return_info, checkpoint=checkpoint,
-        )  # fmt: skip
-    refuse_checkpoint(checkpoint)
     distances, indices, info = search_graph(
         check_points(X),
         None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import indexable
 
-from steep._large import is_collection, is_large, refuse_checkpoint, refuse_graph, refuse_large
+from steep._large import refuse_large
 from steep._sklearn import count_samples
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray, check_sample_weight
@@ -63,7 +63,7 @@ class Samples:
         groups: Any = None,
     ) -> Self:
         """Read the data, or reject them before anything is fitted."""
-        X, y = _indexable(X), _indexable(y)
+        X, y = _indexable(X, "X"), _indexable(y, "y")
         _reject_another_order(X, y)
         space = Space.settle(X, embedding, y=y, estimator=estimator)
         n_samples = count_samples(X)
@@ -100,9 +100,9 @@ class Samples:
         )
 
 
-def _indexable(data: Any) -> Any:
+def _indexable(data: Any, name: str) -> Any:
     """Samples or labels as something rows can be taken from."""
-    refuse_large(data, "the data", "call .compute() on a part that fits, or use sample_weights")
+    refuse_large(data, name)
     try:
         return indexable(data)[0]
     except (TypeError, ValueError) as error:
@@ -211,18 +211,16 @@ def sample_weights(
     neighbors: Any = None,
     task: Task = "auto",
     n_jobs: int | None = None,
-    checkpoint: Any = None,
 ) -> FloatArray:
     """Weigh labelled samples by the variance of their neighbours' labels (Algorithm 2).
 
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, n_features)
-        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values. Of Dask
-        arrays and frames, ``.npy`` files and folders of Parquet, which hold numbers only, the result is lazy; see
-        :mod:`steep.dask`.
+        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values. Data
+        that do not fit in memory go to ``steep.dask.sample_weights``.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Labels of any kind; of large data cut like ``X``, a ``.npy`` file, or the name of a column of Parquet.
+        Labels of any kind.
     n_neighbors : int, default 20
         k, neighbours whose labels are compared, the sample itself counted.
     weight_ratio : float, default 40
@@ -246,8 +244,6 @@ def sample_weights(
         classes, as numbers, and everything else as classes (:func:`steep.labels.infer_task`).
     n_jobs : int, optional
         Threads of the search.
-    checkpoint : path, optional
-        See :func:`neighbor_graph`.
 
     Returns
     -------
@@ -265,15 +261,6 @@ def sample_weights(
     found = resolve(measure, use="sample_weights", feeds=("labels",))
     size = found.check_k(n_neighbors)
     rescaling = check_rescaling(rescaling)
-    if is_large(X) or is_collection(y):
-        from steep.dask import lazy_weights
-
-        refuse_graph(neighbors)
-        return lazy_weights(  # type: ignore[no-any-return]
-            X, y, n_neighbors=size, weight_ratio=weight_ratio, measure=found.name, rescaling=rescaling,
-            embedding=embedding, task=task, n_jobs=n_jobs, checkpoint=checkpoint,
-        )  # fmt: skip
-    refuse_checkpoint(checkpoint)
     samples = Samples.check(X, y, embedding=embedding if neighbors is None else None, task=task)
     warn_of_float_classes(samples.labels, task)
     measured = measure_samples(samples, {found: [size]}, neighbors=neighbors, n_jobs=n_jobs)

@@ -2,14 +2,14 @@
 
     Runge     f(x) = 1 / (1 + 25 (x − ½)²)            x in [0, 1]
     tanh      f(x) = tanh(10 (x − ½)) + 1             x in [0, 1]
-    Bateman   ∂_t u = v σ_a·η u,   ∂_t η = v Σ_r·η u       f: (u_0, η_0, t) → (u(t), η(t))
+    Bateman   ∂_t u = s η u,   ∂_t η = −s η u          f: (u_0, η_0, t) → (u(t), η(t)),  s = 0.45
 
-With M = 1, v = 1, σ_a = Σ_r = −s the difference c = u − η is constant, which gives, with p = s t,
+The sum c = u + η is constant: u grows until η is used up. With p = s t this gives
 
-    u(t) = u_0 / D,   η(t) = η_0 e^{−pc} / D,   D = 1 + η_0 g,   g(p, c) = (1 − e^{−pc}) / c = p φ(pc)
+    u(t) = u_0 / D,   η(t) = c − u(t),   D = (u_0 + η_0 e^{−pc}) / c = 1 − η_0 g,   g(p, c) = (1 − e^{−pc}) / c = p φ(pc)
 
-φ(a) = (1 − e^{−a})/a is smooth at 0, so the formula holds for u_0 = η_0 too. For M > 1 the paper solves by
-explicit Euler.
+φ(a) = (1 − e^{−a})/a is smooth at 0, so the second form of D holds for u_0 = η_0 = 0 too. The printed signs make both
+fall and keep u − η; signs and domain here are those of the authors' code. For M > 1 the paper solves by explicit Euler.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from steep.measures.derivatives import Derivatives, FiniteDifferences
 
 # σ_a = σ_r of the paper, without its sign.
 RATE = 0.45
+# Rates of the reactions of the authors' system of several species, used in turn.
+RATES = (1.0, 5.0, 3.0, 0.1)
 
 
 @dataclass(frozen=True)
@@ -116,48 +118,55 @@ def bateman(X: Any) -> FloatArray:
     [[0.3, 0.8]]
     """
     u0, eta0, t = check_points(X, n_features=3).T
-    a = RATE * t * (u0 - eta0)
-    denominator = 1 + eta0 * RATE * t * _phi(a, 0)
-    return np.column_stack([u0 / denominator, eta0 * np.exp(-a) / denominator])
+    denominator, decay = _denominator(u0, eta0, t)
+    return np.column_stack([u0 / denominator, eta0 * decay / denominator])
+
+
+def _denominator(u0: FloatArray, eta0: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """D without cancellation where it is small, and e^{−pc}."""
+    total, a = u0 + eta0, RATE * t * (u0 + eta0)
+    decay = np.exp(-a)
+    quotient = (u0 + eta0 * decay) / np.where(a < 1, 1.0, total)
+    return np.where(a < 1, 1 - eta0 * RATE * t * _phi(a, 0), quotient), decay
 
 
 def bateman_derivatives(X: Any, multi_indices: Any) -> FloatArray:
-    """∂^k of :func:`bateman` for |k| ≤ 2, by hand: u = u_0/D, and η = u − c has the same second derivatives."""
+    """∂^k of :func:`bateman` for |k| ≤ 2, by hand: u = u_0/D, and η = c − u."""
     points = check_points(X, n_features=3)
     first, second = _denominator_derivatives(points)
     u0, eta0, t = points.T
-    d = 1 + eta0 * RATE * t * _phi(RATE * t * (u0 - eta0), 0)
-    is_u0 = (1.0, 0.0, 0.0)
+    d = _denominator(u0, eta0, t)[0]
+    is_u0, total = (1.0, 0.0, 0.0), (1.0, 1.0, 0.0)
     blocks = []
     for k in np.atleast_2d(multi_indices):
         axes = [axis for axis, times in enumerate(k) for _ in range(int(times))]
         if not 1 <= len(axes) <= 2:
-            raise InputError(f"derivative of order {len(axes)} asked for; need 1 or 2; set order to 1 or 2")
+            raise InputError(f"derivative of order {len(axes)} is not available; expected 1 or 2; set order to 1 or 2")
         i, j = axes[0], axes[-1]
         if len(axes) == 1:
             u = is_u0[i] / d - u0 * first[i] / d**2
-            blocks.append(np.column_stack([u, u - (1.0, -1.0, 0.0)[i]]))
+            blocks.append(np.column_stack([u, total[i] - u]))
             continue
         u = -(is_u0[i] * first[j] + is_u0[j] * first[i] + u0 * second[i, j]) / d**2
         u = u + 2 * u0 * first[i] * first[j] / d**3
-        blocks.append(np.column_stack([u, u]))
+        blocks.append(np.column_stack([u, -u]))
     return np.stack(blocks)
 
 
 def _denominator_derivatives(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """First ``(3, n)`` and second ``(3, 3, n)`` derivatives of D = 1 + η_0 g(p, c) by u_0, η_0 and t."""
+    """First ``(3, n)`` and second ``(3, 3, n)`` derivatives of D = 1 − η_0 g(p, c) by u_0, η_0 and t."""
     u0, eta0, t = points.T
-    p, c, s = RATE * t, u0 - eta0, RATE
+    p, c, s = RATE * t, u0 + eta0, RATE
     decay = np.exp(-p * c)
     g, g_c, g_cc = p * _phi(p * c, 0), p**2 * _phi(p * c, 1), p**3 * _phi(p * c, 2)
-    first = np.stack([eta0 * g_c, g - eta0 * g_c, s * eta0 * decay])
-    by_u_eta, by_u_t = g_c - eta0 * g_cc, -s * eta0 * p * decay
-    by_eta_t = s * (decay + eta0 * p * decay)
+    first = np.stack([-eta0 * g_c, -g - eta0 * g_c, -s * eta0 * decay])
+    by_u_eta, by_u_t = -g_c - eta0 * g_cc, s * eta0 * p * decay
+    by_eta_t = s * decay * (eta0 * p - 1)
     second = np.stack(
         [
-            [eta0 * g_cc, by_u_eta, by_u_t],
-            [by_u_eta, eta0 * g_cc - 2 * g_c, by_eta_t],
-            [by_u_t, by_eta_t, -(s**2) * eta0 * c * decay],
+            [-eta0 * g_cc, by_u_eta, by_u_t],
+            [by_u_eta, -eta0 * g_cc - 2 * g_c, by_eta_t],
+            [by_u_t, by_eta_t, s**2 * eta0 * c * decay],
         ]
     )
     return first, second
@@ -183,17 +192,13 @@ def _phi(a: FloatArray, derivative: int) -> FloatArray:
     return np.where(np.abs(a) < _SMALL, series, closed)
 
 
-def bateman_system(n_species: int) -> tuple[FloatArray, FloatArray]:
-    """σ_a and Σ_r of a chain of M species; with M = 1 the paper's −0.45.
+def bateman_rates(n_species: int) -> FloatArray:
+    """Rates of M reactions that each turn one of η_j into u: the authors' 1, 5, 3 and 0.1 in turn; 0.45 for M = 1.
 
-    Species j reacts at a rate between 0.2 and 1 times the paper's, and half of it turns into species j + 1, as
-    in a decay chain; u is spent by every reaction. The paper gives no values for M > 1: these are ours.
+    Their parameter file holds these four rates and thirteen inputs; how the rates belong to the species is not published.
     """
     n_species = check_count(n_species, name="n_species")
-    rates = RATE * np.linspace(1.0, 0.2, n_species)
-    exchange = -np.diag(rates)
-    exchange += np.diag(0.5 * rates[:-1], k=-1)
-    return -rates, exchange
+    return np.resize(RATES if n_species > 1 else [RATE], n_species).astype(float)
 
 
 def bateman_euler(X: Any, *, n_steps: int = 1000) -> FloatArray:
@@ -220,28 +225,22 @@ def bateman_euler(X: Any, *, n_steps: int = 1000) -> FloatArray:
     points = check_points(X)
     if points.shape[1] < 3:
         raise InputError(f"X has {points.shape[1]} columns; need u_0, at least one η_0, and t")
-    absorption, exchange = bateman_system(points.shape[1] - 2)
+    rates = bateman_rates(points.shape[1] - 2)
     u, eta = points[:, 0].copy(), points[:, 1:-1].copy()
     step = points[:, -1] / check_count(n_steps, name="n_steps")
     for _ in range(n_steps):
         reacting = step * u
-        u, eta = u + reacting * (eta @ absorption), eta + reacting[:, None] * (eta @ exchange.T)
+        u, eta = u + reacting * (eta @ rates), eta - reacting[:, None] * (eta * rates)
     return np.column_stack([u, eta])
 
 
-def _bateman_problem(n_species: int) -> Problem:
-    bounds = ((0.0, 1.0), *[(0.0, 1.0)] * n_species, (0.0, 10.0))
-    if n_species == 1:
-        return Problem("bateman", bateman, bounds, bateman_derivatives)
-
-    def function(X: FloatArray) -> FloatArray:
-        return bateman_euler(X, n_steps=200)
-
-    return Problem(f"bateman-{n_species}", function, bounds, FiniteDifferences(function, bounds=bounds))
+def _several_species(X: FloatArray) -> FloatArray:
+    return bateman_euler(X, n_steps=1000)
 
 
 RUNGE = Problem("runge", runge, ((0.0, 1.0),), runge_derivatives)
 TANH = Problem("tanh", tanh, ((0.0, 1.0),), tanh_derivatives)
-BATEMAN = _bateman_problem(1)
-BATEMAN_10 = _bateman_problem(10)
-PROBLEMS = {problem.name: problem for problem in (RUNGE, TANH, BATEMAN, BATEMAN_10)}
+BATEMAN = Problem("bateman", bateman, ((0.0, 4.0), (0.0, 2.0), (0.0, 10.0)), bateman_derivatives)
+_SEVERAL = ((0.0, 5.0), *[(0.0, 1.0)] * 12)
+BATEMAN_11 = Problem("bateman-11", _several_species, _SEVERAL, FiniteDifferences(_several_species, bounds=_SEVERAL))
+PROBLEMS = {problem.name: problem for problem in (RUNGE, TANH, BATEMAN, BATEMAN_11)}

@@ -79,8 +79,8 @@ def fewer(name: str, scale: Scale) -> dict[str, str]:
     --------
     >>> fewer("table1", "laptop")
     {}
-    >>> fewer("figure3", "laptop")["tbs"]
-    'n_points 1,000 of 50,000, epochs 10,000 of 40,000, repeats 10 of 50, n_test 20,000 of 50,000, n_grid 30 of 100'
+    >>> fewer("figure3", "smoke")["tbs"]
+    'n_points 60 of 50,000, epochs 60 of 40,000, n_test 500 of 50,000, n_grid 6 of 100'
     """
     full = {job.experiment: job.settings for job in module(name).jobs("paper")}
     found = {}

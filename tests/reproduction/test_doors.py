@@ -23,7 +23,7 @@ DOORS = [
     lambda a, b: problems.tanh(a),
     lambda a, b: problems.bateman(a),
     lambda a, b: problems.bateman_euler(a, n_steps=b if not isinstance(b, int) or b < 1000 else 5),
-    lambda a, b: problems.bateman_system(a if not isinstance(a, int) or a < 1000 else 5),
+    lambda a, b: problems.bateman_rates(a if not isinstance(a, int) or a < 1000 else 5),
     lambda a, b: row(a),
     lambda a, b: build(a, 0),
     lambda a, b: Data("/nowhere").glue(a),

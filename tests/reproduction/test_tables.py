@@ -79,7 +79,7 @@ def test_neighbours_grow_slower_than_data():
 
 def test_the_paper_has_nothing_less_than_itself():
     assert fewer("table2", "paper") == {}
-    assert "epochs 60 of 40,000" in fewer("table2", "smoke")["bateman, inputs scaled"]
+    assert "epochs 60 of 40,000" in fewer("table2", "smoke")["bateman, inputs as in the paper"]
 
 
 def test_rounding_is_not_shown_as_a_gain():

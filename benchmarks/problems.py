@@ -43,8 +43,8 @@ def tanh(U):
 
 
 def bateman_1(U):
-    """The paper's Bateman equations, M = 1, with η_0 from 0.01."""
-    return bateman(scaled(U, [(0, 1), (0.01, 1), (0, 10)]).T)
+    """The paper's Bateman equations, M = 1."""
+    return bateman(scaled(U, [(0, 4), (0, 2), (0, 10)]).T)
 
 
 def bateman_3(U):

@@ -44,9 +44,7 @@ def _run(numbers: dict[str, int], seed: int, context: Context) -> Results:
     grid = table2.grid_of(BATEMAN, n)
     flat = grid.reshape(-1, 3)
     truth = BATEMAN.function(flat)
-    outputs = {
-        arm: table2.network(BATEMAN, INPUTS, arm, seed, numbers, context)[0](flat) for arm in ("uniform", "TBS")
-    }
+    outputs = {arm: table2.network(BATEMAN, INPUTS, arm, seed, numbers, context)[0](flat) for arm in ("uniform", "TBS")}
     worst = {arm: table2.worst_in_time(out, truth, grid) for arm, out in outputs.items()}
     df = steep.taylor_variation(None, flat, order=2, epsilon=table2.EPSILON, derivatives=BATEMAN.derivatives)
     variation = df.reshape(grid.shape[:2]).max(axis=1)
@@ -86,7 +84,9 @@ def summarize(lines: Lines) -> Section:
         return Section([not_run(*CLAIM)])
     variation = np.array(first["variation"])
     peak = np.unravel_index(np.argmax(variation), variation.shape)
-    u0, eta0 = (float(index) / (len(variation) - 1) * high for index, (_, high) in zip(peak, BATEMAN.bounds[:2], strict=True))
+    u0, eta0 = (
+        float(index) / (len(variation) - 1) * high for index, (_, high) in zip(peak, BATEMAN.bounds[:2], strict=True)
+    )
     found = mean_interval(correlations)
     claim = Claim(
         *CLAIM,
@@ -120,7 +120,13 @@ def _draw(lines: Lines) -> Drawing:
     for ax, (title, values, colours) in zip(axes[1], maps, strict=True):
         reach = np.abs(values).max() if colours == "coolwarm" else None
         image = ax.imshow(
-            values.T, origin="lower", extent=(0, 4, 0, 2), aspect="auto", cmap=colours, vmin=-reach if reach else None, vmax=reach
+            values.T,
+            origin="lower",
+            extent=(0, 4, 0, 2),
+            aspect="auto",
+            cmap=colours,
+            vmin=-reach if reach else None,
+            vmax=reach,
         )
         ax.set(title=title, xlabel="$u_0$", ylabel="$η_0$")
         figure.colorbar(image, ax=ax)

@@ -203,7 +203,10 @@ def train_perceptron(
     list of ndarray of shape (n_inputs + 1, n_outputs)
     """
     n = len(X)
-    inputs, targets = np.zeros((-(-n // BLOCK) * BLOCK, 4), np.float32), np.zeros((-(-n // BLOCK) * BLOCK, 2), np.float32)
+    inputs, targets = (
+        np.zeros((-(-n // BLOCK) * BLOCK, 4), np.float32),
+        np.zeros((-(-n // BLOCK) * BLOCK, 2), np.float32),
+    )
     inputs[:n, :3], inputs[:, 3], targets[:n] = X, 1, y
     weights = _glorot([3, UNITS, UNITS, 2], seed)
     moments = [np.zeros_like(weight) for weight in (*weights, *weights)]

@@ -277,9 +277,7 @@ def _table(lines: Lines, experiment: str) -> str:
 def _claim(lines: Lines, name: str, number: int, unit: float) -> Claim:
     experiment = experiment_of("bateman", RUNS["bateman"])
     ours = [show(lines.interval(experiment, arm, name), 1 / unit) for arm in ("uniform", "TBS")]
-    gain, coded = (
-        lines.gain(experiment, "uniform", arm, name, is_error=True) for arm in ("TBS", "TBS as in the code")
-    )
+    gain, coded = (lines.gain(experiment, "uniform", arm, name, is_error=True) for arm in ("TBS", "TBS as in the code"))
     return Claim(
         f"TBS lowers {('L2', 'L∞')[number]} on Bateman, M = 1 (×{unit:g}, squared error)",
         f"{PAPER['uniform'][number]} → {PAPER['TBS'][number]}",

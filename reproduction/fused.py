@@ -10,13 +10,12 @@ first-level cache. With ``[a; 1]`` the outputs of a layer and one, and δ its er
     backward    δ' = (δ Wᵀ) ∘ (a' > 0)         r a point, k a unit
     gradient    ∂[W; b] += [a'; 1]ᵀ δ          r a unit,  k a point
 
-and one kernel, written in LLVM's vectors, does all of them. The training is that of ``train_ensemble`` with
-``activation="relu"`` and ``init="glorot"``: the same start, the same steps, sums in another order.
+and one kernel, written in LLVM's vectors, does all of them. The training is that of ``train_ensemble``:
+the same start, the same steps, sums in another order.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numba
@@ -25,6 +24,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from reproduction.ensemble import train_ensemble
 from steep._progress import progress_bar
 from steep._validation import FloatArray
 
@@ -38,12 +38,12 @@ def _kernel(rows: int, vectors: int, end: str) -> Any:
     """C[r] = end(Σ_k A[r, k] B[k]); ``end`` is "store", "relu", "mask" (zero where M is not positive) or "add"."""
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def multiply(context: Any, C: Any, A: Any, a_row: Any, a_step: Any, B: Any, b_step: Any, n: Any, M: Any) -> Any:
-        # Addresses, and distances in floats; C and M go on by _STRIDE from row to row, or by 32 for "add".
+    def multiply(_: Any, C: Any, A: Any, a_row: Any, a_step: Any, B: Any, b_row: Any, n: Any, M: Any) -> Any:
+        # Addresses, and distances in floats; rows of C and M are _STRIDE apart, 32 with "add".
         signature = types.void(*[types.int64] * 8)
 
-        def build(_: Any, b: Any, __: Any, arguments: Any) -> Any:
-            c, a, row, step, base, b_step_, count, m = arguments
+        def build(generator: Any, b: Any, _: Any, arguments: Any) -> Any:
+            c, a, row, step, base, b_step, count, m = arguments
 
             def at(address: Any, offset: Any, kind: Any) -> Any:
                 place = b.add(address, b.mul(offset, _WORD(4)))
@@ -58,7 +58,7 @@ def _kernel(rows: int, vectors: int, end: str) -> Any:
             sums = [cgutils.alloca_once_value(b, zero) for _ in range(rows * vectors)]
             with cgutils.for_range(b, count) as loop:
                 k = loop.index
-                right = [read(base, b.add(b.mul(k, b_step_), _WORD(v * _LANES))) for v in range(vectors)]
+                right = [read(base, b.add(b.mul(k, b_step), _WORD(v * _LANES))) for v in range(vectors)]
                 for r in range(rows):
                     place = b.add(b.mul(_WORD(r), row), b.mul(k, step))
                     one = b.insert_element(ir.Constant(_VECTOR, ir.Undefined), b.load(at(a, place, _FLOAT)), _WORD(0))
@@ -77,107 +77,107 @@ def _kernel(rows: int, vectors: int, end: str) -> Any:
                         sign = value if end == "relu" else read(m, place)
                         value = b.select(b.fcmp_ordered(">", sign, zero), value, zero)
                     b.store(value, at(c, place, _VECTOR), align=4)
-            return _.get_dummy_value()
+            return generator.get_dummy_value()
 
         return signature, build
 
     return multiply
 
 
-_first_relu = _kernel(12, 2, "relu")
+_forward = _kernel(12, 2, "relu")
 _outputs = _kernel(16, 1, "store")
 _backward = _kernel(12, 2, "mask")
-_gradient_first, _gradient, _gradient_outputs = _kernel(4, 2, "add"), _kernel(11, 2, "add"), _kernel(2, 2, "add")
+_gradient_first, _gradient, _gradient_last = _kernel(4, 2, "add"), _kernel(11, 2, "add"), _kernel(2, 2, "add")
 
 
-@numba.njit(error_model="numpy")
-def _address(array):
+@numba.njit(cache=True)
+def _address(array: Any) -> int:
     return np.int64(array.ctypes.data)
 
 
-@numba.njit
-def _aligned(rows, columns):
+@numba.njit(cache=True)
+def _aligned(rows: int, columns: int) -> Any:
+    """Zeros that start at a line of the cache."""
     whole = np.zeros(rows * columns + 16, np.float32)
     first = (-(whole.ctypes.data // 4)) % 16
     return whole[first : first + rows * columns].reshape(rows, columns)
 
 
-@numba.njit
-def _layer():
-    return _aligned(BLOCK, 48)
+@numba.njit(cache=True)
+def _train(
+    inputs: Any, targets: Any, n_points: int, weights: Any, moments: Any, steps: tuple[int, int], rate: float
+) -> None:
+    """Steps ``steps[0]`` to ``steps[1]`` of Adam on ``weights``, in place."""
+    layers = (_aligned(BLOCK, 48), _aligned(BLOCK, 48), _aligned(BLOCK, 48), _aligned(BLOCK, 48), _aligned(BLOCK, 48))
+    layers[0][:, UNITS] = 1
+    layers[1][:, UNITS] = 1
+    # W_1, W_2, W_3 of 16 outputs, W_2ᵀ and W_3ᵀ; then the gradients, the last one transposed.
+    used = (_aligned(4, 32), _aligned(33, 32), _aligned(33, 16), _aligned(32, 32), _aligned(2, 32))
+    gradients = (_aligned(4, 32), _aligned(33, 32), _aligned(2, 32))
+    bias = np.zeros(2, np.float32)
+    last = np.zeros((33, 2), np.float32)
+    for step in range(steps[0], steps[1] + 1):
+        used[0][:] = weights[0]
+        used[1][:] = weights[1]
+        used[2][:, :2] = weights[2]
+        used[3][:] = weights[1][:UNITS].T
+        used[4][:] = weights[2][:UNITS].T
+        for gradient in gradients:
+            gradient[:] = 0
+        bias[:] = 0
+        for start in range(0, len(inputs), BLOCK):
+            _block(inputs, targets, start, n_points, layers, used, gradients, bias)
+        last[:UNITS] = gradients[2].T
+        last[UNITS] = bias
+        _adam(weights[0], gradients[0], moments[0], moments[3], step, rate)
+        _adam(weights[1], gradients[1], moments[1], moments[4], step, rate)
+        _adam(weights[2], last, moments[2], moments[5], step, rate)
 
 
-@numba.njit(error_model="numpy")
-def _train(X, T, n_points, w1, w2, w3, m1, m2, m3, v1, v2, v3, first_step, last_step, rate):
-    h1, h2, o, e1, e2 = _layer(), _layer(), _layer(), _layer(), _layer()
-    h1[:, 32] = 1
-    h2[:, 32] = 1
-    w2t, w3t, w3p, u1, u2 = _aligned(32, 32), _aligned(2, 32), _aligned(33, 16), _aligned(4, 32), _aligned(33, 32)
-    g1, g2, g3, g3t = _aligned(4, 32), _aligned(33, 32), _aligned(33, 2), _aligned(2, 32)
-    ph1, ph2, po, pe1, pe2 = _address(h1), _address(h2), _address(o), _address(e1), _address(e2)
-    pX, pw1, pw2, pw2t, pw3, pw3t = _address(X), _address(u1), _address(u2), _address(w2t), _address(w3p), _address(w3t)
-    pg1, pg2, pg3t = _address(g1), _address(g2), _address(g3t)
-    scale = np.float32(1.0 / n_points)  # 2 / n_outputs / n, n_outputs = 2
-    row = _STRIDE * 4
-    for step in range(first_step, last_step + 1):
-        for i in range(32):
-            for j in range(32):
-                w2t[j, i] = w2[i, j]
-            for j in range(2):
-                w3t[j, i] = w3[i, j]
-        w3p[:, :2] = w3
-        u1[:] = w1
-        u2[:] = w2
-        g1[:] = 0
-        g2[:] = 0
-        g3t[:] = 0
-        b0 = np.float32(0)
-        b1 = np.float32(0)
-        for start in range(0, len(X), BLOCK):
-            px = pX + start * 16
-            for r in range(0, BLOCK, 12):
-                _first_relu(ph1 + r * row, px + r * 16, 4, 1, pw1, 32, 4, 0)
-            for r in range(0, BLOCK, 12):
-                _first_relu(ph2 + r * row, ph1 + r * row, 48, 1, pw2, 32, 33, 0)
-            for r in range(0, BLOCK, 16):
-                _outputs(po + r * row, ph2 + r * row, 48, 1, pw3, 16, 33, 0)
-            c0 = np.float32(0)
-            c1 = np.float32(0)
-            for s in range(BLOCK):
-                inside = scale if start + s < n_points else np.float32(0)
-                o[s, 0] = (o[s, 0] - T[start + s, 0]) * inside
-                o[s, 1] = (o[s, 1] - T[start + s, 1]) * inside
-                c0 += o[s, 0]
-                c1 += o[s, 1]
-            b0 += c0
-            b1 += c1
-            _gradient_outputs(pg3t, po, 1, 48, ph2, 48, BLOCK, 0)
-            for r in range(0, BLOCK, 12):
-                _backward(pe2 + r * row, po + r * row, 48, 1, pw3t, 32, 2, ph2 + r * row)
-            for r in range(0, 33, 11):
-                _gradient(pg2 + r * 128, ph1 + r * 4, 1, 48, pe2, 48, BLOCK, 0)
-            for r in range(0, BLOCK, 12):
-                _backward(pe1 + r * row, pe2 + r * row, 48, 1, pw2t, 32, 32, ph1 + r * row)
-            _gradient_first(pg1, px, 1, 4, pe1, 48, BLOCK, 0)
-        for i in range(32):
-            g3[i, 0] = g3t[0, i]
-            g3[i, 1] = g3t[1, i]
-        g3[32, 0] = b0
-        g3[32, 1] = b1
-        _adam(w1, g1, m1, v1, step, rate)
-        _adam(w2, g2, m2, v2, step, rate)
-        _adam(w3, g3, m3, v3, step, rate)
+@numba.njit(cache=True)
+def _block(
+    inputs: Any, targets: Any, start: int, n_points: int, layers: Any, used: Any, gradients: Any, bias: Any
+) -> None:
+    """Forward and backward pass of one block of points; adds to the gradients."""
+    a1, a2, o, e1, e2 = (_address(layers[0]), _address(layers[1]), _address(layers[2]), _address(layers[3]),
+                         _address(layers[4]))  # fmt: skip
+    w1, w2, w3, w2t, w3t = (_address(used[0]), _address(used[1]), _address(used[2]), _address(used[3]),
+                            _address(used[4]))  # fmt: skip
+    x, row, outputs = _address(inputs) + start * 16, _STRIDE * 4, layers[2]
+    for r in range(0, BLOCK, 12):
+        _forward(a1 + r * row, x + r * 16, 4, 1, w1, 32, 4, 0)
+    for r in range(0, BLOCK, 12):
+        _forward(a2 + r * row, a1 + r * row, 48, 1, w2, 32, 33, 0)
+    for r in range(0, BLOCK, 16):
+        _outputs(o + r * row, a2 + r * row, 48, 1, w3, 16, 33, 0)
+    total0, total1 = np.float32(0), np.float32(0)
+    for s in range(BLOCK):
+        # 2 (o − y) / (n · 2 outputs); the points that fill up the last block count nothing.
+        inside = np.float32(1.0 / n_points) if start + s < n_points else np.float32(0)
+        outputs[s, 0] = (outputs[s, 0] - targets[start + s, 0]) * inside
+        outputs[s, 1] = (outputs[s, 1] - targets[start + s, 1]) * inside
+        total0 += outputs[s, 0]
+        total1 += outputs[s, 1]
+    bias[0] += total0
+    bias[1] += total1
+    _gradient_last(_address(gradients[2]), o, 1, 48, a2, 48, BLOCK, 0)
+    for r in range(0, BLOCK, 12):
+        _backward(e2 + r * row, o + r * row, 48, 1, w3t, 32, 2, a2 + r * row)
+    for r in range(0, 33, 11):
+        _gradient(_address(gradients[1]) + r * 128, a1 + r * 4, 1, 48, e2, 48, BLOCK, 0)
+    for r in range(0, BLOCK, 12):
+        _backward(e1 + r * row, e2 + r * row, 48, 1, w2t, 32, 32, a1 + r * row)
+    _gradient_first(_address(gradients[0]), x, 1, 4, e1, 48, BLOCK, 0)
 
 
-@numba.njit(error_model="numpy")
-def _adam(w, g, m, v, step, rate):
-    size = np.float32(rate / (1 - 0.9**step))
-    root = np.float32((1 - 0.999**step) ** -0.5)
-    for i in range(w.shape[0]):
-        for j in range(w.shape[1]):
-            m[i, j] += (g[i, j] - m[i, j]) * np.float32(1 - 0.9)
-            v[i, j] = v[i, j] * np.float32(0.999) + g[i, j] * g[i, j] * np.float32(1 - 0.999)
-            w[i, j] -= size * m[i, j] / (np.sqrt(v[i, j]) * root + np.float32(1e-8))
+@numba.njit(cache=True)
+def _adam(weights: Any, gradient: Any, first: Any, second: Any, step: int, rate: float) -> None:
+    size, root = np.float32(rate / (1 - 0.9**step)), np.float32((1 - 0.999**step) ** -0.5)
+    for i in range(weights.shape[0]):
+        for j in range(weights.shape[1]):
+            first[i, j] += (gradient[i, j] - first[i, j]) * np.float32(1 - 0.9)
+            second[i, j] = second[i, j] * np.float32(0.999) + gradient[i, j] ** 2 * np.float32(1 - 0.999)
+            weights[i, j] -= size * first[i, j] / (np.sqrt(second[i, j]) * root + np.float32(1e-8))
 
 
 # Epochs between two moves of the progress bar.
@@ -208,26 +208,15 @@ def train_perceptron(
         np.zeros((-(-n // BLOCK) * BLOCK, 2), np.float32),
     )
     inputs[:n, :3], inputs[:, 3], targets[:n] = X, 1, y
-    weights = _glorot([3, UNITS, UNITS, 2], seed)
-    moments = [np.zeros_like(weight) for weight in (*weights, *weights)]
+    start = train_ensemble(X[:1], y[:1], seeds=[seed], layers=(UNITS, UNITS), epochs=0, learning_rate=learning_rate)
+    weights = tuple(np.ascontiguousarray(weight[0].numpy()) for weight in start.weights)
+    moments = tuple(np.zeros_like(weight) for weight in (*weights, *weights))
     with progress_bar(total=epochs, label="epochs", shown=progress) as bar:
         for done in range(0, epochs, _CHUNK):
-            last = min(done + _CHUNK, epochs)
-            _train(inputs, targets, n, *weights, *moments, done + 1, last, learning_rate)
-            bar.update(last - done)
-    return weights
-
-
-def _glorot(shape: list[int], seed: int) -> list[Any]:
-    """The start of ``train_ensemble`` with ``init="glorot"``."""
-    import torch
-
-    generator, layers = torch.Generator().manual_seed(seed), []
-    for n_in, n_out in pairwise(shape):
-        draw = torch.rand(n_in + 1, n_out, generator=generator, dtype=torch.float64) * 2 - 1
-        draw[-1] = 0
-        layers.append((draw * (6 / (n_in + n_out)) ** 0.5).float().numpy())
-    return layers
+            steps = done + 1, min(done + _CHUNK, epochs)
+            _train(inputs, targets, n, weights, moments, steps, learning_rate)
+            bar.update(steps[1] - done)
+    return list(weights)
 
 
 def predict_perceptron(weights: list[Any], X: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@
 
 The sum c = u + η is constant: u grows until η is used up. With p = s t this gives
 
-    u(t) = u_0 / D,   η(t) = c − u(t),   D = (u_0 + η_0 e^{−pc}) / c = 1 − η_0 g,   g(p, c) = (1 − e^{−pc}) / c = p φ(pc)
+    u(t) = u_0 / D,   η(t) = c − u(t),   D = (u_0 + η_0 e^{−pc}) / c = 1 − η_0 g,   g = (1 − e^{−pc}) / c = p φ(pc)
 
 φ(a) = (1 − e^{−a})/a is smooth at 0, so the second form of D holds for u_0 = η_0 = 0 too. The printed signs make both
 fall and keep u − η; signs and domain here are those of the authors' code. For M > 1 the paper solves by explicit Euler.
@@ -195,7 +195,7 @@ def _phi(a: FloatArray, derivative: int) -> FloatArray:
 def bateman_rates(n_species: int) -> FloatArray:
     """Rates of M reactions that each turn one of η_j into u: the authors' 1, 5, 3 and 0.1 in turn; 0.45 for M = 1.
 
-    Their parameter file holds these four rates and thirteen inputs; how the rates belong to the species is not published.
+    Their parameter file holds these four rates and thirteen inputs, not which rate belongs to which species.
     """
     n_species = check_count(n_species, name="n_species")
     return np.resize(RATES if n_species > 1 else [RATE], n_species).astype(float)

@@ -49,7 +49,8 @@ def test_sum_of_bateman_is_constant_and_u_grows():
     X = points_of(BATEMAN)
     u, eta = bateman(X).T
     np.testing.assert_allclose(u + eta, X[:, 0] + X[:, 1], atol=1e-12)
-    assert (u >= X[:, 0]).all() and (eta >= 0).all()
+    assert (u >= X[:, 0]).all()
+    assert (eta >= 0).all()
     assert bateman([[0.0, 0.0, 3.0], [0.0, 2.0, 10.0]]).tolist() == [[0.0, 0.0], [0.0, 2.0]]
 
 

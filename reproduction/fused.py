@@ -21,7 +21,8 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils as _cgutils
+from numba.core import types
 from numba.extending import intrinsic
 
 from reproduction.ensemble import train_ensemble
@@ -30,6 +31,7 @@ from steep._validation import FloatArray
 
 UNITS, BLOCK = 32, 336  # points of a block: a multiple of every number of rows below
 _LANES, _STRIDE = 16, 48  # numbers of a vector; floats from one point to the next, the one of [a; 1] at place 32
+_cg: Any = _cgutils  # it has no types
 _FLOAT, _WORD = ir.FloatType(), ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _LANES)
 
@@ -37,7 +39,7 @@ _VECTOR = ir.VectorType(_FLOAT, _LANES)
 def _kernel(rows: int, vectors: int, end: str) -> Any:
     """C[r] = end(Σ_k A[r, k] B[k]); ``end`` is "store", "relu", "mask" (zero where M is not positive) or "add"."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def multiply(_: Any, C: Any, A: Any, a_row: Any, a_step: Any, B: Any, b_row: Any, n: Any, M: Any) -> Any:
         # Addresses, and distances in floats; rows of C and M are _STRIDE apart, 32 with "add".
         signature = types.void(*[types.int64] * 8)
@@ -53,10 +55,10 @@ def _kernel(rows: int, vectors: int, end: str) -> Any:
                 return b.load(at(address, offset, _VECTOR), align=4)
 
             kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-            fma = cgutils.get_or_insert_function(b.module, kind, f"llvm.fma.v{_LANES}f32")
+            fma = _cg.get_or_insert_function(b.module, kind, f"llvm.fma.v{_LANES}f32")
             zero = ir.Constant(_VECTOR, [0.0] * _LANES)
-            sums = [cgutils.alloca_once_value(b, zero) for _ in range(rows * vectors)]
-            with cgutils.for_range(b, count) as loop:
+            sums = [_cg.alloca_once_value(b, zero) for _ in range(rows * vectors)]
+            with _cg.for_range(b, count) as loop:
                 k = loop.index
                 right = [read(base, b.add(b.mul(k, b_step), _WORD(v * _LANES))) for v in range(vectors)]
                 for r in range(rows):
@@ -91,7 +93,7 @@ _gradient_first, _gradient, _gradient_last = _kernel(4, 2, "add"), _kernel(11, 2
 
 
 @numba.njit(cache=True)
-def _address(array: Any) -> int:
+def _address(array: Any) -> Any:
     return np.int64(array.ctypes.data)
 
 

@@ -226,9 +226,7 @@ def _tbs_as_coded(problem: Problem, n: int, seed: int) -> Plan:
 def _variance(problem: Problem, n: int, seed: int) -> Plan:
     """The third method: local variance of the values in the place of derivatives, else Algorithm 1."""
     strategy = steep.Variance(n_components=N_GMM)
-    plan = steep.design(
-        problem.function, problem.bounds, n, n_initial=n // 2, strategy=strategy, random_state=seed
-    )
+    plan = steep.design(problem.function, problem.bounds, n, n_initial=n // 2, strategy=strategy, random_state=seed)
     return plan.X, plan.n_evaluations
 
 

@@ -299,6 +299,7 @@ class ErrorTrack:
         self._labels: FloatArray = np.empty((0, 0))
         self._even = np.empty(0, dtype=bool)
         self._blocks: dict[int, tuple[IntArray, FloatArray]] = {}
+        self._last: ErrorEstimate | None = None
 
     @one_blas_thread()
     def estimate(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> ErrorEstimate:
@@ -321,7 +322,8 @@ class ErrorTrack:
             is_even = np.ones(len(points), dtype=bool)
         if len(points) < first + _FEWEST:
             return unknown_error(len(points))
-        self._forget_changed(points, labels, is_even)
+        if self._has_seen(points, labels, is_even) and self._last is not None:
+            return self._last
         parts = [self._block(points, labels, is_even, *edge) for edge in _edges(first, len(points))]
         starts = np.concatenate([np.full(len(rows), start) for start, rows, _ in parts])
         scale, overall = deviations(labels[is_even]), deviations(labels)
@@ -329,11 +331,13 @@ class ErrorTrack:
         squares = (np.vstack([wrong for _, _, wrong in parts]) / scale) ** 2
         worst = int(np.argmax(squares[starts >= min(len(points) / 2, starts.max())].mean(axis=0)))
         n_constant = int(np.isinf(scale).sum())
-        return _estimate(starts.astype(float), squares[:, worst], len(points), n_constant)
+        self._last = _estimate(starts.astype(float), squares[:, worst], len(points), n_constant)
+        return self._last
 
-    def _forget_changed(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> None:
-        """Results that were corrected, or seen as another kind, are predicted again."""
-        n = min(len(self._points), len(points))
+    def _has_seen(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> bool:
+        """Whether these are the last runs again. Results that were corrected, or are of another kind, are not."""
+        n_before = len(self._points)
+        n = min(n_before, len(points))
         same = (
             n == len(self._points)
             and np.array_equal(self._points, points[:n])
@@ -344,6 +348,7 @@ class ErrorTrack:
             self._blocks = {}
         # Copies: a caller may correct its own arrays in place.
         self._points, self._labels, self._even = points.copy(), labels.copy(), is_even.copy()
+        return same and n_before == len(points)
 
     def _block(
         self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_], start: int, end: int

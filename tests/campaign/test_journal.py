@@ -13,10 +13,10 @@ import pytest
 from campaign_functions import BOUNDS, check_nothing_lost, kill_often, start_noted, wait_until, wave
 from steep import SteepError
 from steep.campaign import Campaign
+from steep.campaign.campaign import ReadCampaign
 from steep.campaign.journal import FREQUENT
 from steep.campaign.liveness import is_alive, process_start
 from steep.campaign.schema import VERSION
-from steep.campaign.status import StatusReader
 from steep.exceptions import InputError, StorageError
 
 
@@ -166,8 +166,8 @@ def use(storage):
             lambda: campaign.run(wave, 14),
         ):  # fmt: skip
             call()
-    with StatusReader(storage) as reader:
-        reader.read()
+    with ReadCampaign(storage) as reader:
+        reader.status()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from steep import Campaign, SteepError
-from steep.campaign.status import StatusReader
+from steep.campaign.campaign import ReadCampaign
 
 STORES = Path(__file__).parent / "stores"
 
@@ -21,8 +21,8 @@ def storage(tmp_path):
 
 
 def read(storage):
-    with StatusReader(storage) as reader:
-        return reader.read()
+    with ReadCampaign(storage) as reader:
+        return reader.status()
 
 
 def test_before_the_first_run_nothing_is_known(storage):
@@ -58,12 +58,12 @@ def test_leased_runs_are_neither_running_nor_waiting(storage):
 
 
 def test_a_reader_follows_corrections(storage):
-    with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign, StatusReader(storage) as reader:
+    with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign, ReadCampaign(storage) as reader:
         campaign.run(lambda u: np.sin(9 * u), 40)
-        before = reader.read().estimated_error
+        before = reader.status().estimated_error
         assert campaign.estimated_error() == before
         campaign.correct(40, 5.0)
-        assert reader.read().estimated_error == campaign.estimated_error() > before
+        assert reader.status().estimated_error == campaign.estimated_error() > before
 
 
 @pytest.mark.parametrize("path", sorted(STORES.glob("format-*.db")), ids=lambda path: path.stem)
@@ -129,8 +129,8 @@ def test_reading_writes_nothing(storage):
     with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign:
         campaign.run(lambda u: u, 10)
     before = storage.read_bytes()
-    with StatusReader(storage) as reader:
-        reader.read()
+    with ReadCampaign(storage) as reader:
+        reader.status()
         with pytest.raises(SteepError, match=r"readonly|read-only"):
             reader.journal.next_plan()
     assert storage.read_bytes() == before
@@ -153,15 +153,15 @@ def test_a_copy_in_a_read_only_folder_can_be_read(storage, tmp_path):
 
 def test_what_is_no_campaign_is_refused(storage, tmp_path):
     with pytest.raises(SteepError, match="holds no campaign yet"):
-        StatusReader(storage)
+        ReadCampaign(storage)
     storage.write_text("text")
     with pytest.raises(SteepError, match="file is not a database"):
-        StatusReader(storage)
+        ReadCampaign(storage)
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE t (a)")
     other.close()
     with pytest.raises(SteepError):
-        StatusReader(tmp_path / "other.db")
+        ReadCampaign(tmp_path / "other.db")
 
 
 def test_damaged_sessions_are_refused(storage):

@@ -279,7 +279,7 @@ def test_a_function_is_run_in_processes_and_its_words_stay_off_stdout(here, star
 @pytest.mark.slow
 def test_a_simulator_that_never_works_stops_early_and_says_why(here, capsys):
     (here / "solver").write_text("#!/bin/sh\necho 'no licence' >&2; exit 3\n")
-    assert campaign("run", "--command", "./solver {u0}", "--bounds", "u0=0:1", "-n", "50", "--retries", "0") == 2
+    assert campaign("run", "--command", "./solver {u0}", "--bounds", "u0=0:1", "-n", "50") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "5 runs in a row failed alike" in error
@@ -295,13 +295,13 @@ def wait_for(condition):
 
 
 def status_of(store):
-    from steep.campaign.status import StatusReader
+    from steep.campaign.campaign import ReadCampaign
 
     if not store.exists() or store.stat().st_size == 0:
         return None
     try:
-        with StatusReader(store) as reader:
-            return reader.read()
+        with ReadCampaign(store) as reader:
+            return reader.status()
     except SteepError:
         return None
 

@@ -11,7 +11,7 @@ import pytest
 
 import steep
 from steep.cli import main
-from steep.cli.campaign.points import read_results
+from steep.cli.campaign.tell import read_results
 from steep.exceptions import SteepError
 
 BOUNDS = "u0=0:1,k=0.1:10:log,n=1:8:int,c={steel|copper}"

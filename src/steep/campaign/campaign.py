@@ -40,9 +40,9 @@ from steep.sampling.strategies import Adaptive
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steep.campaign.status import Status
     from steep.campaign.tables import Where
     from steep.sampling import Design
-    from steep.sampling.even import EvenSequence
     from steep.sampling.hedge import Hedge
 
 
@@ -118,7 +118,7 @@ class Campaign:
             self.journal.close()
             raise
 
-    def _settle(self, meta: dict[str, Any], box: Box, measure: Measure | None) -> None:
+    def _settle(self, meta: dict[str, Any], box: Box, measure: Measure | None, *, warns: bool = True) -> None:
         """Begin with what the file is about."""
         self.box, self.named = box, bool(meta["named"])
         self.measure = measure or stored_measure(self.journal, meta)
@@ -127,7 +127,7 @@ class Campaign:
         self._seed = meta["seed"]
         self._revision = self.journal.revision()
         self._lacks_constraint = bool(meta.get("constrained")) and box.constraint is None
-        if self._lacks_constraint:
+        if self._lacks_constraint and warns:
             warn_user(f"{self._without_constraint()}; until then points outside it count as points of the domain")
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self.stop_reason: str | None = None
@@ -444,12 +444,7 @@ class Campaign:
         self._catch_up()
         X, labels, _ = self.results.without_gaps()
         points = self.box.embed(self.box.unit(X)) if len(X) else X
-        return self._track.estimate(points, labels, self.sequence.holds(X))
-
-    @property
-    def sequence(self) -> EvenSequence:
-        """The Sobol sequence of the start; the runs on it stand for the whole of S."""
-        return self._planner.sequence
+        return self._track.estimate(points, labels, self._planner.sequence.holds(X))
 
     def hedge(self) -> Hedge:
         """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
@@ -458,6 +453,12 @@ class Campaign:
         """
         self._catch_up()
         return self._planner.present_hedge()
+
+    def status(self) -> Status:
+        """Runs done, running, failed and left, the rate and the time left: also while another process runs it."""
+        from steep.campaign.status import status_of
+
+        return status_of(self)
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""
@@ -650,21 +651,18 @@ class Campaign:
 class ReadCampaign(Campaign):
     """A campaign to look at: its file is opened for reading only, as on a disk that cannot be written.
 
-    Parameters
-    ----------
-    storage : str or path
-        The journal.
-    constraint : callable, optional
-        That of the campaign.
+    Without its ``constraint`` it warns, if ``warns``.
     """
 
-    def __init__(self, storage: str | PathLike[str], *, constraint: Constraint | None = None) -> None:
+    def __init__(
+        self, storage: str | PathLike[str], *, constraint: Constraint | None = None, warns: bool = True
+    ) -> None:
         self.journal, self.n_initial = Journal(storage, create=False, read_only=True), None
         try:
             meta = self.journal.meta()
             if not meta:
                 raise InputError(f"storage {self.journal.path!r} has no campaign yet; run one first")
-            self._settle(meta, stored_box(self.journal, meta, constraint), None)
+            self._settle(meta, stored_box(self.journal, meta, constraint), None, warns=warns)
         except BaseException:
             self.journal.close()
             raise

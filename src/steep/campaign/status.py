@@ -7,24 +7,19 @@ error         that of :meth:`Campaign.estimated_error`
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.campaign.journal import Journal
-from steep.campaign.results import Results
-from steep.campaign.schema import stored_box
 from steep.exceptions import InputError
-from steep.expected_error import ErrorEstimate, ErrorTrack, unknown_error
+from steep.expected_error import ErrorEstimate
 from steep.sampling import Design
 from steep.sampling.evaluated import Evaluated, label_variation, squeezed
-from steep.sampling.even import EvenSequence
 from steep.sampling.result import KINDS
 
 if TYPE_CHECKING:
@@ -38,6 +33,13 @@ _RECENT = 50
 @dataclass(frozen=True)
 class Status:
     """Where a campaign stands.
+
+    Examples
+    --------
+    >>> from steep import Campaign
+    >>> status = Campaign({"u": (0.0, 1.0)}, storage=":memory:").run(lambda u: u**2, 12).status()
+    >>> status.n_done, status.n_left, status.outcome
+    (12, 0, 'finished')
 
     Attributes
     ----------
@@ -78,109 +80,40 @@ class Status:
     outcome: str | None
 
 
-class StatusReader:
-    """Reads the status of one campaign, again and again.
-
-    Parameters
-    ----------
-    storage : str or path
-        The journal.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from steep import Campaign
-    >>> storage = tempfile.mkdtemp() + "/campaign.db"
-    >>> with Campaign({"u": (0.0, 1.0)}, storage=storage) as campaign:
-    ...     _ = campaign.run(lambda u: u**2, 12)
-    >>> with StatusReader(storage) as reader:
-    ...     status = reader.read()
-    >>> status.n_done, status.n_left, status.outcome
-    (12, 0, 'finished')
-    """
-
-    def __init__(self, storage: str | os.PathLike[str]) -> None:
-        self.journal = Journal(storage, create=False, read_only=True)
-        try:
-            self.box = stored_box(self.journal, self.journal.meta())
-        except BaseException:
-            self.journal.close()
-            raise
-        self._begin()
-
-    def _begin(self) -> None:
-        journal = self.journal
-        self._results, self._track = Results(journal, self.box), ErrorTrack()
-        self._sequence = EvenSequence(self.box, int(journal.meta()["seed"]))
-        self._revision = journal.revision()
-        self._judged, self._error = -1, unknown_error(0)
-
-    def read(self) -> Status:
-        """Where the campaign stands now."""
-        journal = self.journal
-        if journal.revision() != self._revision:  # something was corrected, forgotten or widened
-            self.box = stored_box(journal, journal.meta())
-            self._begin()
-        alive, sessions = journal.owners_alive(), journal.sessions()
-        holders = journal.pending_owners()
-        n_running = sum(holder in alive for holder in holders)
-        n_leased = journal.count_leased()
-        running = [session for session in sessions if session["ended"] is None and session["owner"] in alive]
-        budget = max((session["budget"] for session in running or sessions[-1:]), default=None)
-        n_left = None if budget is None else max(0, budget - journal.count_asked() + len(holders))
-        rate = self._rate(running or sessions[-1:], is_running=bool(running))
-        return Status(
-            storage=journal.path, n_done=journal.count("done"), n_running=n_running, n_leased=n_leased,
-            n_waiting=len(holders) - n_running - n_leased, n_failed=journal.count("failed"), budget=budget,
-            n_left=n_left, rate=rate, seconds_left=_left(n_left, rate),
-            estimated_error=self._estimated_error(), is_running=bool(running),
-            outcome=_outcome(sessions, is_running=bool(running)),
-        )  # fmt: skip
-
-    def _rate(self, sessions: list[dict[str, Any]], *, is_running: bool) -> float:
-        since = min((session["began"] for session in sessions), default=np.inf)
-        told = self.journal.last_told(_RECENT)
-        recent = [at for at in told if at >= since]
-        if not recent:
-            return float("nan")
-        end = time.time() if is_running else recent[0]
-        # All results of the session count from its beginning; of more, each from the one before.
-        if len(recent) < len(told) or len(told) < _RECENT:
-            return len(recent) / max(end - since, 1e-9)
-        return (len(recent) - 1) / max(end - recent[-1], 1e-9)
-
-    def _estimated_error(self) -> ErrorEstimate:
-        X, labels, _ = self._results.without_gaps()
-        if len(X) != self._judged:
-            points = self.box.embed(self.box.unit(X)) if len(X) else X
-            self._judged = len(X)
-            self._error = self._track.estimate(points, labels, self._sequence.holds(X))
-        return self._error
-
-    def close(self) -> None:
-        """Let go of the journal."""
-        self.journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _left(n_left: int | None, rate: float) -> float:
-    if n_left is None or not rate > 0:
-        return float("nan")
-    return n_left / rate
-
-
-def _outcome(sessions: list[dict[str, Any]], *, is_running: bool) -> str | None:
-    if is_running or not sessions:
-        return None
+def status_of(campaign: Campaign) -> Status:
+    """Where a campaign stands now."""
+    journal = campaign.journal
+    campaign._catch_up()
+    alive, sessions = journal.owners_alive(), journal.sessions()
+    holders = journal.pending_owners()
+    n_running = sum(holder in alive for holder in holders)
+    n_leased = journal.count_leased()
+    running = [session for session in sessions if session["ended"] is None and session["owner"] in alive]
+    looked_at = running or sessions[-1:]
+    budget = max((session["budget"] for session in looked_at), default=None)
+    n_left = None if budget is None else max(0, budget - journal.count_asked() + len(holders))
+    rate = _rate(journal, min((session["began"] for session in looked_at), default=np.inf), is_running=bool(running))
     # A process that was killed could not say how it ended.
-    return sessions[-1]["outcome"] or "interrupted"
+    outcome = (sessions[-1]["outcome"] or "interrupted") if sessions and not running else None
+    return Status(
+        storage=journal.path, n_done=journal.count("done"), n_running=n_running, n_leased=n_leased,
+        n_waiting=len(holders) - n_running - n_leased, n_failed=journal.count("failed"), budget=budget,
+        n_left=n_left, rate=rate, seconds_left=n_left / rate if n_left is not None and rate > 0 else float("nan"),
+        estimated_error=campaign.estimated_error(), is_running=bool(running), outcome=outcome,
+    )  # fmt: skip
+
+
+def _rate(journal: Journal, since: float, *, is_running: bool) -> float:
+    """Results per second since the sessions began, over the last of them."""
+    told = journal.last_told(_RECENT)
+    recent = [at for at in told if at >= since]
+    if not recent:
+        return float("nan")
+    end = time.time() if is_running else recent[0]
+    # All results of the session count from its beginning; of more, each from the one before.
+    if len(recent) < len(told) or len(told) < _RECENT:
+        return len(recent) / max(end - since, 1e-9)
+    return (len(recent) - 1) / max(end - recent[-1], 1e-9)
 
 
 # Above this many results the variation of all of them is more than a picture is worth.
@@ -205,7 +138,7 @@ def design_of(campaign: Campaign) -> Design:
         n_evaluations=campaign.n_done,
         box=campaign.box,
         outputs=outputs or None,
-        is_even=campaign.sequence.holds(X),
+        is_even=campaign._planner.sequence.holds(X),
     )
 
 

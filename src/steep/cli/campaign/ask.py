@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steep._files import write_whole
 from steep.cli.bounds import parse_bounds
-from steep.cli.campaign.points import check_points_file, records_of, text_of, write_points
-from steep.cli.campaign.store import DEFAULT, Store, settings_of, start_campaign
+from steep.cli.campaign.settings import DEFAULT, Store, settings_of, start_campaign
 from steep.cli.destinations import check_destination
 from steep.cli.options import Bounds, Debug, Force, Json
 from steep.cli.printing import finish
+from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from steep.campaign import Campaign
-
-EXAMPLE = 'steep campaign ask campaign.db -n 20 --lease "12 h" -o points.csv'
 
 
 def ask_command(
@@ -33,10 +33,7 @@ def ask_command(
         Path | None, typer.Option("--output", "-o", help="File: .csv, .json or .parquet; default CSV on stdout.")
     ] = None,
     bounds: Bounds = None,
-    n_initial: Annotated[
-        int | None, typer.Option("--initial", help="Runs of the even start of a new campaign.")
-    ] = None,
-    measure: Annotated[str | None, typer.Option("--measure", help="What counts as variation.")] = None,
+    initial: Annotated[int | None, typer.Option("--initial", help="Runs of the even start of a new campaign.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
     force: Force = False,
     as_json: Json = False,
@@ -50,7 +47,7 @@ def ask_command(
     if output is not None:
         check_points_file(output)
     settings = settings_of(store).overridden(
-        bounds=None if bounds is None else parse_bounds(bounds), n_initial=n_initial, measure=measure, seed=seed
+        bounds=None if bounds is None else parse_bounds(bounds), initial=initial, seed=seed
     )
     if output is not None:
         check_destination(output, inputs=[settings.store], force=force)
@@ -79,3 +76,41 @@ def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_js
 
 def _numbers(frame: pd.DataFrame) -> list[int]:
     return [int(number) for number in frame[frame.columns[0]]]
+
+
+FORMATS = (".csv", ".json", ".parquet")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def check_points_file(path: Path) -> None:
+    """Refuse a file that points cannot be written to."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"--output {path} has the suffix {path.suffix!r}; need one of {', '.join(FORMATS)}; name another file"
+        )
+
+
+def text_of(frame: pd.DataFrame) -> str:
+    """Points as CSV, numbers with all their digits."""
+    return str(frame.to_csv(index=False, date_format=_TIME))
+
+
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Points as objects for JSON, one object per run."""
+    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    for row in rows:
+        row[str(frame.columns[-1])] = row[str(frame.columns[-1])].strftime(_TIME)
+    return rows
+
+
+def write_points(path: Path, frame: pd.DataFrame) -> None:
+    """Write points, whole or not at all."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        from steep.cli.tables.writing import write_frame
+
+        write_frame(path, frame)
+        return
+    is_json = suffix == ".json"
+    text = json.dumps(records_of(frame), indent=1, ensure_ascii=False) + "\n" if is_json else text_of(frame)
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

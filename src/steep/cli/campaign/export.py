@@ -1,4 +1,4 @@
-"""``steep campaign export``: all runs as a table."""
+"""``steep campaign export`` and ``plot``: all runs as a table, and a picture of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from steep.cli.campaign.store import DEFAULT, Store, find_store, read_campaign
+from steep._files import write_whole
+from steep.cli.campaign.settings import DEFAULT, Store, find_store, read_campaign
 from steep.cli.destinations import check_destination
 from steep.cli.options import Debug, Force, Json
 from steep.cli.printing import finish
-
-EXAMPLE = "steep campaign export campaign.db -o runs.csv"
+from steep.exceptions import InputError, MissingExtraError
 
 
 class State(StrEnum):
@@ -49,3 +49,35 @@ def export_command(
     write_frame(output, frame)
     figures = {"output": output, "runs": len(frame), "columns": list(map(str, frame.columns))}
     finish(figures, [f"{output}: {len(frame):,} runs, {len(frame.columns)} columns"], as_json=as_json)
+
+
+_FORMATS = (".svg", ".pdf", ".png")
+
+
+def plot_command(
+    store: Store = DEFAULT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Picture: .svg, .pdf or .png; default STORE.svg.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Draw where a campaign has run, where it varies, and how its error falls."""
+    output = find_store(store).with_suffix(".svg") if output is None else output
+    if output.suffix.lower() not in _FORMATS:
+        raise InputError(f"--output {output} is no picture; need one of {', '.join(_FORMATS)}; name another file")
+    check_destination(output, inputs=[find_store(store)], force=force)
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MissingExtraError("pictures need matplotlib; run pip install 'steep[report]'") from error
+    matplotlib.use("agg")
+    with read_campaign(store) as campaign:
+        n_done = campaign.n_done
+        drawn = campaign.plot()
+    import numpy as np
+
+    figure = np.ravel(drawn)[0].figure
+    write_whole(output, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
+    finish({"output": output, "runs": n_done}, [f"{output}: a picture of {n_done:,} runs"], as_json=as_json)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shlex
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.campaign.simulator import simulator_of
+from steep.cli.calling import style_of
+from steep.cli.campaign.settings import DEFAULT, Store, read_campaign, settings_of, start_campaign
 from steep.cli.campaign.status import describe_status
-from steep.cli.campaign.store import DEFAULT, Store, settings_of, start_campaign
 from steep.cli.options import Bounds, Debug, Force, Json, Report
 from steep.cli.pages import check_page, writer_of
 from steep.cli.printing import aside, finish
+from steep.cli.targets import load_target
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     from steep.campaign import Campaign
     from steep.cli.campaign.settings import Settings
-
-EXAMPLE = 'steep campaign run --command "./solver --u0 {u0}" --bounds u0=0:1 -n 24'
 
 
 def run_command(
@@ -34,18 +38,15 @@ def run_command(
     ] = None,
     bounds: Bounds = None,
     runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
-    n_initial: Annotated[
+    initial: Annotated[
         int | None, typer.Option("--initial", help="Runs of the even start; default a quarter.")
     ] = None,
     outputs: Annotated[
         str | None,
         typer.Option("--outputs", help="How a program answers: json (default), csv, or a regular expression."),
     ] = None,
-    file: Annotated[str | None, typer.Option("--file", help="File the program answers in, instead of stdout.")] = None,
-    stdin: Annotated[str | None, typer.Option("--stdin", help="Text for the program's stdin, with {u0} in it.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Runs at the same time; default 1.")] = None,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a run may take.")] = None,
-    retries: Annotated[int | None, typer.Option("--retries", help="Attempts after the first; default 1.")] = None,
     max_failures: Annotated[
         int | None,
         typer.Option("--max-failures", min=0, help="Runs in a row that may fail alike; default 20, 0 is any number."),
@@ -54,8 +55,6 @@ def run_command(
         float | None,
         typer.Option("--stop-error", help="Stop when the error's upper end is at most this at 3 looks in a row."),
     ] = None,
-    stop_seconds: Annotated[float | None, typer.Option("--stop-seconds", help="Stop after so many seconds.")] = None,
-    measure: Annotated[str | None, typer.Option("--measure", help="What counts as variation.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
     report: Report = None,
     force: Force = False,
@@ -64,15 +63,15 @@ def run_command(
 ) -> None:  # fmt: skip
     """Run a simulator where it varies; every result is kept, and the same command resumes.
 
-    STORE is the campaign's file, made when it is not there, or a TOML file beside the solver that says all of
-    this. Each run of a program has a folder of its own; an argument that names a file is passed with its
+    STORE is the campaign's file, made when it does not exist, or a TOML file next to the solver that says all of
+    this and more. Each run of a program has a folder of its own; an argument that names a file is passed with its
     full path. Ctrl-C ends cleanly; runs without a result are made again.
     """
     check_page(report, force=force)
     settings = settings_of(store).overridden(
         command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs,
-        n_initial=n_initial, outputs=outputs, file=file, stdin=stdin, workers=workers, timeout=timeout, retries=retries,
-        max_failures=max_failures, stop_error=stop_error, stop_seconds=stop_seconds, measure=measure, seed=seed,
+        initial=initial, outputs=outputs, workers=workers, timeout=timeout, max_failures=max_failures,
+        stop_error=stop_error, seed=seed,
     )  # fmt: skip
     with aside():  # what the simulator prints is no part of the result
         simulator, options = _checked(settings)
@@ -80,12 +79,9 @@ def run_command(
         with aside():
             _run(campaign, settings, simulator, options)
         reason = [f"  stopped early: {campaign.stop_reason}"] if campaign.stop_reason else []
+        figures, lines = describe_status(campaign.status())
         if report is not None:
             writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
-    from steep.campaign.status import StatusReader
-
-    with StatusReader(settings.store) as reader:
-        figures, lines = describe_status(reader.read())
     page = [f"{report}: a page to look at"] if report is not None else []
     finish(figures | {"report": report, "stop_reason": campaign.stop_reason}, [*lines, *reason, *page], as_json=as_json)
 
@@ -95,9 +91,9 @@ def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
     names = _names(settings)
     if settings.runs is None:
         raise InputError("the number of runs is missing; need it; pass --runs 200")
-    if settings.n_initial is not None and not 1 <= settings.n_initial <= settings.runs:
+    if settings.initial is not None and not 1 <= settings.initial <= settings.runs:
         raise InputError(
-            f"--initial {settings.n_initial} and --runs {settings.runs} do not fit; need a start within the runs; "
+            f"--initial {settings.initial} and --runs {settings.runs} do not fit; need a start within the runs; "
             "lower it"
         )
     return simulator_of(settings, names)
@@ -111,10 +107,8 @@ def _names(settings: Settings) -> tuple[str, ...]:
         raise InputError(
             f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
         )
-    from steep.campaign.status import StatusReader
-
-    with StatusReader(settings.store) as reader:
-        return reader.box.names
+    with read_campaign(settings.store, warns=False) as campaign:
+        return campaign.box.names
 
 
 def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[str, Any]) -> None:
@@ -124,3 +118,60 @@ def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[s
         simulator, settings.runs, retries=settings.retries, max_failures=settings.max_failures or None,
         stop_when={name: value for name, value in given.items() if value is not None} or None, **options,
     )  # fmt: skip
+
+
+def simulator_of(settings: Settings, names: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+    """The function to run for each point, and the options of :meth:`Campaign.run` that say where."""
+    if (settings.command is None) == (settings.function is None):
+        raise InputError(
+            'need either a program or a function as the simulator; pass --command "./solver --u0 {u0}", or '
+            "MODULE:FUNCTION"
+        )
+    if settings.command is not None:
+        # A program is a process of its own: a thread is enough to wait for it.
+        return _program(settings, names), {"executor": "threads", "n_workers": settings.workers}
+    function = load_target(str(settings.function), folder=settings.folder)
+    style = style_of(function, names, text=str(settings.function))
+    where = "threads" if sys.platform == "win32" else "processes"
+    return function, {
+        "executor": where, "n_workers": settings.workers, "timeout": settings.timeout, "pass_as": style
+    }  # fmt: skip
+
+
+def _program(settings: Settings, names: tuple[str, ...]) -> Any:
+    from steep.campaign import command_simulator
+
+    with contextlib.chdir(settings.folder):
+        program = command_simulator(
+            _located(str(settings.command), settings.folder), outputs=settings.outputs, file=settings.file,
+            timeout=settings.timeout, input=settings.stdin,
+        )  # fmt: skip
+    unknown, unused = set(program.names) - set(names), set(names) - set(program.names)
+    if unknown:
+        raise InputError(
+            f"the command has {_braced(unknown)} and the bounds have {', '.join(names)}; need the same inputs in both; "
+            "rename them"
+        )
+    if unused:
+        raise InputError(
+            f"the command has no {_braced(unused)}; need every input of the bounds in it; put it in, or leave it out "
+            "of the bounds"
+        )
+    return program
+
+
+def _located(command: str, folder: Path) -> list[str]:
+    """The arguments; one that names a file that is there gets its full path: each run has a folder of its own."""
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"the command {command!r} cannot be split ({error}); close its quotes") from error
+    is_path = [os.sep in part or i > 0 for i, part in enumerate(parts)]
+    return [
+        str(folder / part) if path and part and "{" not in part and (folder / part).is_file() else part
+        for part, path in zip(parts, is_path, strict=True)
+    ]
+
+
+def _braced(names: set[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))

@@ -24,53 +24,29 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from steep.cli.bounds import axes_of
+from steep.cli.printing import aside
 from steep.exceptions import InputError, StorageError
 
 if TYPE_CHECKING:
+    from steep.campaign import Campaign
     from steep.domain.axes import Axis
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything ``steep campaign run`` needs to know.
-
-    Attributes
-    ----------
-    store : Path
-        The campaign's file.
-    command, function : str or None
-        The simulator: a command line, or ``module:function``.
-    bounds : dict of str to Axis, or None
-        The inputs; None for those of the store.
-    runs, n_initial : int or None
-        Runs in all, and how many of them are the start.
-    outputs : str
-        How a program's answer is read.
-    file, stdin : str or None
-        File the answer is read from, and text a program is given.
-    workers, retries, max_failures : int
-        Runs at the same time, attempts after the first, and runs in a row that may fail alike (0 is any number).
-    timeout, stop_error, stop_seconds : float or None
-        Seconds a run may take, and when to stop early.
-    measure : str or None
-        What counts as variation.
-    constraint : str or None
-        Which points of the bounds may be run, as ``module:function``.
-    seed : int or None
-        Seed of the campaign.
-    folder : Path
-        What relative paths are relative to.
-    """
+    """Entries of a campaign file, and the folder that relative paths start from; None is what the store decides."""
 
     store: Path = Path("campaign.db")
     command: str | None = None
     function: str | None = None
     bounds: dict[str, Axis] | None = None
     runs: int | None = None
-    n_initial: int | None = None
+    initial: int | None = None
     outputs: str = "json"
     file: str | None = None
     stdin: str | None = None
@@ -91,7 +67,7 @@ class Settings:
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "n_initial": (int,),
+    "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "initial": (int,),
     "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,),
     "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,),
     "constraint": (str,), "seed": (int,),
@@ -132,3 +108,71 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
                 for kind in _KINDS[name]
             )
             raise InputError(f"{path} has {name} = {value!r}; need {kinds}")
+
+
+Store = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STORE", help="The campaign's file (.db), or the TOML file it is described in.", show_default=True
+    ),
+]
+DEFAULT = Path("campaign.db")
+
+
+def find_store(path: Path) -> Path:
+    """Return the store that a path means, which must be there."""
+    return _existing(settings_of(path).store)
+
+
+def _existing(path: Path) -> Path:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; need the file of a campaign; name it")
+    if not path.exists():
+        raise InputError(f"{path} is not there; need the file of a campaign; start one with steep campaign run")
+    return path
+
+
+def open_campaign(path: Path) -> Campaign:
+    """Open the campaign of a store."""
+    from steep.campaign import Campaign
+
+    settings = settings_of(path)
+    return Campaign(storage=_existing(settings.store), constraint=constraint_of(settings))
+
+
+def read_campaign(path: Path, *, warns: bool = True) -> Campaign:
+    """Open the campaign of a store to look at it; nothing is written. Without ``warns`` it needs no constraint."""
+    from steep.campaign.campaign import ReadCampaign
+
+    settings = settings_of(path)
+    constraint = constraint_of(settings) if warns else None
+    return ReadCampaign(_existing(settings.store), constraint=constraint, warns=warns)
+
+
+def constraint_of(settings: Settings) -> Any:
+    """The function that says which points may be run, or None."""
+    if settings.constraint is None:
+        return None
+    from steep.cli.targets import load_target
+
+    with aside():  # what its module prints is no part of the result
+        return load_target(settings.constraint, folder=settings.folder)
+
+
+def settings_of(path: Path) -> Settings:
+    """What a TOML file says of a campaign; of a store, that it is the store."""
+    return read_settings(path) if path.suffix.lower() == ".toml" else Settings(store=path)
+
+
+def start_campaign(settings: Settings) -> Campaign:
+    """Open the campaign of a store, or start one where there are bounds for it."""
+    from steep.campaign import Campaign
+
+    if settings.bounds is None and not settings.store.exists():
+        raise InputError(
+            f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+        )
+    return Campaign(
+        settings.bounds, storage=settings.store, n_initial=settings.initial, measure=settings.measure,
+        random_state=settings.seed, constraint=constraint_of(settings),
+    )  # fmt: skip

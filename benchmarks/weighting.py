@@ -4,6 +4,7 @@
     python benchmarks/weighting.py run --data FOLDER --measures noise …  # measures beside the default's
     python benchmarks/weighting.py summary                               # tables, written beside the lines
     python benchmarks/weighting.py cost --data FOLDER                    # what the neighbour search costs
+    python benchmarks/weighting.py ratios --data FOLDER                  # one ratio for every table
     python benchmarks/weighting.py rules                                 # how measures and rule were settled
 
 A search per split scores every candidate (measure × k × ratio) on the training part alone; each arm is a
@@ -33,9 +34,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from reproduction.records import Records, machine, write_json
-from steep import VarianceWeightedCV, WeightSearch
+from steep import VarianceWeightedCV, WeightSearch, neighbor_variance
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
+from steep.metrics import resolve_scorers
 from steep.rescaling import Rescaling, rescale
 from steep.weighting.candidates import default_measures
 from steep.weighting.weights import Samples, measure_samples
@@ -269,6 +271,38 @@ def settle(tables):
     return {"mean_gain": float(means.mean())} | counts | {"worst_table": float(means.min())}
 
 
+FIXED = (0.1, 0.25, 0.5, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 40.0)
+
+
+def ratios(options):
+    """Gain of one ratio for every table, by the paper's measure and k, on development splits (seeds from 100)."""
+    rows = []
+    for table in [t for task in SCORES for t in load_tables(options.data, task)]:
+        task, equal = table.task, {}
+        for seed in range(100, 100 + options.seeds):
+            X, y, X_test, y_test = split_and_scale(table, seed, options.n_train)
+            variation = neighbor_variance(X, y, n_neighbors=20, task=task)
+            model, scorers = MODELS["linear", task], resolve_scorers(MODELS["linear", task], list(SCORES[task]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                for clip, ratio in [(None, 1.0), *product((None, 0.98), FIXED)]:
+                    weights = rescale(variation, weight_ratio=ratio, rescaling=Rescaling(clip=clip))
+                    fitted = clone(model).fit(X, y, sample_weight=weights)
+                    found = {name: float(scorer(fitted, X_test, y_test)) for name, scorer in scorers.items()}
+                    equal = found if ratio == 1 else equal
+                    for name in () if ratio == 1 else found:
+                        whole = 1.0 if name == "accuracy" else abs(equal[name])
+                        gain = 100 * (found[name] - equal[name]) / whole
+                        rows.append((name, "none" if clip is None else clip, ratio, table.name, gain))
+    frame = pd.DataFrame(rows, columns=["score", "clip", "ratio", "table", "gain"])
+    per_table = frame.groupby(["score", "clip", "ratio", "table"])["gain"].agg(list)
+    figures = per_table.groupby(level=[0, 1, 2]).agg(settle).apply(pd.Series).reset_index()
+    print(figures.round(3).to_string(index=False))
+    record = {"command": "python benchmarks/weighting.py ratios", "splits": options.seeds, "n_train": options.n_train}
+    record |= {"tables": sorted(frame["table"].unique()), "figures": figures.round(4).to_dict("records")}
+    write_json(RESULTS / "weighting-ratios.json", record)
+
+
 def cost(options):
     """Share of the default search that goes to neighbours, to cross-fitting and to fits, table by table."""
     rows = []
@@ -416,6 +450,11 @@ def main():
     runner.add_argument("--n-jobs", type=int, default=1)
     runner.add_argument("--output", type=Path)
     runner.set_defaults(call=run)
+    fixed = commands.add_parser("ratios")
+    fixed.add_argument("--data", type=Path)
+    fixed.add_argument("--seeds", type=int, default=6)
+    fixed.add_argument("--n-train", type=int, default=1000)
+    fixed.set_defaults(call=ratios)
     ruler = commands.add_parser("rules")
     ruler.add_argument("--input", type=Path, nargs="+", default=[DEVELOPMENT])
     ruler.set_defaults(call=rules)

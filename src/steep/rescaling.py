@@ -19,6 +19,9 @@ import numpy.typing as npt
 from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, check_choice, check_real, check_vector, shown
 from steep.exceptions import InputTypeError
 
+# The largest ratio that, taken for every table, is harmless on average: `python benchmarks/weighting.py ratios`.
+WEIGHT_RATIO = 1.5
+
 # Variation is a sum of squares over k neighbours: about k times 2⁻⁵³ of it is rounding. Differences below this share of
 # it would need k in the millions to be that, and are far too small to weight samples by.
 _ROUNDING = 2.0**-30
@@ -70,14 +73,14 @@ def check_rescaling(given: Any, default: Rescaling = Rescaling()) -> Rescaling:
     return given
 
 
-def rescale(variation: Any, *, weight_ratio: float = 40.0, rescaling: Rescaling | None = None) -> FloatArray:
+def rescale(variation: Any, *, weight_ratio: float = WEIGHT_RATIO, rescaling: Rescaling | None = None) -> FloatArray:
     """Turn variation into sample weights.
 
     Parameters
     ----------
     variation : array-like of shape (n_samples,)
         Values ≥ 0 of any measure.
-    weight_ratio : float, default 40
+    weight_ratio : float, default 1.5
         m > 0, the largest weight over the smallest. 1 gives exactly equal weights, values below 1
         favour flat regions.
     rescaling : Rescaling, optional

@@ -14,7 +14,7 @@ from steep.labels import Labels, Task, one_hot, warn_of_float_classes
 from steep.measures import MEASURES, Neighborhood
 from steep.measures.label_measures import contradiction, noise
 from steep.measures.variance import variance
-from steep.rescaling import rescale
+from steep.rescaling import WEIGHT_RATIO, rescale
 from steep.weighting.candidates import default_measures
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.weights import Samples
@@ -107,7 +107,7 @@ def weighting_report(
     *,
     estimator: Any = None,
     n_neighbors: int = 20,
-    weight_ratio: float = 40.0,
+    weight_ratio: float = WEIGHT_RATIO,
     embedding: Any = "auto",
     task: Task = "auto",
     n_jobs: int | None = None,
@@ -134,7 +134,7 @@ def weighting_report(
     Examples
     --------
     >>> from sklearn.datasets import load_wine
-    >>> print(weighting_report(*load_wine(return_X_y=True)))
+    >>> print(weighting_report(*load_wine(return_X_y=True), weight_ratio=40))
     effective samples      70 of 178 (39%) by variance
     ...
     separability           0.972 by neighbours, 0.399 by chance

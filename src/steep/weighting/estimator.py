@@ -11,7 +11,7 @@ from sklearn.base import clone
 from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
-from steep.rescaling import Rescaling, check_rescaling, rescale
+from steep.rescaling import WEIGHT_RATIO, Rescaling, check_rescaling, rescale
 from steep.weighting.weights import Samples, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 
@@ -59,7 +59,7 @@ class VarianceWeighted(DelegatingEstimator):
         estimator: Any,
         *,
         n_neighbors: int = 20,
-        weight_ratio: float = 40.0,
+        weight_ratio: float = WEIGHT_RATIO,
         measure: str | Callable[..., Any] | Measure = "variance",
         rescaling: Rescaling | None = None,
         embedding: Any = "auto",

@@ -182,3 +182,9 @@ def _unit_range(values: FloatArray, method: Method) -> FloatArray:
     spread = values.max(axis=1, keepdims=True) - low
     found: FloatArray = np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
     return found
+
+
+def effective_samples(weights: FloatArray) -> float:
+    """(Σw)²/Σw²: how many equally weighted samples these are worth."""
+    scaled = weights / weights.max()
+    return float(scaled.sum() ** 2 / (scaled**2).sum())

@@ -36,13 +36,10 @@ def test_the_card_says_the_verdict_and_folds_the_table(found):
     assert "<details>" in text
 
 
-def test_the_page_lists_every_head_and_the_hardest_samples(found, tmp_path):
-    texts = [f"sample <{i}>" for i in range(80)]
-    page = improvement_page(tmp_path / "p.html", found, y=np.arange(80) % 2, texts=texts)
-    text = page.read_text(encoding="utf-8")
+def test_the_page_lists_every_head(found, tmp_path):
+    text = improvement_page(tmp_path / "p.html", found).read_text(encoding="utf-8")
     assert f"{len(found.candidates)} heads" in text
-    assert f"sample &lt;{found.hardest(1)[0]}&gt;" in text
-    assert "sample <" not in text
+    assert text.count("<tr>") == 1 + len(found.candidates)
 
 
 NOTE = "which also made the choice; the stated gain is of samples that did not."

@@ -157,7 +157,7 @@ def write_improvement(path):
         nn.functional.cross_entropy(network(X[:400]), y[:400]).backward()
         optimiser.step()
     found = improve(network, (X[:400], y[:400]), validation=(X[400:], y[400:]), weight_ratio=(1, 5), n_neighbors=(10,))
-    return improvement_page(path, found, y=y[:400].numpy(), images=load_digits().images[:400])
+    return improvement_page(path, found)
 
 
 WRITERS = {

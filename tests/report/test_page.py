@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from steep.exceptions import InputTypeError, MissingExtraError, StorageError
 from steep.report import page as pages
-from steep.report.packing import pack
-from steep.report.page import number, to_json, write_page
+from steep.report.page import number, pack, to_json, write_page
 
 
 @given(st.lists(st.text(max_size=20) | st.sampled_from(["</script>", "<!--", "a&b", "\u2028"]), max_size=4))

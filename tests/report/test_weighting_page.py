@@ -15,11 +15,10 @@ from steep import rescale
 from steep.cli import main
 from steep.exceptions import InputError, SteepError
 from steep.report import weighting_page
-from steep.report.cards import Cards, read_labels
-from steep.report.pictures import Pictures
-from steep.report.ratio import Ratio, effective_samples
-from steep.report.shown import MOST_POINTS, Shown
-from steep.report.verdicts import heat_maps
+from steep.report.cards import Cards, Pictures, read_labels
+from steep.report.maps import MOST_POINTS, Shown
+from steep.report.weighting import Ratio, heat_maps
+from steep.rescaling import effective_samples
 
 from .conftest import WRITERS
 

@@ -102,7 +102,7 @@ def improve_command(
         )  # fmt: skip
     result.save(output)
     if report is not None:
-        writer_of("improvement_page")(report, result, title=f"Improvement of {network}", y=data[1])
+        writer_of("improvement_page")(report, result, title=f"Improvement of {network}")
     finish(_figures(result, network, output, report), _lines(result, output, report), as_json=as_json)
 
 

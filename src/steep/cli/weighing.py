@@ -16,7 +16,7 @@ from steep.cli.reading import Samples
 from steep.cli.wording import shell_words
 from steep.exceptions import InputError, SteepError
 from steep.measures import resolve
-from steep.rescaling import rescale
+from steep.rescaling import effective_samples, rescale
 from steep.weighting import VarianceWeightedCV, sample_weights
 from steep.weighting.cross_fitting import N_PARTS, deal
 from steep.weighting.search import CLIPPED
@@ -48,7 +48,7 @@ class Weighing:
     @property
     def effective(self) -> float:
         """How many equal weights these are worth."""
-        return float(self.weights.sum() ** 2 / (self.weights**2).sum())
+        return effective_samples(self.weights)
 
 
 def weigh_by_ratio(

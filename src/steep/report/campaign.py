@@ -13,8 +13,8 @@ from steep._validation import FloatArray
 from steep.campaign import Campaign
 from steep.exceptions import InputTypeError
 from steep.report.design import SCRIPTS, prepare
-from steep.report.page import check_text, number, write_page
-from steep.report.runs import ORIGINS, cell_of, origins_of
+from steep.report.page import cell_of, check_text, number, write_page
+from steep.report.runs import ORIGINS, origins_of
 
 # Attempts that are listed, the last ones.
 _MOST_FAILURES = 200

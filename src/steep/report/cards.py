@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,19 +11,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api.types import is_bool_dtype, is_integer_dtype, is_numeric_dtype
+from pandas.api.types import is_integer_dtype
 
 from steep._sklearn import count_samples, take_rows
 from steep._validation import IntArray, one_line, shown
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError, InputTypeError, MissingExtraError
 from steep.labels import Labels, check_labels, infer_task
-from steep.report.coordinates import array_of, column_name
-from steep.report.page import number
-from steep.report.pictures import Pictures
+from steep.report.maps import array_of, column_name, frame_of, is_number
+from steep.report.page import CELL, cell_of, cut, number
 
-# Columns of the user's table, neighbours of a sample, and characters of a cell and of a text.
+# Columns of the user's table, neighbours of a sample, and characters of a text.
 _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
-_CELL, _TEXT = 60, 600
+_TEXT = 600
+# Longer side of a thumbnail; larger pictures are made smaller.
+_LARGEST = 96
 # Characters of pictures and texts in all that show up under the pointer.
 _BUDGET = 1_500_000
 # Pages keep row numbers in four bytes.
@@ -91,7 +94,7 @@ class Cards:
         if self.labels.codes is None:
             return ", ".join(number(value, 4) for value in self.labels.array[row])
         assert self.labels.classes is not None
-        return str(self.labels.classes[self.labels.codes[row]])[:_CELL]
+        return str(self.labels.classes[self.labels.codes[row]])[:CELL]
 
     def face(self, row: int) -> dict[str, Any]:
         """Row, label, and picture or text of one sample."""
@@ -99,7 +102,7 @@ class Cards:
         if self._pictures is not None:
             face["picture"] = self._pictures.uri(row)
         if self._texts is not None:
-            face["text"] = _cut(self._texts[row], _TEXT)
+            face["text"] = cut(self._texts[row], _TEXT)
         return face
 
     def faces(self, rows: IntArray, first: IntArray) -> list[str | None] | None:
@@ -111,7 +114,7 @@ class Cards:
         found: list[str | None] = [None] * len(rows)
         room = _BUDGET
         for row in dict.fromkeys(order):
-            face = self._pictures.uri(row) if self._pictures is not None else _cut(self._texts[row], 160)  # type: ignore[index]
+            face = self._pictures.uri(row) if self._pictures is not None else cut(self._texts[row], 160)  # type: ignore[index]
             room -= len(face)
             if room < 0:
                 break
@@ -164,8 +167,8 @@ class _Columns:
         if (n_rows := count_rows(table, "table")) != n_samples:
             raise InputError(f"table has {n_rows} rows for {n_samples} samples; need one a sample")
         self._frame, n_columns = _first_columns(table, target)
-        self.names = [_cut(column_name(name), _CELL) for name in self._frame.columns]
-        self.kinds = ["number" if _is_number(dtype) else "text" for dtype in self._frame.dtypes]
+        self.names = [cut(column_name(name)) for name in self._frame.columns]
+        self.kinds = ["number" if is_number(dtype) else "text" for dtype in self._frame.dtypes]
         self.left_out = n_columns - self._frame.shape[1]
 
     def cells(self, rows: IntArray) -> list[list[dict[str, Any]]]:
@@ -173,41 +176,14 @@ class _Columns:
         if self._frame is None or not self.kinds:  # a frame without columns has no rows to pandas 2
             return [[] for _ in rows]
         part = take_rows(self._frame, rows)
-        return [[_cell(value) for value in values] for values in part.itertuples(index=False, name=None)]
+        return [[cell_of(value) for value in values] for values in part.itertuples(index=False, name=None)]
 
 
 def _first_columns(table: Any, target: str) -> tuple[pd.DataFrame, int]:
     """The first columns but the target, and how many there are."""
-    if not isinstance(table, pd.DataFrame):
-        if hasattr(table, "get_columns"):  # polars
-            table = pd.DataFrame({column.name: column.to_numpy() for column in table.get_columns()})
-        else:
-            array = array_of(table, "table")
-            if array.ndim != 2:
-                raise InputError(f"table has shape {array.shape}; need (n_samples, n_columns)")
-            return pd.DataFrame(array[:, :_MOST_COLUMNS]), array.shape[1]
-    places = [place for place, name in enumerate(table.columns) if str(name) != target]
-    return table.iloc[:, places[:_MOST_COLUMNS]], len(places)
-
-
-def _is_number(dtype: Any) -> bool:
-    return bool(is_numeric_dtype(dtype) and not is_bool_dtype(dtype))
-
-
-def _cell(value: Any) -> dict[str, Any]:
-    if isinstance(value, bool | np.bool_):
-        return {"text": "yes" if value else "no", "key": None}
-    if isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value):
-        return {"text": number(value, 4), "key": float(value)}
-    try:
-        missing = bool(pd.isna(value))
-    except (TypeError, ValueError):  # a list in a cell
-        missing = False
-    return {"text": "missing" if missing else _cut(str(value), _CELL), "key": None}
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    frame = frame_of(table, "table")
+    places = [place for place, name in enumerate(frame.columns) if str(name) != target]
+    return frame.iloc[:, places[:_MOST_COLUMNS]], len(places)
 
 
 def _checked_texts(texts: Any, n_samples: int) -> list[str]:
@@ -239,7 +215,7 @@ def label_columns(labels: Labels) -> tuple[npt.NDArray[Any], list[str] | None]:
     if labels.codes is None:
         return labels.array[:, 0], None
     assert labels.classes is not None
-    return labels.codes, [_cut(str(name), _CELL) for name in labels.classes]
+    return labels.codes, [cut(str(name)) for name in labels.classes]
 
 
 def looks(cards: Cards, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -247,3 +223,61 @@ def looks(cards: Cards, rows: list[dict[str, Any]]) -> dict[str, Any]:
     around = {str(row["row"]): cards.numbers[row["around"]["rows"]].tolist() for row in rows}
     wanted = dict.fromkeys(other for row in rows for other in row["around"]["rows"])
     return {"around": around, "looks": {str(cards.numbers[other]): cards.face(other) for other in wanted}}
+
+
+class Pictures:
+    """Pictures of the samples.
+
+    Parameters
+    ----------
+    images : array-like of shape (n_samples, height, width) or (n_samples, height, width, 1, 3 or 4)
+        Grey, grey, colour, or colour with opacity. Whole numbers are bytes from 0 to 255; floats are taken from 0 to
+        the largest one, or from the smallest to the largest where some are below 0.
+    n_samples : int
+        Rows there must be.
+    """
+
+    def __init__(self, images: Any, n_samples: int) -> None:
+        self._images = array_of(images, "images")
+        shape = self._images.shape
+        is_stack = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))
+        if not is_stack or shape[0] != n_samples or 0 in shape or self._images.dtype.kind not in "biuf":
+            raise InputError(
+                f"images is {self._images.dtype} of shape {shape}; need numbers of shape ({n_samples}, height, width) "
+                f"or ({n_samples}, height, width, 1, 3 or 4)"
+            )
+        self._low, self._spread = _range(self._images)
+
+    def uri(self, row: int) -> str:
+        """One picture as a data URI."""
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise MissingExtraError("pictures in pages need pillow; pip install 'steep[report]'") from error
+        picture = Image.fromarray(self._bytes(row))
+        if max(picture.size) > _LARGEST:
+            picture.thumbnail((_LARGEST, _LARGEST))
+        file = io.BytesIO()
+        picture.save(file, format="PNG", optimize=True)
+        return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+
+    def _bytes(self, row: int) -> npt.NDArray[np.uint8]:
+        picture = self._images[row]
+        if picture.ndim == 3 and picture.shape[2] == 1:
+            picture = picture[:, :, 0]
+        if picture.dtype == np.uint8:
+            return np.ascontiguousarray(picture)
+        share = (np.nan_to_num(picture.astype(np.float64)) - self._low) / self._spread
+        return np.ascontiguousarray(np.round(255 * np.clip(share, 0.0, 1.0)).astype(np.uint8))
+
+
+def _range(images: npt.NDArray[Any]) -> tuple[float, float]:
+    """Darkest value, and how far the brightest is from it."""
+    if images.dtype.kind == "b":
+        return 0.0, 1.0
+    if images.dtype == np.uint8:
+        return 0.0, 255.0
+    finite = images[np.isfinite(images)] if images.dtype.kind == "f" else images
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    low = min(low, 0.0)
+    return low, (high - low) or 1.0

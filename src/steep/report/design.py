@@ -9,8 +9,7 @@ import numpy as np
 
 from steep.exceptions import InputTypeError
 from steep.report import runs
-from steep.report.packing import pack
-from steep.report.page import check_text, number, write_page
+from steep.report.page import check_text, number, pack, write_page
 from steep.sampling import Design
 
 SCRIPTS = ("scales.js", "map.js", "charts.js", "pairs.js", "runs.js")

@@ -18,8 +18,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from steep._files import write_whole
 from steep._validation import shown
+from steep.evidence import Verdict
 from steep.exceptions import InputTypeError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -28,6 +32,11 @@ if TYPE_CHECKING:
 # Every page has these; a page names what it needs beside them.
 _STYLE = ("page.css",)
 _SCRIPT = ("core.js", "theme.js", "table.js")
+
+# Name in the page: NumPy's type.
+_KINDS = {"f4": "<f4", "f8": "<f8", "u2": "<u2", "u4": "<u4"}
+# Characters of a cell.
+CELL = 60
 
 # What could end a script block, or be read as markup, and what JavaScript takes for a line end.
 _UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -150,6 +159,59 @@ def number(value: Any, digits: int = 3) -> str:
     grouped = "," if abs(value) >= 9999.5 else ""
     text = f"{value:{grouped}.0f}" if big and abs(value) < 1e15 else f"{value:.{digits}g}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def verdict_of(verdict: Any, *, default: str = "") -> dict[str, Any]:
+    """What a template needs of a verdict, a sentence or nothing."""
+    if verdict is None:
+        verdict = default
+    if isinstance(verdict, str):
+        return {"sentence": verdict, "state": "none"}
+    if not isinstance(verdict, Verdict):
+        raise InputTypeError(f"verdict is a {type(verdict).__name__}; need a Verdict or a sentence")
+    interval = verdict.interval
+    state = "kept" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
+    return {"sentence": str(verdict), "state": state}
+
+
+def pack(values: Any, kind: str = "f4") -> dict[str, str]:
+    """Numbers for ``unpack`` of the page's scripts.
+
+    Parameters
+    ----------
+    values : array-like
+        Numbers.
+    kind : {"f4", "f8", "u2", "u4"}
+        Floats or whole numbers ≥ 0, and the bytes of each.
+
+    Examples
+    --------
+    >>> pack([1.0, 2.0])
+    {'kind': 'f4', 'base64': 'AACAPwAAAEA='}
+    """
+    return {"kind": kind, "base64": pack_text(values, kind)}
+
+
+def pack_text(values: Any, kind: str = "f4") -> str:
+    """The base64 alone."""
+    # Values beyond a float32 are drawn at its ends.
+    with np.errstate(over="ignore"):
+        return base64.b64encode(np.asarray(values).astype(_KINDS[kind]).tobytes()).decode("ascii")
+
+
+def cell_of(value: Any) -> dict[str, Any]:
+    """Text of a cell, and the number to sort it by where it is one."""
+    if isinstance(value, bool | np.bool_):
+        return {"text": "yes" if value else "no", "key": None}
+    if isinstance(value, int | float | np.integer | np.floating):
+        return {"text": number(value, 4), "key": float(value) if np.isfinite(value) else None}
+    is_missing = pd.api.types.is_scalar(value) and bool(pd.isna(value))
+    return {"text": "missing" if is_missing else cut(str(value)), "key": None}
+
+
+def cut(text: str, most: int = CELL) -> str:
+    """A text, shortened where it is too long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @cache

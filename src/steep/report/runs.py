@@ -11,9 +11,8 @@ from steep.domain import Box
 from steep.domain.axes import Axis, Category
 from steep.expected_error import cross_errors, error_history, fewest_points, interpolant
 from steep.labels import deviations
-from steep.report.packing import pack, pack_text
-from steep.report.page import number
-from steep.report.shown import MOST_POINTS, MOST_ROWS
+from steep.report.maps import MOST_POINTS, MOST_ROWS
+from steep.report.page import cell_of, pack, pack_text
 from steep.sampling import Design
 
 # Inputs of the pair plot and of the slices.
@@ -128,15 +127,6 @@ def run_rows(
         }
         for row, point in zip(map(int, rows), inputs, strict=True)
     ]  # fmt: skip
-
-
-def cell_of(value: Any) -> dict[str, Any]:
-    """Text of a cell, and the number to sort it by where it is one."""
-    if isinstance(value, bool | np.bool_):
-        return {"text": "yes" if value else "no", "key": None}
-    if isinstance(value, int | float | np.integer | np.floating):
-        return {"text": number(value, 4), "key": float(value) if np.isfinite(value) else None}
-    return {"text": str(value)[:60], "key": None}
 
 
 def kept_points(plan: Design) -> dict[str, str]:

@@ -13,11 +13,8 @@ import pandas as pd
 from steep._validation import FloatArray, IntArray, Seed, check_generator, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
-from steep.report.coordinates import axes_of
-from steep.report.packing import pack
-from steep.report.page import check_text, number, write_page
-from steep.report.shown import Shown
-from steep.report.verdicts import verdict_of
+from steep.report.maps import Shown, axes_of
+from steep.report.page import check_text, number, pack, verdict_of, write_page
 
 # Labels with a higher score are listed and marked; the score is a rank, not a probability.
 _SUSPECT = 0.5

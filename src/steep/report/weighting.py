@@ -1,29 +1,45 @@
-"""The page of a weighting: does it help, which samples are heavy, and where they lie."""
+"""The page of a weighting: does it help, which samples are heavy, and where they lie.
+
+The slider for ``weight_ratio`` needs each sample's share v and the ratio used, which follow from the weights:
+
+    w = c (1 + (m − 1) v)         m ≥ 1
+    w = c / (1 + (1/m − 1) v)     m < 1
+
+v is 0 at the flattest sample and 1 at the steepest; the variation says which of the two are the heavy ones. Weights of
+zero stay zero at every ratio.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray, Seed, check_generator, check_sample_weight, check_size, check_vector
+from steep.evidence import Verdict
 from steep.labels import Labels
+from steep.metrics import without_rounding
 from steep.neighbors.query import nearest
 from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
-from steep.report.coordinates import axes_of
-from steep.report.packing import pack, pack_text
-from steep.report.page import check_text, number, write_page
-from steep.report.ratio import Ratio, effective_samples, quantiles_of
-from steep.report.shown import Shown
-from steep.report.verdicts import verdict_of
+from steep.report.maps import Shown, axes_of
+from steep.report.page import check_text, number, pack, pack_text, verdict_of, write_page
+from steep.rescaling import effective_samples
 from steep.weighting.embedding import embed
 
 # Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
 _MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
 # Classes whose share of the weight is shown.
 _MOST_CLASSES = 12
+# Weights this near to each other are equal but for rounding.
+_EQUAL = 1e-9
+# Values that stand for the distribution of all samples.
+_MOST_QUANTILES = 4001
+# Shades of the heat map on either side of zero.
+_SHADES = 4
 
 
 def weighting_page(
@@ -117,6 +133,7 @@ def weighting_page(
         data=data,
         blocks=blocks,
         verdict=verdict_of(verdict, default=_sentence(known)),
+        grids=heat_maps(verdict.table) if isinstance(verdict, Verdict) else [],
         figures=_figures(known, ratio),
         rows=rows,
         cards=cards,
@@ -223,3 +240,103 @@ def _figures(weights: FloatArray, ratio: Ratio) -> list[dict[str, str]]:
         {"name": "worth equal samples", "value": number(effective_samples(weights)), "id": "figure-worth"},
         {"name": "weight of the heaviest tenth", "value": f"{100 * heavy:.0f} %", "id": "figure-tenth"},
     ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The share v of every sample, NaN where the weight is zero, and the ratio m of the weights.
+
+    ``is_from_weights`` is False where equal weights say nothing of v and the variation was taken.
+    """
+
+    share: FloatArray
+    ratio: float
+    is_from_weights: bool
+
+    @classmethod
+    def of(cls, weights: FloatArray, variation: FloatArray | None) -> Ratio:
+        """Undo :func:`steep.rescale`.
+
+        Examples
+        --------
+        >>> found = Ratio.of(np.array([0.5, 1.0, 1.5]), None)
+        >>> found.share, found.ratio
+        (array([0. , 0.5, 1. ]), 3.0)
+        """
+        used = weights > 0
+        heavy = weights[used]
+        share = np.full(len(weights), np.nan)
+        if heavy.max() <= heavy.min() * (1 + _EQUAL):
+            share[used] = 0.0 if variation is None else _unit_range(variation[used])
+            return cls(share, 1.0, variation is None)
+        is_flat_heavy = variation is not None and _falls(variation[used], heavy)
+        share[used] = _unit_range(heavy.min() / heavy if is_flat_heavy else heavy)
+        ratio = float(heavy.max() / heavy.min())
+        return cls(share, 1 / ratio if is_flat_heavy else ratio, True)
+
+    def quantiles(self) -> FloatArray:
+        """The shares of all samples in order, or as many quantiles as a page has room for."""
+        return quantiles_of(self.share, _MOST_QUANTILES)
+
+
+def quantiles_of(share: FloatArray, most: int) -> FloatArray:
+    """Shares in order, those of weight zero left out; ``most`` of them, evenly chosen, where there are more.
+
+    Examples
+    --------
+    >>> quantiles_of(np.array([0.5, np.nan, 0.0, 1.0]), 3)
+    array([0. , 0.5, 1. ])
+    """
+    known = np.sort(share[~np.isnan(share)])
+    if len(known) <= most:
+        return known
+    middle = (np.arange(most) + 0.5) / most
+    return np.asarray(known[(middle * len(known)).astype(np.intp)])
+
+
+def _unit_range(values: FloatArray) -> FloatArray:
+    low, spread = values.min(), values.max() - values.min()
+    return (values - low) / spread if spread > 0 else np.zeros_like(values)
+
+
+def _falls(variation: FloatArray, weights: FloatArray) -> bool:
+    """Whether weights fall as the variation grows."""
+    first, second = _unit_range(variation), _unit_range(weights)
+    return bool((first - first.mean()) @ (second - second.mean()) < 0)
+
+
+def heat_maps(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Mean gain by weight ratio and number of neighbours, one grid a measure.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``verdict.table`` of a weighting search; any other table gives no grids.
+    """
+    names = [str(name) for name in table.columns]
+    gain = next((name for name in names if name.startswith("mean_gain_")), None)
+    if gain is None or not {"measure", "n_neighbors", "weight_ratio"} <= set(names):
+        return []
+    rows = table[table["measure"].notna()].copy()
+    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
+    largest = float(np.abs(rows[gain]).max()) if len(rows) else 0.0
+    return [_grid(str(measure), part, gain, largest) for measure, part in rows.groupby("measure", sort=False)]
+
+
+def _grid(measure: str, part: pd.DataFrame, gain: str, largest: float) -> dict[str, Any]:
+    """One measure; parameters of the estimator that were tried too are shown at their best."""
+    best = part.groupby(["n_neighbors", "weight_ratio"])[gain].max().unstack()
+    return {
+        "measure": measure,
+        "score": gain.removeprefix("mean_gain_"),
+        "ratios": [float(ratio) for ratio in best.columns],
+        "rows": [
+            {"size": int(size), "cells": [_shaded(float(value), largest) for value in values]}
+            for size, values in zip(best.index, best.to_numpy(), strict=True)
+        ],
+    }
+
+
+def _shaded(value: float, largest: float) -> dict[str, Any]:
+    shade = 0 if not largest or np.isnan(value) else round(_SHADES * value / largest)
+    return {"value": value, "shade": shade}

@@ -14,7 +14,7 @@ from steep.labels import Labels, Task, one_hot, warn_of_float_classes
 from steep.measures import MEASURES, Neighborhood
 from steep.measures.label_measures import contradiction, noise
 from steep.measures.variance import variance
-from steep.rescaling import WEIGHT_RATIO, rescale
+from steep.rescaling import WEIGHT_RATIO, effective_samples, rescale
 from steep.weighting.candidates import default_measures
 from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.weights import Samples
@@ -153,13 +153,10 @@ def weighting_report(
     points = samples.space.points()
     found = Neighborhood.search(points, samples.labels, n_neighbors=size, n_jobs=n_jobs)
     around = Neighborhood(points, samples.labels, found.indices, predicted=predicted)
-    effective = {name: _effective(MEASURES[name].variation(around), weight_ratio) for name in names}
+    effective = {
+        name: effective_samples(rescale(MEASURES[name].variation(around), weight_ratio=weight_ratio)) for name in names
+    }
     return _report(around, effective, weight_ratio)
-
-
-def _effective(variation: FloatArray, weight_ratio: float) -> float:
-    weights = rescale(variation, weight_ratio=weight_ratio)
-    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 def _report(around: Neighborhood, effective: dict[str, float], weight_ratio: float) -> WeightingReport:

@@ -36,24 +36,3 @@ function drawLines(host, { x, y, series, rules = [], label, height = 260 }) {
   if (y.name) marks.push(svg("text", { class: "name", transform: `translate(12 ${(room.top + height - room.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, y.name));
   host.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...marks));
 }
-
-// rows: { name, mean, low, high, chosen }; zero is no gain.
-function drawGains(host, { rows, name, label }) {
-  const width = Math.max(260, host.clientWidth), line = 34, room = { left: Math.min(210, width * 0.4), right: 16, top: 6, bottom: 42 };
-  const height = room.top + room.bottom + line * rows.length;
-  const values = rows.flatMap((row) => [row.mean, row.low, row.high]).filter((v) => v !== null);
-  const axis = { name, values: [0, ...values] };
-  const across = axisScale(axis, room.left, width - room.right);
-  const marks = [...axisLine(across, axis, room, width, height, true)];
-  marks.push(svg("line", { x1: across(0), x2: across(0), y1: room.top, y2: height - room.bottom, stroke: colour("text") }));
-  rows.forEach((row, i) => {
-    const y = room.top + line * (i + 0.5), paint = colour(row.chosen ? "heavy" : "quiet");
-    const most = Math.floor(room.left / 7), name = svg("text", { class: "name", x: room.left - 10, y: y + 4, "text-anchor": "end" }, row.name.length > most ? `${row.name.slice(0, most - 1)}…` : row.name);
-    name.append(svg("title", {}, row.name));
-    marks.push(name);
-    if (row.low !== null) marks.push(svg("line", { x1: across(row.low), x2: across(row.high), y1: y, y2: y, stroke: paint, "stroke-width": 3 }));
-    if (row.mean !== null) marks.push((row.chosen ? MARKS.square : MARKS.circle)(across(row.mean), y, paint));
-  });
-  marks.push(svg("text", { class: "name", x: (room.left + width - room.right) / 2, y: height - 4, "text-anchor": "middle" }, name));
-  host.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...marks));
-}

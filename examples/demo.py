@@ -125,7 +125,7 @@ def improve_network(page: Path) -> tuple[str, str, str]:
         loss.backward()
         optimizer.step()
     result = improve(network, (X, y), (X_val, y_val), progress=False)
-    improvement_page(page, result, y=y, images=16 * X.reshape(-1, 8, 8), title="A better head for a small network")
+    improvement_page(page, result, title="A better head for a small network")
     before, after = (
         100 * np.mean(model(torch.from_numpy(X_test)).argmax(1).numpy() == y_test)
         for model in (network, result.network)

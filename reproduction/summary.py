@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reproduction.metrics import Summary, gain_per_model, summarize
 from steep._validation import FloatArray
-from steep.metrics import Interval, Summary, gain_per_model, mean_interval, paired_interval, summarize
+from steep.metrics import Interval, mean_interval, paired_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

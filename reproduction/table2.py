@@ -23,12 +23,13 @@ import numpy as np
 import steep
 from reproduction.fused import predict_perceptron, train_perceptron
 from reproduction.jobs import Context, Job, Results, Scale
+from reproduction.metrics import average_error_gain, average_error_loss, l2_error
 from reproduction.problems import BATEMAN, BATEMAN_11, Problem
 from reproduction.summary import Claim, Lines, Section, judge, markdown, show, show_gain
 from steep._files import write_whole
 from steep._validation import FloatArray
 from steep.measures.multi_index import multi_indices
-from steep.metrics import average_error_gain, average_error_loss, l2_error, linf_error, mean_interval
+from steep.metrics import linf_error, mean_interval
 
 TITLE = "Table 2: the Bateman equations"
 ORDER, EPSILON, N_GMM, LAYERS, LEARNING_RATE = 2, 5e-4, 10, (32, 32), 1e-3

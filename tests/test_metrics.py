@@ -4,48 +4,14 @@ from scipy import stats
 from sklearn.linear_model import Ridge
 
 from steep.exceptions import InputError
-from steep.metrics import (
-    average_error_gain,
-    average_error_loss,
-    gain_per_model,
-    l2_error,
-    linf_error,
-    mean_interval,
-    paired_interval,
-    resolve_scorers,
-    summarize,
-    worst_decile_error,
-)
+from steep.metrics import linf_error, mean_interval, paired_interval, resolve_scorers, worst_decile_error
 
 RNG = np.random.default_rng(0)
 
 
 def test_errors_are_the_norms_of_the_difference():
     true, predicted = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 3.0], [1.0, -3.0]])
-    assert l2_error(true, predicted) == pytest.approx((9 + 16) / 2)
     assert linf_error(true, predicted) == 4.0
-    assert l2_error([1.0, 2.0], [1.0, 4.0]) == pytest.approx(2.0)
-
-
-def test_gain_and_loss_split_the_mean_difference():
-    before, after = RNG.random(50), RNG.random(50)
-    gain, loss = average_error_gain(before, after), average_error_loss(before, after)
-    assert gain > 0
-    assert loss > 0
-    assert gain - loss == pytest.approx((before - after).mean())
-
-
-def test_gain_per_model_takes_the_best_repeat_of_each():
-    assert gain_per_model([0.9, 0.8], [[0.91, 0.95], [0.7, 0.79]]).tolist() == pytest.approx([0.05, -0.01])
-    assert gain_per_model([0.9, 0.8], [0.91, 0.7]).tolist() == pytest.approx([0.01, -0.1])
-
-
-def test_summary_knows_which_way_is_better():
-    assert summarize([1.0, 2.0, 3.0]).best == 3.0
-    summary = summarize([1.0, 2.0, 3.0], greater_is_better=False)
-    assert (summary.best, summary.mean) == (1.0, 2.0)
-    assert summary.se == pytest.approx(1 / np.sqrt(3))
-    assert str(summary) == "1, 2 ± 0.58"
 
 
 def test_mean_interval_is_students():
@@ -92,16 +58,14 @@ def test_scorers_are_found_by_name_and_worst_cases_are_errors():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: l2_error([1, 2], [1, 2, 3]), r"y_true has shape \(2,\) and y_pred \(3,\)"),
+        (lambda: linf_error([1, 2], [1, 2, 3]), r"y_true has shape \(2,\) and y_pred \(3,\)"),
         (lambda: linf_error([1, 2], [1, np.nan]), "contains NaN"),
         (lambda: mean_interval([]), "scores has 0 values"),
         (lambda: mean_interval([[1.0], [1.0, 2.0]]), "scores is not numeric"),
         (lambda: resolve_scorers(Ridge(), "goodness"), "scoring='goodness' is unknown"),
         (lambda: mean_interval([1.0]), "scores has 1 value; need at least 2 repeats"),
         (lambda: paired_interval([1, 2], [1, 2, 3]), "baseline has 2 scores and new 3"),
-        (lambda: gain_per_model([1, 2], [[1, 2]]), r"improved \(1, 2\)"),
         (lambda: mean_interval([1.0, 2.0], confidence=1.0), "confidence=1.0"),
-        (lambda: average_error_gain([1, 2], [1]), r"error_new has shape \(1,\); need \(2,\)"),
     ],
 )
 def test_bad_input_is_refused(call, message):

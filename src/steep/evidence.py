@@ -5,14 +5,13 @@ is better; d_cj is the difference.
 
     t_c = mean_j d_cj / (sd_j d_cj / √J)
 
-Having tried many candidates raises the largest t even if none is any better. How far is found by flipping the
-signs of whole units at random (up to ten units: in every way there is), which keeps the correlation between
-candidates: under "no difference" each sign is as likely as the other. A candidate counts when its t exceeds a quantile
-of that largest t (``confidence``); of those that count the largest mean gain is chosen, else the control is kept.
+Having tried many candidates raises the largest t even if none is any better. How far is found by flipping the signs of
+whole units at random (up to ten units: in every way there is): under "no difference" each sign is as likely as the
+other. A candidate counts when its t exceeds a quantile of that largest t (``confidence``); of those that count the
+largest mean gain is chosen, otherwise the control is kept.
 
 A candidate may have been dropped before the last unit: its d_cj are NaN from there on, and it is not chosen. It still
-counts among the candidates tried: for the bound its differences are taken again, in turn, in the units it missed.
-So the bound remains one for all candidates, not for those alone that were ahead when others were dropped.
+counts among the candidates tried: for the bound its differences are repeated, in turn, in the units it missed.
 
 Folds share most of their training data, so the interval reported uses Nadeau and Bengio's wider error
 and the 95 % quantile of the largest |t|, which holds for all candidates at once:
@@ -29,18 +28,17 @@ signs, as wide as the interval's error):
     g*_c = gain_c + noise_c        overshoot = mean of noise_c over the simulations, c the candidate chosen in each
 
 Simulations in which nothing is chosen are left out. The gain to state is gain − overshoot, or zero
-(:meth:`Evidence.stated`). Choosing on some units and scoring on the others corrects less: folds share their data.
+(:meth:`Evidence.stated`).
 
 A score that is not a mean over units (F1, the accuracy of the worst group) has no d_cj. The samples are drawn again
-with replacement instead, the same draws for every candidate, and the spread of the difference over the draws
-takes the place of that over units: t_c = gain_c / sd_b d*_cb, and its largest value under "no difference" is that
-of (d*_cb − mean_b d*_cb) / sd_b d*_cb over the candidates. These centred draws are also the noise of the
-simulations. The rest of the rule is the same. :class:`Verdict` puts
-the outcome into words, for weights, heads, the paper's tables and the pages alike.
+with replacement instead, the same draws for every candidate: t_c = gain_c / sd_b d*_cb, and its largest value under "no
+difference" is that of (d*_cb − mean_b d*_cb) / sd_b d*_cb over the candidates. These centred draws are also the noise
+of the simulations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, inf
@@ -128,22 +126,6 @@ class Evidence:
         mean = self.kept_share * found.mean
         return Interval(mean, min(found.low, mean), max(found.high, mean), found.n)
 
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        intervals = [self.interval(i) for i in range(len(self.gains))]
-        table = pd.DataFrame(
-            {
-                "gain": self.gains,
-                "low": [interval.low for interval in intervals],
-                "high": [interval.high for interval in intervals],
-                "counts": self.counts,
-            }
-        ).sort_values("gain", ascending=False, kind="stable")
-        figures = {"candidates": len(self.gains), "that beat the control": int(self.counts.sum())}
-        told = "None of them beats the control." if self.chosen is None else f"Chosen: candidate {self.chosen}."
-        return card("Evidence", told, {**figures, "paired comparisons": self.n_units}, table)
-
 
 def weigh_evidence(
     differences: FloatArray,
@@ -180,32 +162,40 @@ def weigh_evidence(
     """
     n_units = differences.shape[1]
     n_scored = n_units - np.isnan(differences).sum(axis=1)
-    running = n_scored == n_units
     gains, spread, t = _student(differences, n_scored)
     quantile = _quantile if every_sign else np.quantile
-    largest = _largest_flipped_t(_taken_again(differences), generator, every_sign)
-    # Few units give few values of t: one that equals the bound does not exceed it by its last digit.
-    bound = max(float(quantile(largest[:, 0], confidence)), 0.0) * (1 + _ROUNDING)
+    filled = _taken_again(differences)
+    largest = _largest_flipped_t(filled, generator, every_sign)
+    is_dropped = n_scored < n_units
+    return _decided(
+        gains,
+        t,
+        # Few units give few values of t: one that equals the bound does not exceed it by its last digit.
+        max(float(quantile(largest[:, 0], confidence)), 0.0) * (1 + _ROUNDING),
+        ~is_dropped,
+        lambda: _simulated(filled, test_ratio, t != 0, generator),
+        standard_errors=spread * np.sqrt(1 / n_scored + test_ratio),
+        # With few units the largest flipped |t| is the observed one: Student's own bound is the least to allow.
+        critical=max(float(quantile(largest[:, 1], 0.95)), float(special.stdtrit(n_units - 1, 0.975))),
+        n_units=n_units,
+        n_scored=n_scored if is_dropped.any() else None,
+    )
+
+
+def _decided(
+    gains: FloatArray,
+    t: FloatArray,
+    bound: float,
+    running: npt.NDArray[np.bool_],
+    simulate: Callable[[], tuple[FloatArray, FloatArray]],
+    **figures: Any,
+) -> Evidence:
+    """Which candidates count, and the best of them; ``simulate`` gives noise and errors of simulated gains."""
     counts = (t > bound) & (gains > 0) & running
     chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
-    nearest = int(np.argmax(np.where(running, t, -np.inf) if running.any() else t))
-    share = 1.0
-    if chosen is not None:
-        simulated = _simulated(_taken_again(differences), test_ratio, t != 0, generator)
-        share = _kept_share(gains, *simulated, bound, chosen)
-    # With few units the largest flipped |t| is the observed one: Student's own bound is the least to allow.
-    least = float(special.stdtrit(n_units - 1, 0.975))
-    return Evidence(
-        gains=gains,
-        standard_errors=spread * np.sqrt(1 / n_scored + test_ratio),
-        critical=max(float(quantile(largest[:, 1], 0.95)), least),
-        n_units=n_units,
-        counts=counts,
-        chosen=chosen,
-        nearest=nearest if chosen is None else chosen,
-        n_scored=None if running.all() else n_scored,
-        kept_share=share,
-    )
+    nearest = int(np.argmax(np.where(running, t, -np.inf) if running.any() else t)) if chosen is None else chosen
+    share = 1.0 if chosen is None else _kept_share(gains, *simulate(), bound, chosen)
+    return Evidence(gains=gains, counts=counts, chosen=chosen, nearest=nearest, kept_share=share, **figures)
 
 
 def _quantile(values: FloatArray, share: float) -> float:
@@ -215,13 +205,7 @@ def _quantile(values: FloatArray, share: float) -> float:
 
 
 def student_t(differences: FloatArray) -> FloatArray:
-    """t of every candidate; 0 where all its differences are the same.
-
-    Examples
-    --------
-    >>> student_t(np.array([[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]])).round(3)
-    array([3.464, 0.   ])
-    """
+    """t of every candidate; 0 where all its differences are the same."""
     return _student(differences, np.full(len(differences), differences.shape[1]))[2]
 
 
@@ -269,14 +253,7 @@ def _largest_flipped_t(differences: FloatArray, generator: np.random.Generator, 
 
 
 def _half_of_all_signs(n_units: int) -> FloatArray:
-    """Every row of signs that begins with +, ``(2^(n_units − 1), n_units)``.
-
-    Examples
-    --------
-    >>> _half_of_all_signs(2)
-    array([[ 1.,  1.],
-           [ 1., -1.]])
-    """
+    """Every row of signs that begins with +, ``(2^(n_units − 1), n_units)``."""
     bits = np.arange(2 ** (n_units - 1))[:, None] >> np.arange(n_units)[::-1]
     return 1.0 - 2.0 * (bits & 1)
 
@@ -325,20 +302,8 @@ def weigh_resamples(
 ) -> Evidence:
     """Choose a candidate, or none, by a score that is no mean over units: from paired resamples.
 
-    Parameters
-    ----------
-    gains : ndarray of shape (n_candidates,)
-        Score of each candidate minus that of the control, on all units; larger is better.
-    resampled : ndarray of shape (n_candidates, n_resamples)
-        The same differences on units drawn with replacement, the same draws for all.
-    n_units : int
-        Units drawn from.
-    test_ratio, confidence : float
-        See :func:`weigh_evidence`.
-
-    Returns
-    -------
-    Evidence
+    ``gains`` are differences to the control on all units, ``resampled`` the same on units drawn with replacement, the
+    same draws for all, ``(n_candidates, n_resamples)``; for the rest see :func:`weigh_evidence`.
 
     Examples
     --------
@@ -351,22 +316,16 @@ def weigh_resamples(
     t = np.divide(gains, spread, out=np.zeros_like(gains), where=known)
     centred = resampled - resampled.mean(axis=1, keepdims=True)
     null = np.divide(centred, spread[:, None], out=np.zeros_like(centred), where=known[:, None])
-    bound = max(float(np.quantile(null.max(axis=0), confidence)), 0.0)
-    counts = (t > bound) & (gains > 0)
-    chosen = int(np.argmax(np.where(counts, gains, -np.inf))) if counts.any() else None
-    share = 1.0
-    if chosen is not None:
-        some = centred[:, :_N_SIMULATED].T * np.sqrt(1 + n_units * test_ratio)
-        share = _kept_share(gains, some, np.where(known, spread, np.nan), bound, chosen)
-    return Evidence(
-        gains=gains,
+    noise = centred[:, :_N_SIMULATED].T * np.sqrt(1 + n_units * test_ratio)
+    return _decided(
+        gains,
+        t,
+        max(float(np.quantile(null.max(axis=0), confidence)), 0.0),
+        np.ones(len(gains), np.bool_),
+        lambda: (noise, np.where(known, spread, np.nan)),
         standard_errors=np.where(known, spread, np.abs(gains)) * np.sqrt(1 + n_units * test_ratio),
         critical=max(float(np.quantile(np.abs(null).max(axis=0), 0.95)), float(special.ndtri(0.975))),
         n_units=n_units,
-        counts=counts,
-        chosen=chosen,
-        nearest=int(np.argmax(t)) if chosen is None else chosen,
-        kept_share=share,
     )
 
 
@@ -467,17 +426,7 @@ _TITLES = {
 }
 
 # Scores between 0 and 1, whose gains people read in points.
-_IN_POINTS = (
-    "accuracy",
-    "balanced_accuracy",
-    "average_precision",
-    "f1",
-    "precision",
-    "recall",
-    "roc_auc",
-    "jaccard",
-    "top_k_accuracy",
-)
+_IN_POINTS = ("accuracy", "balanced", "average_precision", "f1", "precision", "recall", "roc_auc", "jaccard", "top_k")
 
 
 @dataclass(frozen=True)

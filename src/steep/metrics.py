@@ -1,11 +1,4 @@
-"""The figures the paper reports, and the intervals they need.
-
-    L2 = E‖f − f_θ‖²      L∞ = max |f − f_θ|      Z = g_{θ_BS} − g_{θ_TBS}
-    AEG = E[Z 1{Z>0}]     AEL = E[−Z 1{Z<0}]
-
-AEL is ≤ 0 by the paper's formula but printed positive; ours is the printed sign (docs/errata.md). Scorers by
-name, scikit-learn's and the worst-case ones, are found by ``resolve_scorers``.
-"""
+"""Errors, intervals of means, and scorers by name: scikit-learn's and the worst-case ones."""
 
 from __future__ import annotations
 
@@ -46,32 +39,15 @@ class Interval:
         return f"{self.mean:.4g} ± {self.half_width:.2g}"
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Best, mean and standard error over repeats, as in Table 3."""
-
-    best: float
-    mean: float
-    se: float
-
-    def __str__(self) -> str:
-        return f"{self.best:.4g}, {self.mean:.4g} ± {self.se:.2g}"
-
-
-def l2_error(y_true: Any, y_pred: Any) -> float:
-    """Mean squared error; several outputs are summed, as in E‖f − f_θ‖²."""
-    return float((_difference(y_true, y_pred) ** 2).sum(axis=1).mean())
-
-
 def linf_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     """Largest absolute error over points and outputs; points of weight zero do not count."""
-    errors = np.abs(_difference(y_true, y_pred)).max(axis=1)
+    errors = np.abs(difference(y_true, y_pred)).max(axis=1)
     return float(errors[check_sample_weight(sample_weight, len(errors)) > 0].max())
 
 
 def worst_decile_error(y_true: Any, y_pred: Any, sample_weight: Any = None) -> float:
     """Mean absolute error of the tenth of the samples, or of their weight, that is predicted worst."""
-    errors = np.abs(_difference(y_true, y_pred)).max(axis=1)
+    errors = np.abs(difference(y_true, y_pred)).max(axis=1)
     if sample_weight is None:
         return float(np.sort(errors)[-max(1, round(len(errors) / 10)) :].mean())
     worst_first = np.argsort(-errors, kind="stable")
@@ -88,14 +64,7 @@ WORST_CASE: dict[str, Scorer] = {
 
 
 def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
-    """Return the scorers asked for, by name; the first one decides.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Its own ``score`` is the default.
-    scoring : None, str, callable, or a list or mapping of them
-        Names of scikit-learn's, "worst_decile" or "max_error".
+    """Return the scorers asked for, by name; the first one decides, and the default is the estimator's own ``score``.
 
     Examples
     --------
@@ -144,44 +113,6 @@ def _unknown_scorer(scorer: Any) -> InputError:
     )
 
 
-def average_error_gain(error_baseline: Any, error_new: Any) -> float:
-    """AEG: the average of what the new model gains, counting the places where it gains."""
-    return float(np.maximum(_paired_differences(error_baseline, error_new), 0).mean())
-
-
-def average_error_loss(error_baseline: Any, error_new: Any) -> float:
-    """AEL: the average of what the new model loses, counting the places where it loses; ≥ 0."""
-    return float(np.maximum(-_paired_differences(error_baseline, error_new), 0).mean())
-
-
-def gain_per_model(baseline: Any, improved: Any) -> FloatArray:
-    """Gain of each network over its own start: the best of its re-trainings minus its baseline.
-
-    Parameters
-    ----------
-    baseline : array-like of shape (n_models,)
-        Score of each network.
-    improved : array-like of shape (n_models,) or (n_models, n_repeats)
-        Scores after re-training; with several repeats the best counts, as in Table 4, which is a
-        choice on the very data the score is measured on. Pass one score a model for an honest gain.
-    """
-    start, after = check_numbers(baseline, name="baseline"), check_numbers(improved, name="improved")
-    if start.ndim != 1 or after.shape[:1] != start.shape or after.ndim > 2 or not after.size:
-        raise InputError(
-            f"baseline has shape {start.shape} and improved {after.shape}; need (n_models,) and (n_models,) or "
-            "(n_models, n_repeats)"
-        )
-    best: FloatArray = after.reshape(len(start), -1).max(axis=1)
-    return best - start
-
-
-def summarize(scores: Any, *, greater_is_better: bool = True) -> Summary:
-    """Best, mean and standard error of the mean over repeats."""
-    values = _sample(scores, "scores")
-    best = values.max() if greater_is_better else values.min()
-    return Summary(float(best), float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)))
-
-
 def mean_interval(scores: Any, *, confidence: float = 0.95) -> Interval:
     """Mean over repeats with Student's confidence interval.
 
@@ -228,19 +159,12 @@ def _sample(scores: Any, name: str) -> FloatArray:
     return values
 
 
-def _difference(y_true: Any, y_pred: Any) -> FloatArray:
+def difference(y_true: Any, y_pred: Any) -> FloatArray:
+    """y − ŷ, ``(n_samples, n_outputs)``, of arrays of one shape."""
     true, predicted = check_numbers(y_true, name="y_true"), check_numbers(y_pred, name="y_pred")
     if true.shape != predicted.shape or true.ndim not in (1, 2) or not true.size:
         raise InputError(
             f"y_true has shape {true.shape} and y_pred {predicted.shape}; need the same (n_samples,) or "
             "(n_samples, n_outputs)"
         )
-    difference: FloatArray = (true - predicted).reshape(len(true), -1)
-    if not np.isfinite(difference).all():
-        raise InputError("y_true or y_pred contains NaN or infinity; need finite values; look for a diverged model")
-    return difference
-
-
-def _paired_differences(error_baseline: Any, error_new: Any) -> FloatArray:
-    baseline = check_vector(error_baseline, name="error_baseline")
-    return baseline - check_vector(error_new, name="error_new", n_samples=len(baseline))
+    return np.asarray((true - predicted).reshape(len(true), -1))

@@ -3,12 +3,8 @@
 Results draw themselves by their ``plot`` method, which calls these.
 """
 
-from steep.plotting.design import plot_design
-from steep.plotting.error import plot_error
-from steep.plotting.gains import plot_gains
-from steep.plotting.heat_map import plot_heat_map
-from steep.plotting.overview import plot_overview
-from steep.plotting.slices import plot_slices
+from steep.plotting.design import plot_design, plot_error, plot_overview, plot_slices
+from steep.plotting.gains import plot_gains, plot_heat_map
 from steep.plotting.style import save_picture
 from steep.plotting.weights import plot_weights
 

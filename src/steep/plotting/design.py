@@ -1,15 +1,17 @@
-"""Where a design has its points: over one input, two, or every pair of the steepest."""
+"""Pictures of a design: its points, the error of a surrogate against the runs, and the surrogate along each input."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from steep._function import Function, evaluate
-from steep._validation import FloatArray, check_count
+from steep._validation import FloatArray, check_count, check_vector
 from steep.exceptions import InputError
+from steep.expected_error import Predict, cross_errors, error_history, fewest_points, interpolant
 from steep.plotting.style import (
     CURVE,
     DRAWN,
@@ -20,13 +22,16 @@ from steep.plotting.style import (
     legend,
     name_of,
     new_axes,
+    plain_ticks,
     span,
     tidy,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Places along a real axis at which the surrogate is asked.
+_STEPS = 160
 # Marks that differ in shape as well as in colour.
 _GROUPS = (("start", START, "o", 22), ("even", EVEN, "s", 18), ("placed", DRAWN, "^", 24))
 
@@ -74,12 +79,12 @@ def plot_design(
             raise InputError(f"ax is one picture and {n_features} inputs need one for each pair; leave ax out")
         return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2), failed)
     ax = tidy(new_axes() if ax is None else ax)
-    draw = line if n_features == 1 else _plane
-    draw(plan, ax, function, checked_output(plan, output), failed)
+    draw = _line if n_features == 1 else _plane
+    draw(plan, ax, function, _checked_output(plan, output), failed)
     return ax
 
 
-def checked_output(plan: Drawable, output: Any) -> int:
+def _checked_output(plan: Drawable, output: Any) -> int:
     """Return the number of an output that is there."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
@@ -87,7 +92,7 @@ def checked_output(plan: Drawable, output: Any) -> int:
     return number
 
 
-def line(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None = None) -> None:
+def _line(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None = None) -> None:
     """One input: f, the points on it, and the measured variation on a second axis."""
     (axis,), (name,) = plan.domain.axes, plan.domain.names
     if function is not None:
@@ -96,7 +101,7 @@ def line(plan: Drawable, ax: Axes, function: Function | None, output: int, faile
     for rows, (label, colour, mark, size) in _parts(plan):
         heights = plan.labels[rows, output]
         ax.scatter(plan.X[rows, 0], heights, s=size, color=colour, marker=mark, label=label, zorder=3)
-    crosses(ax, failed, 0)
+    _crosses(ax, failed, 0)
     span(ax, axis, along="x")
     ax.set(xlabel=name_of(name), ylabel=name_of(plan.output_names[output]))
     _fill_variation(plan, ax)
@@ -119,8 +124,8 @@ def _fill_variation(plan: Drawable, ax: Axes) -> None:
 
 def _plane(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None) -> None:
     """Two inputs."""
-    scatter(plan, ax, 0, 1)
-    crosses(ax, failed, 0, 1)
+    _scatter(plan, ax, 0, 1)
+    _crosses(ax, failed, 0, 1)
     for place, along in enumerate("xy"):
         span(ax, plan.domain.axes[place], along=along)
     ax.set(xlabel=name_of(plan.domain.names[0]), ylabel=name_of(plan.domain.names[1]))
@@ -133,14 +138,14 @@ def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, 
     return [(part, look) for part, look in zip(rows, _GROUPS, strict=True) if part.any()]
 
 
-def scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:
+def _scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:
     """Points over two inputs: the start, even points and placed points."""
     for rows, (label, colour, mark, size) in _parts(plan):
         x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
         ax.scatter(x, y, s=factor * size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
 
 
-def crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = None, *, factor: float = 1.0) -> None:
+def _crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = None, *, factor: float = 1.0) -> None:
     """Points that failed: over two inputs, or along the bottom."""
     if failed is None or not len(failed):
         return
@@ -173,8 +178,8 @@ def _pairs(plan: Drawable, most: int, failed: FloatArray | None) -> Any:
             if column == row:
                 _along(plan, ax, int(up))
             else:
-                scatter(plan, ax, int(across), int(up), factor=0.4)
-                crosses(ax, failed, int(across), int(up), factor=0.4)
+                _scatter(plan, ax, int(across), int(up), factor=0.4)
+                _crosses(ax, failed, int(across), int(up), factor=0.4)
                 span(ax, axes[up], along="y")
             _outer_names(ax, row, column, n, name_of(names[across]), name_of(names[up]))
     panels[0, 0].figure.align_ylabels(panels[:, 0])
@@ -207,3 +212,178 @@ def _along(plan: Drawable, ax: Axes, column: int) -> None:
     ax.hist(groups, bins=edges.tolist(), stacked=True, color=[look[1] for _, look in parts])
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
+
+
+def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
+    """Draw the estimated error against the number of runs, on logarithmic axes, with its 90 % interval.
+
+    Each is what :meth:`steep.Campaign.estimated_error` said after that many runs: the error of a surrogate over the
+    domain, in standard deviations of the output; the worst output counts.
+
+    Parameters
+    ----------
+    plan : Design
+        Points in the order of the runs.
+    ax : matplotlib Axes, optional
+        Where to draw; default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> wave = design(lambda X: X[:, 0] ** 3, [(0, 1)], 48, n_initial=16, random_state=0)
+    >>> plot_error(wave).get_xlabel()
+    'runs'
+    """
+    box = plan.domain
+    points = box.embed(box.unit(plan.X))
+    history = error_history(points, plan.labels, plan.is_even)
+    if not history:
+        raise InputError(f"there are {len(points)} results, which are too few to estimate an error; run more")
+    ax = tidy(new_axes() if ax is None else ax)
+    sizes = [error.n_runs for error in history]
+    ax.fill_between(
+        sizes, [error.low for error in history], [error.high for error in history], color=DRAWN, alpha=0.15, lw=0
+    )  # fmt: skip
+    ax.plot(sizes, history, color=DRAWN, marker="o", ms=5, lw=1.6)
+    ax.set(xscale="log", yscale="log", xlabel="runs")
+    ax.set_ylabel("estimated error (deviations)")
+    plain_ticks(ax.xaxis)
+    plain_ticks(ax.yaxis)
+    n_initial = int(plan.is_initial.sum())
+    if sizes[0] < n_initial < len(points):
+        ax.axvline(n_initial, color=QUIET, lw=1, ls=":")
+        ax.annotate(" end of the start", (n_initial, 0.98), xycoords=("data", "axes fraction"), va="top", color=QUIET)
+    return ax
+
+
+def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: Any = None) -> Any:
+    """Draw the points over the two steepest inputs, and the error against the number of runs.
+
+    Parameters
+    ----------
+    plan : Design
+        Points in the order of the runs.
+    failed : ndarray of shape (n_failed, n_features), optional
+        Points that failed, drawn as crosses.
+    figure : matplotlib Figure, optional
+        Where to draw; default a new one.
+
+    Returns
+    -------
+    ndarray of Axes
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: X[:, 0] ** 3, [(0, 1)], 48, n_initial=16, random_state=0)
+    >>> len(plot_overview(plan))
+    2
+    """
+    panels = new_axes(1, 2, size=(9.0, 3.8)) if figure is None else figure.subplots(1, 2)
+    left, right = map(tidy, panels)
+    if plan.X.shape[1] == 1:
+        _line(plan, left, None, 0, failed)
+    else:
+        _steepest(plan, left, failed)
+    try:
+        plot_error(plan, ax=right)
+    except InputError:
+        right.set_axis_off()
+        right.text(0.5, 0.5, "too few runs for an error", ha="center", color=QUIET, transform=right.transAxes)
+    return panels
+
+
+def _steepest(plan: Drawable, ax: Any, failed: FloatArray | None) -> None:
+    across, up = (int(i) for i in np.argsort(-plan.steepness(), kind="stable")[:2])
+    _scatter(plan, ax, across, up)
+    _crosses(ax, failed, across, up)
+    span(ax, plan.domain.axes[across], along="x")
+    span(ax, plan.domain.axes[up], along="y")
+    ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))
+    legend(ax, fontsize="small")
+
+
+def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: int = 0, max_inputs: int = 4) -> Any:
+    """Draw a surrogate along each input, the others held where it errs most.
+
+    Parameters
+    ----------
+    plan : Design
+        Points and labels.
+    predict : callable, optional
+        ``predict(X)`` of your surrogate, in the units of the inputs; default a cubic interpolant of the results.
+    at : array-like of shape (n_features,), optional
+        The point to cut through; default the result that is predicted worst, by the surrogate given or, for the
+        default one, from the other results.
+    output : int, default 0
+        Which output is drawn.
+    max_inputs : int, default 4
+        Inputs that are drawn, the steepest first.
+
+    Returns
+    -------
+    ndarray of Axes
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: X[:, 0] * X[:, 1], [(0, 1), (0, 1)], 32, n_initial=16, random_state=0)
+    >>> len(plot_slices(plan))
+    2
+    """
+    number = _checked_output(plan, output)
+    ask, predicted = _surrogate(plan, predict)
+    errors = np.abs(predicted[:, number] - plan.labels[:, number])
+    worst = int(np.nanargmax(errors)) if at is None and np.isfinite(errors).any() else None
+    if at is None and worst is None:
+        raise InputError("the surrogate predicts no result; need finite numbers; check predict, or pass at=")
+    n_features = plan.X.shape[1]
+    centre = plan.X[worst] if worst is not None else check_vector(at, name="at", n_samples=n_features)
+    order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
+    panels = new_axes(1, len(order), size=(3.1 * len(order) + 0.4, 3.2), squeeze=False, sharey=True)[0]
+    for ax, column in zip(panels, order, strict=True):
+        _slice(plan, tidy(ax), ask, centre, int(column), number)
+        if worst is not None:
+            _mark(plan, ax, worst, predicted, int(column), number)
+    panels[0].set_ylabel(name_of(plan.output_names[number]))
+    legend(panels[0])
+    return panels
+
+
+def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
+    """A surrogate in the user's units, and what it says about results it has not seen where that is known."""
+    if predict is not None:
+        return partial(evaluate, predict), evaluate(predict, plan.X)
+    box = plan.domain
+    points = box.embed(box.unit(plan.X))
+    if len(points) < 2 * fewest_points(points.shape[1]):
+        raise InputError(
+            f"there are {len(points)} results; need at least {2 * fewest_points(points.shape[1])} for a surrogate; run "
+            "more, or pass predict="
+        )
+    inside = interpolant(points, plan.labels)
+    return lambda X: inside(box.embed(box.unit(X))), cross_errors(points, plan.labels)[0]
+
+
+def _slice(plan: Drawable, ax: Any, ask: Predict, centre: FloatArray, column: int, output: int) -> None:
+    axis = plan.domain.axes[column]
+    values = axis.along(_STEPS)
+    X = np.repeat(centre[None], len(values), axis=0)
+    X[:, column] = values
+    heights = ask(X)[:, output]
+    style = {"marker": "s", "ls": ""} if axis.n_values <= 20 else {"lw": 1.6}
+    ax.plot(values, heights, color=CURVE, label="surrogate", **style)
+    span(ax, axis, along="x")
+    ax.set_xlabel(name_of(plan.domain.names[column]))
+
+
+def _mark(plan: Drawable, ax: Any, worst: int, predicted: FloatArray, column: int, output: int) -> None:
+    """The result that is predicted worst, and its prediction."""
+    x, told, foretold = plan.X[worst, column], plan.labels[worst, output], predicted[worst, output]
+    ax.plot([x, x], [told, foretold], color=QUIET, lw=1, ls=":")
+    ax.plot(x, told, color=DRAWN, marker="o", ms=7, ls="", label="worst result")
+    ax.plot(x, foretold, color=START, marker="^", ms=7, ls="", label="predicted")

@@ -1,18 +1,22 @@
-"""Gains with their intervals, one under the other: a forest plot."""
+"""Gains with their intervals, one under the other, and by weight ratio and neighbours: the (m, k) heat map."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
+from steep._validation import FloatArray, one_line
 from steep.exceptions import InputError, InputTypeError
-from steep.metrics import Interval
-from steep.plotting.style import CURVE, DRAWN, QUIET, name_of, new_axes, tidy
+from steep.metrics import Interval, without_rounding
+from steep.plotting.style import CURVE, DRAWN, QUIET, diverging, name_of, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_NEEDED = ("measure", "n_neighbors", "weight_ratio")
 
 
 def plot_gains(
@@ -65,3 +69,97 @@ def plot_gains(
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(name_of(label, 80))
     return ax
+
+
+def plot_heat_map(
+    results: Any, *, score: str | None = None, chosen: int | None = None, label: str | None = None, factor: float = 1.0
+) -> Any:
+    """Draw the mean gain over equal weights by weight ratio m and number of neighbours k.
+
+    Parameters
+    ----------
+    results : mapping or DataFrame
+        ``cv_results_`` of a :class:`steep.VarianceWeightedCV`, or ``verdict_.table``.
+    score : str, optional
+        Which score; default the one that decided.
+    chosen : int, optional
+        Row of ``results`` that was chosen; it gets a frame.
+    label : str, optional
+        What is gained; default the name of the score.
+    factor : float, default 1
+        What gains are multiplied by: 100 for points of accuracy.
+
+    Returns
+    -------
+    ndarray of Axes
+
+    Examples
+    --------
+    >>> results = {"measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [1.0, 3.0],
+    ...            "mean_gain_r2": [0.0, 0.1]}
+    >>> plot_heat_map(results)[0].get_title(loc="left")
+    'variance'
+    """
+    table = _table(results)
+    gain = _gain_column(table, score)
+    rows = table[table["measure"].notna()].copy()
+    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
+    if not len(rows):
+        raise InputError("results hold no weighting; need at least one; pass a weight_ratio other than 1")
+    grids = {str(measure): part for measure, part in rows.groupby("measure", sort=False)}
+    # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
+    largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
+    heights = [part["n_neighbors"].nunique() for part in grids.values()]
+    size = (7.0, 0.9 + sum(0.95 + 0.42 * height for height in heights))
+    panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
+    for ax, (measure, part) in zip(panels, grids.items(), strict=True):
+        image = _draw(ax, part, gain, chosen, factor, largest)
+        ax.set_title(name_of(measure), loc="left", fontsize="medium")
+    panels[-1].set_xlabel("weight ratio m")
+    label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
+    panels[0].figure.colorbar(image, ax=panels, label=name_of(label), shrink=0.9, extend="both")
+    return panels
+
+
+def _table(results: Any) -> pd.DataFrame:
+    if not isinstance(results, Mapping | pd.DataFrame):
+        raise InputTypeError(f"results is a {type(results).__name__}; need cv_results_ or a DataFrame of it")
+    try:
+        return pd.DataFrame(results).reset_index(drop=True)
+    except ValueError as error:
+        raise InputError(f"results is no table ({one_line(error)}); need columns of one length") from error
+
+
+def _gain_column(table: pd.DataFrame, score: str | None) -> str:
+    gains = [str(name) for name in table.columns if str(name).startswith("mean_gain_")]
+    wanted = gains[:1] if score is None else [f"mean_gain_{score}"]
+    if not wanted or not {*wanted, *_NEEDED} <= {str(name) for name in table.columns}:
+        raise InputError(
+            f"results have columns {', '.join(map(str, table.columns[:8]))}; need those of cv_results_"
+            + (f" with the score {score!r}" if score is not None else "")
+        )
+    return wanted[0]
+
+
+def _draw(ax: Any, part: pd.DataFrame, gain: str, chosen: int | None, factor: float, largest: float) -> Any:
+    best = factor * part.groupby(["n_neighbors", "weight_ratio"])[gain].max().unstack()
+    values: FloatArray = best.to_numpy(dtype=np.float64)
+    image = ax.imshow(values, cmap=diverging(), vmin=-largest, vmax=largest, aspect="auto")
+    ax.set_xticks(range(len(best.columns)), [f"{ratio:g}" for ratio in best.columns])
+    ax.set_yticks(range(len(best.index)), [f"{size:g}" for size in best.index])
+    ax.set_ylabel("k")
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            colour = "white" if abs(value) > 0.7 * largest else "black"
+            text = f"{value:.2g}".replace("-", "−", 1)
+            ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
+    if chosen is not None and chosen in part.index:
+        size, ratio = part["n_neighbors"][chosen], part["weight_ratio"][chosen]
+        ax.add_patch(_frame(int(np.flatnonzero(best.columns == ratio)[0]), int(np.flatnonzero(best.index == size)[0])))
+    return image
+
+
+def _frame(column: int, row: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="black", lw=2)

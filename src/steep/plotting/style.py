@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._files import write_whole
-from steep._validation import FloatArray, shown
-from steep.domain import Box
+from steep._validation import shown
 from steep.domain.axes import Axis, Category
 from steep.exceptions import InputTypeError, MissingExtraError
 
@@ -32,43 +30,8 @@ _LONGEST_NAME = 40
 FILES: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42, "svg.hashsalt": "steep"}
 
 
-class Drawable(Protocol):
-    """Points and labels as pictures need them: what a :class:`steep.Design` offers."""
-
-    @property
-    def X(self) -> FloatArray:  # noqa: N802 - the ecosystem's name
-        """``(n_samples, n_features)``."""
-
-    @property
-    def variation(self) -> FloatArray:
-        """``(n_samples,)``; NaN where it is not known."""
-
-    @property
-    def is_initial(self) -> npt.NDArray[np.bool_]:
-        """``(n_samples,)``."""
-
-    @property
-    def is_even(self) -> npt.NDArray[np.bool_] | None:
-        """``(n_samples,)``; None where it is not known."""
-
-    @property
-    def is_placed(self) -> npt.NDArray[np.bool_]:
-        """``(n_samples,)``."""
-
-    @property
-    def labels(self) -> FloatArray:
-        """``(n_samples, n_outputs)``."""
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """One for each output."""
-
-    @property
-    def domain(self) -> Box:
-        """S."""
-
-    def steepness(self) -> FloatArray:
-        """How much each input matters."""
+# What is drawn: a steep.Design, or anything that offers the same points and labels.
+Drawable = Any
 
 
 def new_axes(n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float] = (6.0, 4.0), **options: Any) -> Any:

@@ -1,0 +1,73 @@
+"""The figures the paper reports.
+
+    L2 = E‖f − f_θ‖²      L∞ = max |f − f_θ|      Z = g_{θ_BS} − g_{θ_TBS}
+    AEG = E[Z 1{Z>0}]     AEL = E[−Z 1{Z<0}]
+
+AEL is ≤ 0 by the paper's formula but printed positive; ours is the printed sign (docs/errata.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steep._validation import FloatArray, check_numbers, check_vector
+from steep.exceptions import InputError
+from steep.metrics import difference
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Best, mean and standard error over repeats, as in Table 3."""
+
+    best: float
+    mean: float
+    se: float
+
+    def __str__(self) -> str:
+        return f"{self.best:.4g}, {self.mean:.4g} ± {self.se:.2g}"
+
+
+def l2_error(y_true: Any, y_pred: Any) -> float:
+    """Mean squared error; several outputs are summed, as in E‖f − f_θ‖²."""
+    return float((difference(y_true, y_pred) ** 2).sum(axis=1).mean())
+
+
+def average_error_gain(error_baseline: Any, error_new: Any) -> float:
+    """AEG: the average of what the new model gains, counting the places where it gains."""
+    return float(np.maximum(_paired_differences(error_baseline, error_new), 0).mean())
+
+
+def average_error_loss(error_baseline: Any, error_new: Any) -> float:
+    """AEL: the average of what the new model loses, counting the places where it loses; ≥ 0."""
+    return float(np.maximum(-_paired_differences(error_baseline, error_new), 0).mean())
+
+
+def gain_per_model(baseline: Any, improved: Any) -> FloatArray:
+    """Gain of each network over its own start: the best of its re-trainings minus its baseline.
+
+    With several repeats, ``(n_models, n_repeats)``, the best counts, as in Table 4, which is a choice on the very data
+    the score is measured on. Pass one score per model for an honest gain.
+    """
+    start, after = check_numbers(baseline, name="baseline"), check_numbers(improved, name="improved")
+    if start.ndim != 1 or after.shape[:1] != start.shape or after.ndim > 2 or not after.size:
+        raise InputError(
+            f"baseline has shape {start.shape} and improved {after.shape}; need (n_models,) and (n_models,) or "
+            "(n_models, n_repeats)"
+        )
+    best: FloatArray = after.reshape(len(start), -1).max(axis=1)
+    return best - start
+
+
+def summarize(scores: Any, *, greater_is_better: bool = True) -> Summary:
+    """Best, mean and standard error of the mean over repeats."""
+    values = np.asarray(scores, dtype=np.float64)
+    best = values.max() if greater_is_better else values.min()
+    return Summary(float(best), float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)))
+
+
+def _paired_differences(error_baseline: Any, error_new: Any) -> FloatArray:
+    baseline = check_vector(error_baseline, name="error_baseline")
+    return baseline - check_vector(error_new, name="error_new", n_samples=len(baseline))

@@ -8,7 +8,7 @@ import pytest
 
 from steep import Adaptive, Campaign, Category, design, suspects, weighting_report
 from steep._html import card
-from steep.evidence import Verdict, weigh_evidence
+from steep.evidence import Verdict
 from steep.metrics import Interval
 
 EVIL = "<script>x</script>\"'<img src=x onerror=x>"
@@ -45,7 +45,6 @@ RESULTS = {
     "design": design_of_evil,
     "campaign": campaign_of_evil,
     "verdict": verdict_of_evil,
-    "evidence": lambda: weigh_evidence(np.array([[0.1, 0.2, 0.3], [0, 1, -1]]), 0.0, 0.5, np.random.default_rng(0)),
     "suspects": lambda: suspects(
         np.random.default_rng(0).random((40, 2)),
         [f"{i % 2}{EVIL}" for i in range(40)],

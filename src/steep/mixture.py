@@ -26,7 +26,6 @@ from steep._validation import (
     Seed,
     check_count,
     check_generator,
-    check_numbers,
     check_points,
     check_real,
     check_sample_weight,
@@ -63,9 +62,6 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         Stop when the mean log-likelihood gains less.
     reg_covar : float, default 1e-6
         Added to the diagonal of every covariance; keeps components on a single point finite.
-    means_init, weights_init, covariances_init : array-like, optional
-        Where to start instead of k-means++. Weights default to equal and covariances to the
-        weighted covariance of all points.
     random_state : int, Generator, RandomState or None
         Seed of the starts and of ``sample``.
 
@@ -96,9 +92,6 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         max_iter: int = 100,
         tol: float = 1e-3,
         reg_covar: float = 1e-6,
-        means_init: Any = None,
-        weights_init: Any = None,
-        covariances_init: Any = None,
         random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
@@ -106,9 +99,6 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         self.max_iter = max_iter
         self.tol = tol
         self.reg_covar = reg_covar
-        self.means_init = means_init
-        self.weights_init = weights_init
-        self.covariances_init = covariances_init
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -116,11 +106,10 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         points, shares = self._check_data(X, sample_weight)
         generator = check_generator(self.random_state)
         best = None
-        with (
-            few_threads(points.size),
-            np.errstate(over="ignore", invalid="ignore"),
-        ):  # covariances that are not finite are refused
-            for _ in range(check_count(self.n_init, name="n_init")):
+        n_init = check_count(self.n_init, name="n_init")
+        # Covariances that are not finite are rejected.
+        with few_threads(points.size), np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(n_init):
                 run = self._run(points, shares, self._start(points, shares, generator))
                 if best is None or run[1] > best[1]:
                     best = run
@@ -174,31 +163,11 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         return points[weights > 0], weights[weights > 0] / weights.sum()
 
     def _start(self, points: FloatArray, shares: FloatArray, generator: np.random.Generator) -> _Parameters:
-        """Centres by k-means++ (or as given), then one M step from the nearest-centre partition."""
+        """Centres by k-means++, then one M step from the nearest-centre partition."""
         reg = check_real(self.reg_covar, name="reg_covar", minimum=0.0)
-        if self.means_init is None:
-            centres = _kmeans_plus_plus(points, shares, self.n_components, generator)
-            nearest = ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
-            return _m_step(points, shares, np.eye(self.n_components)[nearest], reg)
-        means = check_points(self.means_init, name="means_init", n_features=points.shape[1])
-        if len(means) != self.n_components:
-            raise InputError(f"means_init has {len(means)} rows; need n_components={self.n_components}")
-        weights = check_sample_weight(self.weights_init, len(means), name="weights_init")
-        if not weights.all():
-            raise InputError(f"weights_init[{int(weights.argmin())}] is 0; need weights > 0; lower n_components")
-        if self.covariances_init is None:
-            pooled = _m_step(points, shares, np.ones((len(points), 1)), reg).covariances[0]
-            covariances = np.repeat(pooled[None], len(means), axis=0)
-        else:
-            covariances = self._check_covariances(len(means), points.shape[1])
-        return _Parameters(weights / weights.sum(), means, covariances, _cholesky(covariances))
-
-    def _check_covariances(self, n_components: int, n_features: int) -> FloatArray:
-        name, shape = "covariances_init", (n_components, n_features, n_features)
-        covariances = check_numbers(self.covariances_init, name=name)
-        if covariances.shape != shape:
-            raise InputError(f"{name} has shape {covariances.shape}; need {shape}")
-        return covariances
+        centres = _kmeans_plus_plus(points, shares, self.n_components, generator)
+        nearest = ((points[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        return _m_step(points, shares, np.eye(self.n_components)[nearest], reg)
 
     def _run(self, points: FloatArray, shares: FloatArray, start: _Parameters) -> tuple[_Parameters, float, int, bool]:
         """EM from one start: parameters, likelihood, steps taken, whether it converged."""

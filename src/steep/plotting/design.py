@@ -156,7 +156,7 @@ def _crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = 
 
 def _spread(plan: Drawable, column: int) -> FloatArray:
     """Values of an input; those of a category side by side, so that points on one value do not hide each other."""
-    values = plan.X[:, column]
+    values: FloatArray = plan.X[:, column]
     if plan.domain.axes[column].kind != "category":
         return values
     return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))

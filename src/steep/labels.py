@@ -43,19 +43,12 @@ _MOST_NUMBERS = 2**26  # of all one-hot columns of labels in several columns
 # Whole floats with no more different values than this, each met ten times on average, are more likely classes.
 _FEW_VALUES = 10
 
-
 # An output whose deviation is a smaller share of its size than this is constant: the rest is rounding.
 _ROUNDING = 1e-12
 
 
 def deviations(values: FloatArray) -> FloatArray:
-    """Standard deviation of each output, to divide by; infinite for an output that is constant up to rounding.
-
-    Examples
-    --------
-    >>> deviations(np.array([[1.0, 0.1 + 0.2], [3.0, 0.3]])).tolist()
-    [1.0, inf]
-    """
+    """Standard deviation of each output, to divide by; infinite for an output that is constant up to rounding."""
     spread = values.std(axis=0)
     return np.where(spread > _ROUNDING * np.abs(values).max(axis=0, initial=0.0), spread, np.inf)
 
@@ -210,12 +203,11 @@ def label_array(y: Any, name: str) -> npt.NDArray[Any]:
 def _pandas_array(y: Any) -> npt.NDArray[Any]:
     """Pandas labels as NumPy holds them; its nullable dtypes would become objects otherwise."""
     kinds = {dtype.kind for dtype in ([y.dtype] if isinstance(y, pd.Series) else y.dtypes)}
-    for allowed, dtype in (("b", bool), ("bi", np.int64), ("bu", np.uint64), ("biuf", np.float64)):
-        if kinds == {"i", "u"}:
-            break  # both at once fit neither: as objects first
-        if kinds and kinds <= set(allowed):
-            return np.asarray(y.to_numpy(dtype=dtype))
-    return np.asarray(y.to_numpy(dtype=object)) if kinds == {"i", "u"} else np.asarray(y)
+    if kinds == {"i", "u"}:  # both at once fit neither: as objects first
+        return np.asarray(y.to_numpy(dtype=object))
+    types = (("b", bool), ("bi", np.int64), ("bu", np.uint64), ("biuf", np.float64))
+    fitting = next((dtype for allowed, dtype in types if kinds and kinds <= set(allowed)), None)
+    return np.asarray(y if fitting is None else y.to_numpy(dtype=fitting))
 
 
 def _plain_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -250,13 +242,10 @@ def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
             f"{name} is not numeric ({one_line(error)}); need numbers for regression; pass task='classification' "
             "if these are classes"
         ) from error
-    finite = np.isfinite(values)
-    if not finite.all():
+    if not (finite := np.isfinite(values)).all():
         at = int(np.argwhere(~finite)[0][0])
         kind = "NaN" if np.isnan(values[at]).any() else "infinity (inf)"
-        raise InputError(
-            f"{name} contains {kind}, first at sample {at}; need a label for every sample; drop those rows"
-        )
+        raise InputError(f"{name} contains {kind}, first at sample {at}; expected a label everywhere; drop those rows")
     check_size(values, name)
     return values.reshape(len(values), -1)
 

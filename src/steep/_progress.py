@@ -37,7 +37,7 @@ class Bar:
             self._bar.refresh()
 
     def counts(self, done: int, **figures: int) -> None:
-        """Set how much is done, and show other figures beside the bar."""
+        """Set how much is done, and show other figures next to the bar."""
         if self._bar is not None:
             self._bar.set_postfix(figures, refresh=False)
             self._bar.update(done - self._bar.n)

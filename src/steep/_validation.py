@@ -104,9 +104,7 @@ def check_indices(values: Any, *, name: str, n_samples: int) -> IntArray:
     """Return ``values`` as a vector of numbers of samples."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputTypeError(
-            f"{name} is {array.dtype} of shape {array.shape}; need a vector of whole numbers, one a sample"
-        )
+        raise InputTypeError(f"{name} is {array.dtype} of shape {array.shape}; expected one whole number per sample")
     if array.size and not (array.min() >= 0 and array.max() < n_samples):
         raise InputError(f"{name} goes from {array.min()} to {array.max()}; need numbers from 0 to {n_samples - 1}")
     return array
@@ -228,7 +226,7 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse values that are masked, also in lists of them."""
+    """Reject values that are masked, also in lists of them."""
     n_masked, n = _count_masked(values)
     if n_masked:
         raise InputError(

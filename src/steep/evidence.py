@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _N_FLIPS = 2000
 # Simulated choices behind a stated gain: its error from so few is a twentieth of its standard error.
 _N_SIMULATED = 500
-# Up to so many units there are fewer ways to choose the signs: all of them are taken, and nothing is drawn.
+# Up to this many units there are fewer ways to choose the signs: all of them are taken, and nothing is drawn.
 _FEW_UNITS = 10
 # Signs drawn at once: 2,000 flips of 10,000 units would be 160 MB.
 _BLOCK = 4 * 2**20
@@ -300,7 +300,7 @@ def _kept_share(gains: FloatArray, noise: FloatArray, errors: FloatArray, bound:
 def weigh_resamples(
     gains: FloatArray, resampled: FloatArray, n_units: int, test_ratio: float, confidence: float
 ) -> Evidence:
-    """Choose a candidate, or none, by a score that is no mean over units: from paired resamples.
+    """Choose a candidate, or none, by a score that is not a mean over units: from paired resamples.
 
     ``gains`` are differences to the control on all units, ``resampled`` the same on units drawn with replacement, the
     same draws for all, ``(n_candidates, n_resamples)``; for the rest see :func:`weigh_evidence`.

@@ -74,7 +74,7 @@ class Labels:
 
     @property
     def n_columns(self) -> int:
-        """Columns whose variances are summed: one a class, or one an output."""
+        """Columns whose variances are summed: one per class, or one per output."""
         if self.codes is None:
             return int(self.array.shape[1])
         return len(self.classes) if self.classes is not None else int(self.codes.max()) + 1
@@ -188,13 +188,11 @@ def label_array(y: Any, name: str) -> npt.NDArray[Any]:
     try:
         array = _pandas_array(y) if is_pandas else np.asarray(y)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"{name} is no array ({one_line(error)}); need one row of the same length per sample"
-        ) from error
+        raise InputError(f"{name} is not an array ({one_line(error)}); expected rows of one length") from error
     if np.iscomplexobj(array):
         raise InputError(f"{name} is complex. Complex data not supported: need real numbers or classes")
     if array.dtype.kind == "V":
-        raise InputTypeError(f"{name} holds records ({array.dtype}); need one array of numbers or classes")
+        raise InputTypeError(f"{name} holds records ({array.dtype}); expected one array of numbers or classes")
     if array.dtype.kind in "OmM" and (missing := np.asarray(pd.isna(array))).any():
         raise _missing(name, missing)
     return _plain_numbers(array) if array.dtype.kind == "O" else array
@@ -279,7 +277,7 @@ def _class_codes(array: npt.NDArray[Any], name: str) -> tuple[npt.NDArray[np.int
         classes, codes = np.unique(array, return_inverse=True)
     except (TypeError, ValueError) as error:
         raise InputTypeError(
-            f"{name} mixes kinds of labels that cannot be compared ({one_line(error)}); need one kind; convert "
+            f"{name} mixes kinds of labels that cannot be compared ({one_line(error)}); expected one kind; convert "
             "them to str"
         ) from error
     return codes.reshape(-1).astype(np.int32), classes

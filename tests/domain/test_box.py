@@ -118,7 +118,7 @@ def test_named_inputs_go_out_and_come_back():
     assert isinstance(rows[0]["n"], int)
     assert rows[0]["m"] in ("a", "b", "c")
     np.testing.assert_array_equal(box.encode(rows), X)
-    with pytest.raises(ValueError, match="'z' is no value of 'm'; need one of 'a', 'b', 'c'"):
+    with pytest.raises(ValueError, match="'z' is not a value of 'm'; need one of 'a', 'b', 'c'"):
         box.encode([rows[0] | {"m": "z"}])
 
 
@@ -270,8 +270,8 @@ def test_a_log_axis_of_tiny_numbers_keeps_its_way_back():
         ([{"k": 1.0, "n": 3, "m": "a", "x": 0.5, "z": 1}], r"row 0 has unknown \['z'\]"),
         ([{"k": "one", "n": 3, "m": "a", "x": 0.5}], "value of 'k' is 'one', a str; need a number"),
         ([{"k": 10**400, "n": 3, "m": "a", "x": 0.5}], "which no float holds"),
-        ([{"k": 1.0, "n": 3, "m": np.ones(2), "x": 0.5}], "is no value of 'm'"),
-        ([{"k": 1.0, "n": 3, "m": ["a"], "x": 0.5}], "is no value of 'm'"),
+        ([{"k": 1.0, "n": 3, "m": np.ones(2), "x": 0.5}], "is not a value of 'm'"),
+        ([{"k": 1.0, "n": 3, "m": ["a"], "x": 0.5}], "is not a value of 'm'"),
         ([3], "row 0 is a int; need a mapping"),
         ({"k": 1.0}, "rows is a dict; need a list"),
         (None, "rows is a NoneType"),
@@ -283,7 +283,7 @@ def test_rows_that_are_no_named_inputs_are_refused(rows, message):
 
 
 def test_a_code_that_no_category_has_is_refused():
-    with pytest.raises(InputError, match=r"7 is no code of Category\('a', 'b', 'c'\)"):
+    with pytest.raises(InputError, match=r"7 is not a code of Category\('a', 'b', 'c'\)"):
         Box(MIXED).decode([[1.0, 3, 7, 0.5]])
 
 

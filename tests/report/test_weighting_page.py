@@ -75,15 +75,13 @@ def test_the_same_seed_gives_the_same_bytes(kind, tmp_path):
     assert first == second
 
 
-def test_another_seed_draws_other_rows_of_many(tmp_path):
+def test_the_rows_of_many_are_drawn_the_same_each_time(tmp_path):
     rng = np.random.default_rng(0)
     X, y, weights = rng.random((12_000, 2)), np.arange(12_000) % 2, rng.random(12_000) + 0.1
-    pages = [
-        weighting_page(tmp_path / f"{seed}.html", X=X, y=y, weights=weights, random_state=seed) for seed in (0, 0, 1)
-    ]
+    pages = [weighting_page(tmp_path / f"{i}.html", X=X, y=y, weights=weights) for i in range(2)]
     rows = [unpacked(data_of(page)["rows"]) for page in pages]
     np.testing.assert_array_equal(rows[0], rows[1])
-    assert not np.array_equal(rows[0], rows[2])
+    assert len(rows[0]) == 10_000
 
 
 def test_the_map_of_two_features_is_those_features_and_of_one_the_label(tmp_path):
@@ -182,7 +180,7 @@ def test_what_cannot_be_a_page_is_refused_by_name(tmp_path):
         np.full(20, np.nan), np.full(20, np.inf), [None] * 20, [[1], [2, 3]] * 10, np.ones((20, 0)), b"x" * 20,
         rng.random((20, 3)).astype(complex), np.arange(20).astype("M8[D]"), np.ones((4, 4, 4)),
     ]  # fmt: skip
-    names = ["X", "y", "weights", "variation", "neighbors", "table", "verdict", "images", "texts", "random_state"]
+    names = ["X", "y", "weights", "variation", "neighbors", "table", "verdict", "images", "texts"]
     said = []
     for i in range(200):
         name, value = names[i % len(names)], bad[rng.integers(len(bad))]

@@ -113,12 +113,8 @@ DOORS = {
         generalization_bound,
         {"derivative": [1.0, 2.0], "cell_sizes": [0.5, 0.5], "lipschitz": 1.0, "constant": "any"},
     ),
-    "l2_error": (metrics.l2_error, {"y_true": X2, "y_pred": X2}),
-    "gain_per_model": (metrics.gain_per_model, {"baseline": [1.0, 2.0], "improved": X2[:2]}),
-    "summarize": (metrics.summarize, {"scores": [1.0, 2.0]}),
     "mean_interval": (metrics.mean_interval, {"scores": [1.0, 2.0], "confidence": 0.9}),
     "paired_interval": (metrics.paired_interval, {"baseline": [1.0, 2.0], "new": [2.0, 3.0]}),
-    "average_error_gain": (metrics.average_error_gain, {"error_baseline": [1.0], "error_new": [2.0]}),
     "lipschitz_constant": (lipschitz_constant, {"weights": [np.eye(2)], "activation": "relu"}),
     "VariationSampler": (
         lambda bounds, X, variation, scale, occupied, n, **options: VariationSampler(bounds, **options)

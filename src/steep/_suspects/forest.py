@@ -25,7 +25,7 @@ from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.labels import Labels
 
-# Trees for up to so many samples. Large data need fewer: most trees have not drawn a sample there.
+# Trees for up to this many samples. Large data need fewer: most trees have not drawn a sample there.
 _TREES = ((5_000, 500), (100_000, 200))
 _FEWEST_TREES = 50
 _DRAWN_BY_A_TREE = 10_000
@@ -56,7 +56,7 @@ def forest(labels: Labels, seed: int, n_jobs: int | None = None, **settings: Any
 def out_of_bag(points: FloatArray, labels: Labels, seed: int, n_jobs: int | None = None) -> Any:
     """Probability of every class, or the value, as the trees that have not drawn a sample predict it.
 
-    The probabilities are sparse where there are so many classes that a tree is grown on a sketch of them.
+    The probabilities are sparse where a tree is grown on a sketch of them.
     """
     largest = float(np.abs(points).max())
     if largest > _LARGEST_FEATURE:

@@ -29,7 +29,7 @@ _HELP_CLASSES, _HELP_NUMBERS = _HELP.format(method=", method='predict_proba'"), 
 
 
 def own_predictions(labels: Labels, pred_probs: Any, predictions: Any) -> FloatArray | None:
-    """The caller's own predictions in the form the rule wants, or None where there are none."""
+    """User-supplied predictions in the form the rule wants, or None without any."""
     if labels.codes is not None:
         if predictions is not None:
             raise InputError("predictions goes with numbers, and y is read as classes; pass pred_probs=")

@@ -163,7 +163,7 @@ class Suspects:
 def witnesses(
     indices: IntArray, around: npt.NDArray[Any], own: npt.NDArray[Any], other: npt.NDArray[Any]
 ) -> list[tuple[int, ...]]:
-    """Of each row's neighbours the nearest whose label is the ``other``, or nearer to it than to the ``own``."""
+    """The nearest neighbours of each row whose label is the ``other``, or nearer to it than to the ``own``."""
     own, other = own[:, None], other[:, None]
     says_so = np.abs(around - other) < np.abs(around - own) if around.dtype.kind == "f" else around == other
     says_so &= own != other

@@ -66,7 +66,7 @@ def suspects(
         Your own probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
     predictions : array-like of shape (n_samples,), optional
-        The same for numbers: your own out-of-sample predictions.
+        The same for numbers: your out-of-sample predictions.
     groups : array-like of shape (n_samples,), optional
         Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
@@ -106,7 +106,7 @@ def suspects(
     rng = check_generator(random_state)
     jobs = check_jobs(n_jobs)
     if estimator is not None and not (pred_probs is None and predictions is None):
-        raise InputError("both an estimator and its predictions are given; need one of them; leave out the other")
+        raise InputError("both an estimator and its predictions are given; expected one; leave out the other")
     samples = _checked(X, y, estimator, embedding, task, groups)
     predicted = own_predictions(samples.labels, pred_probs, predictions)
     size, n_parts = _size(n_neighbors, len(samples)), _n_parts(cv, len(samples))
@@ -147,7 +147,7 @@ def _index_of(X: Any, y: Any) -> pd.Index[Any] | None:
 
 
 def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:
-    """What speaks against each label; the caller's own probabilities are held against the neighbours first."""
+    """What speaks against each label; user-supplied probabilities are held against the neighbours first."""
     if labels.codes is None:
         return suspect_numbers(labels.array[:, 0], predicted, asked)
     if given:
@@ -225,7 +225,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
     warn_of_float_classes(labels, task, fewest=2)
     if labels.codes is None and labels.n_columns > 1:
         raise InputError(
-            f"y has {labels.n_columns} columns; need one label a sample; call suspects once for every column"
+            f"y has {labels.n_columns} columns; expected one label per sample; call suspects once for every column"
         )
     if (labels.array == labels.array[0]).all():
         raise InputError(

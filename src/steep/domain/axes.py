@@ -53,7 +53,7 @@ class Axis:
         return np.where(inside, np.clip(x, self.low, self.high), x)
 
     def along(self, n: int) -> FloatArray:
-        """Up to ``n`` values from one end to the other; all of them where there are no more."""
+        """Up to ``n`` values from one end to the other; all where it has no more."""
         if self.n_values <= n:
             return np.arange(self.low, self.high + 1)
         return np.unique(self.from_unit(np.linspace(0, 1, n)))
@@ -75,7 +75,7 @@ class Axis:
         return _number(value, f"value of {name!r}")
 
     def check(self, name: str) -> None:
-        """Refuse ends that make no axis."""
+        """Reject ends that make no axis."""
         check_ends(name, self.low, self.high)
 
     def key(self) -> tuple[Any, ...]:
@@ -111,7 +111,7 @@ class Log(Axis):
 
     def unit(self, x: FloatArray) -> FloatArray:
         """Map values of the axis to [0, 1]."""
-        # Numbers that have no logarithm are no values of the axis: they land below 0.
+        # Numbers that have no logarithm are not values of the axis: they land below 0.
         least = max(1e-300 * self.low, 5e-324)
         u: FloatArray = np.log(np.maximum(x, least) / self.low) / np.log(self.high / self.low)
         return u
@@ -123,7 +123,7 @@ class Log(Axis):
         return np.where(inside, np.clip(x, self.low, self.high), x)
 
     def check(self, name: str) -> None:
-        """Refuse ends without a logarithm."""
+        """Reject ends without a logarithm."""
         super().check(name)
         if self.low <= 0:
             raise InputError(f"log axis {name!r} starts at {self.low:g}; need low > 0; raise it or drop Log")
@@ -179,7 +179,7 @@ class Integer(_Counted):
         return round(x)
 
     def check(self, name: str) -> None:
-        """Refuse ends that are not whole."""
+        """Reject ends that are not whole."""
         super().check(name)
         if self.low != round(self.low) or self.high != round(self.high):
             raise InputError(f"integer axis {name!r} is {self!r}; need whole ends; round them")
@@ -227,7 +227,7 @@ class Category(_Counted):
     def value(self, x: float) -> Any:
         """The value itself."""
         if not self.contains(np.asarray(x, dtype=np.float64)):
-            raise InputError(f"{x:g} is no code of {shown(self)}; need a whole number from 0 to {self.high:g}")
+            raise InputError(f"{x:g} is not a code of {shown(self)}; need a whole number from 0 to {self.high:g}")
         return self.values[round(x)]
 
     def code(self, name: str, value: Any) -> float:
@@ -235,11 +235,11 @@ class Category(_Counted):
         plain = value.item() if isinstance(value, np.generic) else value
         if type(plain) not in _PLAIN or plain not in self.values:
             known = ", ".join(map(shown, self.values[:20])) + (", …" if len(self.values) > 20 else "")
-            raise InputError(f"{shown(value)} is no value of {name!r}; need one of {known}")
+            raise InputError(f"{shown(value)} is not a value of {name!r}; need one of {known}")
         return float(self.values.index(plain))
 
     def check(self, name: str) -> None:
-        """Refuse fewer than two values."""
+        """Reject fewer than two values."""
         if len(self.values) < 2:
             raise InputError(f"category axis {name!r} is {shown(self)}; need two or more different values")
 
@@ -282,7 +282,7 @@ def axis_from_key(key: Sequence[Any]) -> Axis:
 
 
 def check_ends(name: str, low: float, high: float) -> None:
-    """Refuse ends that are not finite, reversed or equal."""
+    """Reject ends that are not finite, reversed or equal."""
     if not (np.isfinite(low) and np.isfinite(high)):
         raise InputError(f"bounds of axis {name!r} are ({low:g}, {high:g}); need finite numbers; choose a range")
     if not np.isfinite(high - low):
@@ -327,7 +327,7 @@ def _plain(value: Any) -> Any:
 
 
 def _number(value: Any, what: str) -> float:
-    """A number as a float; anything else, and what no float holds, is refused."""
+    """A number as a float; anything else, and what no float holds, is rejected."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):

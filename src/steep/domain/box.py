@@ -38,7 +38,7 @@ class Box:
     Parameters
     ----------
     bounds : sequence or mapping of name to (low, high), Log, Integer, Category or a list of names
-        One entry per input. Reversed, equal, NaN or infinite bounds are refused by name of the axis.
+        One entry per input. Reversed, equal, NaN or infinite bounds are rejected by name of the axis.
     constraint : callable, optional
         ``constraint(X)`` gets points of the box, shape ``(n, n_features)``, and tells which belong to
         S: an array of n booleans. Nothing is ever evaluated where it says False. It is given a copy.
@@ -175,7 +175,7 @@ class Box:
             allowed = np.asarray(raw)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"constraint returned {shown(raw)}, which is no array ({shown(error)}); need {len(points)} booleans"
+                f"constraint returned {shown(raw)}, which is not an array ({shown(error)}); need {len(points)} booleans"
             ) from error
         if allowed.shape != (len(points),) or allowed.dtype != bool:
             raise InputError(

@@ -54,7 +54,7 @@ class FiniteDifferences:
     bounds : bounds or Box, optional
         Scale of each axis, and limits the nodes must stay within: a stencil that would leave the box
         is moved inwards, by at most its own reach; one that would break the constraint is moved to a place
-        near by where it does not, or refused. Without bounds the scale is the range of ``X`` and nodes may
+        nearby where it does not, or rejected. Without bounds the scale is the range of ``X`` and nodes may
         lie outside it.
     step : float, optional
         h as a share of each axis. Default (machine epsilon)^(1/(order+2)), which balances truncation
@@ -153,7 +153,7 @@ class FiniteDifferences:
         return inside
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
-        """Where the stencils stand: at the points, or near by where they stay inside the domain."""
+        """Where the stencils stand: at the points, or nearby where they stay inside the domain."""
         if self.box is None:
             return points
         reach = np.abs(offsets).max(axis=0) * step

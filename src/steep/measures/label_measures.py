@@ -91,7 +91,7 @@ def _leading_directions(neighbors: FloatArray, n_directions: int) -> FloatArray:
     else:
         values, axes = np.linalg.eigh(centred @ turned)
         leading = axes[:, :, -n_directions:]
-    # A direction without extent (duplicates, flat subspaces) is no direction.
+    # A direction without extent (duplicates, flat subspaces) is left out.
     keep = values[:, -n_directions:] > 1e-10 * values[:, -1:]
     length = np.where(keep, np.linalg.norm(leading, axis=1), 1.0)
     return np.asarray(leading * (keep / length)[:, None, :])

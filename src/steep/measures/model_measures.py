@@ -9,7 +9,7 @@ x_i, itself among them, y one-hot for classes and f̂ their probabilities:
     border    1/k Σ_{j∈S} (1 − |m_j|)²,     m_j = f̂_y(x_j) − max_{c≠y} f̂_c(x_j), the margin of the own class
     doubt     1 − f̂_y(x_i), of the sample alone: what AFR (Qiu et al. 2023) and JTT (Liu et al. 2021) follow
 
-Where a network is trained already, doubt is that of its own head: a group it fails is among what it doubts.
+In a trained network, doubt is that of its own head: a group it fails is among what it doubts.
 
 k = 1 is the sample alone and needs no neighbours. Light weights on a large misfit lean a least-squares fit
 towards the median (weights 1/|error| give least absolute errors); heavy ones lean it towards the smallest worst

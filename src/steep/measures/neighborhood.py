@@ -38,7 +38,7 @@ class Neighborhood:
         Predictions of a model that has not seen the sample, in the columns of the labels (one per class); for
         the measures that ask a model.
     given : (X, y), optional
-        The data as the caller knows them, for a measure of the caller's own.
+        The data as the caller knows them, for a user-supplied measure.
     """
 
     points: FloatArray

@@ -5,8 +5,8 @@
 k is ``n_draws``. The paper takes c = f(x) (``center="point"``), which exceeds the variance by (½ ε tr H)²
 at leading order; the default c is the mean of the draws. Outputs are summed.
 
-Where f may only be evaluated inside S, noise that leaves the box is reflected at its faces, and a draw that the
-constraint refuses is brought halfway back to its point until it is allowed.
+If f may only be evaluated inside S, noise that leaves the box is reflected at its faces, and a draw that the
+constraint rejects is brought halfway back to its point until it is allowed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from steep.measures.neighborhood import FunctionAround
 
 # Numbers drawn at most: 2^30 doubles are 8 GiB.
 _MOST_NUMBERS = 2**30
-# Halvings of a draw that the constraint refuses; it is taken at its point after that.
+# Halvings of a draw that the constraint rejects; it is taken at its point after that.
 _HALVINGS = 10
 
 
@@ -55,7 +55,7 @@ def perturbation_variance(
         which costs one more evaluation a point.
     bounds : bounds or Box, optional
         S, the only place where ``function`` is evaluated: draws are reflected at its faces, and brought back
-        towards their point where a constraint refuses them, which lowers the variation there.
+        towards their point where a constraint rejects them, which lowers the variation there.
     vectorized : bool, default True
         False when ``function`` takes one point at a time.
     random_state : int, Generator or None

@@ -91,7 +91,7 @@ class Measure:
         return self._level(np.array([self.function(around.narrowed(k)) for k in sizes]), around)
 
     def _level(self, variation: FloatArray, around: Any) -> FloatArray:
-        """Variation that differs by the rounding of labels alone, made equal; a caller's own as it is."""
+        """Variation that differs by the rounding of labels alone, made equal; a user-supplied one as it is."""
         if self.needs == "function" or self.name not in MEASURES or around.labels.codes is not None:
             return variation
         return level(variation, around.labels.size)
@@ -133,7 +133,7 @@ _INSTEAD = {
 
 
 def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
-    """Return the measure that a use was asked for, or refuse it by name.
+    """Return the measure that a use was asked for, or reject it by name.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _known(feeds: Sequence[Needs]) -> str:
 
 
 def _own(function: Callable[[Any, Any], Any]) -> Measure:
-    """A measure of the caller's own; its values are checked."""
+    """A user-supplied measure; its values are checked."""
 
     def checked(around: Neighborhood) -> FloatArray:
         if around.given is None:

@@ -70,7 +70,7 @@ def taylor_variation(
     k = multi_indices(points.shape[1], check_count(order, name="order"))
     if derivatives is None:
         if function is None:
-            raise InputError("function is None and derivatives is None; need one of them; pass function")
+            raise InputError("function is None and derivatives is None; expected one; pass function")
         derivatives = FiniteDifferences(function, bounds=bounds, vectorized=vectorized)
     check_function(derivatives, name="derivatives", of="(X, multi_indices)")
     partials = _check_partials(derivatives(points.copy(), k.copy()), len(k), len(points))

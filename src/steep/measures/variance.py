@@ -21,7 +21,7 @@ from steep.measures.neighborhood import Neighborhood
 # Rows worked on at once, small enough that a block of neighbour labels stays in cache, and labels of them at most.
 _BLOCK, _NUMBERS = 8192, 2**22
 
-# Up to so many values of k each is summed by itself, which takes fewer steps than one neighbour after the other.
+# Up to this many values of k each is summed by itself, which takes fewer steps than one neighbour after the other.
 _FEW_SIZES = 4
 
 
@@ -45,7 +45,7 @@ def neighbor_variance(
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels of any kind: numbers, classes, several outputs, 0/1 columns of multi-label data.
     n_neighbors : int, default 20
-        k. Small values follow fine structure and noise alike; large ones smooth both.
+        k. Small values follow fine structure and noise; large ones smooth both.
     include_self : bool, default True
         Whether a sample counts among its own k neighbours, as in the paper.
     neighbors : ndarray of shape (n_samples, ≥ n_neighbors), or (distances, indices), optional

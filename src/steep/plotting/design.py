@@ -85,7 +85,7 @@ def plot_design(
 
 
 def _checked_output(plan: Drawable, output: Any) -> int:
-    """Return the number of an output that is there."""
+    """Return the number of an output."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
         raise InputError(f"output={number} but there are {plan.labels.shape[1]}; need a number below that")

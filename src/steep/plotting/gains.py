@@ -127,7 +127,7 @@ def _table(results: Any) -> pd.DataFrame:
     try:
         return pd.DataFrame(results).reset_index(drop=True)
     except ValueError as error:
-        raise InputError(f"results is no table ({one_line(error)}); need columns of one length") from error
+        raise InputError(f"results is not a table ({one_line(error)}); need columns of one length") from error
 
 
 def _gain_column(table: pd.DataFrame, score: str | None) -> str:

@@ -68,7 +68,7 @@ def _scatter(ax: Axes, points: Any, weights: Any) -> None:
         cmap=diverging(calm=True),
         norm=LogNorm(*_ENDS),
         lw=0,
-        rasterized=len(points) > 20_000,  # a file of so many vectors opens slowly
+        rasterized=len(points) > 20_000,  # a file of that many vectors opens slowly
     )
     bar = ax.figure.colorbar(marks, ax=ax, label="sample weight (average 1)", extend="both")
     bar.set_ticks([0.1, 0.3, 1, 3, 10], labels=["0.1", "0.3", "1", "3", "10"])

@@ -86,7 +86,7 @@ def _title(path: str) -> str:
 
 
 def _read(campaign: Campaign) -> pd.DataFrame:
-    """All runs that were not forgotten: state, origin and times; ``inside`` tells which are in S."""
+    """All runs that were not forgotten: state, origin and times; ``inside`` marks those in S."""
     names = ["state", "origin", "asked", "told", "run"]
     rows = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
     frame = pd.DataFrame([row[2 : 2 + len(names)] for row in rows], columns=names)

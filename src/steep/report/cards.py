@@ -34,11 +34,13 @@ _LARGEST_NUMBER = 2**32 - 1
 def count_rows(data: Any, name: str) -> int:
     """Rows of a table, or an error that says what is no table."""
     if isinstance(data, str | bytes | Mapping):
-        raise InputTypeError(f"{name} is {shown(data)}; need a frame or an array, one row a sample")
+        raise InputTypeError(f"{name} is {shown(data)}; expected a frame or an array with one row per sample")
     try:
         return int(count_samples(data))
     except TypeError as error:
-        raise InputTypeError(f"{name} is {shown(data)}, no data ({one_line(error)}); need one row a sample") from error
+        raise InputTypeError(
+            f"{name} is {shown(data)}, not data ({one_line(error)}); expected one row per sample"
+        ) from error
 
 
 def read_labels(y: Any, n_samples: int, name: str = "y") -> Labels:
@@ -54,7 +56,7 @@ class Cards:
     labels : Labels
         The labels.
     table : array-like or frame, optional
-        Columns to show beside them.
+        Columns to show next to them.
     target : str
         Column that is not shown again.
     images, texts : array-like and sequence of str, optional
@@ -165,7 +167,7 @@ class _Columns:
         if table is None:
             return
         if (n_rows := count_rows(table, "table")) != n_samples:
-            raise InputError(f"table has {n_rows} rows for {n_samples} samples; need one a sample")
+            raise InputError(f"table has {n_rows} rows for {n_samples} samples; expected one per sample")
         self._frame, n_columns = _first_columns(table, target)
         self.names = [cut(column_name(name)) for name in self._frame.columns]
         self.kinds = ["number" if is_number(dtype) else "text" for dtype in self._frame.dtypes]
@@ -188,10 +190,10 @@ def _first_columns(table: Any, target: str) -> tuple[pd.DataFrame, int]:
 
 def _checked_texts(texts: Any, n_samples: int) -> list[str]:
     if isinstance(texts, str | bytes) or not (isinstance(texts, Sequence) or hasattr(texts, "__array__")):
-        raise InputTypeError(f"texts is {shown(texts)}; need a list of strings, one a sample")
+        raise InputTypeError(f"texts is {shown(texts)}; expected a list of strings, one per sample")
     listed = [str(text) for text in texts]
     if len(listed) != n_samples:
-        raise InputError(f"texts has {len(listed)} entries for {n_samples} samples; need one a sample")
+        raise InputError(f"texts has {len(listed)} entries for {n_samples} samples; expected one per sample")
     return listed
 
 

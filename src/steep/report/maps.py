@@ -21,11 +21,11 @@ from steep.plotting.weights import principal_plane
 from steep.report.page import pack
 from steep.weighting.embedding import embed
 
-# Points of a map: a canvas redraws so many while a slider moves.
+# Points of a map: a canvas redraws this many while a slider moves.
 MOST_POINTS = 10_000
 # Rows of a table, which all stand in the page.
 MOST_ROWS = 100
-# Features that can be chosen as an axis beside the components.
+# Features that can be chosen as an axis in addition to the components.
 _MOST_FEATURES = 12
 
 
@@ -110,7 +110,9 @@ def array_of(values: Any, name: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} is {shown(values)}, no array ({one_line(error)}); need rows of one length") from error
+        raise InputError(
+            f"{name} is {shown(values)}, not an array ({one_line(error)}); need rows of one length"
+        ) from error
 
 
 def _features(part: Any) -> list[tuple[str, FloatArray]]:

@@ -29,7 +29,7 @@ from steep.exceptions import InputTypeError, MissingExtraError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-# Every page has these; a page names what it needs beside them.
+# Every page has these; a page names what it needs in addition.
 _STYLE = ("page.css",)
 _SCRIPT = ("core.js", "theme.js", "table.js")
 
@@ -63,7 +63,7 @@ def write_page(
     title : str
         Title of the page.
     scripts : sequence of str
-        Files under ``assets`` beside those of every page, in order.
+        Files under ``assets`` in addition to those of every page, in order.
     data : JSON-able, optional
         What the scripts draw.
     blocks : dict of str to str, optional

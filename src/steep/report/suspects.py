@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from steep._validation import FloatArray, IntArray, Seed, check_generator, check_vector, shown
+from steep._validation import FloatArray, IntArray, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
 from steep.report.maps import Shown, axes_of
@@ -36,7 +36,6 @@ def suspects_page(
     target: str = "label",
     verdict: Any = None,
     title: str | None = None,
-    random_state: Seed = 0,
 ) -> Path:
     """Write the page of labels that may be wrong: one HTML file that needs nothing else.
 
@@ -45,9 +44,9 @@ def suspects_page(
     path : str or path
         The file to write.
     suspects : DataFrame, or what ``steep.suspects`` returned
-        One row a label: ``score``, ``label``, ``suggested``, and optionally ``neighbors``, rows that speak for what is
-        suggested. The index of a DataFrame is the row of the data set. What ``steep.suspects`` returned is shown with
-        the index of its samples where that holds whole numbers, as in its ``table``.
+        One row per label: ``score``, ``label``, ``suggested``, and optionally ``neighbors``, rows that speak for what
+        is suggested. The index of a DataFrame is the row of the data set. What ``steep.suspects`` returned keeps the
+        index of its samples if that holds whole numbers, as in its ``table``.
     X : array-like or frame of shape (n_samples, n_features), optional
         The samples; with them the page has a map.
     y : array-like of shape (n_samples,), optional
@@ -66,8 +65,6 @@ def suspects_page(
         What comes first; default the verdict of ``suspects``, or a count.
     title : str, optional
         Title of the page.
-    random_state : int, Generator or None, default 0
-        Which rows of a large data set are on the map. The same seed gives the same file.
 
     Returns
     -------
@@ -103,7 +100,7 @@ def suspects_page(
         "suspects.html",
         title=check_text(title, name="title", default=f"Labels to look at, of {n_samples:,}"),
         scripts=("scales.js", "map.js", "charts.js", "suspects.js"),
-        data=looks(cards, rows) | {"map": _map(X, frame, cards, check_generator(random_state), target)},
+        data=looks(cards, rows) | {"map": _map(X, frame, cards, np.random.default_rng(0), target)},
         verdict=verdict_of(verdict, default=_sentence(len(frame), len(rows))) | {"state": "none"},
         figures=[
             {"name": "labels ranked", "value": f"{len(frame):,}", "id": ""},
@@ -133,7 +130,7 @@ def _checked_frame(suspects: Any) -> pd.DataFrame:
     index = frame.index
     is_rows = pd.api.types.is_integer_dtype(index.dtype) and index.is_unique
     if len(frame) and (not is_rows or index.min() < 0):
-        raise InputError("the index of suspects is no list of rows; need different whole numbers ≥ 0")
+        raise InputError("the index of suspects does not hold rows; expected different whole numbers ≥ 0")
     if not len(frame):
         raise InputError("suspects is empty; need at least one row")
     score = check_vector(frame["score"], name="score", minimum=0.0)

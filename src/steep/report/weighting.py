@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from steep._sklearn import take_rows
-from steep._validation import FloatArray, IntArray, Seed, check_generator, check_sample_weight, check_size, check_vector
+from steep._validation import FloatArray, IntArray, check_sample_weight, check_size, check_vector
 from steep.evidence import Verdict
 from steep.labels import Labels
 from steep.metrics import without_rounding
@@ -56,7 +56,6 @@ def weighting_page(
     title: str | None = None,
     images: Any = None,
     texts: Any = None,
-    random_state: Seed = 0,
 ) -> Path:
     """Write the page of a weighting: one HTML file that needs nothing else.
 
@@ -87,8 +86,6 @@ def weighting_page(
         The samples as pictures.
     texts : sequence of str, optional
         The samples as texts.
-    random_state : int, Generator or None, default 0
-        Which rows of a large data set are drawn. The same seed gives the same file.
 
     Returns
     -------
@@ -110,7 +107,7 @@ def weighting_page(
     known = check_sample_weight(weights, n_samples, name="weights")
     check_size(known, "weights")
     varies = None if variation is None else check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
-    generator = check_generator(random_state)
+    generator = np.random.default_rng(0)
     ratio = Ratio.of(known, varies)
     hardness = varies if varies is not None else np.nan_to_num(ratio.share)
     shown = Shown.of(hardness, generator)

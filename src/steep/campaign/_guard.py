@@ -16,7 +16,6 @@ no threads, and may fork.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import importlib.util
@@ -355,8 +354,8 @@ def serve_runs(setup: dict[str, Any], jobs: int, answers: int) -> None:
     """Load the function, then make one run for each job until told to quit."""
     me = os.getpid()
     try:
-        simulate = _load_simulate()
-        function = _load_function(setup)
+        simulate, interpreter = _load("simulate"), _load("_interpreter")
+        function = _load_function(setup, interpreter)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
         return send(answers, UNLOADABLE, text.encode(errors="backslashreplace"))
@@ -369,15 +368,14 @@ def serve_runs(setup: dict[str, Any], jobs: int, answers: int) -> None:
             _leave()  # a fork of the user's came back from the function: its parent answers
         send(answers, ANSWER, simulate.pack(answer))
     if frame is not None:
-        atexit._run_exitfuncs()
+        interpreter.run_exit_functions()
     return None
 
 
-def _load_simulate() -> ModuleType:
-    """simulate.py without steep: importing all of it takes seconds, and most functions do not need it."""
-    spec = importlib.util.spec_from_file_location(
-        "_steep_simulate", os.path.join(os.path.dirname(__file__), "simulate.py")
-    )
+def _load(name: str) -> ModuleType:
+    """A module next to this one, without steep, whose import takes seconds that most functions do not need."""
+    path = os.path.join(os.path.dirname(__file__), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"_steep_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -385,20 +383,15 @@ def _load_simulate() -> ModuleType:
     return module
 
 
-def _load_function(setup: dict[str, Any]) -> Any:
+def _load_function(setup: dict[str, Any], interpreter: ModuleType) -> Any:
     """The function to run, its module found as it was in the campaign's process."""
-    import multiprocessing
     from multiprocessing import spawn
 
     if setup["style"] == "array":
         import numpy  # noqa: F401 - the inputs are an array: loading it is no part of a run
-    process: Any = multiprocessing.current_process()
-    process._inheriting = True  # a script that starts a campaign when imported is told so
-    try:
+    with interpreter.importing_main():
         spawn.prepare(setup["main"])
         return pickle.loads(setup["function"])
-    finally:
-        del process._inheriting
 
 
 # ---------------------------------------------------------------- a program

@@ -13,8 +13,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points
 from steep._warnings import warn_user
-from steep.campaign.journal import Journal, StoreGoneError
-from steep.campaign.liveness import forget_owner, new_owner
+from steep.campaign.journal import Journal, StoreGoneError, forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
 from steep.campaign.results import (
     Results,

@@ -88,9 +88,9 @@ class Cluster(Clocked):
         places = self._n_threads if self._wanted is None else min(self._wanted, self._n_threads)
         return max(0, places - len(self._stuck))
 
-    def start(self, ticket: int, inputs: Any) -> None:
+    def start(self, number: int, inputs: Any) -> None:
         """Submit one attempt with a claim of its own."""
-        serial = self._board(ticket)
+        serial = self._board(number)
         claim = f"{self._name}-{serial}"
         self._ask(_event(claim, self._client).set)
         try:
@@ -152,7 +152,7 @@ class Cluster(Clocked):
         self._futures.pop(serial)
         self._where.pop(serial, None)
         attempt: Attempt = self._flying.pop(serial)
-        return attempt.ticket, answer
+        return attempt.number, answer
 
     def _fetch_copies(self) -> None:
         """Take the copies of answers from the scheduler; those of runs that have landed are not needed any more."""

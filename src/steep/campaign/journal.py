@@ -20,6 +20,7 @@ import sqlite3
 import tempfile
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.campaign.liveness import is_alive, process_start
+from steep.campaign._interpreter import process_exists, process_start
 from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
 from steep.campaign.simulate import Failure
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
@@ -84,6 +85,29 @@ _HASTE = 2.0
 # Connections to files that went away. Closing one would remove the write-ahead log of that name, which may be that of
 # another file by now.
 _ABANDONED: list[sqlite3.Connection] = []
+
+
+# Campaigns that are open in this process.
+_OPEN: set[str] = set()
+
+
+def new_owner() -> str:
+    """A name for one open campaign of this process."""
+    owner = uuid.uuid4().hex
+    _OPEN.add(owner)
+    return owner
+
+
+def forget_owner(owner: str) -> None:
+    """Note that a campaign of this process was closed."""
+    _OPEN.discard(owner)
+
+
+def is_alive(owner: str, pid: int, started: str) -> bool:
+    """Whether the campaign that registered so is still open; a file has one machine, so a process says it all."""
+    if pid == os.getpid() and started == process_start(pid):
+        return owner in _OPEN
+    return process_start(pid) == started if started else process_exists(pid)
 
 
 class StoreGoneError(StorageError):

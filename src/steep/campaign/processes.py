@@ -13,10 +13,10 @@ import subprocess
 import sys
 import threading
 import time
-from multiprocessing import current_process, spawn
+from multiprocessing import spawn
 from typing import Any
 
-from steep.campaign import _guard
+from steep.campaign import _guard, _interpreter
 from steep.campaign.simulate import Answer, Failure, describe, unpack
 from steep.campaign.workers import Crew, Landing, Task, drain
 from steep.exceptions import CampaignError, InputTypeError
@@ -61,13 +61,13 @@ class Processes(Crew):
         self._workers.append(worker)
         return worker
 
-    def start(self, ticket: int, inputs: Any) -> None:
+    def start(self, number: int, inputs: Any) -> None:
         """Give the run to an idle worker, or to a new one."""
-        idle = [worker for worker in self._workers if worker.ticket is None]
+        idle = [worker for worker in self._workers if worker.number is None]
         worker = idle[0] if idle else self._hire()
         # An array goes as a list: the worker makes its own, and needs no NumPy to read the pipe.
         plain = inputs if isinstance(inputs, dict) else inputs.tolist()
-        worker.assign(ticket, pickle.dumps(plain))
+        worker.assign(number, pickle.dumps(plain))
 
     def landed(self, seconds: float) -> list[Landing]:
         """Runs that ended, were stopped, or died with their worker."""
@@ -130,14 +130,14 @@ class _Worker:
     """A guard process, the pipe to it, and the run it is at."""
 
     def __init__(self, setup: bytes, events: queue.Queue[tuple[_Worker, bytes, bytes]]) -> None:
-        self.ticket: int | None = None
+        self.number: int | None = None
         self.ready = False
         self._setup, self._job = setup, b""
         theirs, self._jobs = os.pipe()
         self._answers, ours = os.pipe()
         try:
             self.process = subprocess.Popen(
-                [*interpreter(), _guard.__file__, "worker", str(theirs), str(ours)],
+                [*_interpreter.command(), _guard.__file__, "worker", str(theirs), str(ours)],
                 stdin=subprocess.DEVNULL, pass_fds=(theirs, ours), start_new_session=True,
             )  # fmt: skip
         finally:
@@ -158,23 +158,23 @@ class _Worker:
         except BrokenPipeError:
             return  # the reader sees the end of the pipe, too, and reports it
 
-    def assign(self, ticket: int, job: bytes) -> None:
+    def assign(self, number: int, job: bytes) -> None:
         """Give it a run."""
-        self.ticket, self._job = ticket, job
+        self.number, self._job = number, job
         self._send(_guard.JOB, job)
 
     def load_again(self) -> None:
         """Start over after a death while loading, with the same run if it had one."""
-        if self.ticket is None:
+        if self.number is None:
             self._send(_guard.SETUP, self._setup)
         else:
             self._send(_guard.JOB, self._job)
 
     def land(self, outcome: Answer | Failure) -> Landing | None:
         """The answer of the run it was at."""
-        ticket, self.ticket = self.ticket, None
+        number, self.number = self.number, None
         answer = Answer([], None, outcome) if isinstance(outcome, Failure) else outcome
-        return None if ticket is None else (ticket, answer)
+        return None if number is None else (number, answer)
 
     def dismiss(self, *, at_once: bool) -> None:
         """Tell it to end: politely, or by closing its pipe, upon which it kills."""
@@ -198,16 +198,11 @@ class _Worker:
             os.close(self._answers)
 
 
-def interpreter() -> list[str]:
-    """The Python that runs now, with the flags it was started with."""
-    return [sys.executable, *subprocess._args_from_interpreter_flags()]  # type: ignore[attr-defined]
-
-
 def _setup(task: Task) -> bytes:
     """All a worker has to know, as bytes."""
     if sys.platform == "win32":
         raise CampaignError("executor='processes' needs fork, which Windows lacks; use 'threads' or a Dask cluster")
-    if getattr(current_process(), "_inheriting", False):
+    if _interpreter.is_importing_main():
         raise CampaignError(
             "a worker process imports this script and would start the campaign again; put the call under "
             "if __name__ == '__main__':"

@@ -17,6 +17,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from steep.campaign._interpreter import is_broken, n_workers_of
 from steep.campaign.simulate import Answer, Failure, Style, describe, simulate
 from steep.exceptions import CampaignError
 
@@ -43,8 +44,8 @@ class Crew(ABC):
         """Runs it can make at the same time now; 0 while all its places are taken by runs that hang."""
 
     @abstractmethod
-    def start(self, ticket: int, inputs: Any) -> None:
-        """Begin a run; ``ticket`` comes back with its answer."""
+    def start(self, number: int, inputs: Any) -> None:
+        """Begin a run; ``number`` comes back with its answer."""
 
     @abstractmethod
     def landed(self, seconds: float) -> list[Landing]:
@@ -59,7 +60,7 @@ class Crew(ABC):
 class Attempt:
     """One start of a run: a retry is another attempt, so that a late answer is never taken for its own."""
 
-    ticket: int
+    number: int
     began: float | None = None
 
 
@@ -73,14 +74,14 @@ class Clocked(Crew):
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._serials = itertools.count()
+        self._attempts = itertools.count()
         self._flying: dict[int, Attempt] = {}
         self._answers: queue.Queue[tuple[int, Answer]] = queue.Queue()
 
-    def _board(self, ticket: int) -> int:
+    def _board(self, number: int) -> int:
         """Number a new attempt."""
-        serial = next(self._serials)
-        self._flying[serial] = Attempt(ticket)
+        serial = next(self._attempts)
+        self._flying[serial] = Attempt(number)
         return serial
 
     def landed(self, seconds: float) -> list[Landing]:
@@ -88,7 +89,7 @@ class Clocked(Crew):
         found = []
         for serial, answer in drain(self._answers, seconds):
             if (attempt := self._flying.pop(serial, None)) is not None:
-                found.append((attempt.ticket, answer))
+                found.append((attempt.number, answer))
             else:
                 self._came_late(serial)
         return found + self._overdue()
@@ -102,7 +103,7 @@ class Clocked(Crew):
         failure = Failure("timeout", f"the run took more than {timeout:g} s; {self.late}")
         found = []
         for serial in overdue:
-            found.append((self._flying.pop(serial).ticket, Answer([], None, failure)))
+            found.append((self._flying.pop(serial).number, Answer([], None, failure)))
             self._gave_up(serial)
         return found
 
@@ -144,7 +145,7 @@ class Given(Clocked):
     def __init__(self, task: Task, executor: Any, n: int | None) -> None:
         super().__init__(task)
         self.executor = executor
-        offered = _offered(executor)
+        offered = n_workers_of(executor)
         self._places = min(n or offered or os.cpu_count() or 1, offered or n or 10**6)
         self._futures: dict[int, Future[Any]] = {}
         self._stuck: set[int] = set()
@@ -157,13 +158,13 @@ class Given(Clocked):
         """Places that no hanging run has taken."""
         return max(0, self._places - len(self._stuck))
 
-    def start(self, ticket: int, inputs: Any) -> None:
+    def start(self, number: int, inputs: Any) -> None:
         """Hand a run over."""
         try:
             future = self.executor.submit(simulate, self.task.function, self.task.style, inputs)
         except RuntimeError as error:  # a BrokenExecutor, or one that was shut down
             raise _broke(error) from error
-        serial = self._board(ticket)
+        serial = self._board(number)
         if not callable(getattr(future, "running", None)):
             self._flying[serial].began = time.monotonic()
         self._futures[serial] = future
@@ -206,7 +207,7 @@ class Given(Clocked):
             self._stuck.discard(serial)
             if serial in self._flying:
                 raise _broke(error) from error
-        if not getattr(self.executor, "_broken", False):
+        if not is_broken(self.executor):
             self._silent_since = None
         elif self._silent_since is None:
             self._silent_since = time.monotonic()
@@ -248,14 +249,6 @@ def _broke(error: Any) -> CampaignError:
     )
 
 
-def _offered(executor: Any) -> int | None:
-    """Workers an executor says it has."""
-    for name in ("_max_workers", "num_workers"):
-        if isinstance(getattr(executor, name, None), int):
-            return max(1, int(getattr(executor, name)))
-    return None
-
-
 class Inline(Crew):
     """Runs in the caller's thread, one at a time."""
 
@@ -266,9 +259,9 @@ class Inline(Crew):
         self.task = task
         self._done: list[Landing] = []
 
-    def start(self, ticket: int, inputs: Any) -> None:
+    def start(self, number: int, inputs: Any) -> None:
         """Make the run now."""
-        self._done.append((ticket, simulate(self.task.function, self.task.style, inputs)))
+        self._done.append((number, simulate(self.task.function, self.task.style, inputs)))
 
     def landed(self, seconds: float) -> list[Landing]:
         """The run just made."""
@@ -286,10 +279,10 @@ class Threads(Clocked):
         super().__init__(task)
         self.n = n
 
-    def start(self, ticket: int, inputs: Any) -> None:
+    def start(self, number: int, inputs: Any) -> None:
         """Begin a run in a thread of its own."""
-        serial = self._board(ticket)
-        threading.Thread(target=self._run, args=(serial, inputs), name=f"steep-run-{ticket}", daemon=True).start()
+        serial = self._board(number)
+        threading.Thread(target=self._run, args=(serial, inputs), name=f"steep-run-{number}", daemon=True).start()
 
     def _run(self, serial: int, inputs: Any) -> None:
         self._flying[serial].began = time.monotonic()

@@ -24,7 +24,9 @@ def use_design(measure):
 
 
 def use_campaign(measure):
-    with steep.Campaign([(0, 1), (0, 1)], storage=":memory:", measure=measure, n_initial=12) as campaign:
+    with steep.Campaign(
+        [(0, 1), (0, 1)], storage=":memory:", strategy=steep.Adaptive(measure), n_initial=12
+    ) as campaign:
         start = campaign.ask(12)
         campaign.tell(start, simulator(start))
         return campaign.ask(4)

@@ -5,10 +5,10 @@ from campaign_functions import BOUNDS, wave
 from steep import surprise_variation
 from steep.campaign import Campaign
 from steep.campaign.planner import Planner
-from steep.exceptions import InputError
+from steep.exceptions import InputError, InputTypeError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise
-from steep.sampling import VariationSampler
+from steep.sampling import Adaptive, Even, Taylor, Variance, VariationSampler
 from steep.sampling.relevance import axis_relevance
 
 
@@ -62,7 +62,7 @@ def test_asking_measures_a_bounded_part_of_a_hundred_thousand_results(storage):
         measured.append(len(X))
         return np.ones(len(X))
 
-    with Campaign(BOUNDS, storage=storage, measure=counted) as campaign:
+    with Campaign(BOUNDS, storage=storage, strategy=Adaptive(counted)) as campaign:
         rng = np.random.default_rng(0)
         X = rng.random((100_000, 2)) * [1, 10]
         campaign.tell(X, [wave(*x) for x in X])
@@ -73,7 +73,7 @@ def test_asking_measures_a_bounded_part_of_a_hundred_thousand_results(storage):
 
 def test_a_plan_is_what_the_sampler_draws(storage):
     measure = Measure("mine", lambda around: surprise(around), size=MEASURES["surprise"].size)
-    with Campaign(BOUNDS, storage=storage, measure=measure) as campaign:
+    with Campaign(BOUNDS, storage=storage, strategy=Adaptive(measure)) as campaign:
         X = campaign.ask(12)
         campaign.tell(X, [wave(*x) for x in X])
         plan = campaign.journal.meta()["plans"]
@@ -112,23 +112,23 @@ LABEL_MEASURES = [name for name, measure in MEASURES.items() if measure.needs ==
 
 @pytest.mark.parametrize("name", LABEL_MEASURES)
 def test_any_measure_of_labels_plans_and_is_remembered(storage, name):
-    with Campaign(BOUNDS, storage=storage, measure=name) as campaign:
+    with Campaign(BOUNDS, storage=storage, strategy=Adaptive(name)) as campaign:
         campaign.run(wave, 16)
         assert campaign.n_done == 16
     with Campaign(storage=storage) as again:
-        assert again.measure.name == name
+        assert again.strategy.measure == name
         assert campaign.box.contains(again.ask(2)).all()
-    with Campaign(BOUNDS, storage=storage, measure=name):
+    with Campaign(BOUNDS, storage=storage, strategy=Adaptive(name)):
         pass
     other = next(other for other in LABEL_MEASURES if other != name)
-    with pytest.raises(InputError, match=f"measure='{other}' but storage .* was started with '{name}'"):
-        Campaign(storage=storage, measure=other)
+    with pytest.raises(InputError, match=f"measure='{other}'.* but storage .* was started with .*'{name}'"):
+        Campaign(storage=storage, strategy=Adaptive(other))
 
 
 @pytest.mark.parametrize("name", sorted(set(MEASURES) - set(LABEL_MEASURES)))
 def test_a_measure_that_a_campaign_cannot_feed_is_refused_by_name(storage, name):
     with pytest.raises(InputError, match=f"measure='{name}' .* which Campaign cannot give it"):
-        Campaign(BOUNDS, storage=storage, measure=name)
+        Campaign(BOUNDS, storage=storage, strategy=Adaptive(name))
     assert not storage.exists()
 
 
@@ -136,10 +136,32 @@ def test_a_measure_of_the_callers_own_is_followed_and_asked_for_again(storage):
     def corner(X, y):
         return (X[:, 0] > 0.8).astype(float)
 
-    with Campaign(BOUNDS, storage=storage, measure=corner) as campaign:
+    with Campaign(BOUNDS, storage=storage, strategy=Adaptive(corner)) as campaign:
         campaign.run(wave, 50)
         placed = campaign.to_dataframe().query("origin == 'design'")
         assert np.mean(placed.u0 > 0.7) > 0.6  # 0.3 by chance
-    with pytest.raises(InputError, match=r"started with the measure 'corner', .* pass measure= again"):
+    with pytest.raises(InputError, match=r"started with the measure 'corner', .* pass strategy=Adaptive.* again"):
         Campaign(storage=storage)
-    Campaign(storage=storage, measure=corner).close()
+    Campaign(storage=storage, strategy=Adaptive(corner)).close()
+
+
+@pytest.mark.parametrize("strategy", [Even(), Variance(n_neighbors=5), Adaptive(draw="doubt", epsilon=[0.1, 0.2])])
+def test_every_strategy_runs_and_is_remembered(storage, strategy):
+    with Campaign(BOUNDS, storage=storage, strategy=strategy) as campaign:
+        campaign.run(wave, 24)
+        assert campaign.n_done == 24
+        if isinstance(strategy, Even):
+            np.testing.assert_array_equal(campaign.X, campaign.box.sobol(24, random_state=0))
+    with Campaign(storage=storage) as again:
+        assert type(again.strategy) is type(strategy)
+        assert len(again.ask(2)) == 2
+    Campaign(storage=storage, strategy=strategy).close()
+    with pytest.raises(InputError, match="was started with"):
+        Campaign(storage=storage, strategy=Variance(n_neighbors=6))
+
+
+@pytest.mark.parametrize("strategy", [Taylor(), "surprise", 3, Adaptive])
+def test_a_strategy_that_a_campaign_cannot_follow_is_rejected(storage, strategy):
+    with pytest.raises(InputTypeError, match=r"a campaign needs Adaptive\(\), Variance\(\) or Even\(\)"):
+        Campaign(BOUNDS, storage=storage, strategy=strategy)
+    assert not storage.exists()

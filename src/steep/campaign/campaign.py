@@ -28,13 +28,21 @@ from steep.campaign.results import (
     tell_points,
     tell_run,
 )
-from steep.campaign.schema import Names, checked_outputs, is_named, reconcile, stored_box, stored_measure, stored_start
+from steep.campaign.schema import (
+    Names,
+    checked_outputs,
+    checked_strategy,
+    is_named,
+    reconcile,
+    stored_box,
+    stored_start,
+    stored_strategy,
+)
 from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 from steep.expected_error import ErrorEstimate, ErrorTrack
-from steep.measures import Measure, resolve
-from steep.sampling.strategies import Adaptive
+from steep.sampling.strategies import Strategy, initial_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +71,9 @@ class Campaign:
         least 2(d+1); 4(d+1), at least 8, where :meth:`ask` comes first.
     constraint : callable, optional
         Which points of the box belong to S; see :class:`Box`. It is not stored.
-    measure : str, Measure or callable(X, y), default "surprise"
-        What counts as variation: any measure that compares labels. Its name is stored; one of your own
-        has to be passed again when the file is opened again.
+    strategy : Adaptive, Variance or Even, default Adaptive()
+        How runs are chosen; see :func:`steep.design`. It is stored; with a measure of your own it has to be passed
+        again when the file is opened again.
     random_state : int, optional
         Seed, stored: a campaign resumes with the stream it was started with. Default 0.
 
@@ -97,14 +105,14 @@ class Campaign:
         storage: str | PathLike[str] = "campaign.db",
         n_initial: int | None = None,
         constraint: Constraint | None = None,
-        measure: str | Measure | Callable[[Any, Any], Any] | None = None,
+        strategy: Strategy | None = None,
         random_state: int | None = None,
     ) -> None:
         box = None if bounds is None else Box(bounds, constraint=constraint)
         names = None if outputs is None else checked_outputs(outputs)
         self.n_initial = None if n_initial is None else check_runs(n_initial, name="n_initial")
         seed = None if random_state is None else check_count(random_state, name="random_state", minimum=0)
-        chosen = None if measure is None else resolve(measure, use="Campaign", feeds=("labels",))
+        chosen = None if strategy is None else checked_strategy(strategy)
         self.journal = Journal(storage, create=box is not None)
         try:
             named = None if bounds is None else is_named(bounds)
@@ -117,10 +125,10 @@ class Campaign:
             self.journal.close()
             raise
 
-    def _settle(self, meta: dict[str, Any], box: Box, measure: Measure | None, *, warns: bool = True) -> None:
+    def _settle(self, meta: dict[str, Any], box: Box, strategy: Strategy | None, *, warns: bool = True) -> None:
         """Begin with what the file is about."""
         self.box, self.named = box, bool(meta["named"])
-        self.measure = measure or stored_measure(self.journal, meta)
+        self.strategy = strategy or stored_strategy(self.journal, meta)
         self.n_initial = self.n_initial or stored_start(self.journal, meta)
         self._owner: str = new_owner()
         self._seed = meta["seed"]
@@ -142,7 +150,7 @@ class Campaign:
     def _read_anew(self) -> None:
         self.results, self._track = Results(self.journal, self.box), ErrorTrack()
         self._planner = Planner(
-            self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=Adaptive(self.measure)
+            self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=self.strategy
         )
 
     def _catch_up(self) -> None:
@@ -210,8 +218,8 @@ class Campaign:
             return self.n_initial
         if self.journal.count_asked("design"):
             return max(1, self.journal.count_asked("initial"))
-        least = 2 * (self.box.n_features + 1)
-        return max(8, 2 * least) if n_runs is None else min(n_runs, max(n_runs // 4, least))
+        n_features = self.box.n_features
+        return max(8, 4 * (n_features + 1)) if n_runs is None else initial_runs(n_runs, n_features, self.strategy, None)
 
     def tell(self, X: Any = None, y: Any = None, *, run: Any = None) -> None:
         """Record results by their points or by the numbers of their runs, one transaction for all rows.

@@ -1,6 +1,6 @@
 """The journal of a campaign: one SQLite file in which every ask and every result is a transaction.
 
-    meta       key → JSON: the domain, the outputs, the seed, the measure, the number of plans and the sessions so far
+    meta       key → JSON: the domain, the outputs, the seed, the strategy, the number of plans and the sessions so far
     owners     processes that hold runs in flight
     runs       one row a point: x, y as float64 bytes; state pending → done | failed, or forgotten; until when it is
                leased to somebody outside any process

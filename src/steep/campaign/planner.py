@@ -12,6 +12,7 @@ import numpy.typing as npt
 from steep._validation import FloatArray
 from steep.campaign.journal import Journal
 from steep.campaign.results import Results
+from steep.campaign.schema import measure_of
 from steep.domain import Box
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.even import EvenSequence
@@ -36,7 +37,7 @@ class Planner:
     ) -> None:
         self.journal, self.box, self.results = journal, box, results
         self.owner, self.seed, self.strategy = owner, seed, strategy
-        self.measure = strategy.resolved(use="Campaign", feeds=("labels",))
+        self.measure = measure_of(strategy)
         self.sequence = EvenSequence(box, seed)
 
     def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:

@@ -14,15 +14,19 @@ import struct
 import tempfile
 import urllib.parse
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from steep.domain import Box, Constraint
 from steep.domain.axes import axis_from_key
 from steep.exceptions import InputError, InputTypeError, SteepError, StorageError
-from steep.measures import Measure, resolve
+from steep.sampling.strategies import Adaptive, Even, Strategy, Variance
 
 if TYPE_CHECKING:
     from steep.campaign.journal import Journal
+    from steep.measures import Measure
 
 # Script n brings a file from version n to n + 1. Never edit one that was released: add another.
 MIGRATIONS = [
@@ -144,8 +148,8 @@ def _newer(path: str, version: int) -> StorageError:
     )
 
 
-# The measure a campaign follows unless told otherwise.
-DEFAULT = "surprise"
+# Strategies that need no calls of the function beyond the runs, by the names they are stored by.
+_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in (Adaptive, Variance, Even)}
 
 Names = tuple[str, ...]
 
@@ -156,7 +160,7 @@ def reconcile(
     outputs: Names | None,
     seed: int | None,
     named: bool | None,
-    measure: Measure | None,
+    strategy: Strategy | None,
     n_initial: int | None,
     constrained: bool,
 ) -> dict[str, Any]:
@@ -166,7 +170,7 @@ def reconcile(
         fresh: dict[str, Any] = {}
         if meta:
             _check_same(journal, meta, box, outputs, seed)
-            _check_measure(journal, meta, measure)
+            _check_strategy(journal, meta, strategy)
             if outputs is not None and meta["outputs"] is None:
                 fresh["outputs"] = list(outputs)
             if constrained and not meta.get("constrained"):
@@ -181,7 +185,7 @@ def reconcile(
                 "outputs": None if outputs is None else list(outputs),
                 "seed": seed or 0,
                 "plans": 0,
-                "measure": DEFAULT if measure is None else measure.name,
+                "strategy": _strategy_key(strategy or Adaptive()),
                 "n_initial": n_initial,
                 "constrained": constrained,
             }
@@ -216,28 +220,65 @@ def stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | 
         raise journal.damaged(f"what it is about cannot be read ({error!r})") from error
 
 
-def _check_measure(journal: Journal, meta: dict[str, Any], measure: Measure | None) -> None:
-    # Files that were made before there was a choice have no such entry.
-    stored = meta.get("measure", DEFAULT)
-    if measure is not None and measure.name != stored:
-        raise InputError(
-            f"measure={measure.name!r} but storage {journal.path!r} was started with {stored!r}; use that or another "
-            "file"
-        )
+def checked_strategy(strategy: Any) -> Strategy:
+    """A strategy that a campaign can follow."""
+    if type(strategy) not in _STRATEGIES.values():
+        raise InputTypeError(f"strategy is {strategy!r}; a campaign needs Adaptive(), Variance() or Even()")
+    measure_of(strategy)
+    found: Strategy = strategy
+    return found
 
 
-def stored_measure(journal: Journal, meta: dict[str, Any]) -> Measure:
-    """The measure a stored campaign follows."""
-    stored = meta.get("measure", DEFAULT)
-    if not isinstance(stored, str):
-        raise journal.damaged(f"its measure is {stored!r}")
+def measure_of(strategy: Strategy) -> Measure:
+    """The measure a strategy follows, or by which its results are shown."""
+    return (Adaptive() if isinstance(strategy, Even) else strategy).resolved(use="Campaign", feeds=("labels",))
+
+
+def _strategy_key(strategy: Strategy) -> list[Any]:
+    """A strategy as the file keeps it: its name and its settings; of a measure the name."""
+    settings: dict[str, Any] = {entry.name: getattr(strategy, entry.name) for entry in fields(strategy)}  # type: ignore[arg-type]
+    if "measure" in settings:
+        settings["measure"] = measure_of(strategy).name
+    return [type(strategy).__name__, json.loads(json.dumps(settings, default=lambda value: np.asarray(value).tolist()))]
+
+
+def _stored_key(journal: Journal, meta: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and settings of the stored strategy; older files have a measure, or neither."""
+    key = meta.get("strategy", ["Adaptive", {"measure": meta.get("measure", "surprise")}])
+    if not isinstance(key, list) or [type(part) for part in key] != [str, dict]:
+        raise journal.damaged(f"its strategy is {key!r}")
+    return key[0], key[1]
+
+
+def _check_strategy(journal: Journal, meta: dict[str, Any], strategy: Strategy | None) -> None:
+    name, settings = _stored_key(journal, meta)
+    if strategy is None:
+        return
+    given = _strategy_key(strategy)
+    if given[0] == name and settings.items() <= given[1].items():
+        return
+    shown = ", ".join(f"{entry}={value!r}" for entry, value in settings.items())
+    raise InputError(
+        f"strategy is {strategy!r} but storage {journal.path!r} was started with {name}({shown}); use that or "
+        "another file"
+    )
+
+
+def stored_strategy(journal: Journal, meta: dict[str, Any]) -> Strategy:
+    """The strategy a stored campaign follows."""
+    name, settings = _stored_key(journal, meta)
     try:
-        return resolve(stored, use="Campaign", feeds=("labels",))
-    except InputError as error:
+        strategy: Strategy = _STRATEGIES[name](**settings)
+    except (KeyError, TypeError, SteepError) as error:
+        raise journal.damaged(f"its strategy is {name!r} with {settings}") from error
+    try:
+        measure_of(strategy)
+    except SteepError as error:
         raise InputError(
-            f"storage {journal.path!r} was started with the measure {stored!r}, which is none of steep's; pass "
-            "measure= again"
+            f"storage {journal.path!r} was started with the measure {settings.get('measure')!r}, which is none of "
+            "steep's; pass strategy=Adaptive(measure) again"
         ) from error
+    return strategy
 
 
 def stored_start(journal: Journal, meta: dict[str, Any]) -> int | None:

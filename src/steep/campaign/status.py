@@ -144,10 +144,10 @@ def design_of(campaign: Campaign) -> Design:
 
 def _variation(campaign: Campaign, X: FloatArray, labels: FloatArray) -> FloatArray:
     """Variation by the measure of the campaign; NaN where there are too few results, or too many."""
-    least = max(campaign.measure.smallest_k, 2 * (campaign.box.n_features + 1))
+    least = max(campaign._planner.measure.smallest_k, 2 * (campaign.box.n_features + 1))
     if not least <= len(X) <= _MOST_MEASURED:
         return np.full(len(X), np.nan)
-    return label_variation(campaign.measure, Evaluated.at(campaign.box, X, labels))
+    return label_variation(campaign._planner.measure, Evaluated.at(campaign.box, X, labels))
 
 
 def plot_campaign(campaign: Campaign, kind: str = "overview", **options: Any) -> Any:

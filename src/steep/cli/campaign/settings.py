@@ -167,12 +167,14 @@ def settings_of(path: Path) -> Settings:
 def start_campaign(settings: Settings) -> Campaign:
     """Open the campaign of a store, or start one where there are bounds for it."""
     from steep.campaign import Campaign
+    from steep.sampling import Adaptive
 
     if settings.bounds is None and not settings.store.exists():
         raise InputError(
             f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
         )
+    strategy = None if settings.measure is None else Adaptive(settings.measure)
     return Campaign(
-        settings.bounds, storage=settings.store, n_initial=settings.initial, measure=settings.measure,
+        settings.bounds, storage=settings.store, n_initial=settings.initial, strategy=strategy,
         random_state=settings.seed, constraint=constraint_of(settings),
     )  # fmt: skip

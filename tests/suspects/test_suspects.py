@@ -272,7 +272,7 @@ def test_datalab_finds_issues_with_the_graph():
         ({"pred_probs": np.tile([-0.2, 1.2, 0.0], (120, 1))}, r"smallest entry is -0\.2"),
         ({"pred_probs": np.where(PROBABILITIES > 0.9, np.nan, PROBABILITIES)}, "contains NaN"),
         ({"pred_probs": np.eye(3)[Y]}, "in-sample"),
-        ({"pred_probs": PROBABILITIES, "estimator": MODEL}, "need one of them"),
+        ({"pred_probs": PROBABILITIES, "estimator": MODEL}, "expected one; leave out"),
         ({"predictions": VALUES}, "goes with numbers"),
         ({"estimator": MODEL, "y": np.zeros(120, int)}, "all 120 labels of y are equal"),
         ({"estimator": Ridge(), "y": np.ones(120)}, "all 120 labels of y are equal"),

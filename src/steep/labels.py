@@ -139,7 +139,7 @@ def _inferred(array: npt.NDArray[Any], y: Any) -> Literal["classification", "reg
         return "classification"
     if array.dtype.kind == "f":
         return "regression"
-    if array.dtype.kind in "iu" and array.size:
+    if array.dtype.kind in "iu" and array.ndim and array.size:
         columns = array.reshape(len(array), -1).T
         if any(are_quantities(np.unique(column), len(column)) for column in columns):
             return "regression"

@@ -79,7 +79,10 @@ def test_numbers_are_sorted_as_numbers(tmp_path):
     [
         (pd.DataFrame({"score": [1.0], "label": [1]}), "suspects lacks suggested"),
         (pd.DataFrame({"score": [], "label": [], "suggested": []}), "suspects is empty"),
-        (pd.DataFrame({"score": [1.0], "label": [1], "suggested": [2]}, index=["a"]), "index of suspects does not hold rows"),
+        (
+            pd.DataFrame({"score": [1.0], "label": [1], "suggested": [2]}, index=["a"]),
+            "index of suspects does not hold rows",
+        ),
         (pd.DataFrame({"score": [-1.0], "label": [1], "suggested": [2]}), "need values ≥ 0"),
     ],
 )

@@ -9,7 +9,7 @@ copyright = f"2026, {author}"  # noqa: A001
 release = version = installed("steep")
 
 extensions = [
-    "myst_nb",
+    "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -19,7 +19,7 @@ extensions = [
 exclude_patterns = ["_build", "images/*.py"]
 # The kernels of the build run on this machine only.
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-source_suffix = {".md": "myst-nb"}
+source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 

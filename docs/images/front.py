@@ -38,10 +38,10 @@ figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.6), layout="constra
 u, t = np.meshgrid(np.linspace(0, 1, 200), np.linspace(0, 10, 200))
 heights = simulator(np.column_stack([u.ravel(), t.ravel()])).reshape(u.shape)
 left.contourf(u, t, heights, levels=20, cmap="Greys", alpha=0.6)
-plan = design(120, 0)
+plan = design(160, 0)
 for rows, colour, label in ((~plan.is_placed, "#1f6fb4", "even runs"), (plan.is_placed, "#d1495b", "placed runs")):
     left.scatter(*plan.X[rows].T, s=14, color=colour, label=label)
-left.set(title="120 runs of a simulator with a moving front", xlabel="u", ylabel="t")
+left.set(title="160 runs of a simulator with a moving front", xlabel="u", ylabel="t")
 left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, frameon=False)
 for errors, colour, label in ((even, "#1f6fb4", "Sobol points"), (placed, "#d1495b", "steep.design")):
     right.plot(SIZES, np.median(errors, axis=1), "o-", color=colour, label=label)

@@ -19,7 +19,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 TESTS = Path(__file__).parents[1] / "tests" / "test_documentation.py"
 PICTURE = re.compile(r"\s*!\[[^]]*\]\(([^)]+\.png)\)")

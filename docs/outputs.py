@@ -2,7 +2,7 @@
 
     python docs/outputs.py docs/tutorials/*.md README.md
 
-The ``text`` block below a ``python`` block becomes its output, unless it holds "…"; a picture ``![…](path.png)`` below it
+The ``text`` block below a ``python`` block becomes its output, unless it holds "…"; a picture below it
 becomes the figure that the block drew. The tests check the outputs, not the pictures.
 """
 

@@ -52,7 +52,7 @@ def run_stage(stage: str, path: str, n_samples: int, n_features: int) -> None:
     import torch
     from torch import nn
 
-    from steep.nn import Projection, improve, project
+    from steep.nn import HeadSearch, Projection, improve, project
 
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(8, n_features), nn.Tanh(), nn.Linear(n_features, 2))
@@ -71,8 +71,9 @@ def run_stage(stage: str, path: str, n_samples: int, n_features: int) -> None:
         features = Projection.open(path)
         if stage.endswith("memory"):
             features = replace(features, features=np.array(features.features))
-        weighing = {"weight_ratio": ()} if stage.startswith("equal") else {"weight_ratio": (0.2, 5.0)}
-        improve(network, features, next(iter(Shards(SHARD, 999))), l2=(1e-3, 1e-4), n_neighbors=(10,), **weighing)
+        ratios = () if stage.startswith("equal") else (0.2, 5.0)
+        search = HeadSearch(l2=(1e-3, 1e-4), weight_ratio=ratios, n_neighbors=(10,))
+        improve(network, features, next(iter(Shards(SHARD, 999))), search=search)
     seconds = time.perf_counter() - start
     ended.set()
     watcher.join()

@@ -90,7 +90,7 @@ def ours(problem, arm, parts, network):
     places = {"same data": None, "unseen": unseen} if arm != "accuracy" else {"same data": None}
     found = {}
     for place, extra in places.items():
-        result = improve(network, train, validation, scoring=scoring, groups=groups, reweighting=extra, progress=False)
+        result = improve(network, train, validation, scoring=scoring, groups=groups, reweighting=extra)
         told = asdict(result.chosen) | {"verdict": str(result.verdict)}
         name = f"steep, {place}" if arm == "heads" else f"steep, {arm}, {place}"
         found[name] = (result.heads["chosen"], told, len(result.candidates))

@@ -31,8 +31,8 @@ from reproduction.ensemble import train_ensemble
 from reproduction.records import write_json
 from steep.measures.multi_index import multi_indices
 from steep.measures.variance import neighbor_variance
-from steep.nn.feature_space import RECALL
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
+from steep.nn.weightings import RECALL
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -132,7 +132,7 @@ def measure_grid(threads):
         optimizer.zero_grad()
         functional.cross_entropy(network(features[rows]), labels[rows]).backward()
         optimizer.step()
-    seconds, result = timed(lambda: steep.nn.improve(network, (features, labels), tuple(validation), progress=False))
+    seconds, result = timed(lambda: steep.nn.improve(network, (features, labels), tuple(validation)))
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     peer = saved.get("head", {}).get("peer_seconds")
     return {"seconds": seconds, "heads": len(result.candidates) - 1, "verdict": str(result.verdict),

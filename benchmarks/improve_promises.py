@@ -137,9 +137,7 @@ def measure(network, parts, score, data):
     """One call of ``improve``: what it promised, and what it delivered."""
     train_part, validation, test = parts
     with cpu_seconds() as spent:
-        result = improve(
-            network, train_part, validation if data == "validation" else None, scoring=score, progress=False
-        )
+        result = improve(network, train_part, validation if data == "validation" else None, scoring=score)
     promised = result.verdict.interval
     start, delivered, error = test_gain(network, result.network, test, score)
     return spent["seconds"], {

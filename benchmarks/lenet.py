@@ -35,7 +35,9 @@ BATCH, LEARNING_RATE = 128, 1e-3
 EPOCHS = {"early": 2, "end": 12}
 SEEDS = {"early": range(10), "end": range(10, 20)}
 N_VALIDATION_SHARE = 1 / 6
-GRID = {"l2": (1e-3, 1e-4, 1e-5, 1e-6), "weight_ratio": (0.5, 2.0, 5.0, 20.0), "n_neighbors": (20,)}
+GRID = {
+    "search": steep.nn.HeadSearch(l2=(1e-3, 1e-4, 1e-5, 1e-6), weight_ratio=(0.5, 2.0, 5.0, 20.0), n_neighbors=(20,))
+}
 
 
 def lenet(seed):
@@ -139,7 +141,7 @@ def improve(arguments):
     there = [key for key in networks() if checkpoint(arguments.cache, *key).exists()]
     for _, kind, seed in records.missing(("lenet", kind, seed) for kind, seed in there):
         network, start = load_network(arguments.cache, kind, seed), time.perf_counter()
-        result = steep.nn.improve(network, training, validation, progress=False, **GRID)
+        result = steep.nn.improve(network, training, validation, **GRID)
         seconds = time.perf_counter() - start
         figures = {"seconds": round(seconds, 1), "verdict": str(result.verdict), "chosen": asdict(result.chosen),
                    **test_figures(result, network, test),

@@ -90,7 +90,9 @@ def walk_improve():
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     parts = [(torch.as_tensor(X[rows]), torch.as_tensor(y[rows])) for rows in (slice(0, 4_000), slice(4_000, None))]
-    return lambda: steep.nn.improve(network, *parts, l2=(1e-2, 1e-3, 1e-4), n_neighbors=(20,), progress=False)
+    return lambda: steep.nn.improve(
+        network, *parts, search=steep.nn.HeadSearch(l2=(1e-2, 1e-3, 1e-4), n_neighbors=(20,))
+    )
 
 
 WALKS = {

@@ -124,7 +124,7 @@ def improve_network(page: Path) -> tuple[str, str, str]:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    result = improve(network, (X, y), (X_val, y_val), progress=False)
+    result = improve(network, (X, y), (X_val, y_val))
     improvement_page(page, result, title="A better head for a small network")
     before, after = (
         100 * np.mean(model(torch.from_numpy(X_test)).argmax(1).numpy() == y_test)

@@ -83,7 +83,7 @@ def _adam_heads(
 
 
 def _improve(network: nn.Module, train: Labelled, held_out: Labelled, test: Labelled, plan: HeadPlan) -> dict[str, Any]:
-    from steep.nn import improve
+    from steep.nn import HeadSearch, improve
 
-    result = improve(network, train, held_out, progress=False, **plan.grid)
+    result = improve(network, train, held_out, search=HeadSearch(**plan.grid))
     return {"accuracy": accuracy(result.network, test), "verdict": str(result.verdict)}

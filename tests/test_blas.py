@@ -144,7 +144,7 @@ OVERLAPPING = """
 import threading
 import torch
 from threadpoolctl import threadpool_info
-from steep.nn import improve
+from steep.nn import HeadSearch, improve
 
 X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
 y = (X[:, 0] > 0).long()
@@ -156,7 +156,7 @@ def blas():
 def run(measure):
     network = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     data = (X[:200], y[:200]), (X[200:], y[200:])
-    improve(network, *data, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,), measure=measure)
+    improve(network, *data, search=HeadSearch((1e-2,), (5.0,), n_neighbors=(5,), measure=measure))
 
 def first(features, labels):
     first_inside.set()

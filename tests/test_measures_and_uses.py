@@ -72,10 +72,8 @@ def use_improve(measure):
     network, inputs, classes = _network()  # skips where torch is missing, so before steep.nn
     from steep import nn
 
-    result = nn.improve(
-        network, (inputs[:40], classes[:40]), (inputs[40:], classes[40:]), measure=measure, n_neighbors=(8,),
-        weight_ratio=(5.0,), l2=(1e-3,), progress=False,
-    )  # fmt: skip
+    search = nn.HeadSearch(measure=measure, n_neighbors=(8,), weight_ratio=(5.0,), l2=(1e-3,))
+    result = nn.improve(network, (inputs[:40], classes[:40]), (inputs[40:], classes[40:]), search=search)
     return result.variation
 
 

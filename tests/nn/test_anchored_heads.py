@@ -1,12 +1,13 @@
 """Heads held near the original one: J₀ of steep.nn.heads.problem."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from steep.exceptions import InputError
-from steep.nn import improve, retrain_head
+from steep.nn import HeadSearch, improve
 from steep.nn.heads import Head, HeadGrid, HeadProblem, HeadTask, Samples, fit_head, fit_logistic
 
 RNG = np.random.default_rng(0)
@@ -105,7 +106,7 @@ def test_heads_fitted_together_are_those_fitted_alone():
             np.testing.assert_allclose(head.weight, alone.weight, atol=2e-2 * np.abs(alone.weight).max())
 
 
-# ------------------------------------------------------------------------------- retrain_head and improve
+# ------------------------------------------------------------------------------- improve
 
 
 def network(value=None):
@@ -119,39 +120,25 @@ def network(value=None):
 X, Y = torch.as_tensor(Z, dtype=torch.float32), torch.as_tensor(CLASSES)
 
 
-def test_retrain_head_with_an_anchor_of_great_weight_keeps_the_head():
-    kept = retrain_head(network(), X, Y, l2=1e6, anchor=True)
-    assert torch.allclose(kept[1].weight, network()[1].weight, atol=1e-3)
-    assert retrain_head(network(), X, Y, l2=1e6)[1].weight.abs().max() < 1e-3
-
-
-def test_anchors_that_cannot_be_are_refused():
-    with pytest.raises(InputError, match=r"anchor=True needs solver='convex'"):
-        retrain_head(network(), X, Y, anchor=True, solver="adam")
-    with pytest.raises(InputError, match=r"anchor=True needs the original head, which holds NaN"):
-        retrain_head(network(float("nan")), X, Y, anchor=True)
-    with pytest.raises(InputError, match=r"weight_ratio='doubted:8' needs the original head"):
-        retrain_head(network(float("nan")), X, Y, weight_ratio="doubted:8")
-
-
 def test_accuracy_tries_no_anchor_unless_asked():
-    grid = {"l2": (1.0, 1e-2), "weight_ratio": (5.0,), "n_neighbors": (10,), "progress": False}
-    usual, asked = (improve(network(), (X[:200], Y[:200]), (X[200:], Y[200:]), anchor=a, **grid) for a in (None, True))
+    data, grid = ((X[:200], Y[:200]), (X[200:], Y[200:])), HeadSearch((1.0, 1e-2), (5.0,), n_neighbors=(10,))
+    usual, asked = (improve(network(), *data, search=replace(grid, anchor=a)) for a in (None, True))
     assert not usual.candidates["anchored"].any()
     assert asked.candidates["anchored"].sum() == 4
     assert len(asked.candidates) == len(usual.candidates) + 4
 
 
 def test_scores_of_classes_try_anchors_by_doubt_alone():
-    result = improve(
-        network(), (X[:200], Y[:200]), (X[200:], Y[200:]), scoring="balanced_accuracy", l2=(1e-2,), progress=False
-    )  # fmt: skip
+    data = (X[:200], Y[:200]), (X[200:], Y[200:])
+    result = improve(network(), *data, scoring="balanced_accuracy", search=HeadSearch(l2=(1e-2,)))
     held = result.candidates[result.candidates["anchored"]]
-    assert held["weight_ratio"].tolist() == [1.0, "doubted:4", "doubted:8", "doubted:13"]
+    assert held["rule"].dropna().tolist() == [f"Doubted(gamma={gamma})" for gamma in (4.0, 8.0, 13.0)]
 
 
 def test_a_broken_head_is_neither_asked_nor_an_anchor():
     data = (X[:200], Y[:200]), (X[200:], Y[200:])
-    result = improve(network(float("nan")), *data, scoring="balanced_accuracy", l2=(1e-2,), progress=False, blend=False)
+    result = improve(
+        network(float("nan")), *data, scoring="balanced_accuracy", search=HeadSearch(l2=(1e-2,), blend=False)
+    )
     assert not result.candidates["anchored"].any()
     assert not (result.candidates["measure"] == "doubt").any()

@@ -1,18 +1,18 @@
 """Means of two heads, and a choice that is scored on samples it was not made by."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from steep.exceptions import InputError
-from steep.nn import improve
-from steep.nn.blends import blend, can_blend
-from steep.nn.candidates import Candidate
-from steep.nn.crossed_choice import choose_head
-from steep.nn.head_search import Search
+from steep.nn import HeadSearch, improve
+from steep.nn.choose import blend, can_blend
 from steep.nn.heads import Head, HeadTask
-from steep.nn.scoring import CellScore
+from steep.nn.scores import CellScore
 
+from .heads_found import choose_among
 from .test_scoring import fooled, shortcut
 
 SOFTMAX = HeadTask("multiclass", 3)
@@ -44,11 +44,8 @@ def test_a_blend_of_a_head_with_itself_is_that_head():
 
 def chosen_of(answers, cells, **settings):
     """The choice among heads whose answers are given."""
-    candidates = [Candidate("original"), Candidate("equal", 1.0)]
-    candidates += [Candidate("weighted", 1.0, float(i)) for i in range(2, len(answers))]
     score = CellScore("worst_group_accuracy", HeadTask("multiclass", 2), np.zeros(len(cells)), None, cells=cells)
-    search = Search(candidates, [score], score.values(answers)[None], answers, {})
-    return choose_head(search, None, None, **{"confidence": 0.95} | settings)[1]
+    return choose_among(answers, score, n_equal=1, **settings)[1]
 
 
 def test_the_best_of_many_heads_that_are_all_alike_is_not_said_to_gain():
@@ -83,7 +80,7 @@ def test_weights_must_beat_equal_weights():
     assert chosen_of(answers, cells).chosen == 1
 
 
-FEW = {"l2": (1.0, 1e-1, 1e-3), "n_neighbors": (5, 20), "progress": False}
+FEW = {"search": HeadSearch(l2=(1.0, 1e-1, 1e-3), n_neighbors=(5, 20))}
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +91,9 @@ def parts():
 def test_the_blend_reported_is_the_one_joined(parts):
     train, held_out = parts
     result = improve(fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", **FEW)
+    search = replace(FEW["search"], blend=False)
     alone = improve(
-        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", blend=False, **FEW
+        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", search=search
     )
     column = "worst-group accuracy"
     assert result.table.loc["chosen", column] >= alone.table.loc["chosen", column]
@@ -109,7 +107,7 @@ def test_the_blend_reported_is_the_one_joined(parts):
 def test_blends_are_for_groups_and_classes(parts):
     train, held_out = parts
     with pytest.raises(InputError, match=r"blend=True needs the accuracy of groups or classes"):
-        improve(fooled(), train[:2], held_out[:2], blend=True, **FEW)
+        improve(fooled(), train[:2], held_out[:2], search=replace(FEW["search"], blend=True))
 
 
 def test_a_frozen_bias_is_not_blended(parts):

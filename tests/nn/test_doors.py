@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,17 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from steep.exceptions import SteepError
-from steep.nn import WeightedLoss, improve, project, retrain_head, split, torch_derivatives, weighted_sampler
+from steep.nn import (
+    AdamSolver,
+    HeadSearch,
+    WeightedLoss,
+    improve,
+    project,
+    retrain_head,
+    split,
+    torch_derivatives,
+    weighted_sampler,
+)
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(60, 3, generator=G)
@@ -73,7 +84,7 @@ NETWORKS = [
     Returning(lambda x: x.detach().numpy()), Returning(lambda x: (x, x)), nn.Linear(3, 2, device="meta"),
 ]  # fmt: skip
 
-SMALL = {"l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (5,)}
+SMALL = {"search": HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,))}
 
 
 def fails_well(call):
@@ -92,23 +103,27 @@ def fails_well(call):
 
 
 DOORS = {
-    "split": (lambda **k: split(network(), **{"sample": X[:2], **k}), ["head", "forward", "sample"]),
+    "split": (lambda **k: split(network(), **{"sample": X[:2], **k}), ["head", "forward", "sample", "batch_size"]),
     "project": (
         lambda **k: project(network(), X, **k),
-        ["head", "forward", "batch_size", "memmap", "progress", "random_state"],
+        ["memmap", "progress", "random_state"],
     ),
     "retrain_head": (
-        lambda **k: retrain_head(network(), X, **{"y": Y, "n_neighbors": 5, "solver": "adam", "epochs": 1, **k}),
-        [
-            "y", "measure", "n_neighbors", "weight_ratio", "l2", "solver", "task", "head", "forward", "batch_size",
-            "learning_rate", "epochs", "random_state", "progress", "n_jobs",
-        ],
+        lambda **k: retrain_head(network(), X, **{"y": Y, "n_neighbors": 5, **k}),
+        ["y", "measure", "n_neighbors", "weight_ratio", "l2", "solver", "task", "n_jobs"],
+    ),
+    "AdamSolver": (
+        lambda **k: retrain_head(network(), X, Y, n_neighbors=5, solver=AdamSolver(**{"epochs": 1, **k})),
+        ["learning_rate", "epochs", "batch_size", "random_state"],
+    ),
+    "HeadSearch": (
+        lambda **k: improve(network(), (X, Y), (UNSEEN, UNSEEN_Y), search=replace(SMALL["search"], **k)),
+        ["measure", "l2", "weight_ratio", "weightings", "n_neighbors", "anchor", "blend", "confidence"],
     ),
     "improve": (
         lambda **k: improve(network(), (X, Y), **{"validation": (UNSEEN, UNSEEN_Y), **SMALL, **k}),
         [
-            "validation", "task", "measure", "l2", "weight_ratio", "n_neighbors", "confidence",
-            "head", "forward", "batch_size", "progress", "random_state", "n_jobs",
+            "validation", "scoring", "groups", "reweighting", "search", "task", "random_state", "n_jobs",
         ],
     ),
     "weighted_sampler": (

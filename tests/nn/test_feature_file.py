@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from steep.exceptions import InputError, InputTypeError, StorageError
-from steep.nn import Projection, improve, project, retrain_head
+from steep.nn import AdamSolver, HeadSearch, Projection, improve, project, retrain_head, split
 from steep.nn.feature_file import labels_path, note_path
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -64,13 +64,13 @@ class Noisy(TensorDataset):
 
 
 SOURCES = {
-    "pair": (lambda: (X, Y), {"batch_size": SIZE}),
-    "data set": (lambda: TensorDataset(X, Y), {"batch_size": SIZE}),
-    "loader": (lambda: DataLoader(TensorDataset(X, Y), batch_size=SIZE), {}),
-    "shuffled loader": (lambda: DataLoader(TensorDataset(X, Y), batch_size=SIZE, shuffle=True), {}),
-    "noisy loader": (lambda: DataLoader(Noisy(X, Y), batch_size=SIZE), {}),
-    "loader over a stream": (lambda: DataLoader(Stream(), batch_size=SIZE), {}),
-    "shards": (Shards, {}),
+    "pair": lambda: (X, Y),
+    "data set": lambda: TensorDataset(X, Y),
+    "loader": lambda: DataLoader(TensorDataset(X, Y), batch_size=SIZE),
+    "shuffled loader": lambda: DataLoader(TensorDataset(X, Y), batch_size=SIZE, shuffle=True),
+    "noisy loader": lambda: DataLoader(Noisy(X, Y), batch_size=SIZE),
+    "loader over a stream": lambda: DataLoader(Stream(), batch_size=SIZE),
+    "shards": Shards,
 }
 
 
@@ -81,9 +81,8 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(set(SOURCES) - {"noisy loader"}))
 def test_features_in_a_file_are_those_in_memory_and_labels_lie_beside(path, name):
-    source, settings = SOURCES[name]
-    found = project(Counting(), source(), memmap=path, **settings)
-    expected = project(Counting(), X, batch_size=SIZE)
+    found = project(split(Counting(), batch_size=SIZE), SOURCES[name](), memmap=path)
+    expected = project(split(Counting(), batch_size=SIZE), X)
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.features, expected.features)
     np.testing.assert_array_equal(np.load(path), expected.features)
@@ -95,9 +94,9 @@ def test_features_in_a_file_are_those_in_memory_and_labels_lie_beside(path, name
 
 
 def test_random_data_give_the_same_features_in_a_file_and_in_memory(path):
-    source, settings = SOURCES["noisy loader"]
-    expected = project(Counting(), source(), **settings).features
-    np.testing.assert_array_equal(project(Counting(), source(), memmap=path, **settings).features, expected)
+    source = SOURCES["noisy loader"]
+    expected = project(Counting(), source()).features
+    np.testing.assert_array_equal(project(Counting(), source(), memmap=path).features, expected)
 
 
 def test_a_file_is_opened_again_and_replaced_by_a_new_pass(path):
@@ -114,7 +113,7 @@ def test_a_file_is_opened_again_and_replaced_by_a_new_pass(path):
 
 def test_an_interrupted_pass_leaves_what_was_there(path):
     with pytest.raises(KeyboardInterrupt):
-        project(Counting(110), (X, Y), memmap=path, batch_size=SIZE)
+        project(split(Counting(110), batch_size=SIZE), (X, Y), memmap=path)
     assert list(path.parent.iterdir()) == []
     with pytest.raises(InputError, match="yielded no batch"):
         project(Counting(), Shards(X[:0], Y[:0]), memmap=path)
@@ -122,7 +121,7 @@ def test_an_interrupted_pass_leaves_what_was_there(path):
     project(Counting(), (X, Y), memmap=path)
     before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
     with pytest.raises(KeyboardInterrupt):
-        project(Counting(110), (X + 1, Y), memmap=path, batch_size=SIZE)
+        project(split(Counting(110), batch_size=SIZE), (X + 1, Y), memmap=path)
     assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
@@ -190,7 +189,7 @@ def test_batches_that_do_not_go_together_are_refused(path):
 
 # ------------------------------------------------------------------------------- heads on features in a file
 
-GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.2, 10.0), "n_neighbors": (5, 10)}
+GRID = {"search": HeadSearch(l2=(1e-2, 1e-4), weight_ratio=(0.2, 10.0), n_neighbors=(5, 10))}
 
 
 @pytest.fixture(scope="module")
@@ -228,13 +227,13 @@ def test_features_alone_are_enough_and_say_that_no_network_was_run(tmp_path, dat
     assert network.n_seen == 0
 
 
-@pytest.mark.parametrize("solver", ["convex", "adam"])
+@pytest.mark.parametrize("solver", ["convex", AdamSolver(epochs=2)])
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
 def test_retrain_head_on_features_in_a_file_is_that_on_the_data(path, data, solver, task):
     inputs, labels = data
     if task == "regression":
         labels = torch.stack([inputs[:, 0] ** 2, inputs[:, 1]], dim=1)
-    settings = {"n_neighbors": 10, "solver": solver, "epochs": 2, "task": task}
+    settings = {"n_neighbors": 10, "solver": solver, "task": task}
     features = project(Counting(), (inputs, labels), memmap=path)
     expected = retrain_head(Counting(), inputs, labels, **settings)
     found = retrain_head(Counting(), features, **settings)
@@ -252,7 +251,7 @@ def test_features_of_another_network_are_refused(path, data):
     with pytest.raises(InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"):
         improve(nn.Sequential(nn.Linear(4, 2)), features, **GRID)
     with pytest.raises(InputError, match=r"whose 'body' is an nn.Linear of 4 inputs"):
-        improve(Counting(), features, head="body", **GRID)
+        improve(split(Counting(), head="body"), features, **GRID)
     with pytest.raises(InputError, match=r"do not say which layer"):
         improve(Counting(), Projection(features.features, labels.numpy()), **GRID)
     with pytest.raises(InputError, match="those of another network"):
@@ -276,13 +275,13 @@ from features import Shards
 import numpy as np
 import torch
 from torch import nn
-from steep.nn import improve, project
+from steep.nn import HeadSearch, improve, project
 torch.set_num_threads(1)
 torch.manual_seed(0)
 network = nn.Sequential(nn.Linear(8, 512), nn.Tanh(), nn.Linear(512, 2))
 held_out = next(iter(Shards(1000, 999)))
-settings = {{"l2": (1e-2,), "weight_ratio": {ratios}, "n_neighbors": (10,)}}
-improve(network, next(iter(Shards(1500, 1))), held_out, **settings)  # imports and compiles what it needs
+search = HeadSearch(l2=(1e-2,), weight_ratio=(), n_neighbors=(10,))
+improve(network, next(iter(Shards(1500, 1))), held_out, search=search)  # imports and compiles what it needs
 used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")) * 1024
 resource.setrlimit(resource.RLIMIT_DATA, (used + {allowed}, -1))
 features = project(network, Shards(80_000, 1), memmap={path!r})
@@ -290,7 +289,7 @@ assert features.features.nbytes > 1.3 * {allowed}
 if {in_memory}:
     from dataclasses import replace
     features = replace(features, features=np.array(features.features))
-result = improve(network, features, held_out, **settings)
+result = improve(network, features, held_out, search=search)
 assert result.table.loc["chosen", "gain"] > 0.2
 print("done")
 """
@@ -303,7 +302,7 @@ def test_heads_are_fitted_to_more_features_than_memory_is_allowed(tmp_path, in_m
     """164 MB of features, 120 MB of memory beyond the imports; as a control, the same in memory does not go."""
     code = FRUGAL.format(
         benchmarks=str(Path(__file__).parents[2] / "benchmarks"), path=str(tmp_path / "features.npy"),
-        allowed=120 * 2**20, ratios="()", in_memory=in_memory,
+        allowed=120 * 2**20, in_memory=in_memory,
     )  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
     if in_memory:

@@ -13,9 +13,9 @@ from torch import nn
 from architectures import ARCHITECTURES, assert_untouched, build, snapshot
 from steep import sample_weights
 from steep.exceptions import InputError
-from steep.nn import Improvement, improve, project, retrain_head
+from steep.nn import AdamSolver, HeadSearch, Improvement, improve, project, retrain_head
 
-GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
+GRID = {"search": HeadSearch(l2=(1e-2, 1e-4), weight_ratio=(0.5, 10.0), n_neighbors=(10, 20))}
 SPLIT = 80
 
 
@@ -67,10 +67,11 @@ def test_retrain_head_is_algorithm_3_line_by_line():
 
 def test_the_paper_protocol_is_there_by_name():
     X, y = bent_data(300)
-    kwargs = {"solver": "adam", "epochs": 3, "batch_size": 25}
-    first, again = (retrain_head(half_trained(), X, y, **kwargs)[2].weight for _ in range(2))
+    first, again = (retrain_head(half_trained(), X, y, solver=AdamSolver(epochs=3))[2].weight for _ in range(2))
     assert torch.equal(first, again)
-    assert not torch.equal(first, retrain_head(half_trained(), X, y, random_state=1, **kwargs)[2].weight)
+    assert not torch.equal(
+        first, retrain_head(half_trained(), X, y, solver=AdamSolver(epochs=3, random_state=1))[2].weight
+    )
 
 
 def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
@@ -95,8 +96,10 @@ def test_a_poor_head_is_improved_and_the_gain_is_real_on_fresh_data():
 
 def test_a_head_that_cannot_be_bettered_is_kept():
     X, y = bent_data()
-    better = improve(half_trained(), (X, y), bent_data(seed=3), l2=(1e-5,), weight_ratio=()).network
-    again = improve(better, (X[:300], y[:300]), bent_data(900, seed=5), l2=(1e-1, 1e-2), weight_ratio=())
+    better = improve(half_trained(), (X, y), bent_data(seed=3), search=HeadSearch(l2=(1e-5,), weight_ratio=())).network
+    again = improve(
+        better, (X[:300], y[:300]), bent_data(900, seed=5), search=HeadSearch(l2=(1e-1, 1e-2), weight_ratio=())
+    )
     assert again.chosen.kind == "original"
     assert str(again.verdict).startswith("The original head is kept: on 900 held-out samples")
     assert again.verdict.interval.mean == 0
@@ -118,11 +121,11 @@ def test_save_writes_safetensors_with_the_verdict(tmp_path):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"l2": ()}, "l2 is empty"),
-        ({"l2": (-1.0,)}, "l2=-1.0 is out of range"),
-        ({"weight_ratio": (0.0,)}, "weight_ratio=0.0 is out of range"),
-        ({"n_neighbors": (1,)}, "n_neighbors=1 is too small"),
-        ({"n_neighbors": (400,)}, "needs at least 400 samples"),
+        ({"search": HeadSearch(l2=())}, "l2 is empty"),
+        ({"search": HeadSearch(l2=(-1.0,))}, "l2=-1.0 is out of range"),
+        ({"search": HeadSearch(weight_ratio=(0.0,))}, "weight_ratio=0.0 is out of range"),
+        ({"search": HeadSearch(n_neighbors=(1,))}, "n_neighbors=1 is too small"),
+        ({"search": HeadSearch(n_neighbors=(400,))}, "needs at least 400 samples"),
         ({"task": "ranking"}, "task='ranking' is unknown"),
     ],
 )

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +16,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from architectures import assert_untouched, build, snapshot
 from steep import neighbor_variance, rescale
 from steep.exceptions import FunctionError, InputError, StorageError
-from steep.nn import improve, project, retrain_head, split
+from steep.nn import AdamSolver, HeadSearch, improve, project, retrain_head, split
 
 from .test_improve import halves
 
-GRID = {"l2": (1e-2, 1e-4), "weight_ratio": (0.5, 10.0), "n_neighbors": (10, 20)}
+GRID = {"search": HeadSearch(l2=(1e-2, 1e-4), weight_ratio=(0.5, 10.0), n_neighbors=(10, 20))}
 
 
 def bent_data(n=900, seed=0):
@@ -154,7 +155,7 @@ def test_a_squared_error_is_scored_for_real():
     X, _ = bent_data(600)
     y = X[:, 0] * X[:, 1]
     network = nn.Sequential(nn.Linear(2, 30), nn.Tanh(), nn.Linear(30, 1), nn.Flatten(0))
-    result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), weight_ratio=(5.0,))
+    result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), search=HeadSearch(weight_ratio=(5.0,)))
     with torch.no_grad():
         error = float(((result.network(X[400:]) - y[400:]) ** 2).mean())
     assert result.rescored == pytest.approx(error, rel=1e-4)
@@ -244,7 +245,7 @@ def noisy_parts():
 
 def weighted_result(ratio, **kwargs):
     train, held_out = noisy_parts()
-    kwargs = {"l2": (1e-3,), "weight_ratio": (ratio,), "n_neighbors": (15,)} | kwargs
+    kwargs = {"search": HeadSearch(l2=(1e-3,), weight_ratio=(ratio,), n_neighbors=(15,))} | kwargs
     return improve(linear(), train, held_out, **kwargs), train
 
 
@@ -269,11 +270,13 @@ def test_the_weights_given_back_are_those_of_the_chosen_head():
 
 def test_equal_weights_are_given_back_where_they_were_chosen():
     train, held_out = parts()
-    result = improve(half_trained(), train, held_out, **GRID | {"weight_ratio": (10.0,)}, confidence=0.999)
+    result = improve(
+        half_trained(), train, held_out, search=replace(GRID["search"], weight_ratio=(10.0,), confidence=0.999)
+    )
     assert result.chosen.kind == "equal"
     np.testing.assert_array_equal(result.weights, np.ones(len(train[0])))
     assert result.variation.max() > 0
-    none = improve(half_trained(), train, held_out, l2=(1e-3,), weight_ratio=())
+    none = improve(half_trained(), train, held_out, search=HeadSearch(l2=(1e-3,), weight_ratio=()))
     assert none.variation is None
     with pytest.raises(InputError, match="no weighted head was tried"):
         none.hardest()
@@ -288,7 +291,9 @@ def test_the_penalty_is_extended_until_the_best_heads_lie_inside():
     y = ((X[:, 0] + 2 * torch.randn(500, generator=g)) > 0).long()  # noise: a strong penalty is best
     network = nn.Sequential(nn.Identity(), nn.Linear(60, 2))
     torch.manual_seed(0)
-    result = improve(network, (X[:200], y[:200]), (X[200:], y[200:]), weight_ratio=(5.0,), n_neighbors=(10,))
+    result = improve(
+        network, (X[:200], y[:200]), (X[200:], y[200:]), search=HeadSearch(weight_ratio=(5.0,), n_neighbors=(10,))
+    )
     tried = sorted(result.candidates["l2"].dropna().unique())
     assert max(tried) > 1e-2
     for kind, heads in result.candidates.groupby("kind"):
@@ -299,7 +304,7 @@ def test_the_penalty_is_extended_until_the_best_heads_lie_inside():
 
 
 def test_penalties_that_were_named_are_tried_as_they_are():
-    result = improve(half_trained(), *parts(), l2=(1e-6, 1e-2), weight_ratio=())
+    result = improve(half_trained(), *parts(), search=HeadSearch(l2=(1e-6, 1e-2), weight_ratio=()))
     assert sorted(result.candidates["l2"].dropna()) == [1e-6, 1e-2]
 
 
@@ -308,7 +313,9 @@ def test_no_penalty_at_all_is_a_penalty_too(task):
     X, y = bent_data(300)
     network = nn.Sequential(nn.Linear(2, 200), nn.Tanh(), nn.Linear(200, 2 if task == "multiclass" else 1))
     labels = y if task == "multiclass" else X[:, 0]
-    result = improve(network, (X[:200], labels[:200]), (X[200:], labels[200:]), l2=(0.0,), weight_ratio=(40.0,))
+    result = improve(
+        network, (X[:200], labels[:200]), (X[200:], labels[200:]), search=HeadSearch(l2=(0.0,), weight_ratio=(40.0,))
+    )
     assert torch.isfinite(result.network[2].weight).all()
     assert sorted(result.candidates["l2"].dropna().unique()) == [0.0]
 
@@ -337,7 +344,7 @@ class Counting(nn.Module):
 
 @pytest.mark.parametrize("held_out", [True, False])
 def test_neighbours_are_searched_once_and_samples_are_projected_once(held_out, monkeypatch):
-    from steep.nn import feature_space
+    from steep.nn import weightings
 
     searches = []
 
@@ -345,21 +352,16 @@ def test_neighbours_are_searched_once_and_samples_are_projected_once(held_out, m
         searches.append(len(features))
         return neighbor_graph(features, **kwargs)
 
-    neighbor_graph = feature_space.neighbor_graph
-    monkeypatch.setattr(feature_space, "neighbor_graph", search)
+    neighbor_graph = weightings.neighbor_graph
+    monkeypatch.setattr(weightings, "neighbor_graph", search)
     counting = Counting()
     train, validation = parts()
-    improve(
-        nn.Sequential(counting, *half_trained()), train, validation if held_out else None, **GRID,
-        measure=("variance", "contradiction", "misfit"),
-    )  # fmt: skip
+    search = replace(GRID["search"], measure=("variance", "contradiction", "misfit"))
+    improve(nn.Sequential(counting, *half_trained()), train, validation if held_out else None, search=search)
     assert searches == [400]
     found_the_head = 2 * 2  # two passes of two samples
     once, again = (600, 200) if held_out else (400, 0)
     assert sum(counting.rows) == found_the_head + once + again
-
-
-# Cross-validation
 
 
 # The caller's things
@@ -373,8 +375,8 @@ def test_a_frozen_bias_is_not_changed_and_the_weights_are_fitted_with_it():
     result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), **GRID)
     assert torch.equal(result.network[2].bias, network[2].bias)
     assert result.rescored > 0.8
-    for solver in ("convex", "adam"):
-        retrained = retrain_head(network, X, y, solver=solver, epochs=3)
+    for solver in ("convex", AdamSolver(epochs=3)):
+        retrained = retrain_head(network, X, y, solver=solver)
         assert torch.equal(retrained[2].bias, network[2].bias)
         assert not retrained[2].bias.requires_grad
 
@@ -521,7 +523,7 @@ def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
     train, held_out = parts(450)
     retrained = retrain_head(half_trained(), *train, measure=measure, n_neighbors=10, weight_ratio=5)
     assert accuracy(retrained, held_out) > 0.75
-    result = improve(half_trained(), train, held_out, measure=measure, **GRID)
+    result = improve(half_trained(), train, held_out, search=replace(GRID["search"], measure=measure))
     weighted = result.candidates[result.candidates["kind"] == "weighted"]
     assert set(weighted["measure"]) == {"variance" if measure == "neighbors" else measure}
 
@@ -529,7 +531,7 @@ def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
 @pytest.mark.parametrize("name", ["binary one-logit", "multi-label", "regression", "several outputs", "mlp"])
 def test_measures_that_ask_a_model_go_with_every_task(name):
     network, data, _, _ = build(name)
-    result = improve(network, *halves(data), **GRID, measure=("variance", "misfit"))
+    result = improve(network, *halves(data), search=replace(GRID["search"], measure=("variance", "misfit")))
     assert {"variance", "misfit"} < set(result.candidates["measure"])
     if name in ("binary one-logit", "mlp"):
         retrain_head(network, data, measure="border", n_neighbors=1)
@@ -539,7 +541,7 @@ def test_measures_that_ask_a_model_go_with_every_task(name):
 
 
 def test_measures_are_tried_side_by_side():
-    result = improve(half_trained(), *parts(450), measure=("variance", "misfit"), **GRID)
+    result = improve(half_trained(), *parts(450), search=replace(GRID["search"], measure=("variance", "misfit")))
     assert len(result.candidates) == 1 + 2 * (1 + 2 * 2 * 2)
 
 
@@ -549,7 +551,7 @@ def test_a_measure_of_the_callers_own_is_given_features_and_labels():
         return np.abs(features).sum(axis=1)
 
     train, held_out = parts(450)
-    result = improve(half_trained(), train, held_out, measure=far, **GRID)
+    result = improve(half_trained(), train, held_out, search=replace(GRID["search"], measure=far))
     features = project(half_trained(), train[0]).features
     np.testing.assert_allclose(result.variation, np.abs(features).sum(axis=1), rtol=1e-6)
     assert len(result.candidates) == 1 + 2 * (1 + 2)  # it does not know k: one k is enough
@@ -560,22 +562,20 @@ def test_measures_that_cannot_be_fed_are_refused_by_name(measure):
     from steep.exceptions import SteepError
 
     with pytest.raises(SteepError, match="measure"):
-        improve(half_trained(), *parts(300), measure=measure, **GRID)
+        improve(half_trained(), *parts(300), search=replace(GRID["search"], measure=measure))
 
 
 def test_misfit_is_the_error_of_heads_that_have_not_seen_the_sample():
     from steep.measures import MEASURES
-    from steep.nn.feature_space import measure_variations, search_neighbors
     from steep.nn.heads import Samples, find_task
+    from steep.nn.weightings import FeatureSpace
 
     X, y = bent_data(300)
     features = project(half_trained(), X).features.astype(float)
     noisy = y.numpy().copy()
     noisy[:30] = 1 - noisy[:30]
     task, original = find_task("auto", noisy, 2), split(half_trained(), sample=X[:2]).own_head()
-    found = measure_variations(
-        Samples(features, noisy), task, search_neighbors(features, 1, None), [MEASURES["misfit"]], [1],
-        original=original, l2=1e-3,
-    )["misfit", 1]  # fmt: skip
+    space = FeatureSpace(Samples(features, noisy), task, original, np.arange(300)[:, None], 1e-3)
+    found = space.variations([MEASURES["misfit"]], [1])["misfit", 1]
     # No head that was fitted without it predicts a wrong label.
     assert np.median(found[:30]) > 10 * np.median(found[30:])

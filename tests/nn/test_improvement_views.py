@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from steep.exceptions import InputTypeError
-from steep.nn import improve
+from steep.nn import HeadSearch, improve
 from steep.report import improvement_page
 
 
@@ -18,7 +18,10 @@ def found():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     return improve(
-        network, (X[:80], y[:80]), validation=(X[80:], y[80:]), weight_ratio=(1, 5), n_neighbors=(5,), l2=(1e-3,)
+        network,
+        (X[:80], y[:80]),
+        validation=(X[80:], y[80:]),
+        search=HeadSearch(weight_ratio=(1, 5), n_neighbors=(5,), l2=(1e-3,)),
     )
 
 
@@ -59,7 +62,7 @@ def test_a_kept_head_has_no_stated_gain_and_without_scores_there_is_no_note(foun
     rng = np.random.default_rng(1)
     X = torch.tensor(rng.normal(size=(80, 4)), dtype=torch.float32)
     y = torch.tensor(rng.integers(2, size=80))
-    few = {"weight_ratio": (5,), "n_neighbors": (5,), "l2": (1e-3,)}
+    few = {"search": HeadSearch(weight_ratio=(5,), n_neighbors=(5,), l2=(1e-3,))}
     kept = improve(found.network, (X[:40], y[:40]), (X[40:], y[40:]), **few)
     unjudged = improve(found.network, (X, y), **few)
     assert kept.chosen.kind == "original"

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from architectures import CLASSES, DICTS, TOKENS, ForSequenceClassification, X, build
 from steep.exceptions import InputError, SteepError, SteepWarning
-from steep.nn import improve, project, retrain_head
+from steep.nn import Balanced, HeadSearch, improve, project, retrain_head, split
 
-SMALL = {"l2": (1e-3,), "weight_ratio": (5.0,), "n_neighbors": (10,)}
+SMALL = {"search": HeadSearch(l2=(1e-3,), weight_ratio=(5.0,), n_neighbors=(10,))}
 ONE_HOT = functional.one_hot(CLASSES, 3)
 SOFT = 0.9 * ONE_HOT.float() + 0.1 / 3
 
@@ -115,7 +115,7 @@ def plain(form):
 def test_every_form_of_dicts_gives_the_same_features(data, batch_size):
     network = build("output object")[0]
     expected = project(network, DICTS)
-    found = project(network, data, batch_size=batch_size)
+    found = project(split(network, batch_size=batch_size), data)
     np.testing.assert_allclose(found.features, expected.features, atol=1e-6)
     np.testing.assert_array_equal(found.labels, CLASSES)
 
@@ -205,7 +205,7 @@ def test_features_of_the_training_data_are_not_validation_data():
     network = build("mlp")[0]
     features = project(network, (X, CLASSES))
     with pytest.raises(InputError, match=ALL_SHARED.format(120)):
-        improve(network, features, project(network, (X, CLASSES), batch_size=9), **SMALL)
+        improve(network, features, project(split(network, batch_size=9), (X, CLASSES)), **SMALL)
 
 
 def test_a_data_set_that_changes_from_pass_to_pass_is_known_by_itself():
@@ -332,7 +332,9 @@ def labelwise(name, outputs, labels):
 def test_scores_of_several_labels_are_means_over_the_labels(name):
     network = build("multi-label")[0]
     groups = np.arange(60) >= 20 if name == "worst_group_accuracy" else None
-    found = improve(network, (X, LABELS), (FRESH, FRESH_LABELS), scoring=name, groups=groups, l2=(1e-3,))
+    found = improve(
+        network, (X, LABELS), (FRESH, FRESH_LABELS), scoring=name, groups=groups, search=HeadSearch(l2=(1e-3,))
+    )
     outputs = found.network[:3](FRESH).detach().numpy().astype(float)
     assert found.rescored == pytest.approx(labelwise(name, outputs, FRESH_LABELS.numpy()), rel=1e-5)
 
@@ -347,15 +349,17 @@ def test_scores_without_a_meaning_for_several_labels_are_one_line(name):
 
 @pytest.mark.slow
 def test_scorers_of_scikit_learn_take_several_labels():
-    few = {"l2": (1e-3,), "n_neighbors": (10,)}
+    few = {"search": HeadSearch(l2=(1e-3,), n_neighbors=(10,))}
     found = improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), scoring="f1_macro", **few)
     outputs = found.network[:3](FRESH).detach().numpy()
     assert found.rescored == pytest.approx(f1_score(FRESH_LABELS.numpy(), outputs > 0, average="macro"))
 
 
 def test_weights_by_class_that_were_asked_for_are_rejected_for_several_labels():
-    with pytest.raises(InputError, match="weight_ratio='balanced' needs one class"):
-        improve(build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), weight_ratio=("balanced",))
+    with pytest.raises(InputError, match=r"Balanced\(\) needs one class per sample"):
+        improve(
+            build("multi-label")[0], (X, LABELS), (FRESH, FRESH_LABELS), search=HeadSearch(weightings=(Balanced(),))
+        )
 
 
 # --------------------------------------------------------------------- labels and the end of a network

@@ -77,7 +77,7 @@ def test_every_form_of_data_gives_the_same_features(form):
         "dicts": [{"input": x, "label": int(c)} for x, c in zip(X, CLASSES, strict=True)],
     }
     before, state = snapshot(network), generator.get_state()
-    found = project(network, forms[form], batch_size=32)
+    found = project(split(network, batch_size=32), forms[form])
     assert_untouched(before, network)
     assert torch.equal(state, generator.get_state())
     expected = project(network, X).features
@@ -116,7 +116,7 @@ def test_progress_is_shown_when_asked_for_and_quiet_in_tests(capsys):
 def test_keyword_only_models_run_through_forward():
     network = build("output object")[0]
     found = retrain_head(
-        network, (TOKENS, CLASSES), n_neighbors=10, forward=lambda model, ids: model(input_ids=ids).logits
+        split(network, forward=lambda model, ids: model(input_ids=ids).logits), (TOKENS, CLASSES), n_neighbors=10
     )
     assert isinstance(found, ForSequenceClassification)
     expected = retrain_head(network, DICTS, n_neighbors=10).classifier.weight
@@ -330,10 +330,17 @@ def test_a_response_in_another_precision_is_recognised(response, dtype):
 
 
 @pytest.mark.parametrize(
+    ("head", "message"),
+    [("7", "head='7' is not in network; need the name of an nn.Linear: 0, 2"), ("1", "head='1' is a ReLU")],
+)
+def test_a_head_that_is_not_there_is_rejected(head, message):
+    with pytest.raises(InputError, match=message):
+        split(build("mlp")[0], head)
+
+
+@pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"head": "7"}, "head='7' is not in network; need the name of an nn.Linear: 0, 2"),
-        ({"head": "1"}, "head='1' is a ReLU"),
         ({"y": CLASSES[:5]}, "y has 5 labels for 120 samples"),
         ({"y": CLASSES + 1}, "holds class 3, but the head has 3 outputs; need classes 0 … 2"),
         ({"y": CLASSES - 1}, "holds class -1"),
@@ -377,3 +384,11 @@ def test_streams_are_refused():
 
     with pytest.raises(InputTypeError, match="data is a stream"):
         project(build("mlp")[0], DataLoader(Stream()))
+
+
+def test_a_split_without_a_sample_finds_the_head_with_the_data():
+    network = build("mlp")[0]
+    parts = split(network, batch_size=7)
+    with pytest.raises(InputError, match="the head has not been found yet; pass sample= or head= to split"):
+        parts.features(X)
+    np.testing.assert_allclose(project(parts, X).features, project(network, X).features, atol=1e-6)

@@ -13,17 +13,16 @@ from torch import nn
 from steep.evidence import Score
 from steep.exceptions import InputError
 from steep.metrics import Interval
-from steep.nn import improve
-from steep.nn.candidates import Candidate
-from steep.nn.crossed_choice import Choice, choose_head
-from steep.nn.head_search import Search
+from steep.nn import HeadSearch, improve
+from steep.nn.choose import Choice
 from steep.nn.heads import HeadTask
 from steep.nn.improvement import evidence_table, write_verdict
-from steep.nn.scoring import MeanScore
+from steep.nn.scores import MeanScore
 
+from .heads_found import choose_among, found_heads
 from .test_scoring import fooled, shortcut
 
-FEW = {"l2": (1e-1, 1e-3), "weight_ratio": (5.0,), "n_neighbors": (10,)}
+FEW = {"search": HeadSearch(l2=(1e-1, 1e-3), weight_ratio=(5.0,), n_neighbors=(10,))}
 
 
 def overlapping(n, seed, n_classes=3):
@@ -84,19 +83,12 @@ def test_groups_need_held_out_data():
 # Only significant gains replace the original head
 
 
-def searched(hits, n_weighted=0):
-    """What a search would have found: whether each head is right on each sample."""
-    n_equal = len(hits) - 1 - n_weighted
-    candidates = [Candidate("original"), *(Candidate("equal", 10.0**-power) for power in range(n_equal))]
-    candidates += [Candidate("weighted", 1.0, 2.0 + i, 10) for i in range(n_weighted)]
-    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.arange(hits.shape[1]) % 2, None)
-    return Search(candidates, [score], score.values(hits)[None], hits, {})
-
-
 def chosen_of(hits, n_weighted=0, **settings):
-    search = searched(np.asarray(hits), n_weighted)
-    choice = choose_head(search, None, None, **{"confidence": 0.95} | settings)[1]
-    return choice, search.candidates[choice.chosen].kind
+    """The choice among heads of which it is known whether they are right on each sample."""
+    hits = np.asarray(hits)
+    score = MeanScore("accuracy", HeadTask("multiclass", 2), np.arange(hits.shape[1]) % 2, None)
+    found, choice = choose_among(hits, score, len(hits) - 1 - n_weighted, **settings)
+    return choice, found.heads[choice.chosen].candidate.kind
 
 
 def right_on(n, *counts):
@@ -245,7 +237,13 @@ def test_a_score_that_warns_on_every_call_is_reported_once(scoring):
     y = (x[:, :3] > 1.5).long()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        improve(linear(4, 3), (x[:200], y[:200]), (x[200:], y[200:]), scoring=scoring, l2=(1e-2,), weight_ratio=())
+        improve(
+            linear(4, 3),
+            (x[:200], y[:200]),
+            (x[200:], y[200:]),
+            scoring=scoring,
+            search=HeadSearch(l2=(1e-2,), weight_ratio=()),
+        )
     assert len(caught) == 1
     assert f"scoring='{scoring}' warned; further warnings are not shown" in str(caught[0].message)
 
@@ -255,9 +253,7 @@ def test_a_score_that_warns_on_every_call_is_reported_once(scoring):
 
 def test_the_parts_of_a_gain_add_up_to_the_gain():
     train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
-    result = improve(
-        fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy", progress=False
-    )
+    result = improve(fooled(), train[:2], held_out[:2], groups=held_out[2], scoring="worst_group_accuracy")
     assert result.chosen.kind in ("weighted", "blended")
     number = r"(-?[\d.]+)"
     found = re.search(
@@ -313,7 +309,7 @@ def timid():
 def test_the_log_loss_of_the_sentence_is_of_samples_that_did_not_make_the_choice():
     x, y, noisy = noisy_later()
     data = (x[:600], y[:600]), (x[600:], noisy[600:])
-    few = FEW | {"l2": (1e-4, 1e-6)}
+    few = {"search": replace(FEW["search"], l2=(1e-4, 1e-6))}
     plain, named = (improve(timid(), *data, scoring=own, **few) for own in (None, ["accuracy", "neg_log_loss"]))
     course = r"[Tt]he log loss rises from ([\d.]+) to ([\d.]+\d)"
     assert re.search(course, described(plain)).groups() == re.search(course, described(named)).groups()
@@ -355,13 +351,11 @@ def test_a_gain_of_a_kept_head_says_which_samples_it_is_of():
 
 def test_a_part_of_the_gain_that_is_nothing_has_no_sign():
     score = MeanScore("neg_mean_absolute_error", HeadTask("regression", 1), np.zeros(10), None)
-    candidates = [Candidate("original"), Candidate("weighted", 1.0, 2.0, 10)]
-    search = Search(candidates, [score], np.array([[-2.0, 0.0]]), np.zeros((2, 10)), {})
+    found = found_heads(np.repeat([[-2.0], [0.0]], 10, axis=1), score, n_equal=0)
     gain = Interval(2.0, 1.0, 3.0, 10)
-    best = {("original", False, False): 0, ("weighted", False, False): 1}
-    choice = Choice(1, best, gain, -1e-9, {1: gain}, outputs=np.zeros((10, 1)))
-    table = evidence_table(search, choice)
-    verdict = write_verdict(table, search, choice, range(10), is_broken=False)
+    choice = Choice(1, gain, -1e-9, {1: gain}, outputs=np.zeros((10, 1)))
+    table = evidence_table(found, choice)
+    verdict = write_verdict(table, found, choice)
     assert "from 2 to 0: 0.00 from re-training with equal weights, 2.00 from the weights" in str(verdict)
     assert not np.signbit(table["mean absolute error"]["chosen"])
 
@@ -375,7 +369,7 @@ def test_probabilities_that_became_worse_are_named():
     x, y, noisy = noisy_later()
     network = timid()
     data = (x[:600], y[:600]), (x[600:], noisy[600:])
-    result = improve(network, *data, **FEW | {"l2": (1e-6,)})
+    result = improve(network, *data, search=replace(FEW["search"], l2=(1e-6,)))
     assert result.chosen.kind != "original"
     assert re.search(
         r"The log loss rises from [\d.]+ to [\d.]+: its probabilities are less reliable\.", described(result)

@@ -13,16 +13,19 @@ from torch import nn
 from measured import measure_variation
 from steep.evidence import weigh_evidence, weigh_resamples
 from steep.exceptions import InputError, SteepError
-from steep.nn import improve, project, retrain_head
+from steep.nn import Balanced, Doubted, HeadSearch, PseudoGroups, improve, project
 from steep.nn.heads import Head, HeadTask, Samples, fit_head
-from steep.nn.score_names import check_scoring, make_scores
-from steep.nn.weightings import equal_mass, group_mass, pseudo_groups
+from steep.nn.scores import check_scoring, make_scores
 
-FEW = {"l2": (1e-2, 1e-4), "n_neighbors": (20,), "weight_ratio": (100.0, "balanced", "pseudo_groups")}
+FEW = {
+    "search": HeadSearch(
+        l2=(1e-2, 1e-4), n_neighbors=(20,), weight_ratio=(100.0,), weightings=(Balanced(), PseudoGroups())
+    )
+}
 
 
 def never():
-    raise AssertionError("nobody asked")
+    raise AssertionError("not needed")
 
 
 def score(name, outputs, targets, task, groups=None, contradicted=never):
@@ -180,7 +183,7 @@ def test_reweighting_data_are_candidates_of_their_own():
 
 def test_collapsed_features_are_told_and_unseen_data_asked_for():
     train, held_out, extra = shortcut(share=1.0), shortcut(400, share=0.5, seed=1), shortcut(300, seed=3)
-    settings = {"l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (10,)}
+    settings = {"search": HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))}
     told = improve(fooled(), train[:2], held_out[:2], **settings)
     assert "reweighting=" in told.advice
     assert told.advice in str(told)
@@ -193,7 +196,9 @@ def test_suspects_of_an_improvement_are_the_flipped_labels():
     flipped = np.arange(0, 800, 40)
     y = train[1].clone()
     y[flipped] = 1 - y[flipped]
-    result = improve(fooled(), (train[0], y), held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))
+    result = improve(
+        fooled(), (train[0], y), held_out[:2], search=HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))
+    )
     found = result.suspects()
     assert set(found.top(20).index) == set(flipped)
     assert (found.predicted.argmax(axis=1) == train[1].numpy()).mean() > 0.9  # heads that have not seen the flip
@@ -209,7 +214,12 @@ def test_small_problems_hold_the_threads_to_one_and_give_them_back():
     train, held_out = shortcut(200), shortcut(100, seed=1)
     with threadpool_limits(2):
         before = [pool["num_threads"] for pool in threadpool_info()]
-        improve(fooled(), train[:2], held_out[:2], measure=spy, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,))
+        improve(
+            fooled(),
+            train[:2],
+            held_out[:2],
+            search=HeadSearch(measure=spy, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,)),
+        )
         assert [pool["num_threads"] for pool in threadpool_info()][: len(before)] == before
     assert max(before) == 2
     assert set(seen) == {1}
@@ -220,7 +230,7 @@ def test_small_problems_hold_the_threads_to_one_and_give_them_back():
 
 def test_balanced_masses_are_inverse_frequencies():
     classes = np.array([0] * 30 + [1] * 10 + [3] * 5)
-    weights = equal_mass(classes)
+    weights = Balanced().weigh(None, classes)
     assert [weights[classes == c].sum() for c in (0, 1, 3)] == pytest.approx([15.0] * 3)
 
 
@@ -228,8 +238,7 @@ def test_balanced_masses_are_inverse_frequencies():
 def test_contradicted_samples_have_their_share_of_their_class(share):
     rng = np.random.default_rng(0)
     classes, odd = rng.integers(3, size=500), (rng.random(500) < 0.1).astype(float)
-    groups = pseudo_groups(classes, odd)
-    weights = group_mass(groups, share)
+    weights = PseudoGroups(share).weigh(odd, classes)
     assert weights.mean() == pytest.approx(1.0)
     for c in range(3):
         mine = classes == c
@@ -247,11 +256,12 @@ def test_disagreement_is_the_share_of_neighbours_with_another_label():
     )
 
 
-def test_retrain_head_weighs_pseudo_groups_without_a_choice():
-    train, fresh = shortcut(), shortcut(2000, share=0.5, seed=2)
-    equal = retrain_head(fooled(), *train[:2], weight_ratio=1.0)
-    groups = retrain_head(fooled(), *train[:2], weight_ratio="pseudo_groups")
-    assert worst_group(groups, fresh) > worst_group(equal, fresh) + 0.02
+@pytest.mark.parametrize(
+    ("rule", "value"), [(PseudoGroups, 0.0), (PseudoGroups, 1.0), (PseudoGroups, "x"), (Doubted, 0.0), (Doubted, 101.0)]
+)
+def test_rules_with_values_out_of_range_are_rejected(rule, value):
+    with pytest.raises(SteepError, match=r"(share|gamma)="):
+        rule(value)
 
 
 # Evidence
@@ -285,7 +295,11 @@ def test_of_many_heads_that_are_no_better_few_are_chosen_by_resamples():
 
 def refused(message, **kwargs):
     train, held_out = shortcut(100), shortcut(60, share=0.5, seed=1)
-    settings = {"validation": held_out[:2], "l2": (1e-2,), "weight_ratio": (5.0,), "n_neighbors": (10,), **kwargs}
+    settings = {
+        "search": HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,)),
+        "validation": held_out[:2],
+        **kwargs,
+    }
     with pytest.raises(SteepError, match=message) as caught:
         improve(fooled(), kwargs.pop("train", train[:2]), **{k: v for k, v in settings.items() if k != "train"})
     assert "\n" not in str(caught.value)
@@ -309,8 +323,9 @@ def refused(message, **kwargs):
         ("need the name of a score", {"scoring": 3}),
         ("cannot score a multiclass head", {"scoring": lambda estimator, X, y: estimator.decision_function(X)}),
         ("need validation|needs validation", {"validation": None, "reweighting": shortcut(50)[:2]}),
-        ("need a share between 0 and 1", {"weight_ratio": ("pseudo_groups:2",)}),
-        ("weight_ratio", {"weight_ratio": ("heavy",)}),
+        ("weightings holds 'heavy'; expected Balanced", {"search": HeadSearch(weightings=("heavy",))}),
+        ("weight_ratio='balanced' is a str", {"search": HeadSearch(weight_ratio=("balanced",))}),
+        ("search is a dict; expected a HeadSearch", {"search": {"l2": (1e-2,)}}),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:class 1 is in train and absent from validation")
@@ -324,9 +339,15 @@ def test_a_head_of_numbers_gives_no_probabilities():
     network = nn.Sequential(nn.Identity(), nn.Linear(2, 1))
     for scoring in ("roc_auc", "neg_log_loss", "worst_class_accuracy"):
         with pytest.raises(InputError, match=r"cannot score a regression head|does not fit a regression head"):
-            improve(network, data, held_out, scoring=scoring, l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,))
-    with pytest.raises(InputError, match="needs one class a sample"):
-        improve(network, data, held_out, weight_ratio=("balanced",))
+            improve(
+                network,
+                data,
+                held_out,
+                scoring=scoring,
+                search=HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,)),
+            )
+    with pytest.raises(InputError, match="needs one class per sample"):
+        improve(network, data, held_out, search=HeadSearch(weightings=(Balanced(),)))
 
 
 def test_no_other_error_comes_out_of_odd_scores_and_groups():
@@ -348,4 +369,10 @@ def test_no_other_error_comes_out_of_odd_scores_and_groups():
     for _ in range(25):
         kwargs = {"scoring": scores[rng.integers(len(scores))], "groups": groups[rng.integers(len(groups))]}
         with contextlib.suppress(SteepError):
-            improve(fooled(), train[:2], held_out[:2], l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,), **kwargs)
+            improve(
+                fooled(),
+                train[:2],
+                held_out[:2],
+                **kwargs,
+                search=HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(5,)),
+            )

@@ -145,7 +145,7 @@ def write_improvement(path):
     import torch
     from torch import nn
 
-    from steep.nn import improve
+    from steep.nn import HeadSearch, improve
 
     X, y = load_digits(return_X_y=True)
     X, y = torch.tensor(X[:600], dtype=torch.float32) / 16, torch.tensor(y[:600])
@@ -156,7 +156,8 @@ def write_improvement(path):
         optimiser.zero_grad()
         nn.functional.cross_entropy(network(X[:400]), y[:400]).backward()
         optimiser.step()
-    found = improve(network, (X[:400], y[:400]), validation=(X[400:], y[400:]), weight_ratio=(1, 5), n_neighbors=(10,))
+    search = HeadSearch(weight_ratio=(1, 5), n_neighbors=(10,))
+    found = improve(network, (X[:400], y[:400]), validation=(X[400:], y[400:]), search=search)
     return improvement_page(path, found)
 
 

@@ -91,14 +91,14 @@ def improve_command(
     held_out = None if validation is None else read_arrays(validation, "--validation")
     extra = None if reweighting is None else read_arrays(reweighting, "--reweighting")
     known = None if groups is None else read_groups(train if validation is None else validation, groups)
-    from steep.nn import improve
+    from steep.nn import HeadSearch, improve, split
 
     with aside(network):
         model = load_network(network, weights)
         result = improve(
-            model, _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),
+            split(model, head), _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),
             scoring=scoring or None, groups=known, reweighting=None if extra is None else _as_wanted(extra, model),
-            task=task, measure=measure or None, head=head, random_state=seed,  # type: ignore[arg-type]
+            search=HeadSearch(measure=measure or None), task=task, random_state=seed,  # type: ignore[arg-type]
         )  # fmt: skip
     result.save(output)
     if report is not None:

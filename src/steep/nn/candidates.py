@@ -1,207 +1,296 @@
-"""The heads to try, and the samples they are fitted to.
+"""The heads to try, fitted and scored on samples they have not seen; :mod:`steep.nn.choose` chooses among them.
 
-Candidates are the original head; for every λ one with equal weights; and for every λ, measure, k and weight ratio m a
-weighted one (Algorithm 3, lines 4 to 6), or one whose classes or pseudo-groups have equal mass; and the same held near
-the original head instead of near zero. All share the
-same λ. The default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: else
-weights would be credited with what a stronger or a weaker penalty does as well.
+Candidates are the original head; for every λ one with equal weights; for every λ and weighting a weighted one
+(Algorithm 3, lines 4 to 6); and the same held near the original head instead of near zero. All share the same λ. The
+default λ are extended by factors of ten, at either end, until the best head of each kind lies inside: otherwise weights
+would be credited with what a stronger or a weaker penalty does as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
-from steep._validation import IntArray, check_count, check_real
-from steep.exceptions import InputError
-from steep.measures import MEASURES, Measure, resolve
+from steep._validation import FloatArray, check_count, check_flag, check_real, shown
+from steep.exceptions import InputError, InputTypeError
+from steep.measures import Measure, resolve
 from steep.nn._arguments import check_each
-from steep.nn.feature_space import Variations, measure_variations, own_doubt, search_neighbors
 from steep.nn.heads import Head, HeadGrid, HeadTask, Samples
-from steep.nn.weightings import BALANCED, Weighting, check_ratio, is_doubted, is_grouped
+from steep.nn.scores import Array, MeanScore
+from steep.nn.weightings import (
+    Balanced,
+    ByClass,
+    Doubted,
+    FeatureSpace,
+    PseudoGroups,
+    Ratio,
+    Rule,
+    Weighting,
+    apply_rules,
+    search_neighbors,
+)
 
-Anchor = Literal["none", "doubted", "all"]
-# Powers of ten of the default λ, and how far they may be extended.
-FIRST_POWERS, _POWERS = range(-6, -1), range(-8, 4)
+# Powers of ten up to which the default λ may be extended.
+_POWERS = range(-8, 4)
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """How a head was fitted; the original head has no ``l2``.
+class HeadSearch:
+    """What :func:`steep.nn.improve` tries, and when it replaces the original head.
 
-    ``reweighted`` is to the data of ``reweighting=`` alone, ``anchored`` held near the original head. ``blend`` are the
-    two heads that a "blended" one is the mean of.
+    A value of None is the default for the deciding score. The defaults for scores of groups and rare classes
+    (worst-group, worst-class and balanced accuracy, macro recall and F1) are given in parentheses.
+
+    Parameters
+    ----------
+    l2 : sequence of float, optional
+        Strengths of the penalty, relative to the mean variance of the features; see :func:`steep.nn.retrain_head`.
+        Default 1e-2, …, 1e-6 (10, …, 1e-5), and further by factors of ten, within 1e-8 and 1e3, until the best
+        equal-weight head and the best weighted head both lie inside. Values given are tried as they are.
+    weight_ratio : sequence of float, optional
+        Values of m; equal weights are always tried as well. Default 0.2 to 40 (1,000), or none if only ``weightings``
+        is given.
+    weightings : sequence of Balanced, PseudoGroups and Doubted, optional
+        Other ways to weight the samples of classes. Default none (all three), or none if only ``weight_ratio`` is
+        given. ``Doubted`` is left out if the original head holds NaN.
+    n_neighbors : sequence of int, optional
+        Values of k. Default 10, 20, 35 (5, 20, 100, 200, up to a fifth of the samples).
+    measure : str, callable, or a sequence of them, optional
+        What the weights follow. Default "variance" ("disagreement").
+    anchor : bool, optional
+        Whether every head is tried a second time, held near the original one: ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²) in place
+        of the penalty, c the outputs at the mean of the features. Default False (the heads weighted by ``Doubted``).
+    blend : bool, optional
+        Whether means of two heads are tried. Default True for accuracies of groups and classes, and only for those.
+    confidence : float, default 0.95
+        The original head is replaced only if the interval of the gain at this confidence excludes zero. Lower values
+        replace it more readily: 0.68 requires one standard error. The interval that is reported is that at 95 %.
+
+    Examples
+    --------
+    >>> HeadSearch(l2=(1e-2, 1e-4), weight_ratio=(5.0,), weightings=(Balanced(), PseudoGroups(0.9), Doubted(8))).l2
+    (0.01, 0.0001)
     """
 
-    kind: str
-    l2: float | None = None
-    weight_ratio: float | str = 1.0
-    n_neighbors: int | None = None
-    measure: str | None = None
-    reweighted: bool = False
-    anchored: bool = False
-    blend: tuple[Candidate, Candidate] | None = None
+    l2: Sequence[float] | None = None
+    weight_ratio: Sequence[float] | None = None
+    weightings: Sequence[ByClass] | None = None
+    n_neighbors: Sequence[int] | None = None
+    measure: str | Callable[..., Any] | Sequence[Any] | None = None
+    anchor: bool | None = None
+    blend: bool | None = None
+    confidence: float = 0.95
 
-    def __str__(self) -> str:
-        if self.blend is not None:
-            return " + ".join(str(part) for part in self.blend)
-        told = [self.kind] if self.kind != "weighted" else [f"{self.measure or 'classes'} {self.weight_ratio}"]
-        told += [] if self.n_neighbors is None else [f"k {self.n_neighbors}"]
-        told += [] if self.l2 is None else [f"l2 {self.l2:g}"]
-        told += [name for name in ("reweighted", "anchored") if getattr(self, name)]
-        return ", ".join(told)
+    def completed(self, *, is_uneven: bool) -> HeadSearch:
+        """With the defaults of a score: of one that is a mean over all samples, or of groups and rare classes."""
+        rest = _UNEVEN if is_uneven else _USUAL
+        if self.weight_ratio is not None or self.weightings is not None:
+            rest = replace(rest, weight_ratio=(), weightings=())
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(rest, **given)
+
+
+# Settled for means over all samples, and for scores of groups and rare classes (benchmarks/groups.py). Pseudo-groups
+# with a large share stand for groups of which a trained network leaves few samples contradicted.
+_USUAL = HeadSearch(
+    weight_ratio=(0.2, 0.5, 2.0, 5.0, 15.0, 40.0), weightings=(), n_neighbors=(10, 20, 35), measure="variance"
+)
+_UNEVEN = HeadSearch(
+    weight_ratio=(1000.0,),
+    weightings=(Balanced(), PseudoGroups(), PseudoGroups(0.9), Doubted(4.0), Doubted(8.0), Doubted(13.0)),
+    n_neighbors=(5, 20, 100, 200),
+    measure="disagreement",
+)
+# Stronger penalties where few samples count for much.
+_USUAL_POWERS, _UNEVEN_POWERS = range(-6, -1), range(-5, 2)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The values to try, checked.
-
-    ``anchor`` says which heads are held near the original one besides: none, those weighted by its doubt, or all.
-    """
+    """The values of a :class:`HeadSearch`, checked; ``anchor`` says which heads are also held near the original one."""
 
     l2: tuple[float, ...]
-    weight_ratio: tuple[float | str, ...]
+    rules: tuple[Rule, ...]
     n_neighbors: tuple[int, ...]
     measures: tuple[Measure, ...]
-    is_extended: bool = False
-    anchor: Anchor = "none"
+    is_extended: bool
+    anchor: Literal["none", "doubted", "all"]
 
     @classmethod
-    def of(
-        cls,
-        l2: Any,
-        weight_ratio: Any,
-        n_neighbors: Any,
-        measure: Any,
-        *,
-        use: str,
-        anchor: Anchor = "none",
-        powers: Sequence[int] = FIRST_POWERS,
-    ) -> Grid:
-        """Check what the caller gave; no ``l2`` are these powers of ten, which may be extended."""
-        names = measure if isinstance(measure, list | tuple) else (measure,)
+    def of(cls, search: Any, *, is_uneven: bool, use: str = "improve") -> Grid:
+        """Check what was given and fill in the rest."""
+        if not isinstance(search, HeadSearch):
+            raise InputTypeError(
+                f"search is a {type(search).__name__}; expected a HeadSearch, for example HeadSearch(l2=(1e-2, 1e-4))"
+            )
+        for name in ("anchor", "blend"):
+            check_flag(getattr(search, name), name=name, optional=True)
+        check_real(search.confidence, name="confidence", above=0.0, maximum=1.0)
+        full = search.completed(is_uneven=is_uneven)
+        names = full.measure if isinstance(full.measure, list | tuple) else (full.measure,)
         measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
-        smallest = max(1, *(measure.smallest_k for measure in measures))
+        smallest = max((measure.smallest_k for measure in measures), default=1)
+        rules: tuple[Rule, ...] = (
+            *check_each(full.weight_ratio, Ratio, name="weight_ratio"),
+            *check_each(full.weightings, _check_rule, name="weightings"),
+        )
+        powers = tuple(10.0**power for power in (_UNEVEN_POWERS if is_uneven else _USUAL_POWERS))
+        has_doubt = any(isinstance(rule, Doubted) for rule in rules)
         grid = cls(
-            l2=tuple(10.0**power for power in powers)
-            if l2 is None
-            else check_each(l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
-            weight_ratio=check_each(weight_ratio, check_ratio, name="weight_ratio"),
+            l2=powers
+            if full.l2 is None
+            else check_each(full.l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
+            rules=tuple(rule for rule in rules if rule != Ratio(1.0)),  # equal weights are always tried
             n_neighbors=check_each(
-                n_neighbors, lambda value: check_count(value, name="n_neighbors", minimum=smallest), name="n_neighbors"
+                full.n_neighbors,
+                lambda value: check_count(value, name="n_neighbors", minimum=smallest),
+                name="n_neighbors",
             ),
             measures=measures,
-            is_extended=l2 is None,
-            anchor=anchor,
+            is_extended=full.l2 is None,
+            anchor="all" if full.anchor else "doubted" if full.anchor is None and is_uneven and has_doubt else "none",
         )
         if not grid.l2:
-            raise InputError("l2 is empty; need at least one strength; pass l2=(1e-3,), or leave it out")
+            raise InputError("l2 is empty; expected at least one strength, for example l2=(1e-3,)")
         return grid
 
-    @property
-    def ratios(self) -> tuple[float, ...]:
-        """The weight ratios among the ways to weigh; 1 is equal weights, which are always tried."""
-        return tuple(ratio for ratio in self.weight_ratio if not isinstance(ratio, str) and ratio != 1.0)
-
-    @property
-    def grouped(self) -> tuple[str, ...]:
-        """The ways to weigh pseudo-groups."""
-        return tuple(ratio for ratio in self.weight_ratio if isinstance(ratio, str) and is_grouped(ratio))
-
-    @property
-    def doubted(self) -> tuple[str, ...]:
-        """The ways to weigh by the doubt of the original head."""
-        return tuple(ratio for ratio in self.weight_ratio if isinstance(ratio, str) and is_doubted(ratio))
-
     def without_original(self) -> Grid:
-        """What can be tried where the original head holds NaN: nothing that asks it, or is held near it."""
-        kept = tuple(ratio for ratio in self.weight_ratio if not is_doubted(ratio))
-        return replace(self, weight_ratio=kept, anchor="none")
+        """What can be tried if the original head holds NaN: nothing that uses its predictions or is held near it."""
+        return replace(self, rules=tuple(rule for rule in self.rules if not isinstance(rule, Doubted)), anchor="none")
 
     def within(self, n_samples: int) -> Grid:
-        """Without k of more than a fifth of the samples; the smallest is kept."""
+        """Without k of more than a fifth of the samples, if pseudo-groups are tried; the smallest is kept."""
+        if not any(isinstance(rule, PseudoGroups) for rule in self.rules):
+            return self
         kept = tuple(k for k in self.n_neighbors if k <= n_samples // 5)
         return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
 
+    def check_task(self, task: HeadTask) -> None:
+        """Rules for classes need one class per sample."""
+        by_class = [rule for rule in self.rules if not isinstance(rule, Ratio)]
+        if by_class and task.name not in ("multiclass", "binary"):
+            raise InputError(
+                f"{by_class[0]!r} needs one class per sample, got a {task.name} head; use weight_ratio instead"
+            )
+
     @property
     def sizes(self) -> tuple[int, ...]:
-        """k to measure; none where no head is weighted by what neighbours say."""
-        is_measured = (self.ratios and self.measures) or self.grouped
+        """k to measure; none if no head is weighted by what neighbours say."""
+        has_ratio, is_grouped = (any(isinstance(rule, kind) for rule in self.rules) for kind in (Ratio, PseudoGroups))
+        is_measured = is_grouped or (has_ratio and len(self.measures) > 0)
         return tuple(dict.fromkeys(self.n_neighbors)) if is_measured else ()
-
-    @property
-    def measured(self) -> tuple[Measure, ...]:
-        """The measures to take: those asked for, and the one behind the pseudo-groups."""
-        asked = self.measures if self.ratios else ()
-        extra = (MEASURES["disagreement"],) if self.grouped else ()
-        return (*asked, *(measure for measure in extra if measure not in asked))
-
-    def refuse_masses(self, task: HeadTask) -> None:
-        """Equal mass needs one class a sample."""
-        masses = [ratio for ratio in self.weight_ratio if isinstance(ratio, str)]
-        if masses and task.name not in ("multiclass", "binary"):
-            raise InputError(
-                f"weight_ratio={masses[0]!r} needs one class a sample, got a {task.name} head; pass ratios alone"
-            )
 
     @property
     def reachable(self) -> tuple[float, ...]:
         """Every λ that may be tried."""
         return tuple(10.0**power for power in _POWERS) if self.is_extended else self.l2
 
-    @property
-    def middle(self) -> float:
-        """λ of the heads that the measures ask which ask a model."""
-        return float(sorted(self.l2)[len(self.l2) // 2])
-
-    def beyond(self, tried: Sequence[float], best: Sequence[float]) -> list[float]:
+    def beyond(self, tried: Sequence[float], best: Iterable[float]) -> list[float]:
         """λ to try next: one step past each end at which a best head sits."""
         if not self.is_extended:
             return []
-        low, high = min(tried), max(tried)
-        steps = {10.0 ** (round(np.log10(high)) + 1)} if high in best else set()
-        steps |= {10.0 ** (round(np.log10(low)) - 1)} if low in best else set()
+        low, high, ends = min(tried), max(tried), set(best)
+        steps = {10.0 ** (round(np.log10(high)) + 1)} if high in ends else set()
+        steps |= {10.0 ** (round(np.log10(low)) - 1)} if low in ends else set()
         return [step for step in steps if step in self.reachable]
 
 
-@dataclass(frozen=True)
-class Group:
-    """Heads fitted to the same samples."""
+def _check_rule(value: Any) -> ByClass:
+    if not isinstance(value, ByClass):
+        raise InputTypeError(
+            f"weightings holds {shown(value)}; expected Balanced(), PseudoGroups(share) or Doubted(gamma) of steep.nn"
+        )
+    return value
 
-    grid: HeadGrid
-    weightings: list[Weighting]
+
+# ------------------------------------------------------------------------------- candidates
+
+
+@dataclass(frozen=True)
+class HeadCandidate:
+    """How a head was fitted.
+
+    Attributes
+    ----------
+    kind : {"original", "equal", "weighted", "blended"}
+        The network's own head, fitted with equal weights or with others, or the mean of the two heads in ``blend``.
+    l2 : float or None
+        λ; None for the original head and for means.
+    weight_ratio : float or None
+        m; 1 for equal weights, None for other rules.
+    rule : str or None
+        The other rule of the weights: "Balanced()", "PseudoGroups(share=0.9)", "Doubted(gamma=8.0)".
+    n_neighbors, measure
+        What the weights were measured with.
+    reweighted, anchored : bool
+        Whether it was fitted to the data of ``reweighting=``, and held near the original head.
+    """
+
+    kind: str
+    l2: float | None = None
+    weight_ratio: float | None = 1.0
+    rule: str | None = None
+    n_neighbors: int | None = None
+    measure: str | None = None
     reweighted: bool = False
     anchored: bool = False
+    blend: tuple[HeadCandidate, HeadCandidate] | None = None
 
-    def heads(self, l2s: Sequence[float]) -> Iterator[tuple[Candidate, Head]]:
-        """Fit the heads of every λ, equal weights first."""
-        how: dict[str, Any] = {"reweighted": self.reweighted, "anchored": self.anchored}
-        for l2, (equal, *weighted) in self.grid.heads(l2s):
-            yield Candidate("equal", l2, **how), equal
-            for w, head in zip(self.weightings, weighted, strict=True):
-                yield Candidate("weighted", l2, w.weight_ratio, w.n_neighbors, w.measure, **how), head
+    def __str__(self) -> str:
+        if self.blend is not None:
+            return " + ".join(str(part) for part in self.blend)
+        words = (
+            [self.kind]
+            if self.kind != "weighted"
+            else [f"{self.measure or 'classes'} {self.rule or self.weight_ratio}"]
+        )
+        words += [] if self.n_neighbors is None else [f"k {self.n_neighbors}"]
+        words += [] if self.l2 is None else [f"l2 {self.l2:g}"]
+        words += [name for name in ("reweighted", "anchored") if getattr(self, name)]
+        return ", ".join(words)
+
+    @property
+    def row(self) -> str:
+        """The row of the table that its kind is in."""
+        words = ["equal weights" if self.kind == "equal" else self.kind]
+        words += ["reweighting data"] if self.reweighted else []
+        return ", ".join(words + (["anchored"] if self.anchored else []))
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Sorts candidates: the original head first, then the strongest penalty, which is taken of equal scores."""
+        return self.kind != "original", self.reweighted, self.anchored, -(self.l2 or 0.0)
+
+
+ORIGINAL = HeadCandidate("original")
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Groups of heads, and the samples they have not seen."""
+class FittedHead:
+    """A candidate, its head, its weights, and what each score keeps of its answers."""
 
-    groups: list[Group]
-    held_out: Samples
+    candidate: HeadCandidate
+    head: Head
+    weighting: Weighting | None = None
+    kept: tuple[Array, ...] = ()
+    values: tuple[float, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The deciding score."""
+        return self.values[0]
 
 
 @dataclass(frozen=True)
-class Training:
-    """The samples heads are fitted to, and the one neighbour graph of them."""
+class HeadTraining:
+    """Samples that heads are fitted to, in feature space."""
 
-    samples: Samples
-    task: HeadTask
+    space: FeatureSpace
     grid: Grid
-    original: Head
-    neighbors: IntArray | None
     is_reweighting: bool = False
 
     @classmethod
@@ -214,7 +303,7 @@ class Training:
         *,
         n_jobs: int | None,
         is_reweighting: bool = False,
-    ) -> Training:
+    ) -> HeadTraining:
         """Search the neighbours once, for every measure and every k."""
         neighbors = None
         if grid.sizes:
@@ -225,50 +314,129 @@ class Training:
                     "pass more data"
                 )
             neighbors = search_neighbors(samples.features, wanted, n_jobs)
-        return cls(samples, task, grid, original, neighbors, is_reweighting)
+        middle = float(sorted(grid.l2)[len(grid.l2) // 2])
+        return cls(FeatureSpace(samples, task, original, neighbors, middle), grid, is_reweighting)
 
-    def groups(self) -> list[Group]:
-        """The groups of heads that are fitted to the samples: near zero, and near the original head."""
-        weightings = self._weightings()
-        groups = [self._group(weightings)]
+    def weightings(self) -> list[Weighting]:
+        """The weights to try beside equal ones."""
+        return apply_rules(self.grid.rules, self.space, self.grid.measures, self.grid.sizes)
+
+    def fitters(self) -> list[_Fitter]:
+        """Heads near zero, and heads near the original one."""
+        weightings = self.weightings()
+        found = [_Fitter(self, weightings, anchored=False)]
         if self.grid.anchor != "none":
-            held = [w for w in weightings if self.grid.anchor == "all" or is_doubted(w.weight_ratio)]
-            groups.append(self._group(held, anchored=True))
-        return groups
-
-    def _group(self, weightings: list[Weighting], *, anchored: bool = False) -> Group:
-        weights = [weighting.weight for weighting in weightings]
-        heads = HeadGrid(
-            self.samples, self.task, weights, original=self.original, anchored=anchored,
-            reachable=self.grid.reachable,
-        )  # fmt: skip
-        return Group(heads, weightings, self.is_reweighting, anchored)
-
-    def _weightings(self) -> list[Weighting]:
-        classes = self.task.as_labels(self.samples.targets).codes
-        found = [Weighting(None, None, BALANCED, None, classes)] if BALANCED in self.grid.weight_ratio else []
-        if self.grid.doubted:
-            doubt = own_doubt(self.samples, self.task, self.original)
-            found += [Weighting("doubt", None, ratio, doubt, classes) for ratio in self.grid.doubted]
-        if self.neighbors is None:
-            return found
-        variations = measure_variations(
-            self.samples, self.task, self.neighbors, self.grid.measured, self.grid.sizes,
-            original=self.original, l2=self.grid.middle,
-        )  # fmt: skip
-        asked = {measure.name for measure in self.grid.measures}
-        for (name, size), variation in _different(variations).items():
-            ratios: list[float | str] = list(self.grid.ratios) if name in asked else []
-            if name == "disagreement":
-                ratios += self.grid.grouped
-            found += [Weighting(name, size, ratio, variation, classes) for ratio in ratios]
+            held = [w for w in weightings if self.grid.anchor == "all" or isinstance(w.rule, Doubted)]
+            found.append(_Fitter(self, held, anchored=True))
         return found
 
 
-def _different(variations: Variations) -> Variations:
-    """Without those of a measure that are the same for another k: a caller's own measure need not know k."""
-    kept: Variations = {}
-    for (name, k), variation in variations.items():
-        if not any(name == other and np.array_equal(variation, v) for (other, _), v in kept.items()):
-            kept[name, k] = variation
-    return kept
+class _Fitter:
+    """Fits the heads of the same samples, λ by λ."""
+
+    def __init__(self, training: HeadTraining, weightings: list[Weighting], *, anchored: bool) -> None:
+        space = training.space
+        self.weightings: list[Weighting | None] = [None, *weightings]
+        self.how: dict[str, Any] = {"reweighted": training.is_reweighting, "anchored": anchored}
+        self.grid = HeadGrid(
+            space.samples, space.task, [w.weight for w in weightings], original=space.original, anchored=anchored,
+            reachable=training.grid.reachable,
+        )  # fmt: skip
+
+    def heads(self, l2s: Sequence[float]) -> Iterator[FittedHead]:
+        """The heads of every λ, equal weights first."""
+        for l2, heads in self.grid.heads(l2s):
+            for w, head in zip(self.weightings, heads, strict=True):
+                candidate = HeadCandidate("equal", l2, **self.how)
+                if w is not None:
+                    m, rule = (w.rule.m, None) if isinstance(w.rule, Ratio) else (None, repr(w.rule))
+                    candidate = HeadCandidate("weighted", l2, m, rule, w.n_neighbors, w.measure, **self.how)
+                yield FittedHead(candidate, head, w)
+
+
+# ------------------------------------------------------------------------------- search
+
+
+@dataclass(frozen=True)
+class ScoredHeads:
+    """Every fitted head with its scores on the held-out samples, larger is better; the original head first."""
+
+    heads: list[FittedHead]
+    scores: list[MeanScore]
+    held_out: Samples
+    task: HeadTask
+
+    @property
+    def candidates(self) -> list[HeadCandidate]:
+        """How they were fitted."""
+        return [fitted.candidate for fitted in self.heads]
+
+    @property
+    def kept(self) -> Array:
+        """What the deciding score knows of the answers, ``(n_heads, n_samples, …)``."""
+        return np.stack([fitted.kept[0] for fitted in self.heads])
+
+    @property
+    def values(self) -> FloatArray:
+        """The deciding score of every head."""
+        return np.array([fitted.value for fitted in self.heads])
+
+    def value(self, number: int, score: int) -> float:
+        """One score of one head, in its own sign."""
+        return self.scores[score].shown(self.heads[number].values[score]) + 0.0  # not −0
+
+    def best(self) -> dict[str, int]:
+        """The best head of each row of the table; ties go to the stronger λ."""
+        return best_of_rows(self.heads)
+
+    def scored(self, fitted: FittedHead) -> FittedHead:
+        """With its answers for the held-out samples."""
+        outputs, everyone = fitted.head.outputs(self.held_out.features), np.arange(len(self.held_out))
+        kept = tuple(score.keep(outputs, everyone) for score in self.scores)
+        values = (float(score.values(own[None])[0]) for score, own in zip(self.scores, kept, strict=True))
+        return replace(fitted, kept=kept, values=tuple(values))
+
+    def table(self) -> pd.DataFrame:
+        """Every candidate with its held-out scores."""
+        columns = {
+            score.unit: [self.value(number, i) for number in range(len(self.heads))]
+            for i, score in enumerate(self.scores)
+        }
+        return settings_table(self.candidates).assign(**columns)
+
+
+def search_heads(trainings: Sequence[HeadTraining], held_out: Samples, scores: list[MeanScore]) -> ScoredHeads:
+    """Fit and score every candidate, and extend λ past the end at which a best head sits."""
+    space, grid = trainings[0].space, trainings[0].grid
+    judge = ScoredHeads([], scores, held_out, space.task)
+    fitters = [fitter for training in trainings for fitter in training.fitters()]
+    found = [judge.scored(FittedHead(ORIGINAL, space.original))]
+    tried: list[float] = []
+    wanted = list(dict.fromkeys(grid.l2))
+    while wanted:
+        found += [judge.scored(fitted) for fitter in fitters for fitted in fitter.heads(wanted)]
+        tried += wanted
+        best = (found[i].candidate for i in best_of_rows(found).values())
+        # A head held near the original one ends there with ever larger λ: no reason to go on.
+        wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
+    return replace(judge, heads=sorted(found, key=lambda fitted: fitted.candidate.order))
+
+
+def best_of_rows(heads: Sequence[FittedHead]) -> dict[str, int]:
+    """The best head of each row of the table, in the order of the rows; ties go to the stronger λ."""
+    best: dict[str, int] = {}
+    for number in sorted(range(len(heads)), key=lambda i: (-heads[i].value, -(heads[i].candidate.l2 or 0.0))):
+        best.setdefault(heads[number].candidate.row, number)
+
+    def place(row: str) -> tuple[Any, ...]:
+        candidate = heads[best[row]].candidate
+        return *candidate.order[:-1], candidate.kind == "weighted"
+
+    return {row: best[row] for row in sorted(best, key=place)}
+
+
+def settings_table(candidates: Sequence[HeadCandidate]) -> pd.DataFrame:
+    """How every candidate was fitted."""
+    return pd.DataFrame(
+        vars(candidate) | {"blend": None if candidate.blend is None else str(candidate)} for candidate in candidates
+    )

@@ -19,7 +19,7 @@ from torch.nn.utils import parametrize
 
 from steep._validation import one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_callable, check_network
+from steep.nn._arguments import check_batch_size, check_callable, check_network
 from steep.nn._random import kept_random_state
 from steep.nn.heads import Head
 
@@ -46,27 +46,34 @@ class Split:
     Attributes
     ----------
     network : nn.Module
-        M, the caller's own, unchanged.
+        M, the given one, unchanged.
     name : str
-        Where the head is, as in ``network.get_submodule(name)``.
+        Where the head is, as in ``network.get_submodule(name)``; empty if it has not been found yet.
     forward : callable
         ``forward(network, batch)``: how the network is run.
     response : str or None
-        What follows the head: "logits" is nothing; "softmax", "log-softmax", "sigmoid"; None where it was not run.
+        What follows the head: "logits" is nothing; "softmax", "log-softmax", "sigmoid"; None before the network was
+        run.
+    batch_size : int or None
+        Samples run at once.
     """
 
     network: nn.Module
     name: str
     forward: Forward
     response: str | None = None
+    batch_size: int | None = None
 
     @property
     def head(self) -> nn.Linear:
         """The head, f_θ."""
-        return self.network.get_submodule(self.name)  # type: ignore[return-value]
+        found = self.network.get_submodule(self.name)
+        if not isinstance(found, nn.Linear):
+            raise InputError("the head has not been found yet; pass sample= or head= to split")
+        return found
 
     def features(self, batch: Any) -> Tensor:
-        """M*(batch): what the head is given, one row a sample, in eval mode without gradients."""
+        """M*(batch): what the head is given, one row per sample, in eval mode without gradients."""
         with undisturbed(self.network), torch.no_grad():
             return self.run(batch).features
 
@@ -113,8 +120,17 @@ class Split:
         return joined
 
 
-def split(network: nn.Module, head: str | None = None, *, sample: Any, forward: Forward | None = None) -> Split:
-    """Find the head of a network.
+def split(
+    network: nn.Module,
+    head: str | None = None,
+    *,
+    sample: Any = None,
+    forward: Forward | None = None,
+    batch_size: int | None = None,
+) -> Split:
+    """Say where the head of a network is and how the network is run.
+
+    :func:`improve`, :func:`retrain_head` and :func:`project` take the result in place of the network.
 
     Parameters
     ----------
@@ -122,11 +138,13 @@ def split(network: nn.Module, head: str | None = None, *, sample: Any, forward: 
         Any model whose last layer is an ``nn.Linear``, however nested, and whatever follows it.
     head : str, optional
         Name of the layer (``"classifier.2"``); default the last ``nn.Linear`` that runs.
-    sample : object
-        A small batch to run the network on.
+    sample : object, optional
+        A small batch to run the network on; default the first samples of the data it is used with.
     forward : callable, optional
         ``forward(network, batch)`` → output, for models that need keyword arguments. Default: a dict is
         passed as keywords, a tuple as positions, anything else as the one argument.
+    batch_size : int, optional
+        Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
 
     Returns
     -------
@@ -141,16 +159,23 @@ def split(network: nn.Module, head: str | None = None, *, sample: Any, forward: 
     """
     check_network(network)
     run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
+    name = "" if head is None else _named_head(network, head)
+    parts = Split(network, name, run, batch_size=check_batch_size(batch_size))
+    return parts if sample is None else run_once(parts, sample)
+
+
+def run_once(parts: Split, sample: Any) -> Split:
+    """The split with its head found, or checked, by running the network on a sample."""
+    network = parts.network
     with undisturbed(network), torch.no_grad():
-        name = _named_head(network, head) if head is not None else _last_linear(network, sample, run)
+        name = parts.name or _last_linear(network, sample, parts.forward)
         _check_trainable(network, name)
-        parts = Split(network, name, run)
+        parts = replace(parts, name=name)
         seen = parts.run(sample)
         _check_one_row(name, seen)
         _check_own_weights(network, name)
         _check_linear(parts, seen)
-        response = response_of(name, seen.logits, output_logits(seen.output))
-    return replace(parts, response=response)
+        return replace(parts, response=response_of(name, seen.logits, output_logits(seen.output)))
 
 
 def _check_one_row(name: str, seen: Pass) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
 from steep.exceptions import InputError
-from steep.nn._arguments import check_batch_size, check_callable, check_network, check_seed
+from steep.nn._arguments import check_seed
 from steep.nn._random import kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples, refuse_single_samples
 from steep.nn.feature_file import FeatureWriter, open_features
-from steep.nn.network import Forward, Split, default_forward, run_network, split, undisturbed
+from steep.nn.network import Split, run_network, run_once, split, undisturbed
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,13 @@ class Projection:
     Attributes
     ----------
     features : ndarray of shape (n_samples, n_features)
-        M*(x_i), one row a sample; a ``numpy.memmap`` where they lie in a file.
+        M*(x_i), one row per sample; a ``numpy.memmap`` if they are in a file.
     labels : ndarray or None
-        The labels that came with the data; None where none did.
+        The labels that came with the data, if any.
     head : str or None
         The layer whose inputs they are.
     network : str or None
-        A digest of everything in the network before that layer: features of another network are refused.
+        A digest of everything in the network before that layer: features of another network are rejected.
     """
 
     features: FloatArray
@@ -57,26 +59,27 @@ class Projection:
         features, labels, note = open_features(path)
         return cls(features, labels, note["head"], note["network"])
 
-    def split(self, network: nn.Module, head: str | None = None, forward: Forward | None = None) -> Split:
-        """Cut the network these are features of, without a sample to run it on; any other is refused."""
-        check_network(network)
-        run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
-        name = self.head if head is None else head
+    def split(self, network: nn.Module | Split) -> Split:
+        """Cut the network these are features of, without a sample to run it on; any other is rejected."""
+        parts = network if isinstance(network, Split) else split(network)
+        name = parts.name or self.head
         if name is None:
-            raise InputError("the features do not say which layer they are the inputs of; need its name; pass head=")
-        layer = dict(network.named_modules()).get(name) if isinstance(name, str) else None
+            raise InputError(
+                "the features do not say which layer they are the inputs of; pass split(network, head='...')"
+            )
+        layer = dict(parts.network.named_modules()).get(name)
         if not isinstance(layer, nn.Linear) or layer.in_features != self.features.shape[1]:
             raise InputError(
-                f"the features are the {self.features.shape[1]} inputs of head {self.head!r}; need the network they "
-                f"were projected with, got one whose {name!r} is {_described(layer)}; project again"
+                f"the features are the {self.features.shape[1]} inputs of head {self.head!r}; expected the network "
+                f"they were projected with, got one whose {name!r} is {_described(layer)}; project again"
             )
-        is_same = self.network is None or self.network == digest_of(network, name)
+        is_same = self.network is None or self.network == digest_of(parts.network, name)
         if self.head not in (None, name) or not is_same:
             raise InputError(
                 f"the features before head {name!r} are those of another network, or of this one before it was trained "
-                "further; need the network they were projected with; project again"
+                "further; expected the network they were projected with; project again"
             )
-        return Split(network, name, run)
+        return replace(parts, name=name)
 
 
 def _described(layer: nn.Module | None) -> str:
@@ -89,9 +92,6 @@ def project(
     network: nn.Module | Split,
     data: Any,
     *,
-    head: str | None = None,
-    forward: Forward | None = None,
-    batch_size: int | None = None,
     memmap: str | Path | None = None,
     progress: bool | None = None,
     random_state: Seed = 0,
@@ -101,22 +101,19 @@ def project(
     Parameters
     ----------
     network : nn.Module or Split
-        M; it is run where its parameters are, and left as it was.
+        M; it is run where its parameters are, and left as it was. :func:`split` says which layer is the head and how
+        the network is run.
     data : Tensor, dict of tensors, (inputs, labels), Dataset, DataLoader or list of dicts
         See :mod:`steep.nn.batches`. With ``memmap`` also a ``DataLoader`` over a stream, or any object that yields
         batches each time it is iterated over.
-    head, forward
-        See :func:`split`.
-    batch_size : int, optional
-        Samples run at once; default as many as fit in 32 MB. A ``DataLoader`` has its own.
     memmap : path, optional
-        An ``.npy`` file for the features, when there are more than fit in memory; one batch is held at a time. The
+        An ``.npy`` file for the features, if there are more than fit in memory; one batch is held at a time. The
         labels go to ``*.labels.npy`` next to it. The files get their names when the pass ends;
         :meth:`Projection.open` opens them again.
     progress : bool, optional
         Whether to show a progress bar on standard error; default on a terminal, after two seconds.
     random_state : int, Generator or None, default 0
-        Seed of torch, NumPy and Python while data are read; their global random states are given back as they were.
+        Seed of torch, NumPy and Python while data are read; their global random states are restored.
 
     Returns
     -------
@@ -128,46 +125,75 @@ def project(
     >>> project(network, torch.zeros(10, 4)).features.shape
     (10, 8)
     """
-    is_public = not isinstance(network, Split)
-    if memmap is not None:
+    streams = memmap is not None
+    if streams:
         refuse_single_samples(data)
-    if not isinstance(network, Split):
-        network = cut(network, data, head=head, forward=forward, streams=memmap is not None)
     check_flag(progress, name="progress", optional=True)
-    check_batch_size(batch_size)
     seed = check_seed(random_state)
-    total = n_samples(data, streams=memmap is not None)
-    with _ready(network, seed), progress_bar(total=total, label="projecting", shown=progress) as bar:
-        batches = iterate_batches(data, batch_size, streams=memmap is not None)
-        passes = _pass(network, batches, bar)
-        if memmap is not None:
-            return _projected_to_file(network, passes, memmap)
-        rows, labels = _Rows(total), []
-        for features, batch_labels in passes:
-            rows.append(features)
-            if batch_labels is not None:
-                labels.append(batch_labels)
-    made_by = digest_of(network.network, network.name) if is_public else None
-    return Projection(rows.filled(), _joined(labels), network.name, made_by)
+    parts = cut(network, data, streams=streams)
+    with _passes(parts, data, seed=seed, progress=progress, streams=streams) as passes:
+        if memmap is None:
+            return replace(_held(passes, n_samples(data)), head=parts.name, network=digest_of(*_named(parts)))
+        with FeatureWriter(memmap) as file:
+            for features, labels in passes:
+                file.append(features, labels)
+            file.finish(network=digest_of(*_named(parts)), head=parts.name)
+    return Projection.open(memmap)
 
 
-def _pass(
-    parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any
-) -> Iterator[tuple[FloatArray, npt.NDArray[Any] | None]]:
-    """Features and labels of each batch."""
+def read_features(parts: Split, data: Any) -> Projection:
+    """Features of data that are used at once; data that are features already must be those of this network."""
+    if isinstance(data, Projection):
+        data.split(parts)
+        return data
+    with _passes(parts, data, seed=0, progress=None, streams=False) as passes:
+        return _held(passes, n_samples(data))
+
+
+@contextmanager
+def _passes(
+    parts: Split, data: Any, *, seed: int, progress: bool | None, streams: bool
+) -> Iterator[Iterator[tuple[FloatArray, Array | None]]]:
+    """Features and labels of each batch, in eval mode, seeded; all states are restored."""
+    bar = progress_bar(total=n_samples(data, streams=streams), label="projecting", shown=progress)
+    with kept_random_state(parts.network, seed=seed), undisturbed(parts.network), torch.no_grad(), bar as shown:
+        yield _pass(parts, iterate_batches(data, parts.batch_size, streams=streams), shown)
+
+
+def _pass(parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any) -> Iterator[tuple[FloatArray, Array | None]]:
     for inputs, labels in batches:
-        features = _run(parts, inputs)
+        features = _features(parts, move(inputs, device_of(parts)))
         yield features, None if labels is None else label_array(labels)
         bar.update(len(features))
 
 
-def _projected_to_file(parts: Split, passes: Iterator[tuple[FloatArray, Any]], path: str | Path) -> Projection:
-    """Write the features of a pass, and open them."""
-    with FeatureWriter(path) as file:
-        for features, labels in passes:
-            file.append(features, labels)
-        file.finish(network=digest_of(parts.network, parts.name), head=parts.name)
-    return Projection.open(path)
+def _held(passes: Iterator[tuple[FloatArray, Array | None]], total: int) -> Projection:
+    """Features in memory, in one array that grows if a loader yields more than expected."""
+    store, n_filled, labels = np.empty((0, 0)), 0, []
+    for rows, batch_labels in passes:
+        if not n_filled:
+            store = np.empty((max(total, len(rows)), rows.shape[1]), dtype=rows.dtype)
+        elif rows.shape[1:] != store.shape[1:]:
+            raise InputError(
+                f"the head is given {store.shape[1]} features in one batch and {rows.shape[1]} in another; expected "
+                "the same for all"
+            )
+        n_needed = n_filled + len(rows)
+        if n_needed > len(store):
+            store = np.concatenate([store[:n_filled], np.empty((n_needed, rows.shape[1]), dtype=store.dtype)])
+        store[n_filled:n_needed] = rows
+        n_filled = n_needed
+        labels += [] if batch_labels is None else [batch_labels]
+    if not n_filled:
+        raise InputError("data yielded no batch; expected at least 1 sample")
+    try:
+        return Projection(store[:n_filled], np.concatenate(labels) if labels else None)
+    except ValueError as error:
+        raise InputError(f"labels differ in shape from batch to batch ({one_line(error)}); use one form") from error
+
+
+def _named(parts: Split) -> tuple[nn.Module, str]:
+    return parts.network, parts.name
 
 
 def digest_of(network: nn.Module, head: str) -> str:
@@ -201,39 +227,27 @@ def _leaves(value: Any) -> Iterator[bytes]:
         yield (repr(value) if is_plain else type(value).__name__).encode()
 
 
-@contextmanager
-def _ready(parts: Split, seed: int) -> Iterator[None]:
-    """Eval mode, no gradients, seeded; all given back as it was."""
-    with kept_random_state(parts.network, seed=seed), undisturbed(parts.network), torch.no_grad():
-        yield
-
-
-def _run(parts: Split, inputs: Any) -> FloatArray:
-    return _features(parts, move(inputs, device_of(parts)))
-
-
-def cut(
-    network: nn.Module, data: Any, *, head: str | None = None, forward: Forward | None = None, streams: bool = False
-) -> Split:
-    """Split the network, looking at it with the first two samples of the data; features know where it was cut."""
-    check_network(network)
+def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Split:
+    """Find the head by running the network on the first two samples of the data; features know where it was cut."""
+    parts = network if isinstance(network, Split) else split(network)
     if isinstance(data, Projection):
-        return data.split(network, head, forward)
+        return data.split(parts)
+    if parts.response is not None:
+        return parts
     if not streams and not n_samples(data):
-        raise InputError("data has 0 samples; need at least 1; pass some data")
-    with kept_random_state(network):
+        raise InputError("data has 0 samples; expected at least 1")
+    with kept_random_state(parts.network):
         batches = iterate_batches(data, 2, streams=streams)
         first = next(batches, None)
-        batches.close()  # gives back the states of a loader's generators
+        batches.close()  # restores the states of a loader's generators
     if first is None:
-        raise InputError("data yielded no batch; need at least 1 sample; pass some data")
-    return split(network, head, sample=move(first_rows(first[0]), device_of(network)), forward=forward)
+        raise InputError("data yielded no batch; expected at least 1 sample")
+    return run_once(parts, move(first_rows(first[0]), device_of(parts)))
 
 
-def device_of(network: nn.Module | Split) -> torch.device:
+def device_of(parts: Split) -> torch.device:
     """Where the network's parameters are."""
-    module = network.network if isinstance(network, Split) else network
-    parameter = next(module.parameters(), None) if isinstance(module, nn.Module) else None
+    parameter = next(parts.network.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 
 
@@ -241,13 +255,13 @@ def _features(parts: Split, inputs: Any) -> FloatArray:
     features = parts.run(inputs).features
     if features.ndim != 2:
         raise InputError(
-            f"head {parts.name!r} is given features of shape {tuple(features.shape)}; need one row a sample, "
-            "(n_samples, n_features); pass inputs of the same form everywhere"
+            f"head {parts.name!r} is given features of shape {tuple(features.shape)}; expected one row per "
+            "sample, (n_samples, n_features); pass inputs of the same form everywhere"
         )
     if not torch.isfinite(features).all():
         raise InputError(
             f"the features before head {parts.name!r} contain NaN or infinity, which first appear in the output of "
-            f"{_first_not_finite(parts, inputs)}; need finite features; look for bad inputs or a diverged network"
+            f"{_first_not_finite(parts, inputs)}; look for bad inputs or a diverged network"
         )
     # NumPy has no bfloat16, and sums of float16 overflow.
     kept = features if features.dtype in (torch.float32, torch.float64) else features.float()
@@ -272,47 +286,3 @@ def _first_not_finite(parts: Split, inputs: Any) -> str:
     if not seen:
         return "no layer (the inputs themselves)"
     return f"layer {seen[0]!r} ({type(parts.network.get_submodule(seen[0])).__name__})"
-
-
-class _Rows:
-    """Rows appended to one array; it grows where a loader yields more than expected."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.store: FloatArray | None = None
-        self.n_filled = 0
-
-    def append(self, rows: FloatArray) -> None:
-        needed = self.n_filled + len(rows)
-        if self.store is None:
-            self.store = np.empty((max(self.total, len(rows)), rows.shape[1]), dtype=rows.dtype)
-        elif rows.shape[1:] != self.store.shape[1:]:
-            raise InputError(
-                f"the head is given {self.store.shape[1]} features in one batch and {rows.shape[1]} in another; need "
-                "the same for all"
-            )
-        elif needed > len(self.store):
-            self._grow(needed)
-        self.store[self.n_filled : needed] = rows
-        self.n_filled = needed
-
-    def filled(self) -> FloatArray:
-        """All rows that were appended."""
-        if self.store is None:
-            raise InputError("data yielded no batch; need at least 1 sample; pass some data")
-        return self.store[: self.n_filled]
-
-    def _grow(self, needed: int) -> None:
-        known = self.filled()
-        larger = np.empty((max(needed, 2 * len(known)), known.shape[1]), dtype=known.dtype)
-        larger[: self.n_filled] = known
-        self.store = larger
-
-
-def _joined(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
-    if not labels:
-        return None
-    try:
-        return np.concatenate(labels)
-    except ValueError as error:
-        raise InputError(f"labels differ in shape from batch to batch ({one_line(error)}); need one form") from error

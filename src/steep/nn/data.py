@@ -1,6 +1,6 @@
-"""What misleads about the parts of an improvement: samples in two of them, classes without samples.
+"""The data of an improvement: every part read once, as features and targets, and what misleads about them.
 
-Two samples are the same when their features are, up to the rounding of batches of different sizes. They are found by
+Two samples are the same if their features are, up to the rounding of batches of different sizes. They are found by
 one number each, the product of the features with a fixed random direction: equal rows have equal numbers, and rows of
 nearly equal numbers are compared in full.
 """
@@ -8,7 +8,8 @@ nearly equal numbers are compared in full.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,13 @@ import numpy.typing as npt
 from steep._validation import FloatArray, IntArray
 from steep._warnings import warn_user
 from steep.exceptions import InputError
-from steep.nn.heads import HeadTask, Samples
+from steep.nn.batches import label_array
+from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task
+from steep.nn.network import Split
+from steep.nn.projection import read_features
 
+# Features have collapsed if held-out samples are wrong this much more often than training samples.
+_GAP, _TIMES = 0.05, 2.0
 # Relative distance up to which features are the same: what rounding in single precision adds up to in a deep network.
 _SAME = 1e-5
 # Numbers that are held at a time: features may lie in a file.
@@ -27,10 +33,74 @@ _NATURAL = 2.0
 # Classes that are named; of more the number is given.
 _N_NAMED = 5
 
-Classes = npt.NDArray[np.int64]
+
+@dataclass(frozen=True)
+class HeadData:
+    """Every data set as features and targets, projected once."""
+
+    task: HeadTask
+    train: Samples
+    validation: Samples | None
+    reweighting: Samples | None
+
+    @classmethod
+    def read(cls, parts: Split, train: Any, validation: Any, reweighting: Any, task: TaskName) -> Self:
+        """Project every part once, unless it is features already, and check its labels."""
+        _refuse_same_object(train, validation)
+        kind, samples = read_samples(parts, train, None, task)
+        held_out = extra = None
+        if reweighting is not None:
+            extra = read_samples(parts, reweighting, None, kind.name)[1]
+            kind.refuse_one_label(extra.targets)
+        if validation is not None:
+            held_out = _labelled(parts, validation, None, kind.name)[1]
+            if len(held_out) < 2:
+                raise InputError("validation has 1 sample; at least 2 are required to compare heads; pass more data")
+        _check_parts(kind, samples, held_out, extra)
+        return cls(kind, samples, held_out, extra)
+
+    def advice(self, original: Head) -> str | None:
+        """Say so if the training features have collapsed: training samples are right far more often than others."""
+        if self.validation is None or self.reweighting is not None or self.task.name not in ("multiclass", "binary"):
+            return None
+        wrong, unseen = (
+            1 - float(self.task.scores(original.outputs(s.features), s.targets).mean())
+            for s in (self.train, self.validation)
+        )
+        if unseen - wrong < _GAP or unseen < _TIMES * wrong:
+            return None
+        return (
+            f"The network is right on {1 - wrong:.1%} of the training samples and on {1 - unseen:.1%} of the held-out "
+            "ones: its training features have collapsed. Weights are better measured on data it has not seen; keep a "
+            "part of the data for that and pass it as reweighting=."
+        )
 
 
-def refuse_same_object(train: Any, validation: Any) -> None:
+def read_samples(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
+    """What the head is for, and the training samples as features and targets."""
+    kind, samples = _labelled(parts, data, y, task)
+    kind.refuse_one_label(samples.targets)
+    return kind, samples
+
+
+def _labelled(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
+    projection = read_features(parts, data)
+    labels = projection.labels if y is None else label_array(y)
+    if labels is None:
+        raise InputError("the data hold no labels; expected one per sample; pass (inputs, labels), or y=...")
+    if labels.ndim == 0 or len(labels) != len(projection.features):
+        got = 1 if labels.ndim == 0 else len(labels)
+        raise InputError(f"y has {got} labels for {len(projection.features)} samples; expected one per sample")
+    kind = find_task(task, labels, parts.head.out_features)
+    if kind.name == "regression" and parts.response not in (None, "logits"):
+        raise InputError(
+            f"the network ends in a {parts.response}, and the labels are numbers, which its head cannot be fitted to; "
+            "pass a network that returns logits, or labels of classes"
+        )
+    return kind, Samples(projection.features, kind.targets(labels))
+
+
+def _refuse_same_object(train: Any, validation: Any) -> None:
     """Reject the training data passed a second time, also where each pass draws other samples from them."""
     same = validation is train
     if isinstance(train, tuple | list) and isinstance(validation, tuple | list) and len(train) == len(validation) == 2:
@@ -39,7 +109,7 @@ def refuse_same_object(train: Any, validation: Any) -> None:
         raise InputError("validation is the training data; nothing is held out; pass data the network has not seen")
 
 
-def check_parts(task: HeadTask, train: Samples, validation: Samples | None, reweighting: Samples | None) -> None:
+def _check_parts(task: HeadTask, train: Samples, validation: Samples | None, reweighting: Samples | None) -> None:
     """Reject parts that are the same samples, warn of parts that share some, and of absent classes."""
     if validation is not None:
         _check_shared("validation", validation, "train", train, "pass data the network has not seen")
@@ -145,13 +215,3 @@ def warn_of_absent_classes(task: HeadTask, train: Samples, validation: Samples |
 def _named(classes: Sequence[Any] | npt.NDArray[Any], one: str, many: str) -> str:
     first, more = ", ".join(str(label) for label in classes[:_N_NAMED]), len(classes) - _N_NAMED
     return f"{one if len(classes) == 1 else many} {first}" + (f" and {more} more" if more > 0 else "")
-
-
-def warn_of_groups_that_are_classes(groups: Classes, classes: Classes) -> None:
-    """Warn where groups are the classes under other names."""
-    n_pairs = len(np.unique(np.stack([groups, classes]), axis=1).T)
-    if n_pairs == len(np.unique(groups)) == len(np.unique(classes)):
-        warn_user(
-            "groups are the classes, so worst_group_accuracy is worst_class_accuracy; pass "
-            "scoring='worst_class_accuracy' and leave groups out"
-        )

@@ -1,0 +1,26 @@
+"""What a search would have found, made up: heads known by their answers alone."""
+
+import numpy as np
+
+from steep.nn.candidates import ORIGINAL, FittedHead, HeadCandidate, ScoredHeads
+from steep.nn.choose import choose_head
+from steep.nn.heads import Head, Samples
+
+NO_HEAD = Head(np.zeros((1, 1)), None)
+
+
+def found_heads(answers, score, n_equal):
+    """The original head, equal-weight heads with ever weaker penalty, and weighted heads."""
+    candidates = [ORIGINAL, *(HeadCandidate("equal", 10.0**-power) for power in range(n_equal))]
+    candidates += [HeadCandidate("weighted", 1.0, 2.0 + i, n_neighbors=10) for i in range(len(answers) - 1 - n_equal)]
+    values = score.values(answers)
+    heads = [
+        FittedHead(candidate, NO_HEAD, None, (kept,), (float(value),))
+        for candidate, kept, value in zip(candidates, answers, values, strict=True)
+    ]
+    return ScoredHeads(heads, [score], Samples(np.zeros((answers.shape[1], 1)), score.targets), score.task)
+
+
+def choose_among(answers, score, n_equal, **settings):
+    """The heads, and the choice among them."""
+    return choose_head(found_heads(answers, score, n_equal), **{"confidence": 0.95} | settings)

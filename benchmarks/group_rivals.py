@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
+from steep.convex import feature_scale
 from steep.nn.heads import Head, HeadTask, Samples, fit_head
-from steep.nn.heads.problem import feature_scale
 
 # As many settings as steep tries: 5 λ and more as needed × 14 ways to weigh.
 L2 = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-5, 0.0)

@@ -26,10 +26,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 
 from steep._sklearn import is_own_score, is_scorer, take_rows
-from steep._validation import FloatArray
+from steep._validation import FloatArray, IntArray
+from steep.convex import Inputs, LogisticProblem, solve_logistic, solve_ridge, to_probabilities
+from steep.convex.logistic import FEW_PARAMETERS
+from steep.convex.minimise import Solve
 from steep.metrics import Scorer
-from steep.weighting.batched_logistic import FEW_PARAMETERS, Logistic, raw_scores, solve_logistic, to_probabilities
-from steep.weighting.batched_ridge import solve_ridge
 from steep.weighting.controls import finite_score
 from steep.weighting.cross_fitting import N_PARTS, deal
 from steep.weighting.quick_scores import quick_scores
@@ -49,8 +50,6 @@ _RIDGE_TOGETHER, _LOGISTIC_TOGETHER = 2**20, 2**17
 # From here on it pays to solve one training set first, for the others to begin at its solution.
 _WORTH_WAITING = 2**15
 
-Rows = npt.NDArray[np.intp]
-
 
 @dataclass(frozen=True)
 class Linear:
@@ -66,8 +65,8 @@ class Linear:
         What the codes stand for; None for numbers.
     numbers : ndarray of shape (n_samples, n_features), optional
         All rows, where nothing is done to them before the last step.
-    start, inverse : ndarray, optional
-        Solution for equal weights on all rows, and the inverse of the second derivative there.
+    start, solver : ndarray, callable, optional
+        Solution for equal weights on all rows, and what solves its Hessian.
     own_fit : estimator, optional
         The estimator itself, fitted on all rows with equal weights.
     """
@@ -78,7 +77,7 @@ class Linear:
     classes: npt.NDArray[Any] | None
     numbers: FloatArray | None
     start: FloatArray | None = None
-    inverse: FloatArray | None = None
+    solver: Solve | None = None
     own_fit: Any = None
 
     @classmethod
@@ -121,12 +120,8 @@ class Linear:
         if np.max(last.n_iter_) >= last.max_iter:
             return None
         width = X.shape[1] + bool(last.fit_intercept)
-        problem = self._logistic(X, self.target)
-        try:
-            inverse = np.linalg.inv(problem.curvature(theirs[:, :width], own[None]))[0]
-        except np.linalg.LinAlgError:
-            return None
-        started = replace(self, start=theirs[:, :width], inverse=inverse)
+        solver = self._logistic(X, self.target).solver(theirs[:, :width], 1.0, float(last.C) * own)
+        started = replace(self, start=theirs[:, :width], solver=solver)
         ours = started.solve(X, self.target, own[None])
         if ours is None or not self._agrees(X, theirs, ours):
             return None
@@ -143,9 +138,13 @@ class Linear:
             near = apart.mean() <= _PROBABILITIES_AGREE
         return bool(near)
 
-    def _logistic(self, X: FloatArray, target: npt.NDArray[Any]) -> Logistic:
-        classes = np.asarray(self.classes)
-        return Logistic.of(X, target, len(classes), float(self.last.C), fit_intercept=bool(self.last.fit_intercept))
+    def _logistic(self, X: FloatArray, target: npt.NDArray[Any]) -> LogisticProblem:
+        n_classes, bias = len(np.asarray(self.classes)), bool(self.last.fit_intercept)
+        inputs, held = Inputs(X, np.zeros(X.shape[1]), 1.0, bias=bias), np.ones(X.shape[1] + bias)
+        held[X.shape[1] :] = 0.0
+        if n_classes == 2:
+            return LogisticProblem(inputs, target[None].astype(np.float64), 1, held)
+        return LogisticProblem(inputs, target, n_classes, held)
 
     def solve(
         self, X: FloatArray, target: npt.NDArray[Any], weights: FloatArray, near: FloatArray | None = None
@@ -158,22 +157,20 @@ class Linear:
         """
         if self.classes is None:
             try:
-                coefficients, intercepts = solve_ridge(
-                    X, target, weights, alpha=float(self.last.alpha), fit_intercept=bool(self.last.fit_intercept)
-                )
+                alpha, fit_intercept = float(self.last.alpha), bool(self.last.fit_intercept)
+                return solve_ridge(X, target, weights, alpha=alpha, fit_intercept=fit_intercept)[:, None, :]
             except np.linalg.LinAlgError:  # one huge cell swallows the digits of all others
                 return None
-            return np.column_stack([coefficients, intercepts])[:, None, :]
         problem = self._logistic(X, target)
-        if self.start is None or problem.X.shape[1] != self.start.shape[1]:
+        if self.start is None or problem.shape != self.start.shape:
             return None
-        start = self.start if near is None else near
-        theta = solve_logistic(problem, weights, start, self.inverse, tol=max(_FINER * self.last.tol, _FINEST))
+        start, tol = self.start if near is None else near, max(_FINER * self.last.tol, _FINEST)
+        theta = solve_logistic(problem, float(self.last.C) * weights, start, self.solver, tol=tol)
         if theta is None or self.last.fit_intercept:
             return theta
         return np.concatenate([theta, np.zeros((*theta.shape[:2], 1))], axis=2)
 
-    def inputs(self, samples: Samples, train: Rows, test: Rows) -> tuple[FloatArray, FloatArray] | None:
+    def inputs(self, samples: Samples, train: IntArray, test: IntArray) -> tuple[FloatArray, FloatArray] | None:
         """Inputs of the last step for training and other rows; the steps before it are fitted to the first."""
         if self.numbers is not None:
             return self.numbers[train], self.numbers[test]
@@ -182,7 +179,7 @@ class Linear:
         others = _numbers(before.transform(take_rows(samples.X, test)))
         return None if X is None or others is None else (X, others)
 
-    def solve_each(self, trains: Sequence[Rows], weights: Sequence[FloatArray]) -> list[FloatArray | None]:
+    def solve_each(self, trains: Sequence[IntArray], weights: Sequence[FloatArray]) -> list[FloatArray | None]:
         """:meth:`solve` on several training sets, each with weights of its own.
 
         Small problems are solved together, as weights of all rows that are 0 outside the training set: a step in
@@ -207,7 +204,7 @@ class Linear:
             return None
         return theta[..., : self.start.shape[1]]
 
-    def _n_together(self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None) -> int:
+    def _n_together(self, trains: Sequence[IntArray], weights: Sequence[FloatArray], near: FloatArray | None) -> int:
         """How many of the training sets, from the first on, are solved together."""
         assert self.numbers is not None
         outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
@@ -220,7 +217,7 @@ class Linear:
         return max(1, int(((size <= most) & ~np.logical_or.accumulate(twice)).sum()))
 
     def _solve_together(
-        self, trains: Sequence[Rows], weights: Sequence[FloatArray], near: FloatArray | None
+        self, trains: Sequence[IntArray], weights: Sequence[FloatArray], near: FloatArray | None
     ) -> list[FloatArray | None]:
         """Solutions of training sets with as many weightings each as there are starts, if there are starts."""
         assert self.numbers is not None
@@ -241,7 +238,7 @@ class Linear:
             for train, given in zip(trains, weights, strict=True)
         ]
 
-    def cross_fitted(self, samples: Samples, trains: Sequence[Rows]) -> list[FloatArray | None]:
+    def cross_fitted(self, samples: Samples, trains: Sequence[IntArray]) -> list[FloatArray | None]:
         """Predictions of every training set by fits to parts of it; see :func:`cross_fitting.cross_fitted`."""
         insides = [_Parts.of(samples, rows) for rows in trains]
         if self.numbers is None:
@@ -278,11 +275,12 @@ class Linear:
 
     def _to_answers(self, raw: FloatArray) -> FloatArray:
         """Scores ``(1, n_outputs, n_samples)`` as numbers, or as a probability per class."""
-        answers: FloatArray = (raw if self.classes is None else to_probabilities(raw))[0].T
+        found = raw if self.classes is None else to_probabilities(raw, softmax=raw.shape[1] > 1)
+        answers: FloatArray = found[0].T
         return np.hstack([1 - answers, answers]) if self.classes is not None and len(self.classes) == 2 else answers
 
     def scores(
-        self, X: FloatArray, rows: Rows, theta: FloatArray, scorers: Mapping[str, Scorer], samples: Samples
+        self, X: FloatArray, rows: IntArray, theta: FloatArray, scorers: Mapping[str, Scorer], samples: Samples
     ) -> FloatArray:
         """Scores of every solution on some rows, whose inputs are ``X``; ``(n_problems, n_scorers)``."""
         target, own = self.target[rows], samples.sample_weight
@@ -355,22 +353,23 @@ def _numbers(X: Any) -> FloatArray | None:
 
 def _raw(X: FloatArray, theta: FloatArray) -> FloatArray:
     """Inputs times coefficients plus intercepts, ``(n_problems, n_outputs, n_samples)``."""
-    raw = raw_scores(X, np.ascontiguousarray(theta[:, :, :-1]))
-    raw += theta[:, :, -1:]
-    return raw
+    n_problems, n_outputs, width = theta.shape
+    raw: FloatArray = np.ascontiguousarray(theta[:, :, :-1]).reshape(-1, width - 1) @ X.T
+    raw += theta[:, :, -1].reshape(-1, 1)
+    return raw.reshape(n_problems, n_outputs, len(X))
 
 
 @dataclass(frozen=True)
 class _Parts:
     """Rows of a training set, their own weights, and the part in which each is predicted."""
 
-    rows: Rows
+    rows: IntArray
     own: FloatArray
     part: npt.NDArray[np.intp]
     n_parts: int
 
     @classmethod
-    def of(cls, samples: Samples, rows: Rows) -> Self:
+    def of(cls, samples: Samples, rows: IntArray) -> Self:
         groups = None if samples.groups is None else samples.groups[rows]
         own = np.ones(len(rows)) if samples.sample_weight is None else samples.sample_weight[rows]
         part = deal(samples.labels.rows(rows), N_PARTS, groups)

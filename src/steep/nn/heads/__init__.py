@@ -2,9 +2,7 @@
 
 from steep.nn.heads.adam import fit_adam
 from steep.nn.heads.fitting import HeadGrid, Samples, fit_head
-from steep.nn.heads.logistic import fit_logistic, logistic_path
-from steep.nn.heads.problem import Head, HeadProblem
-from steep.nn.heads.ridge import ridge_path
+from steep.nn.heads.problem import Head, HeadProblem, fit_logistic, ridge_heads
 from steep.nn.heads.task import HeadTask, TaskName, find_task
 
 __all__ = [
@@ -18,6 +16,5 @@ __all__ = [
     "fit_adam",
     "fit_head",
     "fit_logistic",
-    "logistic_path",
-    "ridge_path",
+    "ridge_heads",
 ]

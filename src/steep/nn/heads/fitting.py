@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray
 from steep.nn.heads.adam import fit_adam
-from steep.nn.heads.logistic import TOLERANCE, fit_logistic, logistic_path
-from steep.nn.heads.problem import Head, HeadProblem
-from steep.nn.heads.ridge import ridge_path
+from steep.nn.heads.problem import TOLERANCE, Head, HeadProblem, fit_logistic, ridge_heads
 from steep.nn.heads.task import HeadTask
 
 # Gap to the minimum while candidates are compared: a hundredth of what 10,000 held-out samples can tell.
@@ -62,8 +60,8 @@ def fit_head(
     if anchored:
         form["anchor"] = original
     if task.loss == "squared":
-        return ridge_path(samples.features, samples.targets, weight, [l2], **form)[0]
-    return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), tolerance=tolerance)
+        return ridge_heads(samples.features, samples.targets, weight, [l2], **form)[0]
+    return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), gap=tolerance)
 
 
 class HeadGrid:
@@ -108,7 +106,8 @@ class HeadGrid:
             return
         start = self._nearest(max(l2s))
         problem = _problem(self.samples, self.task, self.form)
-        for l2, heads in logistic_path(problem, self.weights, l2s, start=start, tolerance=CANDIDATE_TOLERANCE):
+        equal = np.ones(len(self.samples))
+        for l2, heads in problem.path([equal, *self.weights], l2s, start=start, gap=CANDIDATE_TOLERANCE):
             self.solved[l2] = heads[0]
             yield l2, heads
 
@@ -122,7 +121,7 @@ class HeadGrid:
             together = sorted({*missing, *self.reachable})
             samples, equal = self.samples, np.ones(len(self.samples))
             paths = [
-                ridge_path(samples.features, samples.targets, weight, together, **self.form)
+                ridge_heads(samples.features, samples.targets, weight, together, **self.form)
                 for weight in (equal, *self.weights)
             ]
             self.ridge |= dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))

@@ -1,13 +1,16 @@
 """Ridge and logistic regression for many weights at once give scikit-learn's converged answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import scale
 
-from steep.weighting.batched_logistic import Logistic, solve_logistic
-from steep.weighting.batched_ridge import solve_ridge, weighted_products
+from steep.convex import Inputs, LogisticProblem, solve_logistic, solve_ridge
+from steep.convex.inputs import weighted_products
+from steep.convex.minimise import Limits, minimise
 
 DIABETES = load_diabetes(return_X_y=True, scaled=False)
 
@@ -28,8 +31,8 @@ def relative(found, wanted):
 def test_ridge_is_scikit_learns_for_every_weighting(alpha, fit_intercept):
     X, y = DIABETES
     weights = weightings(len(y))
-    coefficients, intercepts = solve_ridge(X, y, weights, alpha=alpha, fit_intercept=fit_intercept)
-    for weight, beta, constant in zip(weights, coefficients, intercepts, strict=True):
+    found = solve_ridge(X, y, weights, alpha=alpha, fit_intercept=fit_intercept)
+    for weight, beta, constant in zip(weights, found[:, :-1], found[:, -1], strict=True):
         wanted = Ridge(alpha=alpha, fit_intercept=fit_intercept).fit(X, y, weight)
         assert relative(beta, wanted.coef_) < 1e-6
         assert constant == pytest.approx(wanted.intercept_, rel=1e-6, abs=1e-6)
@@ -38,26 +41,32 @@ def test_ridge_is_scikit_learns_for_every_weighting(alpha, fit_intercept):
 def test_ridge_keeps_its_digits_far_from_zero():
     X, y = DIABETES
     weights = weightings(len(y))
-    near, _ = solve_ridge(X, y, weights, alpha=1.0, fit_intercept=True)
-    far, _ = solve_ridge(X + 1e6, y + 1e6, weights, alpha=1.0, fit_intercept=True)
-    assert relative(far, near) < 1e-6
+    near = solve_ridge(X, y, weights, alpha=1.0, fit_intercept=True)
+    far = solve_ridge(X + 1e6, y + 1e6, weights, alpha=1.0, fit_intercept=True)
+    assert relative(far[:, :-1], near[:, :-1]) < 1e-6
 
 
-def test_products_are_summed_over_blocks_of_rows(monkeypatch):
+@pytest.mark.parametrize("n_problems", [3, 9])
+def test_products_are_summed_over_blocks_of_rows(monkeypatch, n_problems):
     rng = np.random.default_rng(0)
-    columns, weights = rng.normal(size=(1000, 4)), rng.random((3, 1000))
-    monkeypatch.setattr("steep.weighting.batched_ridge._BLOCK", 700)
+    columns, weights = rng.normal(size=(1000, 4)), rng.random((n_problems, 1000))
+    monkeypatch.setattr("steep.convex.inputs._TABLE", 700)
     found = weighted_products(columns, weights)
     np.testing.assert_allclose(found, np.einsum("bn,nj,nl->bjl", weights, columns, columns), rtol=1e-10)
 
 
+def logistic(X, y, *, fit_intercept=True):
+    inputs, held = Inputs(X, np.zeros(X.shape[1]), 1.0, bias=fit_intercept), np.ones(X.shape[1] + fit_intercept)
+    held[X.shape[1] :] = 0
+    n_classes = len(np.unique(y))
+    return LogisticProblem(inputs, y[None] if n_classes == 2 else y, 1 if n_classes == 2 else n_classes, held)
+
+
 def solved(X, y, weights, *, C=1.0, fit_intercept=True, shared=False, start=None):
-    problem = Logistic.of(X, y, len(np.unique(y)), C, fit_intercept=fit_intercept)
-    start = np.zeros((problem.n_outputs, problem.X.shape[1])) if start is None else start
-    inverse = None
-    if shared:
-        inverse = np.linalg.inv(problem.curvature(start, np.ones((1, len(y)))))[0]
-    return solve_logistic(problem, weights, start, inverse, tol=1e-9)
+    problem = logistic(X, y, fit_intercept=fit_intercept)
+    start = np.zeros(problem.shape) if start is None else start
+    solver = problem.solver(start, 1.0, np.ones(len(y))) if shared else None
+    return solve_logistic(problem, C * weights, start, solver, tol=1e-9)
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_iris])
@@ -96,27 +105,22 @@ def test_any_start_and_any_second_derivative_lead_to_the_same_solution(load):
     assert relative(elsewhere, plain) < 1e-6
 
 
-def test_blocks_of_problems_do_not_change_the_solution(monkeypatch):
+def test_blocks_of_samples_do_not_change_the_solution(monkeypatch):
     X, y = load_wine(return_X_y=True)
     X, weights = scale(X), weightings(len(y))
     whole = solved(X, y, weights)
-    monkeypatch.setattr("steep.weighting.batched_logistic._BLOCK", 1)
+    monkeypatch.setattr("steep.convex.inputs.BLOCK", 1)
     assert relative(solved(X, y, weights), whole) < 1e-6
 
 
 def test_the_gradient_is_the_slope_of_the_weighted_loss():
     X, y = load_iris(return_X_y=True)
     rng = np.random.default_rng(0)
-    problem, weight = Logistic.of(scale(X), y, 3, 0.7, fit_intercept=True), rng.random((1, 150))
-
-    def loss(theta):
-        chosen = problem.probabilities(theta)[0][y, np.arange(150)]
-        return -0.7 * (weight[0] * np.log(chosen)).sum() + 0.5 * (theta[0, :, :-1] ** 2).sum()
-
-    theta, direction = rng.normal(size=(1, 3, 5)), rng.normal(size=(1, 3, 5))
-    slope = (problem.gradient(theta, 0.7 * weight) * direction).sum()
-    step = 1e-5 * direction
-    assert (loss(theta + step) - loss(theta - step)) / 2e-5 == pytest.approx(slope, rel=1e-6)
+    weight, theta, direction = rng.random((1, 150)), rng.normal(size=(1, 3, 5)), rng.normal(size=(1, 3, 5))
+    for problem in (logistic(scale(X), y), replace(logistic(scale(X), y), targets=np.eye(3)[y].T)):
+        slope = (problem.gradient(theta, weight, 0.7) * direction).sum()
+        ahead, behind = (problem.losses(theta + step * direction, weight, 0.7)[0] for step in (1e-5, -1e-5))
+        assert (ahead - behind) / 2e-5 == pytest.approx(slope, rel=1e-6)
 
 
 def test_a_class_without_weight_has_no_solution():
@@ -128,17 +132,17 @@ def test_a_class_without_weight_has_no_solution():
 def test_the_second_derivative_is_the_slope_of_the_gradient():
     X, y = load_iris(return_X_y=True)
     rng = np.random.default_rng(0)
-    problem, weight = Logistic.of(scale(X), y, 3, 0.7, fit_intercept=False), rng.random((2, 150))
-    theta, direction = rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 4))
-    curved = problem.curvature(theta, weight) @ direction.reshape(-1)
-    step = 1e-6 * direction
-    slopes = problem.gradient(theta + step, 0.7 * weight) - problem.gradient(theta - step, 0.7 * weight)
-    np.testing.assert_allclose(curved, slopes.reshape(2, -1) / 2e-6, rtol=1e-5, atol=1e-6)
+    weight, theta, direction = rng.random((2, 150)), rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 4))
+    softmax = logistic(scale(X), y, fit_intercept=False)
+    for problem in (softmax, replace(softmax, targets=np.eye(3)[y].T)):
+        curved = problem.hessian(theta, weight, 0.7) @ direction.reshape(-1)
+        ahead, behind = (problem.gradient(theta + step * direction, weight, 0.7) for step in (1e-6, -1e-6))
+        np.testing.assert_allclose(curved, (ahead - behind).reshape(2, -1) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
 def test_the_last_step_is_taken():
     X, y = load_breast_cancer(return_X_y=True)
-    problem = Logistic.of(scale(X), y, 2, 1.0, fit_intercept=True)
+    problem = logistic(scale(X), y)
     start, weights = np.zeros((1, 31)), weightings(len(y))
     exact, rough = (solve_logistic(problem, weights, start, tol=tol) for tol in (1e-10, 1e-2))
     error = np.abs(rough - exact).max(axis=(1, 2)) / np.abs(exact).max(axis=(1, 2))
@@ -151,3 +155,35 @@ def test_every_problem_may_have_a_start_of_its_own():
     plain = solved(X, y, weights)
     starts = plain + 0.1 * np.random.default_rng(0).normal(size=plain.shape)
     assert relative(solved(X, y, weights, start=starts), plain) < 1e-6
+
+
+def quadratic(matrices, targets):
+    """Gradients of ½ (x − t)ᵀ A (x − t)."""
+    return lambda points, numbers: np.einsum("bij,bj->bi", matrices[numbers], points - targets[numbers])
+
+
+def test_a_hessian_known_in_every_direction_needs_one_step():
+    matrix = np.diag(np.geomspace(1, 100, 8))[None]
+    known = [(axis[None], axis[None] @ matrix[0], 1 / (axis[None] @ matrix[0] @ axis)) for axis in np.eye(8)]
+    gradient, limits = quadratic(matrix, np.zeros((1, 8))), Limits(gap=1e-12)
+    blind, told = (
+        minimise(gradient, np.ones((1, 8)), lambda g, _: 0.01 * g, limits, pairs=pairs) for pairs in ([], known)
+    )
+    assert blind.converged.all()
+    assert told.converged.all()
+    assert told.n_evaluations[0] == 2 < blind.n_evaluations[0]
+
+
+def test_searches_run_together_find_their_own_minima():
+    matrices = np.stack([np.diag([1.0, 10.0, k]) for k in (2.0, 50.0, 500.0)])
+    targets = np.random.default_rng(0).normal(size=(3, 3))
+    targets[1] = 0  # solved at once: the others go on without it
+    found = minimise(quadratic(matrices, targets), np.zeros((3, 3)), lambda g, _: g.copy(), Limits(gap=1e-14))
+    assert found.converged.all()
+    np.testing.assert_allclose(found.theta, targets, atol=1e-6)
+
+
+def test_the_end_of_the_steps_is_reported():
+    limits = Limits(gap=1e-12, n_steps=2)
+    gradient = quadratic(np.diag(np.geomspace(1, 100, 8))[None], np.ones((1, 8)))
+    assert not minimise(gradient, np.zeros((1, 8)), lambda g, _: 1e-3 * g, limits).converged.any()

@@ -1,0 +1,189 @@
+"""Minimise many smooth strictly convex functions together: preconditioned L-BFGS.
+
+The direction is −B g with B the two-loop L-BFGS inverse started from M⁻¹, M a model of the Hessian. The functions are
+convex, so a step is good when the slope along it has not grown past the start's, and no value need be computed.
+
+    λ²/2 = ½ gᵀ B g ≈ f(x) − min f
+
+half the squared Newton decrement, says how much is still to be gained. All functions take their steps together: the
+gradients are then a few large products instead of many small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._validation import FloatArray, IntArray
+
+# Gradients of the functions with these numbers at these points, (n_points, n_parameters).
+Gradient = Callable[[FloatArray, IntArray], FloatArray]
+# Vectors, one for each of the functions with these numbers, times M⁻¹.
+Solve = Callable[[FloatArray, IntArray], FloatArray]
+# Steps of all functions, the changes of the gradient over them, and 1/(step · change), 0 where none is known.
+Pair = tuple[FloatArray, FloatArray, FloatArray]
+
+# Trials of one step at most.
+_N_TRIALS = 30
+# A step is kept when the slope at its end is at most this share of that at its start, upwards.
+_CURVATURE = 0.9
+# Steps along which the gradient hardly changes say nothing.
+_LEAST_CHANGE = 1e-12
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a search ends.
+
+    Attributes
+    ----------
+    gap : float
+        Value still to be gained, in units of the function; 0 for none.
+    step : float
+        Largest step, relative to the largest parameter; 0 for none.
+    n_steps, memory : int
+        Steps at most, and pairs of steps and gradients remembered.
+    """
+
+    gap: float = 0.0
+    step: float = 0.0
+    n_steps: int = 500
+    memory: int = 12
+
+    def reached(self, theta: FloatArray, direction: FloatArray, decrement: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which functions are solved."""
+        if self.step:
+            size = np.maximum(np.abs(theta).max(axis=1), 1e-9)
+            return np.asarray(np.abs(direction).max(axis=1) <= self.step * size)
+        return decrement <= self.gap
+
+
+@dataclass
+class Minima:
+    """Where the searches ended, and what they know of the Hessian there."""
+
+    theta: FloatArray
+    converged: npt.NDArray[np.bool_]
+    n_evaluations: npt.NDArray[Any]
+    pairs: list[Pair] = field(default_factory=list)
+
+    def keep(self, known: Sequence[Pair], left: IntArray, gone: npt.NDArray[np.bool_]) -> None:
+        """Remember the pairs of the searches that end, the last ones last."""
+        while len(self.pairs) < len(known):
+            self.pairs.insert(0, (np.zeros_like(self.theta), np.zeros_like(self.theta), np.zeros(len(self.theta))))
+        for kept, pair in zip(reversed(self.pairs), reversed(known), strict=False):
+            for whole, some in zip(kept, pair, strict=True):
+                whole[left[gone]] = some[gone]
+
+
+def minimise(
+    gradient: Gradient,
+    start: FloatArray,
+    solve: Solve,
+    limits: Limits,
+    *,
+    pairs: Sequence[Pair] = (),
+    renewed: Callable[[FloatArray, IntArray], Solve] | None = None,
+    renew_every: int = 0,
+) -> Minima:
+    """Look for the minima of several functions.
+
+    Parameters
+    ----------
+    gradient : callable
+        ``gradient(points, numbers)`` of the functions with these numbers.
+    start : ndarray of shape (n_functions, n_parameters)
+        Where to begin.
+    solve : callable
+        g ↦ M⁻¹ g, one row for each of some functions.
+    limits : Limits
+        When to stop.
+    pairs : sequence
+        Steps and changes of the gradient known of functions with nearly the same Hessians.
+    renewed, renew_every : callable, int
+        Another ``solve`` for the points reached, after so many steps: far from the start its Hessian does not help.
+        The functions that were solved before are not asked for again.
+    """
+    theta, left, known = start.copy(), np.arange(len(start)), list(pairs)
+    slope = gradient(theta, left)
+    found = Minima(start.copy(), np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=np.intp))
+    for number in range(1, limits.n_steps + 1):
+        if renewed is not None and number % renew_every == 0:
+            solve, known = renewed(theta, left), []
+        direction = -_two_loops(slope, known, solve, left)
+        decrement = -_dots(slope, direction) / 2
+        solved = limits.reached(theta, direction, decrement)
+        step, after, stuck = direction, slope, solved
+        if not solved.all():
+            step, after, stuck = _moved(gradient, theta, slope, direction, left, ~solved, found.n_evaluations)
+        gone = solved | stuck
+        if gone.any():
+            found.converged[left[gone]] = (solved | (decrement <= 100 * limits.gap))[gone]
+            found.theta[left[gone]] = (theta + np.where(solved[:, None], direction, 0.0))[gone]
+            found.keep(known, left, gone)
+            keep = ~gone
+            left, theta, slope, step, after = left[keep], theta[keep], slope[keep], step[keep], after[keep]
+            known = [(one[keep], other[keep], rate[keep]) for one, other, rate in known]
+            if not len(left):
+                return found
+        change = after - slope
+        curved = _dots(step, change)
+        clear = curved > _LEAST_CHANGE * np.sqrt(_dots(step, step) * _dots(change, change))
+        rate = np.divide(1, curved, out=np.zeros(len(curved)), where=clear)
+        known = [*known[1 - limits.memory :], (step, change, rate)]
+        theta, slope = theta + step, after
+    found.theta[left] = theta
+    found.keep(known, left, np.ones(len(left), dtype=bool))
+    return found
+
+
+def _two_loops(slope: FloatArray, pairs: Sequence[Pair], solve: Solve, left: IntArray) -> FloatArray:
+    """B g of L-BFGS (Nocedal and Wright, Algorithm 7.4), for every row."""
+    rest, shares = slope.copy(), []
+    for step, change, rate in reversed(pairs):
+        shares.append(rate * _dots(step, rest))
+        rest -= shares[-1][:, None] * change
+    result = solve(rest, left)
+    if pairs:  # M, scaled so that it fits the last step
+        _, change, rate = pairs[-1]
+        known = rate > 0
+        scale = np.ones(len(slope))
+        scale[known] = 1 / (rate * _dots(change, solve(change, left)))[known]
+        result = result * scale[:, None]
+    for (step, change, rate), share in zip(pairs, reversed(shares), strict=True):
+        result += (share - rate * _dots(change, result))[:, None] * step
+    return result
+
+
+def _dots(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Inner products of rows."""
+    products: FloatArray = np.einsum("bd,bd->b", one, other)
+    return products
+
+
+def _moved(
+    gradient: Gradient, theta: FloatArray, slope: FloatArray, direction: FloatArray, left: IntArray,
+    wanted: npt.NDArray[np.bool_], n_evaluations: npt.NDArray[Any],
+) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:  # fmt: skip
+    """Steps along the wanted directions, shortened where they overshoot, gradients at their ends, who has none."""
+    step, after, falls = direction.copy(), slope.copy(), np.abs(_dots(slope, direction))
+    long = np.flatnonzero(wanted)
+    for trial in range(_N_TRIALS):
+        some = slice(None) if len(long) == len(left) else long
+        after[some] = gradient(theta[some] + step[some], left[some])
+        n_evaluations[left[some]] += 1
+        ends = _dots(after[some], direction[some])
+        over = ~(ends <= _CURVATURE * falls[some])
+        long, ends = long[over], ends[over]
+        if not len(long) or trial == _N_TRIALS - 1:
+            break
+        # Where the slope, if it were straight, would be 0.
+        share = falls[long] / (falls[long] + ends)
+        step[long] *= np.clip(np.nan_to_num(share, nan=0.1), 0.1, 0.7)[:, None]
+    stuck = np.zeros(len(left), dtype=bool)
+    stuck[long] = True
+    return step, after, stuck

@@ -12,30 +12,11 @@ from steep.exceptions import StorageError
 
 
 def write_whole(path: str | Path, write: Callable[[Path], object]) -> Path:
-    """Let ``write`` fill a temporary file next to ``path``, then move it into place in one step.
+    """Let ``write`` fill a temporary file next to ``path``, then move it into place in one step; return ``path``.
 
     A crash, a full disk or an interrupt leaves the old file, or none, and never half a file. A file that is
     replaced keeps its mode and owner; a symbolic link stays one, and what it points to is written. The
-    temporary name keeps the suffix, which some writers choose their format by.
-
-    Parameters
-    ----------
-    path : str or path
-        The file to write.
-    write : callable
-        Gets the path of the temporary file, which exists and is empty.
-
-    Returns
-    -------
-    Path
-        ``path``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "a.txt", lambda path: path.write_text("all of it")).read_text()
-    'all of it'
+    temporary file exists and is empty; it keeps the suffix, which some writers choose their format by.
     """
     try:
         old = _replaceable(path)

@@ -29,22 +29,9 @@ def card(
     edge: str = "plain",
     share: float | None = None,
 ) -> str:
-    """One result as HTML.
+    """One result as HTML: what it is, what it says, figures in one line, and a table folded up below.
 
-    Parameters
-    ----------
-    title, sentence : str
-        What it is, and what it says.
-    figures : mapping, optional
-        Names and values, shown in one line.
-    table : DataFrame, optional
-        Shown below, folded up.
-    rows : int
-        Rows of the table that are shown.
-    edge : {"plain", "sure", "unsure"}
-        Colour of the edge.
-    share : float, optional
-        From 0 to 1, shown as a bar.
+    The first ``rows`` of the table are shown; ``edge`` is "plain", "sure" or "unsure"; ``share``, 0 to 1, is a bar.
 
     Examples
     --------

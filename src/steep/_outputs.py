@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 def named_outputs(value: Any) -> dict[str, Any] | None:
-    """Outputs by name, or None if they have no names; see :func:`labelled`.
-
-    Examples
-    --------
-    >>> named_outputs({"u": 1.0, 2: 3.0})
-    {'u': 1.0, '2': 3.0}
-    >>> named_outputs([1.0, 2.0]) is None
-    True
-    """
+    """Outputs by name, or None if they have no names; see :func:`labelled`."""
     pairs = labelled(value)
     if pairs is None:
         return None

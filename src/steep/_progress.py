@@ -50,16 +50,9 @@ class Bar:
 
 @contextmanager
 def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = None) -> Iterator[Bar]:
-    """Open a bar of ``total`` steps on stderr.
+    """Open a bar of ``total`` steps on stderr; ``done`` of them were done before and do not count for the time left.
 
-    Parameters
-    ----------
-    total, done : int
-        Steps in all, and steps that were done before (they do not count for the time left).
-    label : str
-        What is being done.
-    shown : bool, optional
-        Whether to draw it; default on a terminal and in a notebook, once the work has taken two seconds.
+    By default it is ``shown`` on a terminal and in a notebook, once the work has taken two seconds.
 
     Examples
     --------

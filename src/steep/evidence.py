@@ -140,19 +140,14 @@ def weigh_evidence(
     Parameters
     ----------
     differences : ndarray of shape (n_candidates, n_units)
-        Score of each candidate minus that of the control, unit by unit; larger is better. NaN in the units that
-        a dropped candidate missed; each needs two.
+        Score of each candidate minus that of the control; larger is better. NaN in the units that a dropped candidate
+        missed; each needs two.
     test_ratio : float
         n_test/n_train of the folds, for the interval; 0 where units are independent.
     confidence : float
-        Probability that no candidate counts when none differs from the control and units are
-        independent.
+        Probability that no candidate counts when none differs from the control and units are independent.
     every_sign : bool, default=True
-        Whether up to ten units are flipped in every way there is; else signs are drawn, as for more units.
-
-    Returns
-    -------
-    Evidence
+        Whether up to ten units are flipped in every way; otherwise signs are drawn, as for more units.
 
     Examples
     --------

@@ -104,14 +104,7 @@ def rescale(variation: Any, *, weight_ratio: float = WEIGHT_RATIO, rescaling: Re
 def rescale_pairs(
     variations: Sequence[Any], pairs: Sequence[tuple[int, float]], rescaling: Rescaling = Rescaling()
 ) -> FloatArray:
-    """Turn several variations into sample weights: which of them, and m, for every row of weights.
-
-    Examples
-    --------
-    >>> rescale_pairs([[0.0, 1.0], [2.0, 0.0]], [(0, 3.0), (1, 3.0)])
-    array([[0.5, 1.5],
-           [1.5, 0.5]])
-    """
+    """Turn several variations into sample weights: which of them, and m, for every row of weights."""
     values = np.stack([check_vector(v, name="variation", minimum=0.0) for v in variations])
     limits = {"minimum": SMALLEST_NUMBER, "maximum": LARGEST_NUMBER}
     ratios = np.array([check_real(ratio, name="weight_ratio", above=0.0, **limits) for _, ratio in pairs])
@@ -155,15 +148,8 @@ def raw_weights(share: FloatArray, weight_ratio: float) -> FloatArray:
 def level(variation: FloatArray, label_size: float = 0.0) -> FloatArray:
     """Variation, ``(..., n_samples)``, made exactly equal where it is equal up to rounding.
 
-    A label of size |y| is known to u = 4 · 2⁻⁵² |y|, a few roundings of the caller's own. Labels that change by u
-    change a variance v by 2 u √v + u² at most, by the Cauchy-Schwarz inequality.
-
-    Parameters
-    ----------
-    variation : ndarray
-        Values ≥ 0.
-    label_size : float
-        The largest |y| of the labels that were compared; 0 for classes, which are exact.
+    The largest label, of size |y| = ``label_size`` (0 for classes, which are exact), is known to u = 4 · 2⁻⁵² |y|, a
+    few roundings. Labels that change by u change a variance v by 2 u √v + u² at most, by the Cauchy-Schwarz inequality.
 
     Examples
     --------

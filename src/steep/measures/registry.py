@@ -135,15 +135,8 @@ _INSTEAD = {
 def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
     """Return the measure that a use was asked for, or reject it by name.
 
-    Parameters
-    ----------
-    measure : str, Measure or callable
-        A name of ``MEASURES``; a :class:`Measure`; or ``measure(X, y)`` → values ≥ 0, which gets the data as
-        the caller knows them.
-    use : str
-        Who asks, for the error.
-    feeds : sequence of {"function", "labels", "model"}
-        What the use can give.
+    ``measure`` is a name of ``MEASURES``; a :class:`Measure`; or ``measure(X, y)`` → values ≥ 0, which gets the data as
+    the caller knows them. ``use`` says who asks, for the error, and ``feeds`` what the use can give.
 
     Examples
     --------

@@ -76,26 +76,9 @@ def _scatter(ax: Axes, points: Any, weights: Any) -> None:
 
 
 def principal_plane(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Coordinates of points on the plane of their largest spread.
+    """The first two principal components, ``(n_samples, 2)``, and the share of the squared spread each shows.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_samples, n_features)
-        Points whose columns are comparable, as standardised ones are.
-
-    Returns
-    -------
-    coordinates : ndarray of shape (n_samples, 2)
-        First two principal components; zeros where the points have no spread left.
-    shares : ndarray of shape (2,)
-        Share of the squared spread that each shows.
-
-    Examples
-    --------
-    >>> line = np.linspace(-1, 1, 5)[:, None] * [[3.0, 4.0, 0.0]]
-    >>> coordinates, shares = principal_plane(line)
-    >>> coordinates[:, 0].round(6), shares.round(6)
-    (array([-5. , -2.5,  0. ,  2.5,  5. ]), array([1., 0.]))
+    Columns must be comparable, as standardised ones are; components are zero where no spread is left.
     """
     centred = np.asarray(points, dtype=np.float64) - points.mean(axis=0, dtype=np.float64)
     # Where the samples are many, their triangular factor has the same directions and is small.

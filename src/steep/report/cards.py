@@ -49,20 +49,9 @@ def read_labels(y: Any, n_samples: int, name: str = "y") -> Labels:
 
 
 class Cards:
-    """Rows of a data set as people look at them.
+    """Rows of a data set as people look at them: columns of ``table`` but ``target``, pictures, texts, and row numbers.
 
-    Parameters
-    ----------
-    labels : Labels
-        The labels.
-    table : array-like or frame, optional
-        Columns to show next to them.
-    target : str
-        Column that is not shown again.
-    images, texts : array-like and sequence of str, optional
-        Pictures and texts of the samples.
-    index : Index, optional
-        Row numbers to show; default, and for anything but row numbers, the places in the data.
+    Row numbers are those of ``index`` if it holds whole numbers, and otherwise places in the data.
     """
 
     def __init__(
@@ -228,15 +217,10 @@ def looks(cards: Cards, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Pictures:
-    """Pictures of the samples.
+    """Pictures of the samples, ``(n_samples, height, width)`` or ``(n_samples, height, width, 1, 3 or 4)``.
 
-    Parameters
-    ----------
-    images : array-like of shape (n_samples, height, width) or (n_samples, height, width, 1, 3 or 4)
-        Grey, grey, colour, or colour with opacity. Whole numbers are bytes from 0 to 255; floats are taken from 0 to
-        the largest one, or from the smallest to the largest where some are below 0.
-    n_samples : int
-        Rows there must be.
+    Whole numbers are bytes from 0 to 255; floats are taken from 0 to the largest one, or from the smallest to the
+    largest where some are below 0.
     """
 
     def __init__(self, images: Any, n_samples: int) -> None:

@@ -31,17 +31,7 @@ _MOST_FEATURES = 12
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows on the map and rows in the table.
-
-    Attributes
-    ----------
-    points : ndarray of int
-        Rows on the map, in the order of the data.
-    hardest : ndarray of int
-        Rows in the table, hardest first; all of them are on the map too.
-    sentence : str
-        What is shown, in words.
-    """
+    """Rows on the map, in the order of the data; rows in the table, hardest first; and what is shown, in words."""
 
     points: IntArray
     hardest: IntArray
@@ -49,14 +39,7 @@ class Shown:
 
     @classmethod
     def of(cls, hardness: FloatArray, generator: np.random.Generator) -> Shown:
-        """The hardest rows, and others at random when there are too many.
-
-        Examples
-        --------
-        >>> shown = Shown.of(np.arange(20_000.0), np.random.default_rng(0))
-        >>> len(shown.points), shown.hardest[:2]
-        (10000, array([19999, 19998]))
-        """
+        """The hardest rows, and others at random if there are too many."""
         n_samples = len(hardness)
         hardest = np.argsort(-hardness, kind="stable")[:MOST_ROWS]
         if n_samples <= MOST_POINTS:
@@ -75,21 +58,9 @@ class Shown:
 
 
 def axes_of(X: Any, rows: IntArray, label: tuple[str, FloatArray]) -> list[dict[str, Any]]:
-    """Coordinates of some rows of ``X``; the first two are what the map opens with.
+    """Coordinates of some rows of ``X``, packed; the first two are what the map opens with.
 
-    Parameters
-    ----------
-    X : array-like or frame of shape (n_samples, n_features)
-        Samples, as :func:`steep.sample_weights` takes them.
-    rows : ndarray of int
-        Rows to place.
-    label : (str, ndarray of shape (n_rows,))
-        Name and number of the label: the second axis where there is one feature alone.
-
-    Returns
-    -------
-    list of dict
-        ``name``, ``about`` (one line, may be empty) and ``values``, packed.
+    ``label`` has a name and a number per row: the second axis if there is one feature alone.
     """
     part = take_rows(X, rows)
     points = embed(part)

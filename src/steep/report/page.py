@@ -52,29 +52,11 @@ def write_page(
     blocks: dict[str, str] | None = None,
     **content: Any,
 ) -> Path:
-    """Fill in a template and write it, whole or not at all.
+    """Fill in ``template`` and write it, whole or not at all; return ``path``.
 
-    Parameters
-    ----------
-    path : str or path
-        The file to write.
-    template : str
-        Name of a file under ``templates``.
-    title : str
-        Title of the page.
-    scripts : sequence of str
-        Files under ``assets`` in addition to those of every page, in order.
-    data : JSON-able, optional
-        What the scripts draw.
-    blocks : dict of str to str, optional
-        Base64 kept out of the JSON, by the id of its element: it is read only when asked for.
-    **content
-        What the template shows.
-
-    Returns
-    -------
-    Path
-        ``path``.
+    ``scripts`` are files under ``assets`` besides those of all pages, ``data`` is what they draw. ``blocks`` are
+    base64 kept out of the JSON, by the id of their element: they are read only when asked for. ``content`` is what
+    the template shows.
     """
     if not isinstance(path, str | Path):
         raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; need a str or a Path")
@@ -175,20 +157,7 @@ def verdict_of(verdict: Any, *, default: str = "") -> dict[str, Any]:
 
 
 def pack(values: Any, kind: str = "f4") -> dict[str, str]:
-    """Numbers for ``unpack`` of the page's scripts.
-
-    Parameters
-    ----------
-    values : array-like
-        Numbers.
-    kind : {"f4", "f8", "u2", "u4"}
-        Floats or whole numbers ≥ 0, and the bytes of each.
-
-    Examples
-    --------
-    >>> pack([1.0, 2.0])
-    {'kind': 'f4', 'base64': 'AACAPwAAAEA='}
-    """
+    """Numbers for ``unpack`` of the page's scripts; ``kind`` is floats or whole numbers ≥ 0, and the bytes of each."""
     return {"kind": kind, "base64": pack_text(values, kind)}
 
 

@@ -277,13 +277,7 @@ class Ratio:
 
 
 def quantiles_of(share: FloatArray, most: int) -> FloatArray:
-    """Shares in order, those of weight zero left out; ``most`` of them, evenly chosen, where there are more.
-
-    Examples
-    --------
-    >>> quantiles_of(np.array([0.5, np.nan, 0.0, 1.0]), 3)
-    array([0. , 0.5, 1. ])
-    """
+    """Shares in order, those of weight zero left out; ``most`` of them, evenly chosen, if there are more."""
     known = np.sort(share[~np.isnan(share)])
     if len(known) <= most:
         return known
@@ -303,13 +297,7 @@ def _falls(variation: FloatArray, weights: FloatArray) -> bool:
 
 
 def heat_maps(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Mean gain by weight ratio and number of neighbours, one grid a measure.
-
-    Parameters
-    ----------
-    table : DataFrame
-        ``verdict.table`` of a weighting search; any other table gives no grids.
-    """
+    """Mean gain by weight ratio and number of neighbours of a weighting search, one grid per measure."""
     names = [str(name) for name in table.columns]
     gain = next((name for name in names if name.startswith("mean_gain_")), None)
     if gain is None or not {"measure", "n_neighbors", "weight_ratio"} <= set(names):

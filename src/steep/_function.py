@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,30 +17,86 @@ from steep._validation import FloatArray, check_flag, shown
 from steep.exceptions import FunctionError, InputError, InputTypeError
 
 Function = Callable[[Any], Any]
+PassAs = Literal["auto", "array", "point", "keywords", "mapping"]
 
 
 def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> FloatArray:
     """Call ``function`` on the rows of ``X`` and return its values as ``(n_samples, n_outputs)``.
 
-    A vectorized function is called once with the ``(n_samples, n_features)`` array and may return
-    ``(n_samples,)`` or ``(n_samples, n_outputs)``; otherwise it is called once for each row and may
-    return a number or a vector.
+    A vectorized function is called once with the ``(n_samples, n_features)`` array and may return ``(n_samples,)`` or
+    ``(n_samples, n_outputs)``; otherwise it is called once for each row and may return a number or a vector.
     """
     check_function(function)
     if check_flag(vectorized, name="vectorized"):
-        values = function_values(function(X.copy()), "function")
-        if values.ndim not in (1, 2) or values.shape[0] != len(X):
-            raise FunctionError(
-                f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
-                f"({len(X)}, n_outputs); pass vectorized=False if it takes one point at a time"
-            )
+        values = output_rows(function_values(function(X.copy()), "function"), len(X))
     else:
-        values = stack_rows([function_values(function(x.copy()), "function") for x in X])
-    if values.size == 0:
-        raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one a point")
-    values = values.reshape(len(X), -1)
-    _check_function_finite(values, X)
+        values = stack_rows([np.ravel(function_values(function(x.copy()), "function")) for x in X])
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if bad.size:
+        places = ", ".join(format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
+        raise FunctionError(
+            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; need finite values; shrink "
+            "the bounds or fix the function there"
+        )
     return values
+
+
+def output_rows(values: FloatArray, n_points: int) -> FloatArray:
+    """What a function of all points returned, as ``(n_points, n_outputs)``."""
+    if values.ndim not in (1, 2) or values.shape[0] != n_points:
+        raise FunctionError(
+            f"function returned shape {values.shape} for {n_points} points; need ({n_points},) or "
+            f"({n_points}, n_outputs); to be called once per point use pass_as='point' or vectorized=False"
+        )
+    if values.size == 0:
+        raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one per point")
+    return values.reshape(n_points, -1)
+
+
+def stack_rows(rows: list[FloatArray], n_outputs: int | None = None) -> FloatArray:
+    """Values of single points as ``(n_samples, n_outputs)``, if there are as many of each, and as many as before."""
+    sizes = sorted({row.size for row in rows} | ({n_outputs} if n_outputs else set()))
+    if len(sizes) > 1 or sizes == [0]:
+        raise FunctionError(
+            f"function returned different sizes for different points: {sizes}; need the same number of outputs "
+            "everywhere, at least one"
+        )
+    return np.array(rows).reshape(len(rows), sizes[0] if sizes else 0)
+
+
+def calling_style(
+    function: Callable[..., Any], names: tuple[str, ...], pass_as: PassAs = "auto", *, alone: PassAs = "array"
+) -> PassAs:
+    """How a function is called: ``pass_as``, or what its arguments say, after a check that it can be called so.
+
+    "auto" is "keywords" for a function whose arguments have the names of the inputs, otherwise "array". ``alone`` is
+    the answer for a function of one argument that has the name of the only input: it may want the array of all points,
+    or the value.
+
+    Examples
+    --------
+    >>> calling_style(lambda X: X[:, 0], ("u0", "t")), calling_style(lambda u0, t: u0 * t, ("u0", "t"))
+    ('array', 'keywords')
+    """
+    check_function(function)
+    style = _style(function, names, alone) if pass_as == "auto" else pass_as
+    check_signature(function, style, names)
+    return style
+
+
+def _style(function: Callable[..., Any], names: tuple[str, ...], alone: PassAs) -> PassAs:
+    try:
+        signature = inspect.signature(function)
+        signature.bind(**dict.fromkeys(names))
+    except (TypeError, ValueError):
+        return "array"
+    try:
+        signature.bind(None)
+    except TypeError:
+        return "keywords"
+    if set(names) <= set(signature.parameters):
+        return "keywords" if len(names) > 1 else alone
+    return "array"
 
 
 def check_function(function: Any, *, name: str = "function", of: str = "X") -> None:
@@ -103,27 +159,6 @@ def check_variation(variation: FloatArray) -> FloatArray:
             "smaller values; scale the function or lower epsilon"
         )
     return variation
-
-
-def stack_rows(rows: list[FloatArray]) -> FloatArray:
-    """Values of single points as ``(n_samples, n_outputs)``, if there are as many of each."""
-    shapes = {row.reshape(-1).shape for row in rows}
-    if len(shapes) != 1:
-        raise FunctionError(
-            f"function returned different sizes for different points: {sorted(s[0] for s in shapes)}; "
-            "need the same number of outputs everywhere"
-        )
-    return np.stack([row.reshape(-1) for row in rows])
-
-
-def _check_function_finite(values: FloatArray, X: FloatArray) -> None:
-    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    if bad.size:
-        places = ", ".join(format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
-        raise FunctionError(
-            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; need finite "
-            "values; shrink the bounds or fix the function there"
-        )
 
 
 def format_point(x: FloatArray) -> str:

@@ -9,7 +9,7 @@ from steep.exceptions import InputError, InputTypeError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise
 from steep.sampling import Adaptive, Even, Taylor, Variance, VariationSampler
-from steep.sampling.relevance import axis_relevance
+from steep.sampling.scales import axis_relevance
 
 
 def test_points_asked_are_inside_and_all_different(campaign):
@@ -83,7 +83,8 @@ def test_a_plan_is_what_the_sampler_draws(storage):
         )
         embedded = box.embed(box.unit(campaign.X))
         variation = surprise_variation(embedded, campaign.y)
-        sampler.fit(campaign.X, variation, scale=axis_relevance(embedded, campaign.y[:, None]))
+        scale = axis_relevance(embedded, campaign.y[:, None])
+        sampler.fit_unit(box.unit(campaign.X), embedded, variation, occupied=embedded[:0], scale=scale)
         np.testing.assert_allclose(campaign.ask(3), sampler.sample(3))
 
 

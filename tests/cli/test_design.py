@@ -66,8 +66,8 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
     ("arguments", "message"),
     [
         (["simulator:run"], "--bounds is missing"),
-        (["simulator:run", "--bounds", "x=0:1"], "takes x, t and the bounds have x; need the same names"),
-        (["simulator:number", "--bounds", "x=0:1"], "simulator:number is a int; need a function"),
+        (["simulator:run", "--bounds", "x=0:1"], "function takes (x, t) and is given one array"),
+        (["simulator:number", "--bounds", "x=0:1"], "function is a int; need a callable"),
         (["simulator:failing", "--bounds", "x=0:1"], "ValueError: no root at"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3", "--n-initial", "4"], "is larger than"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),

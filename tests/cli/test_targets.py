@@ -2,9 +2,8 @@
 
 import pytest
 
-from steep.cli.calling import by_keywords, style_of
+from steep._function import calling_style
 from steep.cli.targets import load_target
-from steep.domain import Box
 from steep.exceptions import SteepError
 
 
@@ -48,7 +47,7 @@ def test_what_cannot_be_found_is_said_in_one_line(here, text, message):
         (lambda *, x, t: 0, "keywords"),
         (lambda X: 0, "array"),
         (lambda points, scale=1.0: 0, "array"),
-        (lambda *args: 0, None),
+        (lambda *args: 0, "array"),
         (lambda x: 0, "array"),  # one of two inputs: taken as the array of points
         (lambda x, y: 0, None),
         (lambda: 0, None),
@@ -57,23 +56,14 @@ def test_what_cannot_be_found_is_said_in_one_line(here, text, message):
         (max, "array"),
     ],
 )
-def test_the_signature_tells_how_to_call(function, style):
+def test_the_signature_says_how_to_call(function, style):
     if style is None:
-        with pytest.raises(SteepError, match="need"):
-            style_of(function, ("x", "t"), text="f")
+        with pytest.raises(SteepError, match=r"need|rename"):
+            calling_style(function, ("x", "t"))
     else:
-        assert style_of(function, ("x", "t"), text="f") == style
+        assert calling_style(function, ("x", "t")) == style
 
 
-def test_inputs_by_name_are_decoded_and_outputs_by_name_ordered():
-    box = Box({"n": (0.0, 1.0), "c": ["steel", "copper"]})
-    answers = iter([{"a": 1.0, "b": 2.0}, {"b": 4.0, "a": 3.0}, {"a": 1.0}])
-    seen = []
-    call = by_keywords(lambda **inputs: seen.append(inputs) or next(answers), box)
-    X = box.encode([{"n": 0.5, "c": "copper"}])
-    assert call(X[0]) == [1.0, 2.0]
-    assert call(X[0]) == [3.0, 4.0]
-    assert seen[0] == {"n": 0.5, "c": "copper"}
-    assert call.outputs == ["a", "b"]
-    with pytest.raises(SteepError, match="need the same outputs everywhere"):
-        call(X[0])
+def test_a_function_of_the_only_input_gets_the_value_where_that_is_wanted():
+    assert calling_style(lambda x: x, ("x",)) == "array"
+    assert calling_style(lambda x: x, ("x",), alone="keywords") == "keywords"

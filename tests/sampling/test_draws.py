@@ -1,4 +1,4 @@
-"""Pools, fills and systematic draws: what they promise beyond Algorithm 1."""
+"""Pools and fills: what they promise beyond Algorithm 1."""
 
 import numpy as np
 import pytest
@@ -7,11 +7,10 @@ from steep import Adaptive, Box, Even, Taylor, Variance, VariationSampler, desig
 from steep.domain.axes import Category, Integer, Log
 from steep.exceptions import AcceptanceError, InputError
 from steep.neighbors.query import nearest
-from steep.sampling.draws import fill_doubt, greedy_fill, hilbert_index, random_draw, systematic_draw
-from steep.sampling.pool import candidate_pool, wanted_density
-from steep.sampling.quick import length_scale, matern
-from steep.sampling.relevance import axis_relevance
+from steep.sampling.pool import candidate_pool, greedy_fill, random_draw, wanted_density
+from steep.sampling.process import fill_doubt, length_scale, matern
 from steep.sampling.sampler import DRAWS
+from steep.sampling.scales import axis_relevance
 
 
 def ridge(X):
@@ -38,7 +37,7 @@ def test_greedy_fill_is_its_definition(d):
 
 
 def slow_doubt(known, pool, weights, length, n_samples):
-    """The definition, literally: the variance anew for every candidate after every point."""
+    """The definition, literally: the variance again for every candidate after every point."""
     taken, known = [], list(known)
     for _ in range(n_samples):
         K = matern(np.array(known), np.array(known), length) + 1e-6 * np.eye(len(known))
@@ -106,39 +105,16 @@ def test_every_density_goes_with_every_draw(kind, draw):
     assert np.mean(np.abs(drawn[:, 0] - 0.5) < 0.25) > 0.8  # 0.5 by chance
 
 
-@pytest.mark.parametrize("draw", ["systematic", "random"])
-def test_pool_draws_follow_the_density(draw):
+def test_random_draws_of_a_pool_follow_the_density():
     X = np.linspace(0, 1, 500)[:, None]
     counts = np.zeros(5)
     for seed in range(20):
-        sampler = VariationSampler([(0, 1)], density="pool", draw=draw, random_state=seed).fit(X, X[:, 0] + 1e-9)
+        sampler = VariationSampler([(0, 1)], density="pool", random_state=seed).fit(X, X[:, 0] + 1e-9)
         drawn = sampler.sample(100)[:, 0]
         counts += np.histogram(drawn[(drawn > 0) & (drawn < 1)], bins=5, range=(0, 1))[0]
     # The pool's share on the two ends is left out; the rest has a density ∝ x.
     expected = (2 * np.arange(5) + 1) / 25
     np.testing.assert_allclose(counts / counts.sum(), expected, atol=0.04)
-
-
-def test_a_systematic_draw_is_more_even_than_a_random_one():
-    pool = Box([(0, 1)] * 2).sobol(4096, random_state=0)
-    rng = np.random.default_rng(0)
-    even = pool[systematic_draw(pool, np.ones(4096), 64, rng)]
-    random = pool[rng.choice(4096, 64, replace=False)]
-    spread = [np.histogram2d(*p.T, bins=8, range=[[0, 1]] * 2)[0].std() for p in (even, random)]
-    assert spread[0] < 0.7 * spread[1]
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 8, 20])
-def test_hilberts_curve_takes_small_steps_and_visits_every_cell(d):
-    if d <= 3:
-        side = 2 ** (6 // d)
-        cells = np.stack(np.meshgrid(*[np.arange(side)] * d, indexing="ij"), axis=-1).reshape(-1, d)
-        # Cell centres at the curve's own resolution would need 2^16 a side: scale to whole cells instead.
-        order = np.argsort(hilbert_index((cells + 0.5) / side))
-        steps = np.abs(np.diff(cells[order], axis=0)).sum(axis=1)
-        assert (steps == 1).all()
-    points = np.random.default_rng(0).random((1000, d))
-    assert len(np.unique(hilbert_index(points))) > 990
 
 
 def test_a_fill_spreads_points_evenly():
@@ -260,7 +236,7 @@ def test_log_whole_and_category_axes_get_values_of_their_kind():
 def test_more_points_than_the_domain_holds_are_refused():
     sampler = VariationSampler({"n": Integer(1, 4)}, density="pool", draw="fill", random_state=0)
     sampler.fit([[1.0], [2.0]], [1.0, 1.0])
-    with pytest.raises(InputError, match="the domain holds 4 different points and 2 of them are taken, need 9 more"):
+    with pytest.raises(InputError, match="has 2 free points left, need 9; ask for fewer"):
         sampler.sample(9)
 
 
@@ -297,7 +273,7 @@ def test_a_discrete_domain_can_be_drawn_to_its_last_point(draw):
     left, X = np.split(rng.permutation(whole), [4])
     sampler = VariationSampler(box, density="pool", draw=draw, random_state=0).fit(X, np.ones(len(X)))
     assert {tuple(x) for x in sampler.sample(4)} == {tuple(x) for x in left}
-    with pytest.raises(InputError, match="the domain holds 5220 different points and 5220 of them are taken"):
+    with pytest.raises(InputError, match="has 0 free points left, need 1"):
         sampler.sample(1)
 
 
@@ -320,14 +296,6 @@ def test_a_design_can_hold_every_point_of_a_discrete_domain_once(strategy):
     )
     assert len(np.unique(plan.X, axis=0)) == 12
     assert plan.X[0].tolist() == [2, 1]
-
-
-def test_a_systematic_draw_takes_a_heavy_candidate_once():
-    pool = np.linspace(0, 1, 10)[:, None]
-    weights = np.where(np.arange(10) == 9, 100.0, 1.0)
-    drawn = systematic_draw(pool, weights, 5, np.random.default_rng(0))
-    assert len(set(drawn.tolist())) == 5
-    assert 9 in drawn
 
 
 def test_a_random_draw_goes_on_where_no_weight_is_left():
@@ -370,36 +338,3 @@ def test_relevance_finds_the_axes_that_matter():
     assert scale.argmax() == 0
     assert np.prod(scale) == pytest.approx(1)
     np.testing.assert_array_equal(axis_relevance(U, np.ones((400, 1))), 1.0)
-
-
-CROWDS = {
-    "everywhere": lambda rng, d: rng.random((600, d)),
-    # Where the density is highest, and so near each other that a few of them do not show it.
-    "where the best are": lambda rng, d: rng.random((600, d)) * ([0.3] + [1.0] * (d - 1)) + ([0.7] + [0.0] * (d - 1)),
-    "at the best themselves": lambda rng, d: np.column_stack([np.ones(600), rng.random((600, d - 1))]),
-}
-
-
-@pytest.mark.parametrize("crowd", CROWDS)
-@pytest.mark.parametrize(("n_features", "n_samples"), [(2, 1), (2, 40), (7, 1), (7, 40)])
-def test_filling_from_the_best_candidates_is_filling_from_all(crowd, n_features, n_samples, monkeypatch):
-    rng = np.random.default_rng(0)
-    X, others = rng.random((20, n_features)), CROWDS[crowd](rng, n_features)
-
-    def drawn(many):
-        monkeypatch.setattr("steep.sampling.sampler._MANY", many)
-        sampler = VariationSampler([(0, 1)] * n_features, density="pool", draw="fill", floor=0.15, random_state=0)
-        sampler.fit(X, X[:, 0] ** 8, occupied=others)
-        return np.vstack([sampler.sample(n_samples), sampler.sample(3)])
-
-    np.testing.assert_array_equal(drawn(5), drawn(10**9))
-
-
-def test_filling_with_many_points_there_asks_few_candidates_for_their_distance(monkeypatch):
-    asked, settled = [], VariationSampler._settled
-    monkeypatch.setattr(VariationSampler, "_settled", lambda self, c: asked.append(len(c.unit)) or settled(self, c))
-    rng = np.random.default_rng(0)
-    sampler = VariationSampler([(0, 1)] * 5, density="pool", draw="fill", floor=0.15, random_state=0)
-    X = rng.random((200, 5))
-    sampler.fit(X, X[:, 0] ** 4, occupied=rng.random((5000, 5))).sample(1)
-    assert asked == [256]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from steep import Box, Campaign, Category, design
-from steep.sampling.even import EvenSequence
-from steep.sampling.safety import safety
+from steep.sampling.failures import trust_in
+from steep.sampling.sobol import EvenSequence
 
 REGIONS = {
     "corner": (lambda X: (X[:, :2] > 0.5).all(axis=1), 0.25),
@@ -68,10 +68,10 @@ def test_a_face_on_which_one_run_worked_is_trusted_as_the_runs_around_it():
     box = Box([(0, 1)] * 2)
     failed, worked = np.array([[0.0, 0.1], [0.0, 0.3]]), np.array([[0.3, 0.2], [0.4, 0.9], [0.5, 0.6]])
     at = np.array([[0.0, 0.95], [0.45, 0.95]])
-    alone = safety(box, worked, failed)(at)
+    alone = trust_in(box, worked, failed)(at)
     assert alone[0] == pytest.approx((1 / 3) ** 2)  # two runs failed on the face, none worked
     assert alone[1] == 1
-    both = safety(box, np.vstack([worked, [[0.0, 0.8]]]), failed)(at)
+    both = trust_in(box, np.vstack([worked, [[0.0, 0.8]]]), failed)(at)
     assert both[0] == 1
 
 
@@ -80,7 +80,7 @@ def test_even_points_are_left_out_only_where_there_is_no_hope():
     sequence = EvenSequence(box, 0)
     first = sequence.first(40)
     is_bad = (first > 0.5).all(axis=1)
-    trust = safety(box, first[~is_bad], first[is_bad])
+    trust = trust_in(box, first[~is_bad], first[is_bad])
     following = sequence.after(60, taken=first, trust=trust)
     plain = sequence.after(120, taken=first)
     assert len(following) == 60

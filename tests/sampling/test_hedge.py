@@ -4,9 +4,9 @@ import pytest
 from steep import Adaptive, Even, Taylor, Variance, design
 from steep.domain import Box
 from steep.measures import MEASURES
-from steep.sampling.even import EvenSequence, among
 from steep.sampling.hedge import HALF, MOST, NONE, choose_share, split
-from steep.sampling.quick import KERNELS, fit
+from steep.sampling.process import KERNELS, fit
+from steep.sampling.sobol import EvenSequence, among
 
 
 def plane(X):

@@ -117,10 +117,10 @@ DOORS = {
     "paired_interval": (metrics.paired_interval, {"baseline": [1.0, 2.0], "new": [2.0, 3.0]}),
     "lipschitz_constant": (lipschitz_constant, {"weights": [np.eye(2)], "activation": "relu"}),
     "VariationSampler": (
-        lambda bounds, X, variation, scale, occupied, n, **options: VariationSampler(bounds, **options)
-        .fit(X, variation, scale=scale, occupied=occupied)
+        lambda bounds, X, variation, occupied, n, **options: VariationSampler(bounds, **options)
+        .fit(X, variation, occupied=occupied)
         .sample(n),
-        {"bounds": [(0, 1)] * 2, "X": X2, "variation": X2[:, 0], "scale": [1, 2], "occupied": None, "n": 3,
+        {"bounds": [(0, 1)] * 2, "X": X2, "variation": X2[:, 0], "occupied": None, "n": 3,
          "density": "pool", "draw": "fill", "n_components": 2, "temper": 0.5, "floor": 0.1, "random_state": 0},
     ),
     "design": (

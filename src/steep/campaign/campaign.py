@@ -459,7 +459,7 @@ class Campaign:
         With the default measure only; one that was named is followed as far as it goes.
         """
         self._catch_up()
-        return self._planner.present_hedge()
+        return self._planner.hedge()
 
     def status(self) -> Status:
         """Runs done, running, failed and left, the rate and the time left: also while another process runs it."""

@@ -12,13 +12,12 @@ import numpy.typing as npt
 from steep._validation import FloatArray
 from steep.campaign.journal import Journal
 from steep.campaign.results import Results
-from steep.campaign.schema import measure_of
 from steep.domain import Box
 from steep.sampling.evaluated import Evaluated, label_variation
-from steep.sampling.even import EvenSequence
 from steep.sampling.hedge import Hedge
 from steep.sampling.round import Runs, concentrate, plan_round
-from steep.sampling.strategies import Even, Strategy
+from steep.sampling.sobol import EvenSequence
+from steep.sampling.strategies import Strategy
 
 # A run to make: its number in the journal, and its point.
 Job = tuple[int, FloatArray]
@@ -37,7 +36,7 @@ class Planner:
     ) -> None:
         self.journal, self.box, self.results = journal, box, results
         self.owner, self.seed, self.strategy = owner, seed, strategy
-        self.measure = measure_of(strategy)
+        self.measure = strategy.resolved(use="Campaign", feeds=("labels",))
         self.sequence = EvenSequence(box, seed)
 
     def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:
@@ -98,25 +97,24 @@ class Planner:
         X, labels, left_out = self.results.without_gaps()
         is_mapped = mapped(X, self.box, generator)
         seen = Evaluated.at(self.box, X[is_mapped], labels[is_mapped])
-        measured = len(seen.X) and not isinstance(self.strategy, Even)
-        variation = (
-            label_variation(self.measure, seen, n_neighbors=self.strategy.n_neighbors) if measured else np.empty(0)
-        )
-        is_even = (
-            self.sequence.holds(X)[is_mapped] if measured and self.strategy.hedges else np.zeros(len(seen.X), bool)
-        )
+        variation: FloatArray = np.empty(0)
+        is_even = np.zeros(len(seen.X), dtype=bool)
+        if len(seen.X) and self.measure is not None:
+            variation = label_variation(self.measure, seen, n_neighbors=self.strategy.n_neighbors)
+        if len(seen.X) and self.strategy.hedges:
+            is_even = self.sequence.holds(X)[is_mapped]
         width = self.box.n_features
         pending, failed = (self.journal.points(state, width) for state in ("pending", "failed"))
-        return Runs(seen, variation, is_even, X[~is_mapped], np.vstack([pending, left_out]), failed)
+        pending = np.vstack([pending, left_out])
+        return Runs(seen, variation, is_even, others=X[~is_mapped], pending=pending, failed=failed)
 
-    def present_hedge(self) -> Hedge:
+    def hedge(self) -> Hedge:
         """What the results so far say about placing more."""
         generator = np.random.default_rng(self.seed)
         runs = self.runs(generator)
         if not len(runs.seen.X):
-            return Hedge(
-                0.0, f"{len(runs.others)} results are too few to compare: the next runs are even, as Sobol's.", {}
-            )
+            few = f"{len(runs.others)} results are too few to compare: the next runs are even, as Sobol's."
+            return Hedge(0.0, few, {})
         return concentrate(self.box, runs.seen, runs.is_even, self.sequence, generator).hedge
 
     def _add(self, points: FloatArray, n: int, origin: str, lease: float | None) -> list[Job]:

@@ -231,7 +231,9 @@ def checked_strategy(strategy: Any) -> Strategy:
 
 def measure_of(strategy: Strategy) -> Measure:
     """The measure a strategy follows, or by which its results are shown."""
-    return (Adaptive() if isinstance(strategy, Even) else strategy).resolved(use="Campaign", feeds=("labels",))
+    found = (Adaptive() if isinstance(strategy, Even) else strategy).resolved(use="Campaign", feeds=("labels",))
+    assert found is not None
+    return found
 
 
 def _strategy_key(strategy: Strategy) -> list[Any]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.calling import style_of
 from steep.cli.destinations import check_destination
 from steep.cli.options import Bounds, Debug, Force, Json, Report, Seed
 from steep.cli.pages import check_page, writer_of
@@ -55,6 +54,7 @@ def design_command(
     inputs by name. The file holds inputs, outputs, the variation where it was measured, which points belong
     to the start, and which are even: these stand for the whole domain, the others were placed.
     """
+    from steep._function import calling_style
     from steep.cli.tables.writing import FRAMES, check_format, write_frame
     from steep.domain import Box
     from steep.sampling import Adaptive, design
@@ -67,7 +67,7 @@ def design_command(
     check_page(report, force=force)
     with aside(function), working(f"running {function} {n} times"), shell_words():
         target = load_target(function)
-        style = style_of(target, box.names, text=function)
+        style = calling_style(target, box.names, alone="keywords")
         plan = design(target, box, n, n_initial=n_initial, strategy=Adaptive(measure), pass_as=style, random_state=seed)
     frame = _frame(plan)
     write_frame(output, frame)

@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from steep._function import Function, format_point
+from steep._function import Function, PassAs, format_point
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
 from steep._warnings import warn_user
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
-from steep.sampling.even import EvenSequence, among
-from steep.sampling.hedge import Hedge
 from steep.sampling.result import Design
 from steep.sampling.round import Runs, plan_round
-from steep.sampling.simulator import PassAs, Simulator
-from steep.sampling.strategies import Even, Strategy, check_strategy, initial_runs, n_rounds
+from steep.sampling.sampler import check_enough
+from steep.sampling.simulator import Simulator
+from steep.sampling.sobol import EvenSequence, among
+from steep.sampling.strategies import Strategy, check_strategy, initial_runs, n_rounds
 
 # Domains of whole numbers and categories up to this size are listed point by point.
 _LISTED = 2**16
@@ -97,30 +97,23 @@ def design(
     >>> plan.X.shape, plan.y.shape, plan.n_evaluations
     ((16, 1), (16,), 16)
     """
-    box, generator, strategy = (
-        Box(bounds, constraint=constraint),
-        check_generator(random_state),
-        check_strategy(strategy),
-    )
+    box, generator, chosen = Box(bounds, constraint=constraint), check_generator(random_state), check_strategy(strategy)
     simulator = Simulator(function, box, pass_as=pass_as, n_jobs=n_jobs)
     n_runs = check_count(n_runs, name="n_runs", minimum=2)
-    n_initial = initial_runs(n_runs, box.n_features, strategy, n_initial)
+    n_initial = initial_runs(n_runs, box.n_features, chosen, n_initial)
     _check_room(box, n_runs)
-    measuring = None if isinstance(strategy, Even) else Measuring(strategy, box, simulator.everywhere, generator)
-    even, sequence = _start_points(box, n_initial, strategy.start, fixed, generator)
+    measuring = Measuring(chosen, box, simulator.everywhere, generator)
+    even, sequence = _start_points(box, n_initial, chosen.start, fixed, generator)
     seen = Evaluated.at(box, *simulator(even))
-    n_started = len(seen.X)
+    n_started, none = len(seen.X), np.empty((0, box.n_features))
     variation: FloatArray = np.empty(0)
-    hedge: Hedge | None = None
-    none = np.empty((0, box.n_features))
-    rounds = n_rounds(strategy, costs=measuring is not None and measuring.costs)
-    for number, size in enumerate(_round_sizes(n_runs - n_initial, rounds)):
-        variation = variation if measuring is None else _checked(measuring(seen))
-        runs = Runs(seen, variation, among(seen.X, even), none, none, np.vstack([none, *simulator.failed]))
-        planned = plan_round(
-            box, strategy, runs, n=size, number=number, sequence=sequence, generator=generator
-        )  # fmt: skip
-        points, hedge = _all_of(planned.points, size, box), planned.hedge
+    hedge = None
+    for number, size in enumerate(_round_sizes(n_runs - n_initial, n_rounds(chosen, costs=measuring.costs))):
+        variation = measuring(seen)
+        runs = Runs(seen, variation, among(seen.X, even), failed=np.vstack([none, *simulator.failed]))
+        planned = plan_round(box, chosen, runs, n=size, number=number, sequence=sequence, generator=generator)
+        points, hedge = planned.points, planned.hedge
+        check_enough(box, len(points), size)
         even = np.vstack([even, points[: planned.n_even]])
         X, labels = simulator(points)
         seen = seen.joined(Evaluated.at(box, X, labels)) if len(X) else seen
@@ -130,7 +123,7 @@ def design(
         y=squeezed(seen.labels),
         variation=np.concatenate([variation, np.full(len(seen.X) - len(variation), np.nan)]),
         is_initial=np.arange(len(seen.X)) < n_started,
-        n_evaluations=simulator.n_evaluations + (0 if measuring is None else measuring.n_evaluations),
+        n_evaluations=simulator.n_evaluations + measuring.n_evaluations,
         box=box,
         outputs=simulator.outputs,
         failed=np.vstack([none, *simulator.failed]),
@@ -138,26 +131,6 @@ def design(
         is_even=among(seen.X, even),
         hedge=hedge,
     )
-
-
-def _checked(variation: FloatArray) -> FloatArray:
-    """Warn where there is nothing to follow."""
-    if not variation.any():
-        warn_user(
-            "variation is zero at every point, so there is nothing to follow: drawing uniformly; measure at more "
-            "points or raise epsilon"
-        )
-    return variation
-
-
-def _all_of(points: FloatArray, size: int, box: Box) -> FloatArray:
-    """The points of a round, unless the domain has fewer."""
-    if len(points) < size:
-        raise InputError(
-            f"{shown(box)} has {len(points)} free points left and the next round needs {size}; lower n_runs or widen "
-            "the bounds"
-        )
-    return points
 
 
 def _report(simulator: Simulator, n_worked: int) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from steep._function import Function, check_function, evaluate, function_values
 from steep._validation import FloatArray, IntArray, check_epsilon
+from steep._warnings import warn_user
 from steep.domain import Box
 from steep.exceptions import FunctionError, InputError
 from steep.labels import check_labels
@@ -25,14 +26,8 @@ from steep.sampling.strategies import Strategy
 class Evaluated:
     """Points and their labels; each form is derived once.
 
-    Attributes
-    ----------
-    X, unit : ndarray of shape (n_samples, n_features)
-        Points in the user's units, and in the unit cube.
-    coordinates : ndarray of shape (n_samples, n_coordinates)
-        Unit points in the coordinates distances are taken in.
-    labels : ndarray of shape (n_samples, n_outputs)
-        f there.
+    ``X`` are points in the user's units, ``unit`` the same in the unit cube, ``coordinates`` those in which distances
+    are taken (a category has one for each value), ``labels`` the values of f there, ``(n_samples, n_outputs)``.
     """
 
     X: FloatArray
@@ -88,21 +83,30 @@ class Measuring:
         derivatives = strategy.derivatives
         if derivatives is not None:
             check_function(derivatives, name="derivatives", of="(X, multi_indices)")
-        if self.measure.name == "taylor":
+        is_taylor = self.measure is not None and self.measure.name == "taylor"
+        if is_taylor:
             _check_smooth(box, derivatives)
             multi_indices(box.n_features, self.order)  # too many of them are rejected before anything is run
         self.derivatives = None if derivatives is None else _in_unit_units(derivatives, box)
-        self.costs = self.measure.needs == "function" and (derivatives is None or self.measure.name != "taylor")
+        needs_function = self.measure is not None and self.measure.needs == "function"
+        self.costs = needs_function and (derivatives is None or not is_taylor)
         self.n_evaluations = 0
         self._known = np.empty(0)
 
     def __call__(self, seen: Evaluated) -> FloatArray:
-        """Variation at every point."""
-        if self.measure.needs == "function":
-            fresh = self.measure.variation(self._function_around(seen.unit[len(self._known) :]))
+        """Variation at every point; of no point for a strategy that measures nothing."""
+        if self.measure is None:
+            return self._known
+        variation = self._measured(self.measure, seen)
+        warn_flat(variation)
+        return variation
+
+    def _measured(self, measure: Measure, seen: Evaluated) -> FloatArray:
+        if measure.needs == "function":
+            fresh = measure.variation(self._function_around(seen.unit[len(self._known) :]))
             self._known = np.concatenate([self._known, fresh])
             return self._known
-        return label_variation(self.measure, seen, n_neighbors=self.n_neighbors)
+        return label_variation(measure, seen, n_neighbors=self.n_neighbors)
 
     def _function_around(self, unit: FloatArray) -> FunctionAround:
         constraint = None if self.box.constraint is None else self.box.contains_unit
@@ -120,6 +124,15 @@ class Measuring:
         """u ↦ f(x(u)), vectorized and counted; errors name the points in the user's units."""
         self.n_evaluations += len(U)
         return evaluate(self.function, self.box.from_unit(U))
+
+
+def warn_flat(variation: FloatArray) -> None:
+    """Warn where there is nothing to follow."""
+    if len(variation) and not variation.any():
+        warn_user(
+            "variation is zero at every point, so there is nothing to follow: drawing uniformly; measure at more "
+            "points or raise epsilon"
+        )
 
 
 def label_variation(measure: Measure, seen: Evaluated, *, n_neighbors: int | None = None) -> FloatArray:

@@ -1,25 +1,24 @@
 """How far a design concentrates, decided by the runs it has: as far as held-out errors say that it pays.
 
-A design is made of even runs (a Sobol sequence) and of placed ones (where the function varies). At any moment it can be
-asked what the placed runs were worth: hold out a quarter of all runs; train on the other even runs; train on as many
-again, of which some are placed; compare the errors on what was held out. Each held-out run counts as much as the part
-of the domain that is nearest to it: so the error is one over the domain, and a peak that few even runs hit is in it.
+A design is made of even runs (a Sobol sequence) and of placed ones (where the function varies). What were the placed
+runs worth? Hold out a quarter of all runs; train on the other even runs, and on as many of which some are placed;
+compare the errors on what was held out. Each held-out run counts as much as the part of the domain nearest to it: so
+the error is one over the domain, and includes a peak that few even runs hit.
 
     gain = (e(even) − e(mixed)) / mean e(even)      in each split; e the RMSE or the largest error; two quick surrogates
 
 Not its logarithm: a split without a steep place in what is held out has hardly any error to gain on.
 
-Three answers, by the house's rule of evidence (:mod:`steep.evidence`):
+Three answers, by the rule of :mod:`steep.evidence`:
 
     placed runs pay       RMSE and largest error together: the next runs follow the variation as far as is allowed
     placed runs cost      RMSE, with either surrogate, from five inputs on with both: the next runs are even
-    it cannot be told     in part
+    not clear             in part
 
-What that means depends on the number of inputs. With three and more some runs are placed and the others go on with the
-Sobol sequence, whose projections no filling equals: without placed runs the design *is* Sobol's. From five on, one
-surrogate alone is wrong too often to be believed, networks lose where more than half are placed, and in every second
-plan, which follows doubt, half of the density is even (:mod:`steep.sampling.lengths`). With one and two a
-Sobol sequence that does not notice the placed runs leaves gaps; there all runs fill one density, part of it even, and
+With three and more inputs some runs are placed and the others continue the Sobol sequence, whose projections no filling
+equals: without placed runs the design *is* Sobol's. From five on, one surrogate alone is wrong too often, networks lose
+where more than half are placed, and in every second plan, which follows doubt, half of the density is even. With one
+and two a Sobol sequence that ignores the placed runs leaves gaps; there all runs fill one density, part of it even, and
 what is compared is a part of the runs drawn as they lie with one drawn evenly over the domain.
 """
 
@@ -37,8 +36,8 @@ from steep.domain import Box
 from steep.evidence import weigh_evidence
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
-from steep.sampling.even import EvenSequence
-from steep.sampling.quick import KERNELS, fit
+from steep.sampling.process import KERNELS, fit
+from steep.sampling.sobol import EvenSequence
 from steep.sampling.strategies import MANY_INPUTS
 
 # How far the next runs follow the variation. Some are always even: without them nobody knows the error over the domain.
@@ -65,12 +64,12 @@ class Hedge:
     Attributes
     ----------
     share : float
-        How far the next runs follow the variation: 0.75, 0.5 or 0; see :func:`split`.
+        How far the next runs follow the variation: 0.75, 0.5 or 0.
     sentence : str
         Why, in plain words.
     gains : dict of str to float
-        By kind of quick surrogate: by which factor placed runs change the root mean square error over the domain, below
-        one is better; empty where it could not be told yet.
+        For each quick surrogate the RMSE over the domain with placed runs over that without; below one is better. Empty
+        where too few runs can be compared.
     """
 
     share: float
@@ -91,18 +90,9 @@ def choose_share(
 ) -> Hedge:
     """Decide how many of the next runs are placed.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_samples, n_coordinates)
-        Runs so far, in coordinates whose distances mean something.
-    labels : ndarray of shape (n_samples, n_outputs)
-        Their labels.
-    is_even : ndarray of bool of shape (n_samples,)
-        Which of them stand for the domain.
-    domain : ndarray of shape (n_points, n_coordinates)
-        Points spread evenly over S, in the same coordinates, by which the part nearest to each run is measured.
-    generator : Generator
-        Splits follow it.
+    ``points`` are the runs so far in coordinates whose distances mean something, ``labels`` their labels
+    ``(n_samples, n_outputs)``; ``is_even`` says which of them stand for the domain. ``domain`` are points spread evenly
+    over S in the same coordinates, by which the part nearest to each run is measured.
 
     Examples
     --------
@@ -130,7 +120,7 @@ def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
     return box.embed(box.unit(sequence.first(_DOMAIN)))
 
 
-class Split(NamedTuple):
+class EvenPart(NamedTuple):
     """What a share means for the next runs: how many go on with the Sobol sequence, and the floor of the density.
 
     ``floor`` is None where the usual one holds.
@@ -140,7 +130,7 @@ class Split(NamedTuple):
     floor: float | None
 
 
-def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> Split:
+def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> EvenPart:
     """Divide ``n`` runs of plan ``number``, after ``n_runs`` runs.
 
     Examples
@@ -148,13 +138,13 @@ def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int)
     >>> [split(1, HALF, number=i, n_coordinates=5, n_runs=50).n_even for i in range(8)]
     [1, 0, 1, 0, 1, 1, 0, 1]
     >>> split(8, NONE, number=3, n_coordinates=5, n_runs=50), split(8, NONE, number=3, n_coordinates=1, n_runs=8)
-    (Split(n_even=8, floor=None), Split(n_even=0, floor=1.0))
+    (EvenPart(n_even=8, floor=None), EvenPart(n_even=0, floor=1.0))
     """
     if n_coordinates > _FILLED:
         doubts = n_coordinates >= MANY_INPUTS and number % 2 == 0
-        return Split(n - _rounded(n * share, number), _FLOORS[MOST] if doubts else None)
+        return EvenPart(n - _rounded(n * share, number), _FLOORS[MOST] if doubts else None)
     n_even = n - _rounded(n * (1 - _SEQUEL), number) if n_runs >= _ENOUGH else 0
-    return Split(n_even, _FLOORS[share])
+    return EvenPart(n_even, _FLOORS[share])
 
 
 def _rounded(count: float, number: int) -> int:

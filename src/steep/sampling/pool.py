@@ -1,4 +1,16 @@
-"""The pool: many candidates spread over S, each with the variation of the measured points around it."""
+"""A pool of candidates spread over S, each with a wanted density, and ways to take some of them.
+
+Greedy fill takes, one by one, the candidate where the density is least covered:
+
+    score(c) = w(c) · δ(c)^q        w the wanted density, δ the distance to the nearest point there
+
+With q = d, w δ^d is the mass of the ball around c that holds no point yet: taking the largest first
+fills the density evenly instead of drawing from it.
+
+No draw takes a candidate twice. :func:`steep.sampling.process.fill_doubt` uses the deviation of a Gaussian process in
+place of the distance: between two runs it is small where the function is smooth along the line between them, and it is
+largest at faces and corners, beyond the last run, where surrogates err most.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +19,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray
+from steep._validation import FloatArray, IntArray
 from steep.domain import Box
 from steep.exceptions import InputError
 from steep.neighbors.query import nearest
@@ -22,6 +34,8 @@ _EDGE = 0.1
 _CORNERS = 3
 # Measured points a candidate's variation is averaged over.
 _AROUND = 8
+# In many dimensions distances are nearly equal and δ^d would drown the density: q stops here.
+_MOST_POWER = 3
 
 
 def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> FloatArray:
@@ -90,3 +104,47 @@ def wanted_density(variation: FloatArray, *, temper: float, floor: float) -> Flo
     followed = (variation / variation.max()) ** temper
     weights: FloatArray = (1 - floor) * followed / followed.mean() + floor
     return weights
+
+
+def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_samples: int) -> IntArray:
+    """Choose ``n_samples`` candidates of the pool.
+
+    ``pool`` holds the candidates in the coordinates distances are taken in, ``weights`` their wanted density up to a
+    factor, ``distances`` those to the nearest taken point, infinite where there is none. Returns indices of the pool in
+    the order in which they were taken.
+
+    Examples
+    --------
+    >>> pool = np.linspace(0, 1, 11)[:, None]
+    >>> pool[greedy_fill(pool, np.ones(11), pool[:, 0], 2), 0].tolist()
+    [1.0, 0.5]
+    """
+    # Squares spare a root per step: w δ^q and w^(2/q) δ² have the same order.
+    roots = np.maximum(weights, 0.0) ** (2 / min(pool.shape[1], _MOST_POWER))
+    squares = np.minimum(distances, 1e6) ** 2
+    taken = np.empty(n_samples, dtype=np.int64)
+    for i in range(n_samples):
+        scores = roots * squares
+        scores[taken[:i]] = -1.0  # never twice, even where every weight is zero
+        taken[i] = np.argmax(scores)
+        if scores[taken[i]] <= 0:  # no wanted candidate is left: the one furthest from what is there
+            taken[i] = np.argmax(np.where(scores < 0, -1.0, squares))
+        gaps = pool - pool[taken[i]]
+        np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)
+    return taken
+
+
+def random_draw(weights: FloatArray, n_samples: int, generator: np.random.Generator) -> IntArray:
+    """Indices of ``n_samples`` candidates in proportion to ``weights``; those without weight come last.
+
+    Examples
+    --------
+    >>> sorted(random_draw(np.array([0.0, 1.0, 1.0, 0.0]), 2, np.random.default_rng(0)).tolist())
+    [1, 2]
+    """
+    shares = weights / weights.sum()
+    n_wanted = min(n_samples, int(np.count_nonzero(shares)))
+    drawn = generator.choice(len(weights), n_wanted, p=shares, replace=False)
+    others = np.flatnonzero(shares == 0)
+    rest = generator.choice(others, n_samples - n_wanted, replace=False) if n_wanted < n_samples else others[:0]
+    return np.concatenate([drawn, rest])

@@ -14,7 +14,7 @@ from steep._validation import FloatArray, check_choice
 from steep.domain import Box
 from steep.expected_error import ErrorEstimate, ErrorTrack
 from steep.sampling.hedge import Hedge
-from steep.sampling.relevance import input_relevance
+from steep.sampling.scales import input_relevance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,29 +28,27 @@ class Design:
 
     Attributes
     ----------
-    X : ndarray of shape (n_initial + n_samples, n_features)
-        All points in the user's units, the start first.
-    y : ndarray of shape (n_initial + n_samples,) or (n_initial + n_samples, n_outputs)
+    X : ndarray of shape (n_samples, n_features)
+        All points in the user's units, the initial ones first.
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Labels.
-    variation : ndarray of shape (n_initial + n_samples,)
+    variation : ndarray of shape (n_samples,)
         Variation where it was measured, before the last round; NaN elsewhere.
     is_initial : ndarray of bool
         Which points belong to the start.
     n_evaluations : int
         Function evaluations spent in all, those of the measure included.
     box : Box, optional
-        S, with the names and kinds of the inputs; the smallest box around the points where it is not known.
+        S, with the names and kinds of the inputs.
     outputs : tuple of str, optional
         Names of the outputs.
-    failed : ndarray of shape (n_failed, n_features), optional
-        Points at which the function failed; they are none of ``X``.
-    messages : tuple of str
-        Why each of them failed.
+    failed, messages : ndarray of shape (n_failed, n_features) and tuple of str
+        Points at which the function failed, which are not in ``X``, and why; see :meth:`failures`.
     is_even : ndarray of bool, optional
-        Which points stand for the whole of S: the start, and those that go on with its Sobol sequence. The others
+        Which points stand for the whole of S: the initial ones and those that continue their Sobol sequence. The others
         were placed: they fill a density that follows the variation as far as ``hedge`` says.
     hedge : Hedge, optional
-        How far the last round was concentrated, and why: ``print(plan.hedge)``; None where ``temper`` was given.
+        How far the last round was concentrated, and why: ``print(plan.hedge)``; None where the strategy fixes it.
     """
 
     X: FloatArray
@@ -108,20 +106,11 @@ class Design:
         return input_relevance(self.domain, self.X, self.labels)
 
     def plot(self, kind: str = "points", **options: Any) -> Any:
-        """Draw the design with matplotlib.
+        """Draw the design with matplotlib and return its axes.
 
-        Parameters
-        ----------
-        kind : {"points", "error", "slices"}, default "points"
-            The points, one, two or many inputs, the steepest first; how the error fell with the runs; or the
-            surrogate cut through the point where it errs most.
-        **options
-            See :func:`steep.plotting.plot_design`, :func:`steep.plotting.plot_error` and
-            :func:`steep.plotting.plot_slices`.
-
-        Returns
-        -------
-        Axes or ndarray of Axes
+        ``kind`` is "points" (one, two or many inputs, the steepest first; the default), "error" (how the error fell
+        with the runs) or "slices" (the surrogate cut through the point where it errs most). For the options see
+        :func:`steep.plotting.plot_design`, :func:`steep.plotting.plot_error` and :func:`steep.plotting.plot_slices`.
         """
         from steep import plotting
 

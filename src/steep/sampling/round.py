@@ -1,17 +1,15 @@
 """One round: which points come next, and why. Designs and campaigns plan every round by :func:`plan_round`.
 
-    1  scale of each axis, and the length of a Gaussian process where one is needed   lengths.py, relevance.py
+    1  scale of each axis, and the length of a Gaussian process where one is needed   scales.py, process.py
     2  how far the next runs follow the variation: what held-out runs say              hedge.py
-    3  the even part of the round goes on with the Sobol sequence                      even.py
+    3  the even part of the round continues the Sobol sequence                         sobol.py
     4  the rest is drawn from a density that follows the variation                     sampler.py
 
-Few runs are expected where runs have failed (safety.py). A round is a function of its arguments alone.
+Fewer runs are placed where runs have failed (failures.py). A round is a function of its arguments alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,48 +19,40 @@ from steep._validation import FloatArray
 from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.sampling.evaluated import Evaluated, embedded
-from steep.sampling.even import EvenSequence
+from steep.sampling.failures import Trust, trust_in
 from steep.sampling.hedge import Hedge, choose_share, domain_points, split
-from steep.sampling.lengths import stretch
-from steep.sampling.quick import length_scale
-from steep.sampling.relevance import axis_relevance
-from steep.sampling.safety import safety
+from steep.sampling.process import length_scale
 from steep.sampling.sampler import VariationSampler
-from steep.sampling.strategies import Even, Strategy
-
-Trust = Callable[[FloatArray], FloatArray]
+from steep.sampling.scales import axis_relevance, axis_scales
+from steep.sampling.sobol import EvenSequence
+from steep.sampling.strategies import Strategy
 
 # Of more runs than this an equal share of those that worked and those that failed judges where runs fail.
 _JUDGED = 2048
 
 
-@dataclass(frozen=True)
 class Runs:
     """All that a round is planned from.
 
-    Attributes
-    ----------
-    seen : Evaluated
-        Results that are followed.
-    variation : ndarray of shape (n_seen,)
-        Their variation; empty where nothing is measured.
-    is_even : ndarray of bool of shape (n_seen,)
-        Which of them stand for the whole domain.
-    others, pending, failed : ndarray of shape (n, n_features)
-        Results that are not followed, runs in flight, and runs that failed, in the user's units.
+    ``seen`` are the results that are followed, with their ``variation`` (empty where nothing is measured); ``is_even``
+    says which of them stand for the whole domain. ``others`` are results that are not followed, ``pending`` runs in
+    flight, and ``failed`` runs that failed, all ``(n, n_features)`` in the user's units.
     """
 
-    seen: Evaluated
-    variation: FloatArray
-    is_even: npt.NDArray[np.bool_]
-    others: FloatArray
-    pending: FloatArray
-    failed: FloatArray
-
-    @property
-    def results(self) -> FloatArray:
-        """The points of all results."""
-        return np.vstack([self.seen.X, self.others]) if len(self.others) else self.seen.X
+    def __init__(
+        self,
+        seen: Evaluated,
+        variation: FloatArray,
+        is_even: npt.NDArray[np.bool_],
+        *,
+        others: FloatArray | None = None,
+        pending: FloatArray | None = None,
+        failed: FloatArray,
+    ) -> None:
+        self.seen, self.variation, self.is_even, self.failed = seen, variation, is_even, failed
+        self.others = failed[:0] if others is None else others
+        self.pending = failed[:0] if pending is None else pending
+        self.results = np.vstack([seen.X, self.others])
 
 
 class Planned(NamedTuple):
@@ -85,7 +75,7 @@ def concentrate(
     box: Box, seen: Evaluated, is_even: npt.NDArray[np.bool_], sequence: EvenSequence, generator: np.random.Generator
 ) -> Concentration:
     """What the runs so far say about placing more of them."""
-    scale, length = stretch(seen.coordinates, seen.labels)
+    scale, length = axis_scales(seen.coordinates, seen.labels)
     domain = domain_points(box, sequence) * scale
     hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
     return Concentration(scale, length, hedge)
@@ -103,25 +93,13 @@ def plan_round(
 ) -> Planned:
     """Choose the ``n`` points of round ``number``; fewer where the domain has not so many points left.
 
-    Parameters
-    ----------
-    box : Box
-        S.
-    strategy : Strategy
-        How to choose.
-    runs : Runs
-        What is known.
-    n, number : int
-        How many points; how many rounds there were before.
-    sequence : EvenSequence
-        The Sobol sequence of the start.
-    generator : Generator
-        The round follows it.
+    ``number`` counts the rounds before; ``sequence`` is the Sobol sequence of the start; the random choices follow
+    ``generator``.
     """
     seen, n_coordinates = runs.seen, runs.seen.coordinates.shape[1]
     trust = _trust(box, runs, generator)
-    n_even, floor = (n if isinstance(strategy, Even) else 0), strategy.floor
-    scale: FloatArray | None = None
+    n_even, floor = (n if strategy.measure is None else 0), strategy.floor
+    scale: FloatArray | float = 1.0
     length: float | None = None
     hedge: Hedge | None = None
     if len(seen.X) and strategy.hedges:
@@ -135,7 +113,7 @@ def plan_round(
     if len(even) == n:
         return Planned(even, n, hedge)
     draw = strategy.draw_in(n_coordinates, number)
-    if draw == "doubt" and scale is not None and length is None:
+    if draw == "doubt" and len(seen.X) and length is None:
         length = length_scale(seen.coordinates * scale, standardised(seen.labels))
     sampler = VariationSampler(
         box, density=strategy.density, draw=draw, n_components=strategy.n_components, temper=strategy.temper,
@@ -148,7 +126,7 @@ def plan_round(
         followed.unit, followed.coordinates, runs.variation[: len(followed.X)], scale=scale,
         occupied=embedded(box, occupied), trust=trust, length=length,
     )  # fmt: skip
-    placed = sampler.sample_unit(n - len(even), fewer=True)
+    placed = sampler.sample_unit(n - len(even))
     return Planned(np.vstack([even, box.from_unit(placed)]) if len(placed) else even, len(even), hedge)
 
 
@@ -160,4 +138,4 @@ def _trust(box: Box, runs: Runs, generator: np.random.Generator) -> Trust | None
     share = min(1.0, _JUDGED / (len(worked) + len(failed)))
     if share < 1:
         worked, failed = (part[generator.random(len(part)) < share] for part in (worked, failed))
-    return safety(box, embedded(box, worked), embedded(box, failed))
+    return trust_in(box, embedded(box, worked), embedded(box, failed))

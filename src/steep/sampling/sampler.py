@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from steep._validation import (
-    LARGEST_NUMBER,
-    SMALLEST_NUMBER,
     FloatArray,
     Seed,
     check_choice,
@@ -20,33 +18,37 @@ from steep._validation import (
     check_vector,
     shown,
 )
-from steep._warnings import warn_user
 from steep.domain import Bounds, Box
 from steep.exceptions import InputError
 from steep.mixture import WeightedGaussianMixture
 from steep.neighbors.query import nearest
-from steep.sampling.draws import fill_doubt, fill_scores, greedy_fill, last_score, random_draw, systematic_draw
-from steep.sampling.pool import candidate_pool, distinct, interpolate, wanted_density, whole_pool
+from steep.sampling.evaluated import embedded, warn_flat
+from steep.sampling.pool import (
+    candidate_pool,
+    distinct,
+    greedy_fill,
+    interpolate,
+    random_draw,
+    wanted_density,
+    whole_pool,
+)
+from steep.sampling.process import fill_doubt
 
 Density = Literal["mixture", "pool"]
-Draw = Literal["random", "systematic", "fill", "doubt"]
+Draw = Literal["random", "fill", "doubt"]
 DENSITIES = ("mixture", "pool")
-DRAWS = ("random", "systematic", "fill", "doubt")
+DRAWS = ("random", "fill", "doubt")
 
-# A candidate nearer than this to a point that is there is that point, whatever the rounding.
+# A candidate nearer than this to a taken point is that point, whatever the rounding.
 _SAME = 1e-12
 # A domain of whole numbers and categories up to this size is listed when a pool does not hold enough free points.
 _LISTED = 2**20
-# More points than this make it worth while to ask only the best candidates how far they are from all of them.
-_MANY = 4096
-# Up to so many points a process tells where it knows little; with more, distances do.
+# With more points than this distances replace the process of "doubt".
 _DOUBTED = 1024
-# How many candidates are asked first, at least.
-_FEW = 256
 
 
 class _Candidates(NamedTuple):
-    """Unit points to choose from, where they lie for distances, the density wanted there, how far the rest is."""
+    """Unit points to choose from, where they lie for distances, the wanted density, the nearest taken point."""
 
     unit: FloatArray
     coordinates: FloatArray
@@ -54,19 +56,12 @@ class _Candidates(NamedTuple):
     distances: FloatArray
 
     def free(self) -> _Candidates:
-        """Those that are not there already, each once."""
+        """Those that are not taken, each once."""
         return self.rows(distinct(self.unit) & (self.distances > _SAME))
 
     def rows(self, chosen: Any) -> _Candidates:
         """Some of them."""
         return _Candidates(*(part[chosen] for part in self))
-
-
-def _check_variation(variation: Any, n_samples: int) -> FloatArray:
-    """One value ≥ 0 a point; none at all where there are no points."""
-    if n_samples == 0 and isinstance(variation, list | np.ndarray) and np.size(variation) == 0:
-        return np.empty(0)
-    return check_vector(variation, name="variation", n_samples=n_samples, minimum=0.0)
 
 
 class VariationSampler:
@@ -79,11 +74,10 @@ class VariationSampler:
     density : {"mixture", "pool"}, default "mixture"
         How variation at the measured points becomes a density: a weighted Gaussian mixture (the
         paper), or a large pool of candidates, each with the variation of the points around it.
-    draw : {"random", "systematic", "fill", "doubt"}, default "random"
-        How points are drawn from it: independently (the paper); in equal steps of probability along
-        a space-filling curve; or one by one where the density is least covered by the points of ``fit``
-        and those drawn before: by distance, or by the deviation of a Gaussian process ("doubt").
-        Candidates of a pool that are there already are never drawn.
+    draw : {"random", "fill", "doubt"}, default "random"
+        How points are drawn from it: independently (the paper); or one by one where the density is least covered by the
+        points of ``fit`` and those drawn before: by distance, or by the deviation of a Gaussian process ("doubt").
+        No candidate of a pool is drawn twice.
     n_components : int, default 3
         n_GMM, Gaussians in the mixture; lowered to the number of points that vary when there are fewer.
     temper : float, default 1.0
@@ -128,7 +122,7 @@ class VariationSampler:
         self.floor = check_real(floor, name="floor", minimum=0.0, maximum=1.0)
         self.random_state = random_state
 
-    def fit(self, X: Any, variation: Any, *, scale: Any = None, occupied: Any = None) -> Self:
+    def fit(self, X: Any, variation: Any, *, occupied: Any = None) -> Self:
         """Build the density from the variation measured at the points ``X``.
 
         Parameters
@@ -137,61 +131,45 @@ class VariationSampler:
             Points of the domain; none at all give a uniform density.
         variation : array-like of shape (n_samples,)
             Their variation ≥ 0.
-        scale : array-like of shape (n_coordinates,), optional
-            Stretches the distances of the pool and the fill, one number > 0 for each coordinate of
-            ``box.embed``; see :func:`steep.sampling.relevance.axis_relevance`.
         occupied : array-like of shape (n_points, n_features), optional
-            Points without a variation (runs in flight, failures) that no draw may come back to.
+            Points without a variation (runs in flight, failures) that are never drawn again.
         """
-        points = self._rows(X, "X")
-        if len(points):
-            inside = self.box.contains(points)
-            if not inside.all():
-                raise InputError(
-                    f"X[{int(np.argmin(inside))}] lies outside {shown(self.box)}; need points of the domain; widen "
-                    "the bounds"
-                )
-        unit = self.box.unit(points) if len(points) else points
-        taken = self._rows([] if occupied is None else occupied, "occupied")
-        return self.fit_unit(
-            unit,
-            self.box.embed(unit),
-            variation,
-            scale=scale,
-            # What lies far outside only has to stay outside.
-            occupied=self.box.embed(np.clip(self.box.unit(taken), -1e6, 1e6)) if len(taken) else None,
+        points, taken = self._rows(X, "X"), self._rows([] if occupied is None else occupied, "occupied")
+        values = (
+            check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
+            if len(points)
+            else points[:, 0]
         )
+        if len(points) and not (inside := self.box.contains(points)).all():
+            first = int(np.argmin(inside))
+            raise InputError(f"X[{first}] lies outside {shown(self.box)}; need points of the domain; widen the bounds")
+        warn_flat(values)
+        unit = self.box.unit(points) if len(points) else points
+        return self.fit_unit(unit, embedded(self.box, points), values, occupied=embedded(self.box, taken))
 
     def fit_unit(
         self,
         unit: FloatArray,
         coordinates: FloatArray,
-        variation: Any,
+        values: FloatArray,
         *,
-        scale: Any = None,
-        occupied: FloatArray | None = None,
+        occupied: FloatArray,
+        scale: FloatArray | float = 1.0,
         trust: Callable[[FloatArray], FloatArray] | None = None,
         length: float | None = None,
     ) -> Self:
-        """:meth:`fit` for a caller that has the points in unit and embedded coordinates already.
+        """:meth:`fit` of points in unit and embedded coordinates; ``occupied`` are embedded, too.
 
-        ``occupied`` are embedded coordinates too. ``trust(U)`` multiplies the density at the unit points of a
-        pool, as where some runs fail. ``length`` is the length scale of "doubt", in scaled coordinates.
+        ``scale`` stretches the embedded coordinates. ``trust(U)`` multiplies the density at the unit points of a pool,
+        for example where runs fail. ``length`` is the length scale of "doubt" in scaled coordinates.
         """
-        values = _check_variation(variation, len(unit))
         self._generator = check_generator(self.random_state)
-        self._scale, self._trust = self._check_scale(scale), trust
-        self._points, self._length = coordinates * self._scale, length
+        self._scale, self._trust, self._length = scale, trust, length
+        self._points, self._others = coordinates * scale, occupied * scale
         # The unit of variation means nothing; a power of two changes no digit and keeps squares in range.
         self._values = np.ldexp(values, -int(np.frexp(values.max())[1])) if len(values) else values
-        self._others = coordinates[:0] if occupied is None else occupied * self._scale
         self.mixture_: WeightedGaussianMixture | None = None
-        if len(values) and values.max() == 0:
-            warn_user(
-                "variation is zero at every point, so there is nothing to follow: drawing uniformly; measure at "
-                "more points or raise epsilon"
-            )
-        elif len(values) and self.density == "mixture":
+        if self.density == "mixture" and self._values.any():
             self.mixture_ = self._fit_mixture(unit)
         return self
 
@@ -199,16 +177,6 @@ class VariationSampler:
         if (isinstance(X, list | tuple) and not X) or (isinstance(X, np.ndarray) and X.shape[:1] == (0,)):
             return np.empty((0, self.box.n_features))
         return check_points(X, name=name, n_features=self.box.n_features)
-
-    def _check_scale(self, scale: Any) -> FloatArray:
-        n_coordinates = self.box.embed(np.zeros((1, self.box.n_features))).shape[1]
-        if scale is None:
-            return np.ones(n_coordinates)
-        stretch = check_vector(scale, name="scale", n_samples=n_coordinates)
-        if not ((stretch >= SMALLEST_NUMBER) & (stretch <= LARGEST_NUMBER)).all():
-            limits = f"{SMALLEST_NUMBER:g} to {LARGEST_NUMBER:g}"
-            raise InputError(f"scale is {shown(stretch)}; expected numbers from {limits}")
-        return stretch
 
     def _fit_mixture(self, unit: FloatArray) -> WeightedGaussianMixture:
         weights = (self._values / self._values.max()) ** self.temper
@@ -218,30 +186,27 @@ class VariationSampler:
 
     def sample(self, n_samples: int) -> FloatArray:
         """Draw ``n_samples`` points of the domain."""
-        return self.box.from_unit(self.sample_unit(n_samples))
+        unit = self.sample_unit(n_samples)
+        check_enough(self.box, len(unit), n_samples)
+        return self.box.from_unit(unit)
 
-    def sample_unit(self, n_samples: int, *, fewer: bool = False) -> FloatArray:
-        """:meth:`sample`, in the unit cube; where a pool has not so many free points, ``fewer`` will do."""
+    def sample_unit(self, n_samples: int) -> FloatArray:
+        """:meth:`sample`, in the unit cube; fewer points where the domain has not so many free ones."""
         if not hasattr(self, "_generator"):
             raise InputError("the sampler has no density yet; call fit(X, variation) first")
         n_samples = check_count(n_samples, name="n_samples")
-        # Independent draws come back to the same point where there are only so many.
+        # Independent draws come back to the same point in a domain of few points.
         if self.density == "mixture" and self.draw == "random" and not np.isfinite(self.box.n_points):
             return self._sample_mixture(n_samples)
-        return self._sample_pool(n_samples, fewer)
-
-    def _sample_pool(self, n_samples: int, fewer: bool) -> FloatArray:
         candidates = self._candidates(candidate_pool(self.box, n_samples, self._generator))
-        drawn = self._fill_few(candidates, n_samples) if self.draw in ("fill", "doubt") else None
-        if drawn is None:
-            drawn = self._draw_from(self._settled(candidates).free(), n_samples, fewer)
+        drawn = self._draw_from(candidates.free(), n_samples)
         self._others = np.vstack([self._others, drawn.coordinates])
         return drawn.unit
 
-    def _draw_from(self, free: _Candidates, n_samples: int, fewer: bool) -> _Candidates:
-        if len(free.unit) < n_samples:
-            free = self._last_candidates(free, n_samples, fewer)
-            n_samples = min(n_samples, len(free.unit))
+    def _draw_from(self, free: _Candidates, n_samples: int) -> _Candidates:
+        if len(free.unit) < n_samples and self.box.n_points <= _LISTED:
+            free = self._candidates(whole_pool(self.box)).free()
+        n_samples = min(n_samples, len(free.unit))
         if not n_samples:
             return free
         weights = free.weights if free.weights.any() else np.ones(len(free.unit))
@@ -251,39 +216,13 @@ class VariationSampler:
             taken = fill_doubt(known, free.coordinates, weights, length, n_samples)
         elif self.draw in ("fill", "doubt"):
             taken = greedy_fill(free.coordinates, weights, free.distances, n_samples)
-        elif self.draw == "systematic":
-            taken = systematic_draw(free.unit, weights, n_samples, self._generator)
         else:
             taken = random_draw(weights, n_samples, self._generator)
         return free.rows(taken)
 
-    def _fill_few(self, candidates: _Candidates, n_samples: int) -> _Candidates | None:
-        """The same as filling from all candidates, for the price of few; None where that saves nothing.
-
-        Points that are there can only lower a score, so with many of them the distance to all is asked for the best
-        candidates alone, until none of the rest could be better than the worst one taken.
-        """
-        if len(self._others) <= _MANY or not candidates.weights.any():
-            return None
-        near = np.minimum(
-            candidates.distances, self._distances(self._others[:: len(self._others) // _MANY + 1], candidates)
-        )
-        bounded = candidates._replace(distances=near)
-        best = np.argsort(-fill_scores(*bounded[1:]), kind="stable")
-        size = max(_FEW, 8 * n_samples)
-        while size < len(best):
-            free = self._settled(candidates.rows(np.sort(best[:size]))).free()
-            if len(free.unit) >= n_samples:
-                taken = greedy_fill(free.coordinates, free.weights, free.distances, n_samples)
-                rest = fill_scores(*bounded.rows(best[size : size + 1])[1:])[0]
-                if last_score(free.coordinates, free.weights, free.distances, taken) > rest:
-                    return free.rows(taken)
-            size *= 4
-        return None
-
     def _candidates(self, pool: FloatArray) -> _Candidates:
-        """Candidates with their distances to the measured points; see :meth:`_settled` for the others."""
-        coordinates: FloatArray = self.box.embed(pool) * self._scale
+        """Unit points with the density wanted there and their distances to all taken points."""
+        coordinates = self.box.embed(pool) * self._scale
         weights: FloatArray = np.ones(len(pool))
         distances: FloatArray = np.full(len(pool), np.inf)
         if self.mixture_ is not None:
@@ -296,35 +235,9 @@ class VariationSampler:
             weights = wanted_density(variation, temper=self.temper, floor=self.floor)
         if self._trust is not None:
             weights = weights * self._trust(pool)
+        if len(self._others):
+            distances = np.minimum(distances, nearest(self._others, coordinates)[0][:, 0])
         return _Candidates(pool, coordinates, weights, distances)
-
-    def _settled(self, candidates: _Candidates) -> _Candidates:
-        """With their distances to all that is there."""
-        if not len(self._others):
-            return candidates
-        distances = np.minimum(candidates.distances, self._distances(self._others, candidates))
-        return candidates._replace(distances=distances)
-
-    @staticmethod
-    def _distances(points: FloatArray, candidates: _Candidates) -> FloatArray:
-        found: FloatArray = nearest(points, candidates.coordinates)[0][:, 0]
-        return found
-
-    def _last_candidates(self, free: _Candidates, n_samples: int, fewer: bool) -> _Candidates:
-        """Every free point of a domain that is nearly used up, or an error that says how many it holds."""
-        if self.box.n_points > _LISTED:
-            if fewer:
-                return free
-            raise InputError(f"{shown(self.box)} has too few free points, need {n_samples}; widen the bounds")
-        whole = self._settled(self._candidates(whole_pool(self.box)))
-        free = whole.free()
-        n_held, n_free = len(whole.unit), len(free.unit)
-        if n_free < n_samples and not fewer:
-            raise InputError(
-                f"the domain holds {n_held} different points and {n_held - n_free} of them are taken, need "
-                f"{n_samples} more; ask for fewer or widen the bounds"
-            )
-        return free
 
     def _sample_mixture(self, n_samples: int) -> FloatArray:
         """Algorithm 1, line 8: independent draws from the truncated mixture."""
@@ -342,3 +255,11 @@ class VariationSampler:
                 )
             )
         return generator.permutation(np.vstack(drawn))
+
+
+def check_enough(box: Box, n_free: int, n_samples: int) -> None:
+    """Raise where a domain has fewer free points than are needed."""
+    if n_free < n_samples:
+        raise InputError(
+            f"{shown(box)} has {n_free} free points left, need {n_samples}; ask for fewer or widen the bounds"
+        )

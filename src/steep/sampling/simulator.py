@@ -6,38 +6,26 @@ time, joblib runs several at once: in processes, or on a cluster.
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from steep._function import check_function, check_signature, evaluate, format_point, function_values, stack_rows
+from steep._function import PassAs, calling_style, evaluate, format_point, function_values, output_rows, stack_rows
 from steep._outputs import named_outputs
 from steep._validation import FloatArray, check_choice, check_jobs
 from steep.domain import Box
 from steep.exceptions import FunctionError
 
-PassAs = Literal["auto", "array", "point", "keywords", "mapping"]
 STYLES = ("auto", "array", "point", "keywords", "mapping")
 
 
 class Simulator:
     """Evaluates points, notes those that fail, and counts.
 
-    Parameters
-    ----------
-    function : callable
-        ``f(X)``, ``f(x)``, ``f(u0=…, t=…)`` or ``f({"u0": …, "t": …})``.
-    box : Box
-        S: the names and kinds of the inputs.
-    pass_as : {"auto", "array", "point", "keywords", "mapping"}
-        How it gets its inputs; "auto" is keywords where its arguments have the names of two or more inputs.
-    n_jobs : int, optional
-        Points run at once by joblib, where the function takes one at a time; None is 1, unless
-        ``joblib.parallel_config`` says otherwise.
+    ``pass_as``, ``n_jobs`` and ``function`` are those of :func:`steep.design`.
 
     Attributes
     ----------
@@ -59,12 +47,10 @@ class Simulator:
     def __init__(
         self, function: Callable[..., Any], box: Box, *, pass_as: PassAs = "auto", n_jobs: int | None = None
     ) -> None:
-        check_function(function)
         check_jobs(n_jobs)
         self.n_jobs = n_jobs
         check_choice(pass_as, name="pass_as", choices=STYLES)
-        self.style = _style(function, box.names) if pass_as == "auto" else str(pass_as)
-        check_signature(function, self.style, box.names)
+        self.style = calling_style(function, box.names, pass_as)
         self.function, self.box = function, box
         self.outputs: tuple[str, ...] | None = None
         self.failed: list[FloatArray] = []
@@ -108,15 +94,7 @@ class Simulator:
                 self._fail(X[0], error)
                 return X[:0], np.empty((0, self._n_outputs))
             return self._parts(X, error)
-        values = function_values(self._values(raw), "function")
-        if values.ndim not in (1, 2) or values.shape[0] != len(X):
-            raise FunctionError(
-                f"function returned shape {values.shape} for {len(X)} points; need ({len(X)},) or "
-                f"({len(X)}, n_outputs); use pass_as='point' if it takes one point at a time"
-            )
-        if values.size == 0:
-            raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one a point")
-        return self._finite(X, values.reshape(len(X), -1))
+        return self._finite(X, output_rows(function_values(self._values(raw), "function"), len(X)))
 
     def _parts(self, X: FloatArray, error: Exception) -> tuple[FloatArray, FloatArray]:
         """One point may spoil the call for all: each by itself, until it is clear that all fail."""
@@ -172,18 +150,13 @@ class Simulator:
                 kept.append(i)
             else:
                 self._fail(x, "NaN or infinity")
-        sizes = sorted({row.size for row in rows} | ({self._n_outputs} if self._n_outputs else set()))
-        if len(sizes) > 1 or sizes == [0]:
-            raise FunctionError(
-                f"function returned different sizes for different points: {sizes}; need the same number of outputs "
-                "everywhere, at least one"
-            )
+        labels = stack_rows(rows, self._n_outputs)
         if not rows:
             if self._n_outputs is None:
                 self._give_up(X, self.messages[0], first)
             return X[:0], np.empty((0, self._n_outputs or 0))
-        self._n_outputs = sizes[0]
-        return X[kept], np.array(rows)
+        self._n_outputs = labels.shape[1]
+        return X[kept], labels
 
     # ---------------------------------------------------------------- failures
 
@@ -222,18 +195,3 @@ def _answer(function: Callable[..., Any], point: Any, as_keywords: bool) -> Any:
         return function(**point) if as_keywords else function(point)
     except Exception as error:
         return _Raised(error)
-
-
-def _style(function: Callable[..., Any], names: tuple[str, ...]) -> str:
-    """Keywords where the arguments have the names of the inputs, an array otherwise, and where both would do."""
-    try:
-        signature = inspect.signature(function)
-        signature.bind(**dict.fromkeys(names))
-    except (TypeError, ValueError):
-        return "array"
-    try:
-        signature.bind(None)
-    except TypeError:
-        return "keywords"
-    # f(u0, t=0) takes both inputs; f(x) of one input called x may as well want an array.
-    return "keywords" if len(names) > 1 and set(names) <= set(signature.parameters) else "array"

@@ -26,13 +26,13 @@ _ROUNDS = 12
 
 
 class Strategy:
-    """What a round reads from a strategy; the strategies below change some of it.
+    """What a round reads from a strategy: the values of Algorithm 1, of which each strategy changes some.
 
-    ``density``, ``temper``, ``floor`` and ``n_components`` are those of :class:`VariationSampler`. ``start`` is how the
-    initial points are laid. ``hedges``: the runs so far decide how many of the next ones are placed.
+    ``density``, ``temper``, ``floor`` and ``n_components`` are those of :class:`VariationSampler`; ``start`` is how the
+    initial points are chosen; ``hedges`` whether the runs so far decide how many of the next ones are placed.
     """
 
-    measure: str | Measure | Callable[[FloatArray, FloatArray], Any] = "auto"
+    measure: str | Measure | Callable[[FloatArray, FloatArray], Any] | None = None
     rounds: int | None = 1
     order: int = 2
     epsilon: Any = 1e-3
@@ -45,9 +45,10 @@ class Strategy:
     start: Literal["uniform", "sobol"] = "uniform"
     hedges: bool = False
 
-    def resolved(self, *, use: str = "design", feeds: Any = ("function", "labels")) -> Measure:
-        """The measure that is followed; an error where ``use`` cannot feed it."""
-        return resolve(self.measure, use=use, feeds=feeds)
+    def resolved(self, *, use: str = "design", feeds: Any = ("function", "labels")) -> Measure | None:
+        """The measure that is followed, if any; an error where ``use`` cannot feed it."""
+        measure = "surprise" if self.hedges else self.measure
+        return None if measure is None else resolve(measure, use=use, feeds=feeds)
 
     def draw_in(self, n_coordinates: int, number: int) -> Literal["random", "fill", "doubt"]:
         """How round ``number`` draws from the density."""
@@ -92,7 +93,7 @@ class Adaptive(Strategy):
     start = "sobol"
 
     def __post_init__(self) -> None:
-        """Check what is given."""
+        """Check the fields."""
         check_choice(self.draw, name="draw", choices=("auto", "fill", "doubt"))
         if self.rounds is not None:
             check_count(self.rounds, name="rounds")
@@ -103,28 +104,14 @@ class Adaptive(Strategy):
         name = self.measure.name if isinstance(self.measure, Measure) else self.measure
         return isinstance(name, str) and name in ("auto", "surprise")
 
-    def resolved(self, *, use: str = "design", feeds: Any = ("function", "labels")) -> Measure:
-        """The measure that is followed; an error where ``use`` cannot feed it."""
-        return resolve("surprise" if self.hedges else self.measure, use=use, feeds=feeds)
-
     def draw_in(self, n_coordinates: int, number: int) -> Literal["random", "fill", "doubt"]:
-        """How round ``number`` draws from the density.
-
-        On a line doubt spares evenly spaced runs where f is smooth. With many inputs filling resolves fronts, and doubt
-        lowers the largest errors of smooth functions.
-
-        Examples
-        --------
-        >>> Adaptive().draw_in(1, 0), Adaptive().draw_in(2, 0), [Adaptive().draw_in(8, number) for number in range(3)]
-        ('doubt', 'fill', ['doubt', 'fill', 'doubt'])
-        """
+        """How round ``number`` draws from the density."""
         if self.draw != "auto":
             return self.draw
-        if not self.hedges:
-            return "fill"
-        if n_coordinates >= MANY_INPUTS:
-            return "fill" if number % 2 else "doubt"
-        return "doubt" if n_coordinates == 1 else "fill"
+        # On a line doubt spares evenly spaced runs where f is smooth. With many inputs filling resolves fronts, and
+        # doubt lowers the largest errors of smooth functions.
+        alternates = n_coordinates >= MANY_INPUTS and number % 2 == 0
+        return "doubt" if self.hedges and (alternates or n_coordinates == 1) else "fill"
 
 
 @dataclass(frozen=True)
@@ -159,7 +146,7 @@ class Taylor(Strategy):
     measure = "taylor"
 
     def __post_init__(self) -> None:
-        """Check what is given."""
+        """Check the fields."""
         check_count(self.order, name="order")
         check_count(self.n_components, name="n_components")
 
@@ -188,7 +175,7 @@ class Variance(Strategy):
     measure = "variance"
 
     def __post_init__(self) -> None:
-        """Check what is given."""
+        """Check the fields."""
         if self.n_neighbors is not None:
             check_count(self.n_neighbors, name="n_neighbors", minimum=2)
         check_count(self.n_components, name="n_components")
@@ -235,7 +222,7 @@ def initial_runs(n_runs: int, n_features: int, strategy: Strategy, n_initial: in
     (50, 8, 6)
     """
     if n_initial is None:
-        return n_runs if isinstance(strategy, Even) else min(n_runs, max(n_runs // 4, 2 * (n_features + 1)))
+        return n_runs if strategy.measure is None else min(n_runs, max(n_runs // 4, 2 * (n_features + 1)))
     n_initial = check_count(n_initial, name="n_initial", minimum=2)
     if n_initial > n_runs:
         raise InputError(

@@ -11,21 +11,37 @@ from steep._validation import FloatArray
 from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
+from steep.sampling.process import length_scales
+from steep.sampling.strategies import MANY_INPUTS
 
-# Axes are never taken as less than this share of the most relevant one: what looks idle may wake.
+# No axis counts for less than this share of the one that counts most: an axis that looks irrelevant may matter later.
 _LEAST = 0.1
+
+
+def axis_scales(points: FloatArray, labels: FloatArray) -> tuple[FloatArray, float | None]:
+    """Scale of each coordinate, of geometric mean one, and the length of a process in coordinates so scaled.
+
+    With up to four coordinates the scale follows from slopes (:func:`axis_relevance`) and no process is fitted.
+
+    Examples
+    --------
+    >>> U = np.random.default_rng(0).random((80, 5))
+    >>> scale, length = axis_scales(U, np.sin(5 * U[:, :1]))
+    >>> int(scale.argmax()), round(float(np.prod(scale)), 6), length > 0, axis_scales(U[:, :2], U[:, :1])[1]
+    (0, 1.0, True, None)
+    """
+    if points.shape[1] < MANY_INPUTS:
+        return axis_relevance(points, labels), None
+    lengths = length_scales(points, standardised(labels))
+    middle = float(np.exp(np.log(lengths).mean()))
+    return middle / lengths, middle
 
 
 @one_blas_thread()
 def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
     """Scale of each coordinate, of geometric mean one: root mean square slope of local linear fits.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_samples, n_coordinates)
-        Points of the unit cube.
-    labels : ndarray of shape (n_samples, n_outputs)
-        Their labels; outputs are standardised first.
+    ``points`` lie in the unit cube; outputs are standardised first.
 
     Examples
     --------

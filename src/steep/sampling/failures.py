@@ -17,6 +17,8 @@ from steep._validation import FloatArray
 from steep.domain import Box
 from steep.neighbors.query import nearest
 
+Trust = Callable[[FloatArray], FloatArray]
+
 # Neighbours a candidate's risk of failing is judged by.
 _JUDGES = 3
 # Trust in places where all judges failed; a campaign whose first runs all fail can still find out where not.
@@ -25,19 +27,14 @@ _LEAST = 0.05
 HOPELESS = 0.01
 
 
-def safety(box: Box, worked: FloatArray, failed: FloatArray) -> Callable[[FloatArray], FloatArray]:
+def trust_in(box: Box, worked: FloatArray, failed: FloatArray) -> Trust:
     """How far runs are trusted to work, as a function of unit points.
 
-    Parameters
-    ----------
-    box : Box
-        S.
-    worked, failed : ndarray of shape (n_points, n_coordinates)
-        Embedded coordinates of runs that gave a result, and of those that did not.
+    ``worked`` and ``failed`` are embedded coordinates of runs that gave a result, and of those that did not.
 
     Examples
     --------
-    >>> trust = safety(Box([(0, 1)]), np.array([[0.1], [0.2], [0.3]]), np.array([[0.9]]))
+    >>> trust = trust_in(Box([(0, 1)]), np.array([[0.1], [0.2], [0.3]]), np.array([[0.9]]))
     >>> trust(np.array([[0.0], [1.0]])).round(2).tolist()
     [1.0, 0.25]
     """

@@ -4,8 +4,9 @@ from scipy.optimize import approx_fprime
 
 from steep import Adaptive, design
 from steep.sampling import VariationSampler
-from steep.sampling.lengths import MANY_INPUTS, _cost, length_scales, stretch
-from steep.sampling.quick import matern
+from steep.sampling.process import _cost, length_scales, matern
+from steep.sampling.scales import axis_scales
+from steep.sampling.strategies import MANY_INPUTS
 
 
 def test_the_slope_of_the_likelihood_is_that_of_its_values():
@@ -48,8 +49,8 @@ def test_labels_that_never_change_have_usual_lengths():
 def test_few_inputs_are_scaled_by_slopes_and_many_by_lengths():
     U = np.random.default_rng(0).random((90, MANY_INPUTS))
     y = 9 * U[:, :1] + np.sin(9 * U[:, 1:2])
-    few, no_length = stretch(U[:, :-1], y)
-    many, length = stretch(U, y)
+    few, no_length = axis_scales(U[:, :-1], y)
+    many, length = axis_scales(U, y)
     assert no_length is None
     assert length > 0
     assert few[0] > 0.5 * few[1]

@@ -1,12 +1,10 @@
-"""The even part of a design: one scrambled Sobol sequence, taken up where it was left.
+"""The even part of a design: one scrambled Sobol sequence, continued where it was left.
 
-A run of this sequence is where Sobol points alone would have put it. So a design that takes every run from here *is*
-Sobol's, and the runs it takes from here tell what the error is over the domain, however unevenly the others lie.
+A design that takes every run from here *is* Sobol's, and the runs it takes from here show the error over the domain,
+however unevenly the others lie.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +12,7 @@ from scipy.stats import qmc
 
 from steep._validation import FloatArray, Seed, check_generator
 from steep.domain import Box
-from steep.sampling.safety import HOPELESS
+from steep.sampling.failures import HOPELESS, Trust
 
 # A design takes no more points than these from the sequence: after so many it needs no even ones any more.
 _MOST = 2**13
@@ -24,13 +22,6 @@ _MOST_DRAWN = 2**16
 
 class EvenSequence:
     """The points of S on one Sobol sequence, in order.
-
-    Parameters
-    ----------
-    box : Box
-        S.
-    random_state : int, Generator or None
-        Seed of the scrambling.
 
     Examples
     --------
@@ -58,14 +49,8 @@ class EvenSequence:
                 self._points = np.vstack([self._points, self.box.from_unit(allowed)])
         return self._points[:n]
 
-    def after(
-        self, n: int, *, taken: FloatArray, trust: Callable[[FloatArray], FloatArray] | None = None
-    ) -> FloatArray:
-        """The next ``n`` points that are none of ``taken``, each once.
-
-        ``trust(U)`` says how far runs at unit points are expected to work; where there is hardly a hope they are left
-        out.
-        """
+    def after(self, n: int, *, taken: FloatArray, trust: Trust | None = None) -> FloatArray:
+        """The next ``n`` points that are not ``taken``, each once; those that hardly ever work are left out."""
         if n <= 0:
             return self._points[:0]
         size = min(len(taken) + n, _MOST)

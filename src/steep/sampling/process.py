@@ -1,0 +1,232 @@
+"""The Gaussian process of designs: its kernels, its length scales, its errors and its doubt.
+
+    f̂(x) = m + k(x, X) K⁻¹ (y − m)          K with a nugget g on its diagonal; the prediction of a process
+    m = 1ᵀK⁻¹y / 1ᵀK⁻¹1                      so that runs crowded in one place do not move the mean everywhere else
+    e_i = [Q y]_i / Q_ii                     leave-one-out error, Q = K⁻¹ − K⁻¹1 1ᵀK⁻¹ / 1ᵀK⁻¹1
+    log L = −½ Σ_o n log ŝ²_o / n_outputs − ½ log det K,  ŝ²_o = yᵀK⁻¹y / n, one variance for each output
+    σ²(x) = k(x, x) − k(x, X) K⁻¹ k(X, x)    its doubt
+
+Two uses. Quick surrogates, by which :mod:`steep.sampling.hedge` compares runs, stand for what people train on a design:
+"rough" (Matérn 3/2) for interpolation and rough processes, "smooth" (Gaussian) for processes that assume the same
+smoothness everywhere, which lose most where runs are uneven. Random tanh units, meant to stand for networks, rejected
+runs at narrow peaks on which both of these gained, and were left out. A process of Matérn 5/2 places runs and gives the
+length scales of the axes: an axis along which the function is linear has a slope and needs few runs, so its length is
+long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.optimize import minimize
+
+from steep._blas import few_threads, one_blas_thread
+from steep._validation import FloatArray, IntArray
+
+Kernel = Callable[[FloatArray, FloatArray, float], FloatArray]
+
+# Nuggets, as shares of the variance: none but rounding, and three sizes of noise.
+NUGGETS = (1e-7, 1e-4, 1e-2, 0.2)
+# Length scales of a process that are tried, in units of the median distance between points.
+_LENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Runs that one length scale is found by, at most; runs that one for each axis are; steps of that search.
+_MOST, _MOST_SCALED, _STEPS = 256, 200, 25
+# Lengths allowed in the unit cube; the middle of the prior over √d, and its deviation, in logarithms. The prior is for
+# axes about which some dozens of runs say nothing.
+_SHORTEST, _LONGEST, _USUAL, _WIDTH = 0.02, 20.0, 0.6, 1.5
+# No axis counts for less than this share of the one that counts most: an axis that looks irrelevant may matter later.
+_LEAST = 0.1
+# Added to the variance of a run, so that runs close to each other do no harm.
+_JITTER = 1e-6
+
+
+def _gaps(A: FloatArray, B: FloatArray) -> FloatArray:
+    squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * A @ B.T
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+def _smooth(A: FloatArray, B: FloatArray, scale: float) -> FloatArray:
+    return np.asarray(np.exp(-0.5 * (_gaps(A, B) / scale) ** 2))
+
+
+def _rough(A: FloatArray, B: FloatArray, scale: float) -> FloatArray:
+    gaps = np.sqrt(3) * _gaps(A, B) / scale
+    return np.asarray((1 + gaps) * np.exp(-gaps))
+
+
+# Each with its scales, in units of the median distance between points.
+KERNELS: dict[str, tuple[Kernel, tuple[float, ...]]] = {
+    "rough": (_rough, (0.3, 1.0, 4.0)),
+    "smooth": (_smooth, (0.15, 0.4, 1.0, 2.5)),
+}
+
+
+def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
+    """Matérn's kernel of order 5/2."""
+    gaps = np.sqrt(5) * _gaps(A, B) / length
+    return np.asarray((1 + gaps + gaps**2 / 3) * np.exp(-gaps))
+
+
+@one_blas_thread()
+def length_scale(points: FloatArray, labels: FloatArray) -> float:
+    """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through the last runs.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 40)[:, None]
+    >>> length_scale(x, np.sin(3 * x)) > length_scale(x, np.sin(30 * x))
+    True
+    """
+    points, labels = points[-_MOST:], labels[-_MOST:]
+    gaps = _gaps(points, points)
+    middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
+    return max((scale * middle for scale in _LENGTHS), key=lambda length: _likelihood(points, labels, length))
+
+
+def _likelihood(points: FloatArray, labels: FloatArray, length: float) -> float:
+    """Logarithm of the likelihood, each output with its own variance."""
+    n = len(points)
+    lower = np.linalg.cholesky(matern(points, points, length) + _JITTER * np.eye(n))
+    white = solve_triangular(lower, labels - labels.mean(axis=0), lower=True, check_finite=False)
+    sizes = np.log((white**2).mean(axis=0) + 1e-30)
+    return float(-0.5 * n * sizes.mean() - np.log(np.diag(lower)).sum())
+
+
+@one_blas_thread()
+def length_scales(points: FloatArray, labels: FloatArray) -> FloatArray:
+    """The likeliest length scale of each coordinate, for points of the unit cube and standardised labels.
+
+    Examples
+    --------
+    >>> U = np.random.default_rng(0).random((80, 2))
+    >>> long, short = length_scales(U, U[:, :1] + np.sin(9 * U[:, 1:]))
+    >>> bool(long > 5 * short)
+    True
+    """
+    if len(points) > _MOST_SCALED:
+        rows = np.linspace(0, len(points) - 1, _MOST_SCALED).astype(int)
+        points, labels = points[rows], labels[rows]
+    values = labels - labels.mean(axis=0)
+    values = values[:, values.any(axis=0)]
+    n_coordinates = points.shape[1]
+    middle = np.full(n_coordinates, np.log(_USUAL * np.sqrt(n_coordinates)))
+    if not values.shape[1]:
+        return np.asarray(np.exp(middle))
+    found = minimize(
+        _cost, middle, args=(points, values, middle), jac=True, method="L-BFGS-B",
+        bounds=[(np.log(_SHORTEST), np.log(_LONGEST))] * n_coordinates, options={"maxiter": _STEPS},
+    )  # fmt: skip
+    lengths = np.exp(found.x)
+    return np.asarray(np.minimum(lengths, lengths.min() / _LEAST))
+
+
+def _cost(logs: FloatArray, points: FloatArray, values: FloatArray, middle: FloatArray) -> tuple[float, FloatArray]:
+    """−log L of the logarithms of the scales with their prior, and its derivative."""
+    n = len(points)
+    scaled = points / np.exp(logs)
+    squares = (scaled**2).sum(axis=1)
+    r = np.sqrt(5 * np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0))
+    decay = np.exp(-r)
+    K = (1 + r + r**2 / 3) * decay
+    K[np.diag_indices(n)] += _JITTER
+    factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    inverse = cho_solve(factor, np.eye(n), check_finite=False)
+    weights = inverse @ values
+    sizes = (values * weights).sum(axis=0) / n + 1e-30
+    away = (logs - middle) / _WIDTH
+    cost = 0.5 * n * np.log(sizes).mean() + np.log(np.diag(factor[0])).sum() + 0.5 * away @ away
+    # dK/dlog ℓ_j = B ∘ (x_aj − x_bj)²/ℓ_j²; the sum over pairs is one of products.
+    pull = (inverse - (weights / sizes) @ weights.T / values.shape[1]) * (5 / 3 * (1 + r) * decay)
+    slope = pull.sum(axis=1) @ scaled**2 - np.einsum("aj,aj->j", scaled, pull @ scaled)
+    return float(cost), slope + away / _WIDTH
+
+
+class Fitted(NamedTuple):
+    """A quick surrogate: where it was fitted, its kernel and coefficients, and its errors by leave-one-out.
+
+    ``nugget`` is g; ``errors`` is ``(n_samples, n_outputs)``.
+    """
+
+    points: FloatArray
+    kernel: Kernel
+    scale: float
+    mean: FloatArray
+    coefficients: FloatArray
+    nugget: float
+    errors: FloatArray
+
+    @one_blas_thread()
+    def predict(self, at: FloatArray) -> FloatArray:
+        """f̂ at some points, ``(n, n_outputs)``."""
+        return np.asarray(self.kernel(at, self.points, self.scale) @ self.coefficients + self.mean)
+
+
+@one_blas_thread()
+def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
+    """Fit a quick surrogate of one of ``KERNELS`` to labels of about unit size, by least leave-one-out error.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 30)[:, None]
+    >>> found = fit("rough", x, np.sin(6 * x))
+    >>> bool(abs(found.predict(np.array([[0.511]])) - np.sin(6 * 0.511))[0, 0] < 0.01), found.nugget < 1e-3
+    (True, True)
+    """
+    kernel, scales = KERNELS[kind]
+    gaps = _gaps(points, points)
+    middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
+    best: Fitted | None = None
+    for scale in scales:
+        values, vectors = np.linalg.eigh(kernel(points, points, scale * middle))
+        turned, ones = vectors.T @ labels, vectors.sum(axis=0)
+        for nugget in NUGGETS:
+            inverse = 1 / (np.maximum(values, 0.0) + nugget)
+            total = (ones**2) @ inverse
+            mean = (ones * inverse) @ turned / total
+            coefficients = vectors @ ((turned - ones[:, None] * mean) * inverse[:, None])
+            own = (vectors**2) @ inverse - (vectors @ (ones * inverse)) ** 2 / total
+            errors = coefficients / np.maximum(own, 1e-300)[:, None]
+            if best is None or (errors**2).mean() < (best.errors**2).mean():
+                best = Fitted(points, kernel, scale * middle, mean, coefficients, nugget, errors)
+    assert best is not None
+    return best
+
+
+def fill_doubt(known: FloatArray, pool: FloatArray, weights: FloatArray, length: float, n_samples: int) -> IntArray:
+    """Choose ``n_samples`` candidates, one by one where the weight times the doubt is largest.
+
+    ``known`` are the points that are there; ``pool``, ``weights`` and ``n_samples`` are those of
+    :func:`steep.sampling.pool.greedy_fill`; ``length`` is the length scale of the process in the same coordinates.
+
+    Examples
+    --------
+    >>> pool = np.linspace(0, 1, 11)[:, None]
+    >>> pool[fill_doubt(pool[[0]], pool, np.ones(11), 0.3, 2), 0].tolist()
+    [1.0, 0.5]
+    """
+    n_known = len(known)
+    rows = np.zeros((n_known + n_samples, len(pool)))
+    with few_threads(rows.size):
+        return _filled(known, pool, np.maximum(weights, 0.0) ** 2, length, rows)
+
+
+def _filled(known: FloatArray, pool: FloatArray, squares: FloatArray, length: float, rows: FloatArray) -> IntArray:
+    """What :func:`fill_doubt` takes; ``rows`` are zeros for the factor of all points, known ones first."""
+    n_known, n_samples = len(known), len(rows) - len(known)
+    if n_known:
+        lower = np.linalg.cholesky(matern(known, known, length) + _JITTER * np.eye(n_known))
+        rows[:n_known] = solve_triangular(lower, matern(known, pool, length), lower=True, check_finite=False)
+    variance = 1.0 - np.einsum("ij,ij->j", rows[:n_known], rows[:n_known])
+    taken = np.empty(n_samples, dtype=np.int64)
+    for i in range(n_samples):
+        scores = squares * np.maximum(variance, _JITTER)
+        scores[taken[:i]] = -1.0
+        best = taken[i] = np.argmax(scores)
+        done = rows[: n_known + i]
+        gaps = matern(pool[[best]], pool, length)[0] - done[:, best] @ done
+        rows[n_known + i] = gaps / np.sqrt(max(variance[best], 0.0) + _JITTER)
+        variance -= rows[n_known + i] ** 2
+    return taken

@@ -95,7 +95,7 @@ def kills():
     import sys
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    import campaign_functions as law
+    import campaign_simulators as law
 
     with tempfile.TemporaryDirectory() as name:
         storage, log = Path(name, "campaign.db"), Path(name, "log.txt")
@@ -111,7 +111,7 @@ def workers():
     import sys
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from campaign_functions import exits, nothing
+    from campaign_simulators import exits, nothing
 
     n_runs = 200
     for function in (nothing, exits):

@@ -8,8 +8,8 @@ Each campaign makes 240 runs and looks at the estimated error after each, as ``s
 where each goal would have stopped it, by the rule (``steep.expected_error.ErrorGoal``) and by the first estimate that
 is at most the goal. The truth is the root mean square error of the interpolant through the runs up to there, on 2,048
 fresh points, in standard deviations of the output; the worst output counts. A stop is true where that is at most the
-goal. Campaigns begin with 4 (d + 1) initial runs, the default of ``Campaign``, or with a quarter of the runs, the
-default of ``steep campaign run``. Finished campaigns are kept in a cache, so the command can be interrupted;
+goal. Campaigns begin with 4 (d + 1) initial runs, or with a quarter of the runs, the default.
+Finished campaigns are kept in a cache, so the command can be interrupted;
 results/stop_rule.json is the summary.
 
 The ranges of viscosity and of FitzHugh and Nagumo's time were made easier once, after a first campaign of each, seed 0,

@@ -37,17 +37,8 @@ Predict = Callable[[FloatArray], FloatArray]
 def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
     """The interpolant through some results.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_samples, n_coordinates)
-        Points in coordinates in which distances are meant; at least 2(n_coordinates + 1).
-    labels : ndarray of shape (n_samples, n_outputs)
-        Results there.
-
-    Returns
-    -------
-    callable
-        ``predict(points)`` of shape ``(n, n_outputs)``.
+    ``predict(points)`` has shape ``(n, n_outputs)``. At least 2(n_coordinates + 1) points are needed, in coordinates in
+    which distances are meant.
 
     Examples
     --------
@@ -96,12 +87,7 @@ def _independent(points: FloatArray) -> FloatArray:
 def cross_errors(points: FloatArray, labels: FloatArray, *, n_folds: int = 10) -> tuple[FloatArray, FloatArray]:
     """Every result predicted from others: dealt into folds, one fold from the rest; of very many, some.
 
-    Returns
-    -------
-    predicted : ndarray of shape (n_samples, n_outputs)
-        Predictions; NaN where there is none.
-    errors : ndarray of shape (n_samples,)
-        Largest deviation over the outputs, in deviations of y.
+    Predictions, NaN where there is none, and the largest deviation of each over the outputs, in deviations of y.
 
     Examples
     --------
@@ -248,13 +234,6 @@ class ErrorGoal:
     The upper end of the 90 % interval must be at or below the goal at three looks in a row, each after another
     result, and none of them while there are no more results than initial runs.
 
-    Parameters
-    ----------
-    goal : float
-        The error to reach.
-    n_initial : int
-        Initial runs.
-
     Examples
     --------
     >>> goal = ErrorGoal(0.3, n_initial=99)
@@ -305,17 +284,8 @@ class ErrorTrack:
     def estimate(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> ErrorEstimate:
         """Estimate the error after the last of these runs.
 
-        Parameters
-        ----------
-        points, labels : ndarray of shape (n_samples, n_coordinates) and (n_samples, n_outputs)
-            Runs in the order they were made, in coordinates in which distances are meant.
-        is_even : ndarray of bool of shape (n_samples,)
-            Which of them stand for the domain; where they are too few, all are taken.
-
-        Returns
-        -------
-        ErrorEstimate
-            Of the worst output; NaN where there are too few runs.
+        Points are in coordinates in which distances are meant. ``is_even`` marks those that stand for the domain; if
+        they are too few, all are taken. The worst output counts; too few runs give NaN.
         """
         first = max(_FIRST, fewest_points(points.shape[1]))
         if int(is_even[first:].sum()) < _FEWEST:

@@ -1,6 +1,6 @@
 import pytest
 
-from campaign_functions import BOUNDS
+from campaign_simulators import BOUNDS
 from steep.campaign import Campaign
 
 

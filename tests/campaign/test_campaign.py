@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, wave
+from campaign_simulators import BOUNDS, wave
 from steep import SteepError
 from steep.campaign import Campaign
 from steep.domain.axes import Category, Integer

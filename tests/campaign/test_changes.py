@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, raises, wave
+from campaign_simulators import BOUNDS, raises, wave
 from steep.campaign import Campaign
 from steep.domain import Integer
 from steep.exceptions import InputError, InputTypeError

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from campaign_functions import MARK, marked, segfaults
+from campaign_simulators import MARK, marked, segfaults
 from steep import SteepError
 from steep.campaign import Campaign, command_simulator
 from steep.exceptions import FunctionError, InputError

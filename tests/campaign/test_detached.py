@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from campaign_functions import BOUNDS, wave
+from campaign_simulators import BOUNDS, wave
 from steep.campaign import Campaign
 from steep.exceptions import InputError, SteepWarning
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, check_nothing_lost, kill_often, start_noted, wait_until, wave
+from campaign_simulators import BOUNDS, check_nothing_lost, kill_often, start_noted, wait_until, wave
 from steep import SteepError
 from steep.campaign import Campaign
 from steep.campaign._interpreter import process_start

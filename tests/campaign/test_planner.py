@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, wave
+from campaign_simulators import BOUNDS, wave
 from steep import surprise_variation
 from steep.campaign import Campaign
 from steep.campaign.planner import Planner

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, raises, spoils, wave
+from campaign_simulators import BOUNDS, raises, spoils, wave
 from steep import SteepError, SteepWarning
 from steep.campaign import Campaign
 from steep.domain.axes import Integer

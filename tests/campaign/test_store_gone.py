@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from campaign_functions import BOUNDS, wait_until, wave
+from campaign_simulators import BOUNDS, wait_until, wave
 from steep.campaign import Campaign
 from steep.exceptions import StorageError
 

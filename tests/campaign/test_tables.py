@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from campaign_functions import BOUNDS
+from campaign_simulators import BOUNDS
 from steep import SteepError, SteepWarning
 from steep.campaign import Campaign
 from steep.domain.axes import Category, Integer, Log

@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from campaign_functions import BOUNDS, wave
+from campaign_simulators import BOUNDS, wave
 from steep.campaign import Campaign
 from steep.domain import Category, Integer, Log
 from steep.exceptions import InputError, InputTypeError, SteepError

@@ -10,12 +10,24 @@ from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecu
 import numpy as np
 import pytest
 
-from campaign_functions import CHAOS, MARK, SlowToLoad, Unloadable, dies, marked, named, sleeps, total, wait_until, wave
+from campaign_simulators import (
+    CHAOS,
+    MARK,
+    SlowToLoad,
+    Unloadable,
+    dies,
+    marked,
+    named,
+    sleeps,
+    total,
+    wait_until,
+    wave,
+)
 from steep.campaign import Campaign
 from steep.exceptions import CampaignError, InputTypeError
 
 HERE = os.path.dirname(os.path.dirname(__file__))
-SCRIPT = os.path.join(HERE, "campaign_functions.py")
+SCRIPT = os.path.join(HERE, "campaign_simulators.py")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 

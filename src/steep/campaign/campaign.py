@@ -13,6 +13,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points
 from steep._warnings import warn_user
+from steep.campaign import status, tables
 from steep.campaign.journal import Journal, StoreGoneError, forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
 from steep.campaign.results import (
@@ -28,6 +29,7 @@ from steep.campaign.results import (
     tell_points,
     tell_run,
 )
+from steep.campaign.runner import RunSettings, run_campaign
 from steep.campaign.schema import (
     Names,
     checked_outputs,
@@ -47,8 +49,6 @@ from steep.sampling.strategies import Strategy, initial_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-    from steep.campaign.status import Status
-    from steep.campaign.tables import Where
     from steep.sampling import Design
     from steep.sampling.hedge import Hedge
 
@@ -64,7 +64,7 @@ class Campaign:
     outputs : sequence of str, optional
         Names of the outputs; default those of the first result, or ``y0, y1, …``.
     storage : str or path, default "campaign.db"
-        The journal, a SQLite file, made when it is not there. Several processes of one machine may
+        The journal, a SQLite file, made when it does not exist. Several processes of one machine may
         use it at the same time; put it on a local disk. ":memory:" keeps it nowhere.
     n_initial : int, optional
         Points of the Sobol start before the results decide. Default a quarter of the runs of the first :meth:`run`, at
@@ -199,8 +199,6 @@ class Campaign:
             )
         if until is None:
             return np.array([x for _, x in jobs])
-        from steep.campaign import tables
-
         return tables.asked(self, jobs, until)
 
     def _ask(
@@ -268,11 +266,10 @@ class Campaign:
             raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
         retries = check_count(retries, name="retries", minimum=0)
         chosen = None if run is None else run_numbers(run)
-        points = None if chosen else numbers_of("X", lambda: self.box.points(X))
+        points = np.empty((0, 0)) if chosen else numbers_of("X", lambda: self.box.points(X))
         self._catch_up()
         with self.journal.transaction():
-            numbers = pending_numbers(self, points) if points is not None else chosen or []
-            for number in numbers:
+            for number in chosen or pending_numbers(self, points):
                 state = known_run(self.journal, number)[2]
                 if state != "pending":
                     raise InputError(f"run {number} is {state}, not pending; nothing was recorded")
@@ -283,12 +280,10 @@ class Campaign:
 
     def correct(self, run: Any, y: Any, *, reason: str = "") -> None:
         """Replace the results of runs, by their numbers; what they were stays in :meth:`events`."""
-        from steep.campaign import tables
-
         self._catch_up()
         tables.correct(self, run, y, reason)
 
-    def retry_failures(self, where: Where | None = None) -> int:
+    def retry_failures(self, where: tables.Where | None = None) -> int:
         """Have runs that were given up asked again, as after a mistake in the function was fixed.
 
         Parameters
@@ -302,12 +297,10 @@ class Campaign:
         int
             How many.
         """
-        from steep.campaign import tables
-
         self._catch_up()
         return tables.retry_failures(self, where)
 
-    def forget(self, run: Any = None, *, where: Where | None = None, reason: str = "") -> int:
+    def forget(self, run: Any = None, *, where: tables.Where | None = None, reason: str = "") -> int:
         """Leave runs out of everything: results, failures, budget; their rows stay in the file as "forgotten".
 
         Parameters
@@ -325,15 +318,11 @@ class Campaign:
         int
             How many.
         """
-        from steep.campaign import tables
-
         self._catch_up()
         return tables.forget(self, run, where, reason)
 
     def events(self) -> pd.DataFrame:
         """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""
-        from steep.campaign import tables
-
         return tables.events(self)
 
     # ---------------------------------------------------------------- what a runner says
@@ -461,16 +450,12 @@ class Campaign:
         self._catch_up()
         return self._planner.hedge()
 
-    def status(self) -> Status:
+    def status(self) -> status.Status:
         """Runs done, running, failed and left, the rate and the time left: also while another process runs it."""
-        from steep.campaign.status import status_of
-
-        return status_of(self)
+        return status.status_of(self)
 
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""
-        from steep.campaign import tables
-
         self._catch_up()
         return tables.failures(self)
 
@@ -479,8 +464,6 @@ class Campaign:
 
         An output or a mark named like an input gets an underscore at its end.
         """
-        from steep.campaign import tables
-
         self._catch_up()
         return tables.to_dataframe(self)
 
@@ -491,8 +474,6 @@ class Campaign:
         failed, and it is asked again until it failed more than ``retries`` times. Inputs, where they are there too,
         must be those of the run.
         """
-        from steep.campaign import tables
-
         retries = check_count(retries, name="retries", minimum=0)
         self._catch_up()
         tables.tell_dataframe(self, frame, retries=retries)
@@ -503,8 +484,6 @@ class Campaign:
         Rows that lack an output are left out with a warning. Once the outputs are known, other columns are left out
         with a warning, too; before, every other column is an output.
         """
-        from steep.campaign import tables
-
         self._catch_up()
         tables.load_dataframe(self, frame)
 
@@ -512,9 +491,7 @@ class Campaign:
 
     def to_design(self) -> Design:
         """The results as a :class:`steep.Design`, in the order they were told; foreign ones outside S left out."""
-        from steep.campaign.status import design_of
-
-        return design_of(self)
+        return status.design_of(self)
 
     def plot(self, kind: str = "overview", **options: Any) -> Any:
         """Draw the campaign with matplotlib.
@@ -522,7 +499,7 @@ class Campaign:
         Parameters
         ----------
         kind : {"overview", "points", "error", "slices"}, default "overview"
-            Points of the two steepest inputs beside the error; or what :meth:`steep.Design.plot` draws.
+            Points of the two steepest inputs next to the error; or what :meth:`steep.Design.plot` draws.
         **options
             See there.
 
@@ -530,9 +507,7 @@ class Campaign:
         -------
         Axes or ndarray of Axes
         """
-        from steep.campaign.status import plot_campaign
-
-        return plot_campaign(self, kind, **options)
+        return status.plot_campaign(self, kind, **options)
 
     # ---------------------------------------------------------------- running
 
@@ -598,8 +573,6 @@ class Campaign:
         Campaign
             This one.
         """
-        from steep.campaign.runner import RunSettings, run_campaign
-
         settings = RunSettings(
             function, n_runs, batch_size, executor, n_workers, retries, timeout, max_failures, stop_when, pass_as,
             progress,
@@ -618,11 +591,9 @@ class Campaign:
             self._flush()
         except StorageError as error:
             if self.unsaved:
-                from steep.campaign.tables import write_unsaved
-
                 raise StorageError(
                     f"{len(self.unsaved)} results are not in the file yet ({error}); make room and close again"
-                    f"{write_unsaved(self, self._owner[:8])}"
+                    f"{tables.write_unsaved(self, self._owner[:8])}"
                 ) from error
         forget_owner(self._owner)
         try:
@@ -647,9 +618,7 @@ class Campaign:
             forget_owner(self._owner)
 
     def _repr_html_(self) -> str:
-        from steep.campaign.status import campaign_card
-
-        return campaign_card(self)
+        return status.campaign_card(self)
 
     def __repr__(self) -> str:
         return f"Campaign({self.journal.path!r}: {self.n_done} done, {self.n_failed} failed, {self.box!r})"

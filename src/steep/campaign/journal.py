@@ -39,7 +39,7 @@ FREQUENT = {
     "count": "SELECT COUNT(*) FROM runs WHERE state = ?",
     "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design') AND state != 'forgotten'",
     "count origin": "SELECT COUNT(*) FROM runs WHERE origin = ?",
-    "told": "SELECT x, y, told_order, origin, id FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
+    "told": "SELECT x, y, told_order, origin FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
     "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
     "points": "SELECT x FROM runs WHERE state = ? ORDER BY id",
     "numbered": "SELECT id, x FROM runs WHERE state = ? ORDER BY id",
@@ -498,8 +498,8 @@ class Journal:
         rows = self._rows(FREQUENT["numbered"], (state,))
         return [number for number, _ in rows], self.numbers([x for _, x in rows], width)
 
-    def told_after(self, order: int) -> list[tuple[bytes, bytes, int, str, int]]:
-        """Points, results, places, origins and numbers of what was told after place ``order``."""
+    def told_after(self, order: int) -> list[tuple[bytes, bytes, int, str]]:
+        """Points, results, places and origins of what was told after place ``order``."""
         return self._rows(FREQUENT["told"], (order,))
 
     def all_runs(self) -> list[tuple[Any, ...]]:

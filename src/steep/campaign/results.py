@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steep._outputs import named_outputs
-from steep._validation import FloatArray, IntArray, check_count, check_points, check_real, refuse_masked, shown
+from steep._validation import FloatArray, check_count, check_points, check_real, refuse_masked, shown
 from steep.campaign.journal import Journal, encode
 from steep.campaign.schema import Names, checked_outputs
 from steep.domain import Box
@@ -215,11 +215,8 @@ class Results:
     def __init__(self, journal: Journal, box: Box) -> None:
         self.journal, self.box = journal, box
         self._X: FloatArray = np.empty((0, box.n_features))
-        self._unit: FloatArray = self._X
         self._y: FloatArray = np.empty((0, 0))
-        self._numbers: IntArray = np.empty(0, dtype=np.int64)
-        self._foreign = np.empty(0, dtype=bool)
-        self._read = 0
+        self._n_foreign = self._read = 0
 
     def told(self) -> tuple[FloatArray, FloatArray]:
         """Points ``(n, n_features)`` and labels ``(n, n_outputs)``, NaN for outputs that a run did not have yet."""
@@ -228,29 +225,16 @@ class Results:
             X = self.journal.numbers([row[0] for row in rows], self.box.n_features)
             inside = self.box.contains(X)
             y = self.journal.labels([row[1] for row in rows])[inside]
-            X, kept = X[inside], [row for row, is_in in zip(rows, inside, strict=True) if is_in]
             self._y = np.vstack([self._y, y]) if len(self._X) else y
-            self._X = np.vstack([self._X, X])
-            self._unit = np.vstack([self._unit, self.box.unit(X)]) if len(X) else self._unit
-            self._numbers = np.concatenate([self._numbers, np.array([row[4] for row in kept], dtype=np.int64)])
-            self._foreign = np.concatenate([self._foreign, [row[3] == "foreign" for row in kept]])
+            self._X = np.vstack([self._X, X[inside]])
+            self._n_foreign += sum(bool(is_in) and row[3] == "foreign" for row, is_in in zip(rows, inside, strict=True))
             self._read = rows[-1][2]
         return self._X, self._y
 
-    def unit(self) -> FloatArray:
-        """The points in the unit cube."""
-        self.told()
-        return self._unit
-
-    def numbers(self) -> IntArray:
-        """The numbers of the runs."""
-        self.told()
-        return self._numbers
-
     def n_foreign(self) -> int:
-        """How many of them nobody asked for."""
+        """How many of them were not asked for."""
         self.told()
-        return int(self._foreign.sum())
+        return self._n_foreign
 
     def without_gaps(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Points and labels without NaN, and the points left out for it.

@@ -41,12 +41,7 @@ _NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 
 
 class Streak:
-    """Runs in a row that failed alike, and how many are too many.
-
-    Parameters
-    ----------
-    most : int or None
-        Runs in a row that may fail alike; fewer while no run has worked yet. None: any number.
+    """Runs in a row that failed alike, and how many are too many: ``most``, fewer while no run has worked; None is any.
 
     Examples
     --------

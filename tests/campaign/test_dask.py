@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from campaign_functions import BOUNDS, dies_afterwards, dies_noted, named, wait_until, wave
+from campaign_simulators import BOUNDS, dies_afterwards, dies_noted, named, wait_until, wave
 from steep.campaign import Campaign
 from steep.exceptions import CampaignError, InputTypeError
 
@@ -152,7 +152,7 @@ def test_a_cluster_of_several_workers_runs_a_campaign(storage):
 
 def test_a_retry_on_a_dask_cluster_is_a_new_run(storage, tmp_path, monkeypatch):
     monkeypatch.setenv("STEEP_TEST_FLAGS", str(tmp_path))
-    from campaign_functions import spoils
+    from campaign_simulators import spoils
 
     with (
         distributed.Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client,

@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from campaign_functions import wave
+from campaign_simulators import wave
 from steep.campaign import Campaign, command_simulator
 from steep.campaign.runner import Streak
 from steep.campaign.simulate import Failure

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import campaign_days
-from campaign_functions import wait_until
+import campaign_over_days
+from campaign_simulators import wait_until
 from steep.campaign import Campaign
 
 
 def start(day, *arguments):
-    return subprocess.Popen([sys.executable, campaign_days.__file__, str(day), *map(str, arguments)])
+    return subprocess.Popen([sys.executable, campaign_over_days.__file__, str(day), *map(str, arguments)])
 
 
 def finish(*processes):
@@ -80,7 +80,7 @@ def check(storage, log):
         assert len(np.unique(campaign.X, axis=0)) == 200
         assert set(frame.origin) == {"initial", "design"}
         np.testing.assert_allclose(
-            frame.y0, [campaign_days.solve(u0, t) for u0, t in zip(frame.u0, frame.t, strict=True)], rtol=1e-4
+            frame.y0, [campaign_over_days.solve(u0, t) for u0, t in zip(frame.u0, frame.t, strict=True)], rtol=1e-4
         )
         noted = [line.split() for line in lines(log) if line.startswith("told")]
         results = frame.set_index("run").y0
@@ -88,4 +88,4 @@ def check(storage, log):
         assert set(results.index) >= {int(number) for _, number, _ in noted}
         # Only what a killed job had told and its twin told again comes twice.
         assert sum(count - 1 for count in Counter(number for _, number, _ in noted).values()) <= 23
-        assert time.time() > frame.told.max() - 3 * campaign_days.DAY
+        assert time.time() > frame.told.max() - 3 * campaign_over_days.DAY

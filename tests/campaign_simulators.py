@@ -1,8 +1,8 @@
 """Simulators that other processes can import, campaigns that tests kill, and what is left of them.
 
-campaign_functions.py note STORAGE LOG N     run N, noting each start and each committed result
-campaign_functions.py chaos STORAGE N        N runs that return, raise, die, hang, fork and print
-campaign_functions.py linger STORAGE LOG EXECUTOR    runs that start programs and do not end
+campaign_simulators.py note STORAGE LOG N     run N, noting each start and each committed result
+campaign_simulators.py chaos STORAGE N        N runs that return, raise, die, hang, fork and print
+campaign_simulators.py linger STORAGE LOG EXECUTOR    runs that start programs and do not end
 """
 
 import ctypes

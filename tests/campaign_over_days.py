@@ -1,8 +1,8 @@
 """Processes of a campaign that is worked on for days, none of which lives long. The day is the first argument.
 
-campaign_days.py DAY ask STORAGE N TABLE     lease N runs for half a day and write them to a table
-campaign_days.py DAY tell STORAGE TABLE LOG FIRST STEP HOW   tell every STEP-th run of a table, noting what is recorded
-campaign_days.py DAY run STORAGE N LOG       make runs here, up to N in all, noting what is recorded
+campaign_over_days.py DAY ask STORAGE N TABLE     lease N runs for half a day and write them to a table
+campaign_over_days.py DAY tell STORAGE TABLE LOG FIRST STEP HOW   tell every STEP-th run of a table, noting it
+campaign_over_days.py DAY run STORAGE N LOG       make runs here, up to N in all, noting what is recorded
 """
 
 import math

@@ -60,12 +60,12 @@ QUICK = {
 PARTS = {"development": DEVELOPMENT, "unseen": UNSEEN, "quick": QUICK}
 LEVELS = (0.80, 0.95, 0.99)
 ALIKE = 0.998  # correlation of the local variance with the exact one
-RECALLS = (0.78, 0.8, 0.94, 0.95, 0.985, 0.99)
+RECALLS = (0.78, 0.8, 0.94, 0.95, 0.985, 0.99, 0.998)
 SAMPLED = 1_000
 MOST_SECONDS, UNLIMITED = 1_200, 3_600  # CPU, of one measurement
 LARGE, FEW = 400_000, 50_000  # points above which settings are chosen on so many of them
 TRIES = 3  # settings of a peer run in full for a level, at most
-OURS = ("steep", "steep refined", "steep exact")
+OURS = ("steep", "steep exact")
 
 
 # ---------------------------------------------------------------------------------------------- data
@@ -138,13 +138,11 @@ def local_variance(y, rows, indices):
 
 def ours(X, y, *, method, recall=0.95, n_jobs=1, seed=0):
     """One of steep's own."""
-    from steep.neighbors import neighbor_graph, refined_graph
+    from steep.neighbors import neighbor_graph
 
     options = {"n_neighbors": K, "include_self": False, "random_state": seed, "n_jobs": n_jobs, "return_info": True}
     if method == "steep exact":
         _, indices, info = neighbor_graph(X, algorithm="exact", **options)
-    elif method == "steep refined":
-        _, indices, info = refined_graph(X, y, recall=recall, **options)
     else:
         _, indices, info = neighbor_graph(X, recall=recall, **options)
     return indices, {"used": info.algorithm, "estimated": info.estimated_recall, "coordinates": info.n_coordinates}
@@ -153,11 +151,7 @@ def ours(X, y, *, method, recall=0.95, n_jobs=1, seed=0):
 def choices(X, methods):
     """Settings by method of everything that is to be measured on some data, ours first."""
     unit = bool(np.allclose(np.linalg.norm(X[:100], axis=1), 1, atol=1e-3))
-    found = {
-        "steep": [{"recall": r} for r in RECALLS] + [{"recall": 0.95, "n_jobs": 2}],
-        "steep refined": [{"recall": r} for r in (0.9, 0.95)],
-        "steep exact": [{}],
-    }
+    found = {"steep": [{"recall": r} for r in RECALLS] + [{"recall": 0.95, "n_jobs": 2}], "steep exact": [{}]}
     for peer, settings in settings_of(len(X), X.shape[1], unit).items():
         if is_installed(peer):
             found[peer] = [values for _, values in settings]
@@ -166,7 +160,6 @@ def choices(X, methods):
     if len(X) > LARGE and X.shape[1] > 10:  # minutes to hours; ours are kept to the levels
         del found["steep exact"]
         found["steep"] = [{"recall": r} for r in (0.8, 0.95, 0.99)] + [{"recall": 0.95, "n_jobs": 2}]
-        found["steep refined"] = [{"recall": 0.95}]
     return {method: found[method] for method in found if not methods or method in methods}
 
 
@@ -193,9 +186,9 @@ def warm_up(method, values, X):
         return
     function_of(method, values, X)(small, np.arange(3_000) % 2)
     if X.shape[1] > 10:
-        from steep.neighbors import refined_graph
+        from steep.neighbors import neighbor_graph
 
-        refined_graph(small, np.arange(3_000) % 2, n_neighbors=K, algorithm="partitioned", random_state=0)
+        neighbor_graph(small, n_neighbors=K, algorithm="partitioned", random_state=0)
 
 
 def measure(part, method, jobs):

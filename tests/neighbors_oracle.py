@@ -117,12 +117,6 @@ def neighbor_graph(X, *, algorithm="auto", **options):
         return steep.neighbors.neighbor_graph(X, algorithm=algorithm.removeprefix("compiled "), **options)
 
 
-def refined_graph(X, labels, *, algorithm="auto", **options):
-    """The same for the search with labels."""
-    with _compiled_tree(algorithm):
-        return steep.neighbors.refined_graph(X, labels, algorithm=algorithm.removeprefix("compiled "), **options)
-
-
 def _compiled_tree(algorithm):
     few = 0 if algorithm == "compiled tree" else graph.FEW_POINTS
     return mock.patch.object(graph, "FEW_POINTS", few)

@@ -50,13 +50,13 @@ def test_no_neighbor_is_counted_twice(monkeypatch):
     from steep.dask import joining
 
     lists = []
-    search_on = joining.Meeting.search_on
+    sweep = joining.Meeting.sweep
 
     def watched(meeting):
-        search_on(meeting)
+        sweep(meeting)
         lists.append(np.sort(meeting.lists.index, axis=1).copy())
 
-    monkeypatch.setattr(joining.Meeting, "search_on", watched)
+    monkeypatch.setattr(joining.Meeting, "sweep", watched)
     with dask.config.set(SMALL):
         lazy.neighbor_variance(*chunked(*blobs(5_000)), n_neighbors=8).compute()
     assert len(lists) > 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from neighbors_oracle import brute_force, neighbor_graph, refined_graph
+from neighbors_oracle import brute_force, neighbor_graph
 from steep.exceptions import InputError, InputTypeError
 from steep.neighbors import GraphInfo, exact
 
@@ -188,13 +188,11 @@ def test_layout_and_container_do_not_matter(algorithm, n, tmp_path):
 @pytest.mark.parametrize("algorithm", ALL)
 def test_the_number_of_threads_does_not_matter(algorithm):
     X = gaussian(4_000, 12)
-    labels = np.arange(4_000) % 3
-    for search in (neighbor_graph, lambda X, **options: refined_graph(X, labels, **options)):
-        one = search(X, n_neighbors=10, algorithm=algorithm, n_jobs=1, random_state=3)
-        for n_jobs in (2, 3, -1):
-            many = search(X, n_neighbors=10, algorithm=algorithm, n_jobs=n_jobs, random_state=3)
-            np.testing.assert_array_equal(many[1], one[1])
-            np.testing.assert_array_equal(many[0], one[0])
+    one = neighbor_graph(X, n_neighbors=10, algorithm=algorithm, n_jobs=1, random_state=3)
+    for n_jobs in (2, 3, -1):
+        many = neighbor_graph(X, n_neighbors=10, algorithm=algorithm, n_jobs=n_jobs, random_state=3)
+        np.testing.assert_array_equal(many[1], one[1])
+        np.testing.assert_array_equal(many[0], one[0])
 
 
 @pytest.mark.parametrize("algorithm", ["brute", *EXACT])
@@ -254,11 +252,6 @@ def test_too_few_samples_are_refused(include_self, needed):
 def test_wrong_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         neighbor_graph(gaussian(30), **options)
-
-
-def test_labels_of_another_length_are_refused():
-    with pytest.raises(InputError, match=r"labels has shape \(3,\) for 30 samples; need \(30,\)"):
-        refined_graph(gaussian(30), [0, 1, 2])
 
 
 def test_a_point_alone_is_its_only_neighbour():

@@ -1,4 +1,4 @@
-"""Laws of the partitioned search: the recall promised, the reach that never misses, where to search on."""
+"""Laws of the partitioned search: the recall promised, the reach that never misses."""
 
 import warnings
 
@@ -8,10 +8,9 @@ import pytest
 from neighbors_oracle import NASTY, brute_force, recall, shares_found
 from steep._validation import check_points
 from steep.exceptions import SteepWarning
-from steep.neighbors import neighbor_graph, partitioned, refined_graph
+from steep.neighbors import neighbor_graph, partitioned
 from steep.neighbors.cells import cut, near_cells
 from steep.neighbors.frame import Frame, into_range
-from steep.neighbors.partitioned import carriers, local_spread
 from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
 from steep.neighbors.threads import threads
 
@@ -98,76 +97,6 @@ def test_the_seed_decides():
     graph = [neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)]
     np.testing.assert_array_equal(graph[0], graph[1])
     assert (graph[0] != graph[2]).any()
-
-
-@pytest.mark.parametrize("kind", ["classes", "outputs"])
-def test_searching_on_mends_the_variance(kind):
-    X, y = features()
-    labels = y if kind == "classes" else np.column_stack([np.tanh(3 * X[:, 0]), X[:, 1] ** 2]).astype(np.float64)
-    exact = local_spread(neighbor_graph(X, algorithm="exact")[1][:, 1:], labels)
-    options = {"algorithm": "partitioned", "recall": 0.7, "random_state": 0}
-    plain = local_spread(neighbor_graph(X, **options)[1][:, 1:], labels)
-    refined = local_spread(refined_graph(X, labels, **options)[1][:, 1:], labels)
-    error = np.square(plain - exact).sum(), np.square(refined - exact).sum()
-    assert error[1] < 0.5 * error[0]
-
-
-@pytest.mark.parametrize(("budget", "share"), [(0.0, 0.0), (0.05, 0.5), (1e9, 1.0)])
-def test_searching_on_keeps_to_its_budget_and_begins_where_labels_vary_most(monkeypatch, budget, share):
-    X, rng = features()[0], np.random.default_rng(0)
-    y = rng.normal(size=N) * np.where(X[:, 0] > np.median(X[:, 0]), 3.0, 1.0)
-    searched, spreads = [], []
-    monkeypatch.setattr(partitioned, "BUDGET", budget)
-    monkeypatch.setattr(partitioned, "probe", lambda *given: searched.append(given[10].copy()))
-    monkeypatch.setattr(partitioned, "local_spread", lambda *given: spreads.append(local_spread(*given)) or spreads[0])
-    refined_graph(X, y, algorithm="partitioned", recall=0.7, random_state=0)
-    chosen, spread = searched[0], spreads[0]
-    assert chosen.mean() <= share
-    assert chosen.any() == (budget > 0)
-    assert spread[chosen].min(initial=np.inf) >= spread[~chosen].max(initial=0)
-
-
-def test_of_wide_data_half_as_many_neighbours_are_missed_where_there_are_labels():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, 12)) @ rng.normal(size=(12, 200)) + 0.1 * rng.normal(size=(N, 200))
-    options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0, "return_info": True}
-    plain, with_labels = neighbor_graph(X, **options)[2], refined_graph(X, X[:, 0] > 0, **options)[2]
-    assert 0 < plain.n_coordinates < 200
-    assert with_labels.reach > plain.reach
-    assert with_labels.estimated_recall >= 0.9
-
-
-def test_labels_that_agree_change_nothing():
-    X = features()[0]
-    options = {"algorithm": "partitioned", "recall": 0.8, "random_state": 0}
-    np.testing.assert_array_equal(refined_graph(X, np.zeros(N, int), **options)[1], neighbor_graph(X, **options)[1])
-
-
-@pytest.mark.parametrize("algorithm", ["exact", "tree"])
-def test_exact_engines_ignore_labels(algorithm):
-    X, y = features(1_500, 5)
-    np.testing.assert_array_equal(
-        refined_graph(X, y, algorithm=algorithm)[1], neighbor_graph(X, algorithm=algorithm)[1]
-    )
-
-
-def test_spread_of_classes_is_that_of_one_hot_columns():
-    X, y = features(1_500)
-    indices = neighbor_graph(X, n_neighbors=8, include_self=False, algorithm="exact")[1]
-    one_hot = (y[:, None] == np.arange(4)).astype(np.float64)
-    group = np.column_stack([np.arange(len(X)), indices])
-    np.testing.assert_allclose(local_spread(indices, y), one_hot[group].var(axis=1).sum(axis=1), atol=1e-12)
-    np.testing.assert_allclose(local_spread(indices, one_hot), local_spread(indices, y), atol=1e-12)
-
-
-def test_contested_points_are_those_that_vary_most():
-    X, y = features(1_500)
-    indices = neighbor_graph(X, n_neighbors=8, include_self=False, algorithm="exact")[1]
-    spread = local_spread(indices, y)
-    chosen = carriers(spread)
-    assert spread[chosen].min() >= spread[~chosen].max()
-    assert np.square(spread[chosen]).sum() >= 0.99 * np.square(spread).sum()
-    assert not carriers(local_spread(indices, np.zeros(1_500, np.int64))).any()
 
 
 def test_the_reach_is_the_least_that_keeps_the_promise():

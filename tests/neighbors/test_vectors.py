@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neighbors_oracle import brute_force
-from steep.neighbors import neighbor_graph, refined_graph
+from steep.neighbors import neighbor_graph
 from steep.neighbors.kernels.panels import insert
 from steep.neighbors.kernels.proof import square
 from steep.neighbors.kernels.tiles import bound_of_best, join_within, to_scores
@@ -72,20 +72,6 @@ def test_many_neighbours_keep_the_promise(n_neighbors):
     exact = neighbor_graph(X, n_neighbors=n_neighbors, include_self=False, algorithm="exact")[0]
     assert info.algorithm == "partitioned"
     assert (distances <= exact[:, -1:] * (1 + 1e-6)).mean() >= 0.95
-
-
-def test_wide_data_are_exact_where_labels_vary_at_few_points():
-    rng = np.random.default_rng(3)
-    middle, group = 4 * rng.normal(size=(6, 120)) / np.arange(1, 121) ** 0.5, rng.integers(6, size=9_000)
-    group[:40] = 6 + np.arange(40) // 4  # ten groups too small to fill a list
-    centers = np.vstack([middle, 5 * rng.normal(size=(10, 120)) / np.arange(1, 121) ** 0.5])
-    X = (centers[group] + rng.normal(size=(9_000, 120)) / np.arange(1, 121) ** 0.5).astype(np.float32)
-    _, indices, info = refined_graph(
-        X, group, n_neighbors=20, include_self=False, recall=0.8, algorithm="partitioned", random_state=0,
-        return_info=True,
-    )  # fmt: skip
-    assert info.n_coordinates < 120
-    np.testing.assert_array_equal(indices[:40], brute_force(X, 20, rows=np.arange(40))[1])
 
 
 SEARCH = """

@@ -113,7 +113,6 @@ def suspects(
     points = samples.space.points()
     distances, indices, _ = search_graph(
         points,
-        None,
         n_neighbors=size,
         include_self=False,
         recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,

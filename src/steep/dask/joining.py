@@ -2,7 +2,7 @@
 
 Neighbours so far stay with the group's own points; a cell of another group answers and is let go. So a product of
 two cells of different groups is made twice, once for each group, and nothing is merged or waited for: every group
-is one task that depends on files alone. Where labels vary the search goes on, as in memory (partitioned.py).
+is one task that depends on files alone.
 
 Positions below ``n_own`` are the group's own points. Those of a block follow, and once the block is done they become
 ``away`` + the position among all points.
@@ -10,8 +10,6 @@ Positions below ``n_own`` are the group's own points. Those of a block follow, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,11 +25,8 @@ from steep.labels import Labels
 from steep.measures.variance import prefix_variances
 from steep.neighbors.cells import Cells, Near, listed_near, sweep
 from steep.neighbors.distances import as_float32
-from steep.neighbors.frame import Float32Array, half_norms
-from steep.neighbors.kernels.names import let_go, take_up
-from steep.neighbors.kernels.probe import probe
-from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
-from steep.neighbors.partitioned import DEEP, carriers
+from steep.neighbors.frame import half_norms
+from steep.neighbors.lists import NOBODY, Lists, empty_lists
 from steep.neighbors.threads import Team, threads
 
 _PAIRS = 2**20  # pairs measured at a time
@@ -50,8 +45,6 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
     with threads(plan.n_jobs) as team:
         meeting = Meeting(plan, group, atlas, found, team)
         meeting.sweep()
-        if plan.wanted == "variation":
-            meeting.search_on()
     rows = plan.store.read(f"cell-rows-{group}")
     order = np.argsort(rows)
     plan.store.write(f"out-rows-{group}", rows[order])
@@ -66,15 +59,6 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
     return plan.store.finish(name, splits=splits, found=shares, low=low, high=high, size=size)
 
 
-@dataclass
-class Block:
-    """Cells of other groups that are read together, as the group's own cells meet them."""
-
-    cells: IntArray  # among those of all groups
-    near: Near | None = None
-    swept: Float32Array | None = None
-
-
 class Meeting:
     """The lists of one group's points, and the cells they meet."""
 
@@ -87,12 +71,11 @@ class Meeting:
         near_start = found["near_start"][self.first : self.last + 1]
         self.near_cell = plan.store.read("near", int(near_start[0]), int(near_start[-1])).astype(np.int64)
         self.near_owner = np.repeat(np.arange(self.last - self.first), np.diff(near_start))
-        self.blocks = [Block(np.empty(0, np.int64)), *self._cut_blocks()]
-        self.room = max(int(self._sizes(block.cells).sum()) for block in self.blocks)
+        self.blocks = [np.empty(0, np.int64), *self._cut_blocks()]  # the first stands for the own cells
+        self.room = max(int(self._sizes(block).sum()) for block in self.blocks)
         self.points = np.empty((self.n_own + self.room, plan.n_features), np.float32)
         self.points[: self.n_own] = plan.store.read(f"cells-{group}")
         self.lists = self._lists()
-        self.variation: FloatArray = np.empty(0)  # until labels are looked at
         self.away = self.n_own + self.room
 
     def _lists(self) -> Lists:
@@ -107,33 +90,30 @@ class Meeting:
     def _sizes(self, cells: IntArray) -> IntArray:
         return np.asarray(self.atlas.start[cells + 1] - self.atlas.start[cells])
 
-    def _cut_blocks(self) -> Iterator[Block]:
+    def _cut_blocks(self) -> list[IntArray]:
         """Cells of other groups that are near, in blocks of half as many points as the group has."""
         away = np.unique(self.near_cell[(self.near_cell < self.first) | (self.near_cell >= self.last)])
-        if not len(away):
-            return
         block = np.cumsum(self._sizes(away)) // max(1, self.n_own // 2)
-        for part in np.split(away, np.flatnonzero(np.diff(block)) + 1):
-            yield Block(part)
+        return np.split(away, np.flatnonzero(np.diff(block)) + 1) if len(away) else []
 
-    def _own_and(self, block: Block) -> Cells:
+    def _own_and(self, block: IntArray) -> Cells:
         """Own cells, and those of a block after them."""
         mine = np.arange(self.first, self.last)
-        both = np.concatenate([mine, block.cells])
+        both = np.concatenate([mine, block])
         start = np.append(0, np.cumsum(self._sizes(both)))
-        if len(block.cells):
-            self.points[self.n_own : start[-1]] = self.atlas.points_of(self.plan.store, block.cells)
+        if len(block):
+            self.points[self.n_own : start[-1]] = self.atlas.points_of(self.plan.store, block)
         points = self.points[: start[-1]]
         no_order = np.empty(0, np.int32)
         extra = np.zeros(len(points), np.float32)
         return Cells(points, half_norms(points), extra, no_order, start, self.atlas.centers[both])
 
-    def _near(self, cells: Cells, block: Block) -> Near:
+    def _near(self, cells: Cells, block: IntArray) -> Near:
         """Which of them lie near each other: own with own, or own with those of the block."""
         n_own_cells = self.last - self.first
-        if len(block.cells):
-            at = np.minimum(np.searchsorted(block.cells, self.near_cell), len(block.cells) - 1)
-            met = block.cells[at] == self.near_cell
+        if len(block):
+            at = np.minimum(np.searchsorted(block, self.near_cell), len(block) - 1)
+            met = block[at] == self.near_cell
             owner, cell = self.near_owner[met], n_own_cells + at[met]
             keys = np.concatenate([owner * len(cells) + cell, cell * len(cells) + owner])
         else:
@@ -145,51 +125,21 @@ class Meeting:
         """Meet the cells nearby, as far as the promise asks for."""
         for block in self.blocks:
             cells = self._own_and(block)
-            block.near = self._near(cells, block)
-            radius = self.atlas.radius[np.concatenate([np.arange(self.first, self.last), block.cells])]
-            block.swept = sweep(cells, block.near, self.reach, radius, self.lists, self.team)
+            near = self._near(cells, block)
+            radius = self.atlas.radius[np.concatenate([np.arange(self.first, self.last), block])]
+            sweep(cells, near, self.reach, radius, self.lists, self.team)
             self._let_go(block)
 
-    def search_on(self) -> None:
-        """Let the points whose labels vary most probe whole cells, as far as their own last distance asks for."""
-        self.variation = self.variation_of(np.arange(self.n_own))
-        chosen = np.zeros(len(self.points), np.bool_)
-        chosen[: self.n_own] = carriers(self.variation)
-        mine = np.flatnonzero(chosen)
-        n_own_cells = int(self.last - self.first)
-        for block in self.blocks:
-            cells, near = self._own_and(block), block.near
-            self._take_up(block, mine)
-            home = cells.home
-
-            def work(
-                some: IntArray, cells: Cells = cells, near: Any = near, block: Block = block, home: Any = home
-            ) -> None:
-                probe(
-                    cells.points, cells.half, cells.extra, cells.start, cells.centers, home, near.start, near.cell,
-                    near.behind, block.swept, chosen, np.float32(DEEP), some, self.lists.score, self.lists.index,
-                    self.lists.top, self.team.stop,
-                )  # fmt: skip
-
-            self.team.each(work, batches(n_own_cells, 250))
-            self._let_go(block)
-        self.variation[mine] = self.variation_of(mine)
-
-    def _names(self, block: Block) -> IntArray:
-        """How the points of a block are called once it is let go, ascending."""
-        sizes = self._sizes(block.cells)
-        first = self.atlas.start[block.cells] - np.append(0, np.cumsum(sizes[:-1]))
-        return np.asarray(np.repeat(first, sizes) + np.arange(sizes.sum()) + self.away)
-
-    def _take_up(self, block: Block, chosen: IntArray) -> None:
-        """Call the points of a block that ``chosen`` ones know by their place in it: none may be found twice."""
-        if len(block.cells):
-            take_up(self.lists.index, chosen, self.n_own, self._names(block))
-
-    def _let_go(self, block: Block) -> None:
+    def _let_go(self, block: IntArray) -> None:
         """Call the points of a block that made it into a list by their position among all."""
-        if len(block.cells):
-            let_go(self.lists.index, self.n_own, self._names(block))
+        if not len(block):
+            return
+        sizes = self._sizes(block)
+        first = self.atlas.start[block] - np.append(0, np.cumsum(sizes[:-1]))
+        names = np.repeat(first, sizes) + np.arange(sizes.sum()) + self.away
+        index = self.lists.index
+        visits = (index >= self.n_own) & (index < self.n_own + len(names))
+        index[visits] = names[index[visits] - self.n_own]
 
     # -------------------------------------------------------------------------------- what was found
 
@@ -244,16 +194,16 @@ class Meeting:
                 out[mine, j[at : at + step]] = np.sqrt(np.einsum("ij,ij->i", between, between))
         return out
 
-    def _pairs_with(self, block: Block, cells: Cells) -> tuple[IntArray, IntArray, IntArray]:
+    def _pairs_with(self, block: IntArray, cells: Cells) -> tuple[IntArray, IntArray, IntArray]:
         """Points, places in their lists, and neighbours (among ``cells``) that are in a block; or own ones."""
         index = self.lists.index.astype(np.int64)
-        if not len(block.cells):
+        if not len(block):
             q, j = np.nonzero(index < self.n_own)
             return q, j, index[q, j]
         position = index - self.away
-        cell = np.clip(np.searchsorted(self.atlas.start[block.cells], position, side="right") - 1, 0, None)
-        inside = position - self.atlas.start[block.cells][cell]
-        q, j = np.nonzero((position >= 0) & (inside >= 0) & (inside < self._sizes(block.cells)[cell]))
+        cell = np.clip(np.searchsorted(self.atlas.start[block], position, side="right") - 1, 0, None)
+        inside = position - self.atlas.start[block][cell]
+        q, j = np.nonzero((position >= 0) & (inside >= 0) & (inside < self._sizes(block)[cell]))
         return q, j, cells.start[self.last - self.first + cell[q, j]] + inside[q, j]
 
 
@@ -275,7 +225,7 @@ def _table_of(store: Store, kind: str, group: int, first_point: IntArray, away: 
 
 def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float, float]:
     """Write the variation; return the least, the largest, and the size of the labels behind it."""
-    variation = meeting.variation
+    variation = meeting.variation_of(np.arange(meeting.n_own))
     plan.store.write(f"out-variation-{meeting.group}", variation[order])
     labels = plan.store.read(f"cell-labels-{meeting.group}")
     size = 0.0 if labels.ndim == 1 else Labels(values=labels).size

@@ -25,7 +25,6 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
         labels = Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
     distances, indices, info = search_graph(
         points,
-        labels,
         n_neighbors=plan.n_neighbors,
         include_self=plan.include_self,
         recall=plan.recall,

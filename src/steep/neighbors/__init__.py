@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from steep.neighbors.graph import GraphInfo, neighbor_graph, refined_graph
+from steep.neighbors.graph import GraphInfo, neighbor_graph
 from steep.neighbors.query import query_graph
 from steep.neighbors.sparse import sparse_graph
 
 if TYPE_CHECKING:
     from steep.neighbors.transformer import NeighborTransformer
 
-__all__ = ["GraphInfo", "NeighborTransformer", "neighbor_graph", "query_graph", "refined_graph", "sparse_graph"]
+__all__ = ["GraphInfo", "NeighborTransformer", "neighbor_graph", "query_graph", "sparse_graph"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,6 @@ from steep._validation import (
     check_real,
 )
 from steep.exceptions import InputError
-from steep.labels import Labels, check_labels
 from steep.neighbors.brute import join_brute
 from steep.neighbors.distances import as_float32, unit_rows
 from steep.neighbors.frame import Frame, into_range
@@ -146,60 +145,6 @@ def neighbor_graph(
     """
     distances, indices, info = search_graph(
         check_points(X),
-        None,
-        n_neighbors=n_neighbors,
-        include_self=include_self,
-        recall=recall,
-        algorithm=algorithm,
-        metric=metric,
-        n_jobs=n_jobs,
-        random_state=random_state,
-    )
-    return (distances, indices, info) if return_info else (distances, indices)
-
-
-def refined_graph(
-    X: Any,
-    labels: Any,
-    *,
-    n_neighbors: int = 20,
-    include_self: bool = True,
-    recall: float = 0.95,
-    algorithm: Algorithm = "auto",
-    metric: Metric = "euclidean",
-    n_jobs: int | None = None,
-    random_state: Seed = None,
-    return_info: bool = False,
-) -> Any:
-    """Find the neighbours as :func:`neighbor_graph` does, and search on where the labels vary.
-
-    Approximate search misses neighbours mostly of the points between classes or on steep slopes, the
-    very points whose local variance is wanted. Those that carry nearly all of the squared local variance
-    are searched further, each as far as its own neighbours ask for; exact engines have nothing to add.
-
-    Parameters
-    ----------
-    X, n_neighbors, include_self, recall, algorithm, metric, n_jobs, random_state, return_info
-        As in :func:`neighbor_graph`; ``recall`` holds for all points, before searching on.
-    labels : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Classes, of which only equality counts, or numbers; see :func:`steep.labels.infer_task`.
-
-    Returns
-    -------
-    distances, indices, info
-        As in :func:`neighbor_graph`.
-
-    Examples
-    --------
-    >>> from steep.neighbors import refined_graph
-    >>> distances, indices = refined_graph([[0.0], [1.0], [3.0]], [0, 1, 1], n_neighbors=2)
-    >>> indices[:, 1]
-    array([1, 0, 1], dtype=int32)
-    """
-    points = check_points(X)
-    distances, indices, info = search_graph(
-        points,
-        labels if isinstance(labels, Labels) else check_labels(labels, n_samples=len(points), name="labels"),
         n_neighbors=n_neighbors,
         include_self=include_self,
         recall=recall,
@@ -213,7 +158,6 @@ def refined_graph(
 
 def search_graph(
     points: FloatArray,
-    labels: Labels | None,
     *,
     n_neighbors: int,
     include_self: bool = True,
@@ -223,7 +167,7 @@ def search_graph(
     n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> tuple[FloatArray, IntArray, GraphInfo]:
-    """:func:`neighbor_graph`, or with labels :func:`refined_graph`, for points and labels that are checked already."""
+    """:func:`neighbor_graph` for points that are checked already."""
     points = np.asarray(points)
     n_others = _check_neighbors(n_neighbors, include_self, len(points))
     check_real(recall, name="recall", above=0.0, maximum=1.0)
@@ -239,8 +183,7 @@ def search_graph(
     used = _choose(algorithm, points.shape[0], points.shape[1], recall)
     points, scale = into_range(points)
     frame = Frame.of(points)
-    outputs = None if labels is None else _outputs(labels)
-    distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng, outputs)
+    distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng)
     if scale != 1:
         distances = as_float32(distances.astype(np.float64) / scale)
     if metric == "cosine":
@@ -257,7 +200,6 @@ def _run(
     recall: float,
     n_jobs: int | None,
     rng: np.random.Generator,
-    labels: Any,
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Run one engine; the compiled ones are imported only here."""
     watch = Stopwatch()
@@ -277,9 +219,7 @@ def _run(
             return join_tree(points, frame, n_others, include_self=include_self, team=team)
         if used == "exact":
             return join_exact(points, frame, n_others, include_self=include_self, team=team)
-        return join_partitioned(
-            points, frame, n_others, recall=recall, include_self=include_self, rng=rng, team=team, labels=labels
-        )
+        return join_partitioned(points, frame, n_others, recall=recall, include_self=include_self, rng=rng, team=team)
 
 
 def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> str:
@@ -319,11 +259,3 @@ def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> in
             "lower n_neighbors or pass more data"
         )
     return needed - 1
-
-
-def _outputs(labels: Labels) -> Any:
-    """Return class codes (n,), or outputs (n, n_outputs) scaled so that their squares stay in range."""
-    if labels.codes is not None:
-        return labels.codes
-    values = labels.array
-    return np.ldexp(values, -np.frexp(np.abs(values).max())[1])

@@ -6,13 +6,7 @@
 2. The mean distance of the k-th neighbour found so far is the cell's radius.
 3. For cells near each other look at the pairs of points within reach × radius of each other along the
    line of their centres; the reach follows from the recall promised (recall.py).
-4. Given labels, search on where they vary. Recall misleads there, for misses gather on the points whose
-   labels vary most, and the weights of those points are what the graph is for. A point whose neighbours so
-   far agree has local variance 0 and hardly anything to gain. So the points that carry nearly all of Σ v²,
-   v being the local variance over the neighbours found so far, are searched further, each by its own k-th
-   distance; the rule is the same for classes (v = 1 − Σ p²) and for regression (v summed over the outputs). Wide
-   data are searched for half the misses instead, which costs less there, and exactly where few points vary.
-5. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
+4. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
    takes no more than a minute, else say so.
 """
 
@@ -21,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
@@ -29,11 +22,9 @@ from steep._warnings import warn_user
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
 from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.exact import join_exact
-from steep.neighbors.frame import Float32Array, Frame
-from steep.neighbors.kernels.labels import class_spread, value_spread
-from steep.neighbors.kernels.probe import list_probes, probe
+from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.proof import finish
-from steep.neighbors.lists import Lists, batches, empty_lists
+from steep.neighbors.lists import Lists, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
 from steep.neighbors.proof import settle
 from steep.neighbors.recall import (
@@ -51,12 +42,6 @@ from steep.neighbors.threads import Team
 CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
 NEAR = 200  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
 NEAR_MOST = 1024
-DEEP = 0.6  # reach, in k-th distances of the point itself, where labels vary: 1 could miss nothing
-SHARE = 0.99  # of Σ v² carried by the points searched further
-BUDGET = 4.0  # pairs looked at by searching on, over those within the cells: about what the graph has cost
-COUNTED = 256  # points on which they are counted
-INSTEAD = 2.0  # by which the misses of wide data are divided instead: there searching on has to measure again
-SETTLED = 128_000  # points × features, at most, searched exactly where labels of wide data vary
 AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
 FEW_FAR = 1e11  # the same for far points
 
@@ -70,25 +55,22 @@ def join_partitioned(
     include_self: bool,
     rng: np.random.Generator,
     team: Team,
-    labels: Any = None,
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Return distances and indices of ``n_others`` neighbours, and what was done."""
     watch = Stopwatch()
     X = np.ascontiguousarray(X)
     leading = leading_view(X, frame, min(MOST_AXES, X.shape[1] // 2), rng, team)
     watch.lap("leading")
-    view, truth, aim = None, None, recall
+    view, truth = None, None
     if leading is not None:
-        aim = recall if labels is None else 1 - (1 - recall) / INSTEAD
         bounds = leading.bounds(frame)
-        truth = exact_sample(X, frame, n_others, rng, team, size=sample_size(aim, wide=True), bounds=bounds)
+        truth = exact_sample(X, frame, n_others, rng, team, size=sample_size(recall, wide=True), bounds=bounds)
         del bounds
         watch.lap("sample")
-        view = narrow_view(leading, truth, aim)
-        aim = recall if view is None else aim  # in all coordinates it is searched on where labels vary
+        view = narrow_view(leading, truth, recall)
         watch.lap("narrow")
     del leading
-    begun = _begin(X, frame, view, truth, n_others, aim, rng, team, watch)
+    begun = _begin(X, frame, view, truth, n_others, recall, rng, team, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
         view = None
         begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch)
@@ -107,14 +89,8 @@ def join_partitioned(
         "n_candidates": lists.index.shape[1],
     }
     watch.lap("across cells")
-    if labels is not None and view is None:
-        _search_on(cells, near, swept, local_spread(lists.index, labels[cells.order]), lists, team)
-        watch.lap("where labels vary")
     distances, indices = _finish(X, frame, cells, lists, n_others, include_self, team)
     watch.lap("sort")
-    if labels is not None and view is not None:
-        _settle_few(X, frame, labels, distances[:, -n_others:], indices[:, -n_others:], team)
-        watch.lap("where labels vary")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
         found = ranked(lengths_between(X[truth.rows], X[indices[truth.rows, -n_others:]]))
@@ -235,68 +211,3 @@ def _finish(
     again = Lists(distances[:, -n_others:], indices[:, -n_others:], distances[:, -1])
     settle(X, frame, np.flatnonzero(unsure), again, team)
     return distances, indices
-
-
-# ------------------------------------------------------------------------------- where labels vary
-
-
-def carriers(spread: FloatArray, share: float = SHARE) -> npt.NDArray[np.bool_]:
-    """Return which points carry ``share`` of the sum of squares of their local variances."""
-    energy = spread**2
-    carried = np.sort(energy)[::-1]
-    np.cumsum(carried, out=carried)
-    n_chosen = int(np.searchsorted(carried, share * carried[-1])) + 1
-    least = np.partition(energy, len(energy) - n_chosen)[len(energy) - n_chosen]
-    return np.asarray((energy >= least) & (energy > 0))  # equals stand or fall together
-
-
-def local_spread(index: IntArray, labels: Any) -> FloatArray:
-    """Return the variance of the labels of each point and its neighbours so far."""
-    return np.asarray((class_spread if labels.ndim == 1 else value_spread)(index, labels))
-
-
-def _search_on(cells: Cells, near: Near, swept: Float32Array, spread: FloatArray, lists: Lists, team: Team) -> None:
-    """Search on where labels vary, to ``DEEP`` times each point's own last distance along the centre line.
-
-    Where that would look at more than ``BUDGET`` times the pairs within the cells, only the points that vary most are
-    searched further, so that it costs no more than the graph did.
-    """
-    home, chosen = cells.home, carriers(spread)
-    common = cells.points, cells.start, cells.centers, near.start, near.cell, near.behind, swept
-    n_affordable = _n_affordable(cells, common, chosen, lists)
-    if chosen.sum() > n_affordable:
-        most = np.argsort(-spread, kind="stable")[:n_affordable]
-        chosen[:] = False
-        chosen[most] = True
-
-    def work(some: IntArray) -> None:
-        probe(
-            cells.points, cells.half, cells.extra, cells.start, cells.centers, home, near.start, near.cell,
-            near.behind, swept, chosen, np.float32(DEEP), some, lists.score, lists.index, lists.top, team.stop,
-        )  # fmt: skip
-
-    team.each(work, batches(len(cells), 250))
-
-
-def _settle_few(X: FloatArray, frame: Frame, labels: Any, distances: FloatArray, indices: Any, team: Team) -> None:
-    """Search wide data exactly wherever labels vary, if that is at few points: at most a quarter of the graph's cost.
-
-    Among well separated classes few points have others around them, often those of small groups, which cells miss.
-    """
-    rows = np.flatnonzero(local_spread(indices, labels) > 0)
-    if len(rows) <= SETTLED // X.shape[1]:
-        settle(X, frame, rows, Lists(distances, indices, distances[:, -1]), team)
-
-
-def _n_affordable(cells: Cells, common: Any, chosen: npt.NDArray[np.bool_], lists: Lists) -> int:
-    """Return how many points may be searched further, counted on some of those chosen."""
-    positions, size = np.flatnonzero(chosen), np.diff(cells.start)
-    if not len(positions):
-        return 0
-    some = np.zeros_like(chosen)
-    some[positions[:: max(1, len(positions) // COUNTED)]] = True
-    n_probes, nobody = np.zeros(len(cells), np.int64), np.empty(0, np.int64)
-    cells_of_some = np.unique(cells.home[some])
-    list_probes(*common, some, np.float32(DEEP), cells_of_some, lists.top, n_probes, nobody)
-    pairs = float(n_probes @ size) / int(some.sum())
-    return int(BUDGET * float(size @ size) / max(pairs, 1.0))

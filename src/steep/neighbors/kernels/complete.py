@@ -18,6 +18,7 @@ import numpy as np
 from steep.neighbors.kernels import compiled
 from steep.neighbors.kernels.lists import knows, sort_pairs
 from steep.neighbors.kernels.panels import (
+    copy_rows,
     gather,
     insert,
     meet_rows,
@@ -28,7 +29,6 @@ from steep.neighbors.kernels.panels import (
     tile_at,
     turn_over,
 )
-from steep.neighbors.kernels.probe import meet_cell, visit_of
 from steep.neighbors.kernels.proof import square
 from steep.neighbors.kernels.sweep import LEVELS, ROWS, direction, directions, nearest_first
 from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit
@@ -124,6 +124,38 @@ def complete(
                         X.shape[1], near_a, half_a, row_limit, begin, n_rows - begin, panels, half_b, nobody, n_met,
                         n_near, rows, rows, cols, room, bits, score, index, top,
                     )  # fmt: skip
+
+
+@compiled()
+def visit_of(longest, n_features):
+    """Return room for meeting cells: the panels of a cell and of those who visit it, and what a tile needs."""
+    cols, _, others, other_half, nobody = side_of(longest, n_features)
+    _, _, mine, my_half, my_limit = side_of(PANEL, n_features)
+    nobody[:] = -np.inf
+    return cols, others, panels_of(others), other_half, nobody, mine, my_half, my_limit, *room_for_tile()
+
+
+@compiled()
+def meet_cell(X, half, extra, start, centers, b, rows, slots, home, visit, score, index, top):
+    """Offer every point of cell ``b`` to some ``rows`` of other cells, panel by panel."""
+    cols, others, panels, other_half, nobody, mine, my_half, my_limit, room, bits = visit
+    n_cols = start[b + 1] - start[b]
+    for j in range(n_cols):
+        cols[j] = start[b] + j
+    copy_rows(X, half, start[b], n_cols, others, other_half)
+    turn_over(others, n_cols, panels)
+    for first in range(0, rows.shape[0], PANEL):
+        some = slice(first, min(first + PANEL, rows.shape[0]))
+        n_rows = some.stop - first
+        for i in range(n_rows):
+            shift = (centers[home[first + i]] - centers[b]).astype(np.float32)
+            one = slice(i, i + 1)
+            gather(X, extra, rows[first + i : first + i + 1], 1, shift, mine[one], my_half[one])
+        set_limits(my_half, top, slots[some], n_rows, my_limit)
+        meet_rows(
+            X.shape[1], mine, my_half, my_limit, 0, n_rows, panels, other_half, nobody, 0, n_cols, rows[some],
+            slots[some], cols, room, bits, score, index, top,
+        )  # fmt: skip
 
 
 @compiled()

@@ -21,7 +21,7 @@ from reproduction.records import machine, write_json
 from steep.neighbors import neighbor_graph
 from steep.neighbors.cells import cut
 from steep.neighbors.frame import Frame
-from steep.neighbors.kernels.lists import knows, push
+from steep.neighbors.kernels.best import knows, push
 from steep.neighbors.narrow import leading_view
 from steep.neighbors.threads import threads
 

@@ -9,7 +9,7 @@ from neighbors_oracle import NASTY, brute_force, recall, shares_found
 from steep._validation import check_points
 from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, partitioned
-from steep.neighbors.cells import cut, near_cells
+from steep.neighbors.cells import Cells, cut, near_cells
 from steep.neighbors.frame import Frame, into_range
 from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
 from steep.neighbors.threads import threads
@@ -45,7 +45,7 @@ def test_a_sample_searched_through_the_cells_is_as_exact_as_one_compared_with_al
     frame = Frame.of(X)
     with threads(1) as team:
         cells = cut(X, frame, 200, rng, team)
-        near = near_cells(cells, len(cells) - 1, team)
+        near = near_cells(cells, cells.n_cells - 1, team)
         found = exact_sample_by_cells(X, frame, cells, near, 10, np.random.default_rng(4), team, 300)
         expected = exact_sample(X, frame, 10, np.random.default_rng(4), team, size=300)
     np.testing.assert_array_equal(found.rows, expected.rows)
@@ -129,7 +129,8 @@ def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
     q, m = rng.integers(300, size=(2, 500))
     q, m = (part[cell[q] != cell[m]] for part in (q, m))
     gaps = np.empty(len(q))
-    meeting_gaps(X, start, centers, cell[q], cell[m], q, m, gaps)
+    none = np.empty(0, np.float32)
+    meeting_gaps(Cells(X, none, none, np.empty(0, np.int32), start, centers), cell[q], cell[m], q, m, gaps)
     for i, (one, other) in enumerate(zip(q, m, strict=True)):
         row, col = (one, other) if cell[one] < cell[other] else (other, one)
         a, b = cell[row], cell[col]

@@ -9,9 +9,9 @@ import pytest
 
 from neighbors_oracle import brute_force
 from steep.neighbors import neighbor_graph
-from steep.neighbors.kernels.panels import insert
-from steep.neighbors.kernels.proof import square
-from steep.neighbors.kernels.tiles import bound_of_best, join_within, to_scores
+from steep.neighbors.kernels.best import insert
+from steep.neighbors.kernels.compare import square
+from steep.neighbors.kernels.joins import bound_of_best, join_within, to_scores
 from steep.neighbors.kernels.vectors import LANES
 from steep.neighbors.lists import empty_lists
 
@@ -55,9 +55,7 @@ def test_a_cell_joined_with_itself_is_brute_force(width):
     X = np.random.default_rng(1).normal(size=(450, 11)).astype(np.float32)
     lists = empty_lists(450, width)
     start = np.array([0, 200, 450])
-    join_within(
-        X, (X * X).sum(axis=1) / 2, start, np.arange(2), lists.score, lists.index, lists.top, np.zeros(1, np.bool_)
-    )  # fmt: skip
+    join_within(X, (X * X).sum(axis=1) / 2, start, np.arange(2), lists.best, np.zeros(1, np.bool_))
     for first, last in [(0, 200), (200, 450)]:
         indices = brute_force(X[first:last].astype(np.float64), width)[1]
         assert (lists.index[first:last] - first == indices).mean() > 0.999  # float32 may turn two that nearly tie

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from steep.neighbors.graph import GraphInfo, neighbor_graph
+from steep.neighbors.graph import GraphInfo, neighbor_graph, sparse_graph
 from steep.neighbors.query import query_graph
-from steep.neighbors.sparse import sparse_graph
 
 if TYPE_CHECKING:
     from steep.neighbors.transformer import NeighborTransformer

@@ -12,7 +12,7 @@ middle of the data as its innermost point, so that each point keeps digits in pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,8 @@ from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import BEND, Float32Array, Frame, half_norms, row_lengths
-from steep.neighbors.kernels.place import place_cells
-from steep.neighbors.kernels.sweep import extents, sweep_across
-from steep.neighbors.kernels.tiles import join_within
+from steep.neighbors.kernels.joins import join_within
+from steep.neighbors.kernels.sweep import extents, place_cells, sweep_across
 from steep.neighbors.lists import Lists, Rounds, batches
 from steep.neighbors.threads import Team
 from steep.neighbors.tiles import join_tiles
@@ -33,8 +32,7 @@ LARGEST = 4  # a cell of more than this many times the wanted size (many equal p
 CHUNK = 65_536  # rows whose coarse cell is found at a time
 
 
-@dataclass
-class Cells:
+class Cells(NamedTuple):
     """Points stored cell by cell, less its centre: cell c holds ``points[start[c]:start[c + 1]]``."""
 
     points: Float32Array
@@ -44,13 +42,15 @@ class Cells:
     start: npt.NDArray[np.int64]
     centers: FloatArray  # float64, in the frame
 
-    def __len__(self) -> int:
+    @property
+    def n_cells(self) -> int:
+        """How many there are."""
         return len(self.centers)
 
     @property
     def home(self) -> npt.NDArray[np.int32]:
         """The cell of each point."""
-        return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.start))
+        return np.repeat(np.arange(self.n_cells, dtype=np.int32), np.diff(self.start))
 
     @property
     def sizes(self) -> Float32Array:
@@ -191,8 +191,7 @@ def _pieces(size: int, largest: int) -> Iterator[int]:
 # ------------------------------------------------------------------------------------ which are near
 
 
-@dataclass
-class Near:
+class Near(NamedTuple):
     """The cells near each cell, symmetric: those of cell c are ``cell[start[c]:start[c + 1]]``."""
 
     start: IntArray
@@ -219,21 +218,18 @@ def rounding_of(cells: Cells) -> float:
 
 def near_cells(cells: Cells, n_near: int, team: Team) -> Near:
     """Return the ``n_near`` cells whose centres are nearest to each cell's, and those it is near to."""
-    n_cells = len(cells)
+    n_cells = cells.n_cells
     keys = all_keys(n_cells) if n_near >= n_cells - 1 else nearest_keys(cells.centers, n_near, team)
     return listed_near(cells, keys, team)
 
 
 def listed_near(cells: Cells, keys: IntArray, team: Team) -> Near:
     """Return how pairs of cells lie; the pairs are given by :attr:`Near.keys`, ascending, each both ways."""
-    n_cells = len(cells)
+    n_cells = cells.n_cells
     owner, cell = (keys // n_cells).astype(np.int32), (keys % n_cells).astype(np.int32)
     start = np.searchsorted(owner, np.arange(n_cells + 1))
     extent, length = np.empty(len(cell), dtype=np.float32), np.empty(len(cell), dtype=np.float32)
-    team.each(
-        lambda some: extents(cells.points, cells.start, cells.centers, start, cell, some, extent, length),
-        batches(n_cells, 200),
-    )
+    team.each(lambda some: extents(cells, start, cell, some, extent, length), batches(n_cells, 200))
     behind = length - extent[np.searchsorted(keys, cell.astype(np.int64) * n_cells + owner)]
     return Near(start, cell, length, behind, behind - extent)
 
@@ -260,9 +256,9 @@ def join_cells(cells: Cells, lists: Lists, team: Team) -> None:
     """Join each cell with itself."""
 
     def work(some: IntArray) -> None:
-        join_within(cells.points, cells.half, cells.start, some, lists.score, lists.index, lists.top, team.stop)
+        join_within(cells.points, cells.half, cells.start, some, lists.best, team.stop)
 
-    team.each(work, batches(len(cells), 200))
+    team.each(work, batches(cells.n_cells, 200))
 
 
 def radius_of(cells: Cells, lists: Lists) -> FloatArray:
@@ -282,14 +278,11 @@ def sweep(
     meet = (near.gap <= reach) & (reach > 0)
     swept = np.where(meet, reach, -np.inf).astype(np.float32)
     keep = meet & (owner < cell)
-    rounds = Rounds(np.column_stack([owner[keep], cell[keep]]), len(cells))
+    rounds = Rounds(np.column_stack([owner[keep], cell[keep]]), cells.n_cells)
     reach = swept[keep][rounds.order]
 
     def work(some: slice) -> None:
-        sweep_across(
-            cells.points, cells.extra, cells.start, cells.centers, rounds.pairs[some], reach[some],
-            lists.score, lists.index, lists.top, team.stop,
-        )  # fmt: skip
+        sweep_across(cells, rounds.pairs[some], reach[some], lists.best, team.stop)
 
     rounds.run(work, team, at_once=1000)
     return swept

@@ -23,7 +23,7 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, rounding_of, sweep
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame
-from steep.neighbors.kernels.complete import complete, count_left, measure_lists
+from steep.neighbors.kernels.complete import Whole, complete, count_left, measure_lists
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.narrow import bounding_view
 from steep.neighbors.proof import Bounds, proven
@@ -61,7 +61,7 @@ def join_exact(
         del cells, lists
         return join_tiles(X, frame, n_others, include_self=include_self, team=team)
     watch.lap("within cells")
-    near, reach = near_cells(cells, len(cells) - 1, team), _reach(cells, lists)
+    near, reach = near_cells(cells, cells.n_cells - 1, team), _reach(cells, lists)
     swept = sweep(cells, near, REACH, radius_of(cells, lists), lists, team)
     watch.lap("across cells")
     if view is not None:
@@ -82,15 +82,15 @@ def _measure(X: FloatArray, cells: Cells, lists: Lists, team: Team) -> None:
     """Replace the scores of the lists, from a few coordinates, by those in all features."""
 
     def work(some: IntArray) -> None:
-        measure_lists(X, cells.order, lists.score, lists.index, lists.top, some[0], some[-1] + 1)
+        measure_lists(X, cells.order, lists.best, some[0], some[-1] + 1)
 
     team.each(work, batches(len(X), 5_000))
 
 
 def _share_left(cells: Cells, lists: Lists) -> float:
     """Estimate which share of all pairs of points completing the lists would look at."""
-    some = np.random.default_rng(0).choice(len(cells), min(SAMPLE, len(cells)), replace=False)
-    looked_at, of = count_left(cells.points, cells.start, cells.centers, lists.top, some)
+    some = np.random.default_rng(0).choice(cells.n_cells, min(SAMPLE, cells.n_cells), replace=False)
+    looked_at, of = count_left(cells, lists.top, some)
     return float(looked_at / of)
 
 
@@ -104,17 +104,14 @@ def _complete(
 ) -> None:
     """Find all that the lists still miss."""
     size, rounding = cells.sizes, np.float32(rounding_of(cells))
-    wide, slack = view is not None, np.float32(0.0 if view is None else view.slack)
     error = np.float32(4 * (cells.points.shape[1] + 8) * 2.0**-24)
+    slack = np.float32(0.0 if view is None else view.slack)
+    whole = Whole(view is not None, X, cells.order, error, slack)
 
     def work(some: IntArray) -> None:
-        complete(
-            cells.points, cells.extra, cells.start, cells.centers, size, near.start, near.cell, near.behind, swept,
-            rounding, some, lists.score, lists.index, lists.top, team.stop, X, cells.order, wide, error,
-            slack,
-        )  # fmt: skip
+        complete(cells, near, size, swept, rounding, some, lists.best, whole, team.stop)
 
-    team.each(work, batches(len(cells), 20))
+    team.each(work, batches(cells.n_cells, 20))
 
 
 def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> FloatArray:

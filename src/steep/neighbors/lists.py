@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from steep._validation import IntArray
 from steep.neighbors.frame import Float32Array
-from steep.neighbors.kernels.lists import color
+from steep.neighbors.kernels.best import Best, color
 from steep.neighbors.threads import Team
 
 NOBODY = np.iinfo(np.int32).max
@@ -18,11 +18,16 @@ NOBODY = np.iinfo(np.int32).max
 
 @dataclass
 class Lists:
-    """The best neighbours of each point so far (see kernels/lists.py for the notation)."""
+    """The best neighbours of each point so far (see kernels/best.py for the notation)."""
 
     score: Float32Array
     index: npt.NDArray[np.int32]
     top: Float32Array
+
+    @property
+    def best(self) -> Best:
+        """The lists as kernels take them."""
+        return Best(self.score, self.index, self.top)
 
     def in_rows_of(
         self, order: npt.NDArray[np.int32], include_self: bool
@@ -50,7 +55,7 @@ def empty_lists(n_points: int, width: int) -> Lists:
     They have it always, so that kernels meet one memory layout and are compiled once.
     """
     score = np.full((n_points, width + 1), np.inf, dtype=np.float32)
-    score[:, 0] = -np.inf  # comes before all scores: see kernels/panels.py
+    score[:, 0] = -np.inf  # comes before all scores: see kernels/best.py
     index = np.full((n_points, width + 1), NOBODY, dtype=np.int32)
     return Lists(score[:, 1:], index[:, 1:], np.full(n_points, np.inf, np.float32))
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
-from steep.neighbors.kernels.strips import count_nearer
+from steep.neighbors.kernels.compare import count_nearer
 from steep.neighbors.proof import Bounds
 from steep.neighbors.recall import Truth
 from steep.neighbors.threads import Team

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
@@ -23,7 +24,7 @@ from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radi
 from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.exact import join_exact
 from steep.neighbors.frame import Frame
-from steep.neighbors.kernels.proof import finish
+from steep.neighbors.kernels.compare import finish
 from steep.neighbors.lists import Lists, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
 from steep.neighbors.proof import settle
@@ -82,14 +83,16 @@ def join_partitioned(
         return _exactly(X, frame, n_others, include_self, team, watch)
     swept = sweep(cells, near, reach, radius, lists, team)
     done = {
-        "n_probes": float(1 + np.isfinite(swept).sum() / len(cells)),
+        "n_probes": float(1 + np.isfinite(swept).sum() / cells.n_cells),
         "reach": reach,
         "n_estimated": len(truth.rows),
         "n_coordinates": cells.points.shape[1],
         "n_candidates": lists.index.shape[1],
     }
     watch.lap("across cells")
-    distances, indices = _finish(X, frame, cells, lists, n_others, include_self, team)
+    order = cells.order
+    del cells, near, swept  # no longer needed; the memory is, for the copies of the lists
+    distances, indices = _finish(X, frame, order, lists, n_others, include_self, team)
     watch.lap("sort")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
@@ -136,7 +139,7 @@ def _begin(
     join_cells(cells, lists, team)
     radius = radius_of(cells, lists)
     watch.lap("within cells")
-    near = near_cells(cells, min(NEAR, len(cells) - 1), team)
+    near = near_cells(cells, min(NEAR, cells.n_cells - 1), team)
     watch.lap("near cells")
     if truth is None:
         truth = _sample(X, frame, cells, near, n_others, recall, rng, team)
@@ -158,7 +161,7 @@ def _sample(
 ) -> Truth:
     """Search sampled points exactly, through the cells where all of them are listed."""
     size = sample_size(recall)
-    if len(near.cell) == len(cells) * (len(cells) - 1):
+    if len(near.cell) == cells.n_cells * (cells.n_cells - 1):
         return exact_sample_by_cells(X, frame, cells, near, n_others, rng, team, size)
     return exact_sample(X, frame, n_others, rng, team, size=size)
 
@@ -185,14 +188,20 @@ def _plan(
     n_near = NEAR
     while True:
         reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
-        if estimate.kept or n_near >= min(NEAR_MOST, len(cells) - 1):
+        if estimate.kept or n_near >= min(NEAR_MOST, cells.n_cells - 1):
             return near, reach, estimate
         n_near *= 4
-        near = near_cells(cells, min(n_near, len(cells) - 1), team)
+        near = near_cells(cells, min(n_near, cells.n_cells - 1), team)
 
 
 def _finish(
-    X: FloatArray, frame: Frame, cells: Cells, lists: Lists, n_others: int, include_self: bool, team: Team
+    X: FloatArray,
+    frame: Frame,
+    order: npt.NDArray[np.int32],
+    lists: Lists,
+    n_others: int,
+    include_self: bool,
+    team: Team,
 ) -> tuple[FloatArray, IntArray]:
     """Sort each list, bring the lists back into the caller's order, search exactly what has found too few."""
     unsure = np.zeros(len(X), dtype=np.bool_)
@@ -200,11 +209,10 @@ def _finish(
 
     def work(first: int) -> None:
         last = min(first + 20_000, len(X))
-        finish(X, cells.order, lists.index, best.score, best.index, unsure, first, last)
+        finish(X, order, lists.index, best.score, best.index, unsure, first, last)
 
-    cells.points = np.empty((0, 0), np.float32)  # no longer needed; the memory is, for the copies
     team.each(work, range(0, len(X), 20_000))
-    distances, indices = best.in_rows_of(cells.order, include_self)
+    distances, indices = best.in_rows_of(order, include_self)
     far = frame.is_far(X)
     if far.sum() * X.size <= FEW_FAR:
         unsure |= far

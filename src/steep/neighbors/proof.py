@@ -14,9 +14,8 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
-from steep.neighbors.kernels.lists import sort_pairs
-from steep.neighbors.kernels.proof import compare, nearest_scores, prove
-from steep.neighbors.kernels.strips import scan_rows
+from steep.neighbors.kernels.best import sort_pairs
+from steep.neighbors.kernels.compare import Found, Part, Rounding, compare, nearest_scores, prove, scan_rows
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.threads import Team
 
@@ -112,11 +111,10 @@ def _widened(limit: FloatArray, slack: float) -> FloatArray:
 def _limits(X: FloatArray, rows: IntArray, width: int, bounds: Bounds, half: Float32Array, frame: Frame) -> FloatArray:
     """Return a score that the ``width``-th neighbour of each row does not exceed: that of the nearest by bounds."""
     lists, mine = empty_lists(len(rows), 2 * width), bounds.points[rows]
-    slots = np.arange(len(rows))
     for first in range(0, len(X), CHUNK // 2):
         others = np.arange(first, min(first + CHUNK // 2, len(X)))
         products = mine @ bounds.points[others[0] : others[-1] + 1].T
-        scan_rows(products, rows, slots, half[rows], others, half[first:], lists.score, lists.index, lists.top)
+        scan_rows(products, rows, half[rows], others, half[first:], lists.best)
     return np.asarray(nearest_scores(X, rows, lists.index, width, frame.unit))
 
 
@@ -130,19 +128,16 @@ def _compare(
     limit: FloatArray | None = None,
 ) -> tuple[FloatArray, IntArray]:
     """Compare some rows with all, a block of them at a time; in few coordinates where ``bounds`` are given."""
-    scores = np.full((len(rows), width), np.inf)
-    indices = np.full((len(rows), width), NOBODY, np.int32)
     limit = np.full(len(rows), np.inf) if limit is None else limit
-    mine = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
-    slack, n_features = 0.0 if bounds is None else bounds.slack, mine.shape[1]
-    half, error = half_norms(mine), 4 * (n_features + 8) * 2.0**-24
+    found = Found(np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32), limit)
+    points = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
+    mine = Part(0, points, half_norms(points))
+    n_features, slack = points.shape[1], 0.0 if bounds is None else bounds.slack
+    rounding = Rounding(4 * (n_features + 8) * 2.0**-24, vanished(n_features), slack, frame.unit)
     for first in range(0, len(X), CHUNK // 8):
         part = slice(first, first + CHUNK // 8)
-        block = frame.place_float32(X, part) if bounds is None else bounds.points[part]
-        compare(
-            X, rows, mine, half, first, block, half_norms(block), error, vanished(n_features), slack, frame.unit,
-            limit, scores, indices, team.stop,
-        )  # fmt: skip
+        points = frame.place_float32(X, part) if bounds is None else bounds.points[part]
+        compare(X, rows, mine, Part(first, points, half_norms(points)), rounding, found, team.stop)
     for i in range(len(rows)):
-        sort_pairs(scores[i], indices[i])
-    return scores, indices
+        sort_pairs(found.score[i], found.index[i])
+    return found.score, found.index

@@ -86,11 +86,7 @@ def exact_sample_by_cells(
     lists, longest = empty_lists(len(rows), width + SLACK), np.zeros(len(rows), np.float32)
     at = place[rows]
     by_cell = np.argsort(at)  # positions are cell by cell
-    complete_some(
-        cells.points, cells.half, cells.extra, cells.start, cells.centers, cells.sizes, near.start, near.cell,
-        near.length, near.behind, np.float32(rounding_of(cells)), at[by_cell], by_cell, cells.home[at[by_cell]],
-        lists.score, lists.index, lists.top, longest,
-    )  # fmt: skip
+    complete_some(cells, near, cells.sizes, np.float32(rounding_of(cells)), at[by_cell], by_cell, lists.best, longest)
     lengths = np.sqrt(2.0 * cells.half[at].astype(np.float64)) + longest
     certain = certain_scores(lists.top, lengths, X.shape[1], 24)
     vacant = lists.index >= len(X)
@@ -130,15 +126,15 @@ def needed_reach(
     needed = np.full(a.shape, -np.inf)
     # A neighbour no nearer than the k-th one already found in the own cell (equal points) is not missed.
     i, j = np.nonzero((a != b) & ((scores < lists.top[rows][:, None]) | (scores == np.inf)))
-    together = np.argsort(np.minimum(a[i, j], b[i, j]).astype(np.int64) * len(cells) + np.maximum(a[i, j], b[i, j]))
+    together = np.argsort(np.minimum(a[i, j], b[i, j]).astype(np.int64) * cells.n_cells + np.maximum(a[i, j], b[i, j]))
     i, j = i[together], j[together]
     a, b = a[i, j].astype(np.int64), b[i, j].astype(np.int64)
     gap = np.empty(len(a), np.float64)
-    meeting_gaps(cells.points, cells.start, cells.centers, a, b, rows[i], index[i, j], gap)
+    meeting_gaps(cells, a, b, rows[i], index[i, j], gap)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(gap <= 0, 0.0, gap / np.maximum(radius[a], radius[b]))
     ratio = np.maximum(ratio, LEAST)  # with no reach at all no two cells meet
-    key = a * len(cells) + b
+    key = a * cells.n_cells + b
     listed = near_keys[np.minimum(np.searchsorted(near_keys, key), len(near_keys) - 1)] == key
     needed[i, j] = np.where(listed, ratio, np.nan)  # NaN: not looked at, however far we reach
     needed[scores == np.inf] = np.nan

@@ -10,7 +10,7 @@ from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame, half_norms
-from steep.neighbors.kernels.tiles import join_across, join_within
+from steep.neighbors.kernels.joins import join_across, join_within
 from steep.neighbors.lists import Lists, Rounds, empty_lists
 from steep.neighbors.proof import proven
 from steep.neighbors.threads import Team
@@ -42,7 +42,7 @@ def _shortlists(points: Float32Array, half: Float32Array, width: int, team: Team
     lists = empty_lists(len(points), width)
     start = np.append(np.arange(0, len(points), TILE), len(points))
     n_tiles = len(start) - 1
-    args = (lists.score, lists.index, lists.top, team.stop)
+    args = (lists.best, team.stop)
     team.each(lambda tile: join_within(points, half, start, np.array([tile]), *args), range(n_tiles))
     rounds = Rounds(np.column_stack(np.triu_indices(n_tiles, 1)), n_tiles)
     rounds.run(lambda some: join_across(points, half, start, rounds.pairs[some], *args), team, at_once=16)

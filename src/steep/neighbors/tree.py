@@ -10,7 +10,7 @@ import numpy.typing as npt
 from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import Frame
-from steep.neighbors.kernels.tree import build, finish_tree, search_leaves
+from steep.neighbors.kernels.leaves import Tree, build, finish_tree, search_leaves
 from steep.neighbors.lists import Lists, empty_lists
 from steep.neighbors.proof import settle
 from steep.neighbors.threads import Team
@@ -33,16 +33,14 @@ def join_tree(
     lower, upper = np.empty((n_nodes, n_features)), np.empty((n_nodes, n_features))
     lowest = np.empty(n_nodes, dtype=np.int32)
     build(points, order, start, lower, upper, lowest)
-    columns = np.ascontiguousarray(points.T)
+    tree = Tree(np.ascontiguousarray(points.T), order, start, lower, upper, lowest)
     del points
     watch.lap("build")
     lists = empty_lists(n_points, n_others)
     leaves = np.arange(n_nodes - n_leaves, n_nodes)
 
     def look(some: IntArray) -> None:
-        search_leaves(
-            columns, order, start, lower, upper, lowest, some, lists.score, lists.index, team.stop
-        )  # fmt: skip
+        search_leaves(tree, some, lists.score, lists.index, team.stop)
 
     team.each(look, np.array_split(leaves, -(-n_leaves // 1000)))
     watch.lap("search")

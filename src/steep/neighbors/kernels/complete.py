@@ -13,28 +13,51 @@ what is near there is measured in all features, and the lists keep those scores.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import knows, sort_pairs
+from steep.neighbors.kernels.best import insert, knows, sort_pairs
+from steep.neighbors.kernels.compare import square
 from steep.neighbors.kernels.panels import (
+    Room,
+    Side,
     copy_rows,
     gather,
-    insert,
     meet_rows,
-    panels_of,
-    room_for_tile,
+    room_for,
     set_limits,
     side_of,
     tile_at,
     turn_over,
 )
-from steep.neighbors.kernels.proof import square
 from steep.neighbors.kernels.sweep import LEVELS, ROWS, direction, directions, nearest_first
 from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit
 
 MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list close to the truth
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
+
+
+class Whole(NamedTuple):
+    """Wide data in all their features: the rows ``order`` of ``X`` are the points of the cells.
+
+    A score of a few coordinates may be too large by ``error`` of both half norms, and a distance by ``slack``.
+    """
+
+    wide: bool
+    X: Any
+    order: Any
+    error: Any
+    slack: Any
+
+
+class Visit(NamedTuple):
+    """Room for meeting cells: a cell, those who visit it, and what a tile needs."""
+
+    others: Side
+    mine: Side
+    room: Room
 
 
 @compiled()
@@ -44,161 +67,137 @@ def limits(along, far, swept, doubt):
 
 
 @compiled()
-def complete(
-    X, extra, start, centers, size, near_start, near, behind, swept, rounding, cells, score, index, top, stop,
-    whole, order, wide, error, slack
-):  # fmt: skip
-    """Find all that the lists of the points of some ``cells`` miss.
+def complete(cells, near, size, swept, rounding, some, best, whole, stop):
+    """Find all that the lists of the points of ``some`` cells miss.
 
-    Of the cell ``near[p]``, ``behind[p]`` is the least t, and all pairs with t_m − t_q ≤ ``swept[p]`` have
-    met. ``size`` is the largest |x| of each cell and ``rounding`` what t may be off per unit of length. If
-    ``wide`` the rows ``order`` of ``whole`` are the points in all their features; a score of a few coordinates may be
-    too large by ``error`` of both half norms, and a distance by ``slack``.
+    All pairs with t_m − t_q ≤ ``swept[p]`` have met. ``size`` is the largest |x| of each cell and ``rounding`` what t
+    may be off per unit of length.
     """
+    X, start, centers = cells.points, cells.start, cells.centers
     longest = np.max(start[1:] - start[:-1])
-    still = np.zeros(X.shape[1], np.float32)
-    rows, row_levels, near_a, half_a, row_limit = side_of(longest, X.shape[1])
-    cols, col_levels, near_b, half_b, nobody = side_of(longest, X.shape[1])
-    row_along = np.empty(longest, np.float32)
-    panels, (room, bits) = panels_of(near_b), room_for_tile()
-    nobody[:] = -np.inf
-    rest = np.float32(1.0) - error
-    for a in cells:
+    rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
+    cols.limit[:] = -np.inf
+    room = room_for(cols, X.shape[1])
+    for a in some:
         if stop[0]:
             return
         mine = slice(start[a], start[a + 1])
-        first, last = near_start[a], near_start[a + 1]
-        others = near[first:last]
+        first, last = near.start[a], near.start[a + 1]
+        others = near.cell[first:last]
         u_of = directions(centers, a, others)
         along_of = np.dot(u_of, X[mine].T)
-        if wide:  # the own cell was joined by the few coordinates alone
-            for i in range(start[a + 1] - start[a]):
-                rows[i] = start[a] + i
-            n_mine = start[a + 1] - start[a]
-            gather(X, extra, rows, n_mine, still, near_a, half_a)
-            half_a *= rest
-            turn_over(near_a, n_mine, panels)
-            for begin in range(0, n_mine, ROWS):
-                measure_rows(
-                    X.shape[1], near_a, half_a, row_limit, begin, n_mine - begin, panels, half_a, nobody, 0, n_mine,
-                    rows, rows, room, bits, score, index, top, whole, order, slack,
-                )  # fmt: skip
-        for p in np.argsort(behind[first:last]):
-            b, least = others[p], behind[first + p]
+        if whole.wide:  # the own cell was joined by the few coordinates alone
+            measure_own(cells, a, rows, cols, room, best, whole)
+        for p in np.argsort(near.behind[first:last]):
+            b = others[p]
             length = direction(centers, a, b)[1]
-            doubt = rounding * (length + size[a] + size[b]) + slack
-            far = np.sqrt(2 * top[mine]) * np.float32(1 + 1e-6)
+            doubt = rounding * (length + size[a] + size[b]) + whole.slack
+            far = np.sqrt(2 * best.top[mine]) * np.float32(1 + 1e-6)
             limit = limits(along_of[p], far, swept[first + p] - doubt, doubt)
             farthest = np.max(limit)
-            if farthest < least:
+            if farthest < near.behind[first + p]:
                 continue
-            n_rows = nearest_first(-limit, -least, 0, rows, row_levels)
+            n_rows = nearest_first(-limit, -near.behind[first + p], 0, rows.place, rows.level)
             along_b = np.dot(X[start[b] : start[b + 1]], u_of[p]) + length
-            n_cols = nearest_first(along_b, farthest, start[b], cols, col_levels)
-            level = (farthest - np.min(along_b)) / LEVELS
-            for i in range(n_rows):
-                row_along[i], rows[i] = along_of[p, rows[i]], start[a] + rows[i]
-            gather(X, extra, rows, n_rows, (centers[a] - centers[b]).astype(np.float32), near_a, half_a)
-            gather(X, extra, cols, n_cols, still, near_b, half_b)
-            turn_over(near_b, n_cols, panels)
-            if wide:
-                half_a *= rest
-                half_b *= rest
-            else:
-                set_limits(half_a, top, rows, n_rows, row_limit)
-            for begin in range(0, n_rows, ROWS):
-                end = min(begin + ROWS, n_rows)
-                n_near = np.searchsorted(col_levels[:n_cols], -row_levels[begin], side="right")
-                # A level holds what lies below the next: only whole levels count as met.
-                met = np.min(row_along[begin:end]) + swept[first + p] - doubt - level
-                n_met = np.searchsorted(col_levels[:n_cols], met)
-                if n_met >= n_near:
-                    continue
-                if wide:
-                    measure_rows(
-                        X.shape[1], near_a, half_a, row_limit, begin, n_rows - begin, panels, half_b, nobody, n_met,
-                        n_near, rows, cols, room, bits, score, index, top, whole, order, slack,
-                    )  # fmt: skip
-                else:
-                    meet_rows(
-                        X.shape[1], near_a, half_a, row_limit, begin, n_rows - begin, panels, half_b, nobody, n_met,
-                        n_near, rows, rows, cols, room, bits, score, index, top,
-                    )  # fmt: skip
+            n_cols = nearest_first(along_b, farthest, start[b], cols.place, cols.level)
+            # A level holds what lies below the next: only whole levels count as met.
+            met = swept[first + p], doubt, (farthest - np.min(along_b)) / LEVELS
+            look_at(cells, a, b, along_of[p], n_rows, n_cols, met, Visit(cols, rows, room), best, whole)
+
+
+@compiled()
+def look_at(cells, a, b, along, n_rows, n_cols, met, visit, best, whole):
+    """Offer the points gathered of cell ``b`` to those of cell ``a`` that look so far, but for those they have met."""
+    rows, cols, room = visit.mine, visit.others, visit.room
+    (swept, doubt, level), row_along = met, np.empty(n_rows, np.float32)
+    for i in range(n_rows):
+        row_along[i], rows.place[i] = along[rows.place[i]], cells.start[a] + rows.place[i]
+    shift = (cells.centers[a] - cells.centers[b]).astype(np.float32)
+    gather(cells.points, cells.extra, rows.place, n_rows, shift, rows.points, rows.half)
+    gather(cells.points, cells.extra, cols.place, n_cols, np.zeros_like(shift), cols.points, cols.half)
+    turn_over(cols.points, n_cols, room.panels)
+    if whole.wide:
+        rows.half[:] *= np.float32(1.0) - whole.error
+        cols.half[:] *= np.float32(1.0) - whole.error
+    else:
+        set_limits(rows, best.top, rows.place, n_rows)
+    for begin in range(0, n_rows, ROWS):
+        end = min(begin + ROWS, n_rows)
+        n_near = np.searchsorted(cols.level[:n_cols], -rows.level[begin], side="right")
+        n_met = np.searchsorted(cols.level[:n_cols], np.min(row_along[begin:end]) + swept - doubt - level)
+        if n_met >= n_near:
+            continue
+        if whole.wide:
+            measure_rows(rows, begin, n_rows - begin, cols, n_met, n_near, room, best, whole)
+        else:
+            meet_rows(rows, begin, n_rows - begin, cols, n_met, n_near, rows.place, room, best)
 
 
 @compiled()
 def visit_of(longest, n_features):
-    """Return room for meeting cells: the panels of a cell and of those who visit it, and what a tile needs."""
-    cols, _, others, other_half, nobody = side_of(longest, n_features)
-    _, _, mine, my_half, my_limit = side_of(PANEL, n_features)
-    nobody[:] = -np.inf
-    return cols, others, panels_of(others), other_half, nobody, mine, my_half, my_limit, *room_for_tile()
+    """Return room for meeting cells, a panel of visitors at a time."""
+    others, mine = side_of(longest, n_features), side_of(PANEL, n_features)
+    others.limit[:] = -np.inf
+    return Visit(others, mine, room_for(others, n_features))
 
 
 @compiled()
-def meet_cell(X, half, extra, start, centers, b, rows, slots, home, visit, score, index, top):
+def meet_cell(cells, b, rows, slots, home, visit, best):
     """Offer every point of cell ``b`` to some ``rows`` of other cells, panel by panel."""
-    cols, others, panels, other_half, nobody, mine, my_half, my_limit, room, bits = visit
+    X, start, centers = cells.points, cells.start, cells.centers
+    others, mine, room = visit
     n_cols = start[b + 1] - start[b]
     for j in range(n_cols):
-        cols[j] = start[b] + j
-    copy_rows(X, half, start[b], n_cols, others, other_half)
-    turn_over(others, n_cols, panels)
+        others.place[j] = start[b] + j
+    copy_rows(X, cells.half, start[b], n_cols, others.points, others.half)
+    turn_over(others.points, n_cols, room.panels)
     for first in range(0, rows.shape[0], PANEL):
-        some = slice(first, min(first + PANEL, rows.shape[0]))
-        n_rows = some.stop - first
+        n_rows = min(PANEL, rows.shape[0] - first)
+        some = slots[first : first + n_rows]
         for i in range(n_rows):
+            mine.place[i] = rows[first + i]
             shift = (centers[home[first + i]] - centers[b]).astype(np.float32)
             one = slice(i, i + 1)
-            gather(X, extra, rows[first + i : first + i + 1], 1, shift, mine[one], my_half[one])
-        set_limits(my_half, top, slots[some], n_rows, my_limit)
-        meet_rows(
-            X.shape[1], mine, my_half, my_limit, 0, n_rows, panels, other_half, nobody, 0, n_cols, rows[some],
-            slots[some], cols, room, bits, score, index, top,
-        )  # fmt: skip
+            gather(X, cells.extra, mine.place[one], 1, shift, mine.points[one], mine.half[one])
+        set_limits(mine, best.top, some, n_rows)
+        meet_rows(mine, 0, n_rows, others, 0, n_cols, some, room, best)
 
 
 @compiled()
-def complete_some(
-    X, half, extra, start, centers, size, near_start, near, length, behind, rounding, rows, slots, home, score, index,
-    top, longest_way
-):  # fmt: skip
-    """Fill the empty lists ``slots`` of some ``rows``, each by its own reach, so that nobody is missing.
+def complete_some(cells, near, size, rounding, rows, slots, best, longest_way):
+    """Fill the empty lists ``slots`` of some ``rows``, ascending, each by its own reach, so that nobody is missing.
 
-    ``home`` is the cell of each row, ascending. The rows of a cell meet it and the ``MET_FIRST`` next to it; then all
-    that still have to look at a cell meet it in one product. ``longest_way`` is how far the centre is of the farthest
-    cell that each row has met.
+    The rows of a cell meet it and the ``MET_FIRST`` next to it; then all that still have to look at a cell meet it in
+    one product. ``longest_way`` is how far the centre is of the farthest cell that each row has met.
     """
+    X, start, top = cells.points, cells.start, best.top
+    home = np.searchsorted(start, rows, side="right") - 1
     n_cells, longest = start.shape[0] - 1, np.max(start[1:] - start[:-1])
     visit, wanted = visit_of(longest, X.shape[1]), np.zeros((n_cells, rows.shape[0]), np.bool_)
     first = 0
     while first < rows.shape[0]:
         a, last = home[first], np.searchsorted(home, home[first], side="right")
-        mine, begin, end = slice(first, last), near_start[a], near_start[a + 1]
-        order = begin + np.argsort(behind[begin:end])
-        cells = np.append(near[order[:MET_FIRST]], a)[::-1]
-        for b in cells:
-            meet_cell(
-                X, half, extra, start, centers, b, rows[mine], slots[mine], home[mine], visit, score, index, top
-            )  # fmt: skip
-        along = np.dot(directions(centers, a, near[begin:end]), X[rows[mine]].T)
+        mine, begin, end = slice(first, last), near.start[a], near.start[a + 1]
+        order = begin + np.argsort(near.behind[begin:end])
+        nearest = np.append(near.cell[order[:MET_FIRST]], a)[::-1]
+        for b in nearest:
+            meet_cell(cells, b, rows[mine], slots[mine], home[mine], visit, best)
+        along = np.dot(directions(cells.centers, a, near.cell[begin:end]), X[rows[mine]].T)
         for i in range(first, last):
             far, way = np.sqrt(2 * top[slots[i]]) * np.float32(1 + 1e-6), np.float32(0)
             for at in range(order.shape[0]):
                 p = order[at]
-                doubt = rounding * (length[p] + size[a] + size[near[p]])
+                doubt = rounding * (near.length[p] + size[a] + size[near.cell[p]])
                 if at < MET_FIRST:
-                    way = max(way, length[p])
-                elif along[p - begin, i - first] + far + doubt >= behind[p]:
-                    way, wanted[near[p], i] = max(way, length[p]), True
+                    way = max(way, near.length[p])
+                elif along[p - begin, i - first] + far + doubt >= near.behind[p]:
+                    way, wanted[near.cell[p], i] = max(way, near.length[p]), True
             longest_way[slots[i]] = way
         first = last
     for b in range(n_cells):
         some = np.flatnonzero(wanted[b])
         if some.shape[0] > 0:
-            meet_cell(
-                X, half, extra, start, centers, b, rows[some], slots[some], home[some], visit, score, index, top
-            )  # fmt: skip
+            meet_cell(cells, b, rows[some], slots[some], home[some], visit, best)
 
 
 @compiled()
@@ -209,53 +208,69 @@ def widened(score, slack):
 
 
 @compiled()
-def measure_rows(
-    n_features, mine, my_half, my_limit, first, n_mine, others, other_half, nobody, begin, end, rows, cols, room,
-    bits, score, index, top, whole, order, slack
-):  # fmt: skip
+def measure_own(cells, a, rows, cols, room, best, whole):
+    """Offer the points of a cell each other, by their scores in all features."""
+    first, n_points = cells.start[a], cells.start[a + 1] - cells.start[a]
+    for i in range(n_points):
+        rows.place[i] = first + i
+    still = np.zeros(cells.points.shape[1], np.float32)
+    gather(cells.points, cells.extra, rows.place, n_points, still, rows.points, rows.half)
+    rows.half[:] *= np.float32(1.0) - whole.error
+    turn_over(rows.points, n_points, room.panels)
+    both = Side(rows.place, rows.level, rows.points, rows.half, cols.limit)
+    for begin in range(0, n_points, ROWS):
+        measure_rows(rows, begin, n_points - begin, both, 0, n_points, room, best, whole)
+
+
+@compiled()
+def measure_rows(mine, first, n_mine, others, begin, end, room, best, whole):
     """Offer the rows what may be near of the points ``begin`` to ``end`` of some panels, by its score in all features.
 
     Half norms are less what a score may be too large by, of both.
     """
+    score, index, top = best.score, best.index, best.top
+    X, order, slack = whole.X, whole.order, whole.slack
     for i in range(first, first + min(n_mine, PANEL)):
-        my_limit[i] = my_half[i] - widened(top[rows[i]], slack)
+        mine.limit[i] = mine.half[i] - widened(top[mine.place[i]], slack)
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits):
+            if not tile_at(mine, low, others, col, room):
                 continue
             for i in range(low, high):
-                q = rows[i]
+                q = mine.place[i]
                 for c in range(TILE_PANELS):
-                    hits = np.uint32(bits[(i - low) * TILE_PANELS + c])
+                    hits = np.uint32(room.bits[(i - low) * TILE_PANELS + c])
                     while hits:
                         at = c * PANEL + first_bit(hits)
                         hits &= hits - np.uint32(1)
-                        m = cols[col + at]
-                        if q == m or room[i - low, at] <= my_limit[i]:
+                        m = others.place[col + at]
+                        if q == m or room.products[i - low, at] <= mine.limit[i]:
                             continue
-                        found = np.float32(0.5 * square(whole, order[q], order[m]))
+                        found = np.float32(0.5 * square(X, order[q], order[m]))
                         if found < top[q] and not knows(index[q], m):
                             top[q] = insert(score, index, q, found, m)
-                            my_limit[i] = my_half[i] - widened(top[q], slack)
+                            mine.limit[i] = mine.half[i] - widened(top[q], slack)
 
 
 @compiled()
-def measure_lists(whole, order, score, index, top, first, last):
+def measure_lists(X, order, best, first, last):
     """Replace the scores of lists, from few coordinates, by those in all features."""
+    score, index, top = best
     for q in range(first, last):
         for j in range(score.shape[1]):
             if index[q, j] < order.shape[0]:
-                score[q, j] = np.float32(0.5 * square(whole, order[q], order[index[q, j]]))
+                score[q, j] = np.float32(0.5 * square(X, order[q], order[index[q, j]]))
         sort_pairs(score[q], index[q])
         top[q] = score[q, -1]
 
 
 @compiled()
-def count_left(X, start, centers, top, cells):
-    """Count the pairs of points that completing some ``cells`` would look at, of all their pairs."""
+def count_left(cells, top, some):
+    """Count the pairs of points that completing ``some`` cells would look at, of all their pairs."""
+    X, start, centers = cells.points, cells.start, cells.centers
     looked_at, all_pairs = 0, 0
-    for a in cells:
+    for a in some:
         mine = X[start[a] : start[a + 1]]
         far = np.sqrt(2 * top[start[a] : start[a + 1]])
         all_pairs += mine.shape[0] * X.shape[0]

@@ -7,20 +7,44 @@ with the points of panels and says at once, as bits, which pairs may be neighbou
 
     a = x·y − half_y,   score = |x − y|²/2 = half_x − a,   hit when a > min(half_x − top_x, half_x − top_y),
 
-that is when the score is below the worst either point has kept so far (see lists.py). Nearly all pairs are ruled out
+that is when the score is below the worst either point has kept so far (see best.py). Nearly all pairs are ruled out
 there, 16 at a time, without a product being written to memory and read again. The bits and products of a tile with
 hits are then looked at one by one.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.lists import knows
-from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit, shift_in, tile, turn
+from steep.neighbors.kernels.best import insert, knows
+from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit, tile, turn
 
 NOWHERE = np.float32(np.inf)  # half the squared length of a place in a panel that no point has taken
+
+
+class Side(NamedTuple):
+    """One side of a meeting: places in the lists, levels along the centre line, points, half norms, thresholds.
+
+    A threshold is half_x − top_x of a row and top_y of a column.
+    """
+
+    place: Any
+    level: Any
+    points: Any
+    half: Any
+    limit: Any
+
+
+class Room(NamedTuple):
+    """Room for the panels of the columns, and for the products and bits of one tile."""
+
+    panels: Any
+    products: Any
+    bits: Any
+    n_features: int
 
 
 @compiled()
@@ -31,13 +55,19 @@ def panels_for(n_points):
 
 @compiled()
 def side_of(longest, n_features):
-    """Return room for one side of a meeting: places in the lists, levels, points, half norms, thresholds."""
+    """Return room for one side of a meeting."""
     places = panels_for(longest) * PANEL
     points = np.zeros((places, -(-n_features // PANEL) * PANEL), np.float32)
-    return (
-        np.zeros(places, np.int64), np.empty(places, np.float32), points, np.empty(places, np.float32),
-        np.empty(places, np.float32),
-    )  # fmt: skip
+    half, limit = np.empty(places, np.float32), np.empty(places, np.float32)
+    return Side(np.zeros(places, np.int64), np.empty(places, np.float32), points, half, limit)
+
+
+@compiled()
+def room_for(side, n_features):
+    """Return room for the panels of a side, and for a tile."""
+    panels = np.zeros((side.points.shape[0] // PANEL, side.points.shape[1], PANEL), np.float32)
+    products = np.empty((TILE_ROWS, TOGETHER), np.float32)
+    return Room(panels, products, np.zeros(TILE_ROWS * TILE_PANELS, np.uint16), n_features)
 
 
 @compiled()
@@ -45,12 +75,6 @@ def fill(values, n_taken, value):
     """Write a value to the places of the last tile that no point has taken, as far as there are any."""
     for i in range(n_taken, min(panels_for(n_taken) * PANEL, values.shape[0])):
         values[i] = value
-
-
-@compiled()
-def panels_of(points):
-    """Return room for the panels of points, which :func:`side_of` has made room for."""
-    return np.zeros((points.shape[0] // PANEL, points.shape[1], PANEL), np.float32)
 
 
 @compiled(fastmath=NO_NAN)
@@ -86,58 +110,27 @@ def turn_over(points, n_wanted, panels):
 
 
 @compiled()
-def room_for_tile():
-    """Return room for the products and bits of one tile."""
-    return np.empty((TILE_ROWS, TOGETHER), np.float32), np.zeros(TILE_ROWS * TILE_PANELS, np.uint16)
-
-
-@compiled()
-def tile_at(n_features, mine, half, limit, low, others, other_half, other_top, col, room, bits):
+def tile_at(mine, low, others, col, room):
     """Multiply the rows from ``low`` on with the panels from ``col`` on; see :func:`tile`."""
-    step = 4 * mine.shape[1]  # of a row, and of a point in a panel
+    step = 4 * mine.points.shape[1]  # of a row, and of a point in a panel
     return tile(
-        mine.ctypes.data + low * step, step, others.ctypes.data + col * step, n_features, PANEL * step,
-        half.ctypes.data + 4 * low, limit.ctypes.data + 4 * low, other_half.ctypes.data + 4 * col,
-        other_top.ctypes.data + 4 * col, room.ctypes.data, 4 * room.shape[1], bits.ctypes.data,
+        mine.points.ctypes.data + low * step, step, room.panels.ctypes.data + col * step, room.n_features,
+        mine.half.ctypes.data + 4 * low, mine.limit.ctypes.data + 4 * low, others.half.ctypes.data + 4 * col,
+        others.limit.ctypes.data + 4 * col, room.products.ctypes.data, room.bits.ctypes.data,
     )  # fmt: skip
 
 
 @compiled()
-def insert(score, index, q, new_score, new_index):
-    """Put an entry into the ascending list of point ``q`` instead of its last, behind its equals; return the new last.
+def meet(mine, first, n_mine, others, end, room, best):
+    """Offer each other up to 16 rows, from ``first`` on, and the points of some panels up to ``end``.
 
-    The column before the lists must hold −∞ (see ``empty_lists``).
+    Thresholds of both sides are kept up to date.
     """
-    width = score.shape[1]
-    if width < PANEL:
-        scores, indices, at = score[q], index[q], width - 1
-        while at > 0 and scores[at - 1] > new_score:
-            scores[at], indices[at] = scores[at - 1], indices[at - 1]
-            at -= 1
-        scores[at], indices[at] = new_score, new_index
-        return scores[width - 1]
-    scores, indices = score.ctypes.data + q * score.strides[0], index.ctypes.data + q * index.strides[0]
-    at, n_lanes = width - PANEL, PANEL
-    while shift_in(scores + 4 * at, indices + 4 * at, n_lanes, new_score, new_index) and at > 0:
-        n_lanes = min(at, PANEL)
-        at -= n_lanes
-    return score[q, width - 1]
-
-
-@compiled()
-def meet(
-    n_features, mine, my_half, my_limit, first, n_mine, others, other_half, other_top, begin, end, rows, cols, room,
-    bits, score, index, top
-):  # fmt: skip
-    """Offer each other up to 16 rows, from ``first`` on, and the points ``begin`` to ``end`` of some panels.
-
-    ``my_limit`` is half_x − top_x and ``other_top`` is top_y; both are kept up to date. ``rows`` and ``cols`` are
-    the places of the points in the lists. ``begin`` is rounded down to a whole tile.
-    """
+    score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
-        for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(n_features, mine, my_half, my_limit, low, others, other_half, other_top, col, room, bits):
+        for col in range(0, end, TOGETHER):
+            if not tile_at(mine, low, others, col, room):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):
@@ -146,29 +139,28 @@ def meet(
                         at = c * PANEL + first_bit(hits)
                         hits &= hits - np.uint32(1)
                         j = col + at
-                        found = max(my_half[i] - room[i - low, at], np.float32(0.0))
-                        q, m = rows[i], cols[j]
+                        found = max(mine.half[i] - products[i - low, at], np.float32(0.0))
+                        q, m = mine.place[i], others.place[j]
                         if found < top[q]:
                             top[q] = insert(score, index, q, found, m)
-                            my_limit[i] = my_half[i] - top[q]
-                        if found < other_top[j]:
+                            mine.limit[i] = mine.half[i] - top[q]
+                        if found < others.limit[j]:
                             top[m] = insert(score, index, m, found, q)
-                            other_top[j] = top[m]
+                            others.limit[j] = top[m]
 
 
 @compiled()
-def meet_rows(
-    n_features, mine, my_half, my_limit, first, n_mine, others, other_half, nobody, begin, end, rows, slots, cols,
-    room, bits, score, index, top
-):  # fmt: skip
-    """Offer the points ``begin`` to ``end`` of some panels to the rows only; ``rows[i]`` has its list in ``slots[i]``.
+def meet_rows(mine, first, n_mine, others, begin, end, slots, room, best):
+    """Offer the points ``begin`` to ``end`` of some panels to the rows only; row i has its list in ``slots[i]``.
 
-    Rows may meet themselves and points they already know: both are passed over. ``nobody`` is −∞ everywhere.
+    Rows may meet themselves and points they already know: both are passed over. Thresholds of the others are −∞.
+    ``begin`` is rounded down to a whole tile.
     """
+    score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(n_features, mine, my_half, my_limit, low, others, other_half, nobody, col, room, bits):
+            if not tile_at(mine, low, others, col, room):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):
@@ -176,24 +168,24 @@ def meet_rows(
                     while hits:
                         at = c * PANEL + first_bit(hits)
                         hits &= hits - np.uint32(1)
-                        found = max(my_half[i] - room[i - low, at], np.float32(0.0))
-                        slot, m = slots[i], cols[col + at]
-                        if found < top[slot] and rows[i] != m and not knows(index[slot], m):
+                        found = max(mine.half[i] - products[i - low, at], np.float32(0.0))
+                        slot, m = slots[i], others.place[col + at]
+                        if found < top[slot] and mine.place[i] != m and not knows(index[slot], m):
                             top[slot] = insert(score, index, slot, found, m)
-                            my_limit[i] = my_half[i] - top[slot]
+                            mine.limit[i] = mine.half[i] - top[slot]
 
 
 @compiled()
-def set_limits(half, top, slots, n_rows, limits):
+def set_limits(side, top, slots, n_rows):
     """Write half_x − top_x of some rows; what no point has taken never hits."""
     for i in range(n_rows):
-        limits[i] = half[i] - top[slots[i]]
-    fill(limits, n_rows, NOWHERE)
+        side.limit[i] = side.half[i] - top[slots[i]]
+    fill(side.limit, n_rows, NOWHERE)
 
 
 @compiled()
-def set_tops(top, slots, n_cols, tops):
+def set_tops(side, top, n_cols):
     """Write top_y of some columns; what no point has taken wants nobody."""
     for j in range(n_cols):
-        tops[j] = top[slots[j]]
-    fill(tops, n_cols, -NOWHERE)
+        side.limit[j] = top[side.place[j]]
+    fill(side.limit, n_cols, -NOWHERE)

@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
-"""The compiled sweep between neighbouring cells.
+"""The compiled placing of points in cells, and the sweep between neighbouring cells.
 
 Let u be the unit vector from the centre of cell A to that of cell B, and t = x·u. Two points q in A
 and m in B are at least t_m − t_q apart, whatever the cells look like. So of all |A|·|B| pairs only
@@ -17,20 +17,33 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.panels import (
-    gather,
-    meet,
-    panels_of,
-    room_for_tile,
-    set_limits,
-    set_tops,
-    side_of,
-    turn_over,
-)
+from steep.neighbors.kernels.panels import gather, meet, room_for, set_limits, set_tops, side_of, turn_over
 from steep.neighbors.kernels.vectors import PANEL, TOGETHER
 
 LEVELS = 256
 ROWS = PANEL  # rows that meet the same points: fewer follow the staircase t_m − t_q ≤ reach more closely
+
+
+@compiled()
+def place_cells(X, middle, order, start, centers, points):
+    """Write the mean of each cell, less ``middle``, to ``centers``, and the rows ``order`` less it to ``points``.
+
+    Both are found in float64; points are kept in float32.
+    """
+    total = np.empty(X.shape[1], np.float64)
+    for cell in range(start.shape[0] - 1):
+        first, last = start[cell], start[cell + 1]
+        total[:] = 0.0
+        for i in range(first, last):
+            row = X[order[i]]
+            for f in range(X.shape[1]):
+                total[f] += np.float64(row[f]) - middle[f]
+        for f in range(X.shape[1]):
+            centers[cell, f] = total[f] / (last - first)
+        for i in range(first, last):
+            row = X[order[i]]
+            for f in range(X.shape[1]):
+                points[i, f] = np.float32((np.float64(row[f]) - middle[f]) - centers[cell, f])
 
 
 @compiled()
@@ -69,12 +82,12 @@ def nearest_first(along, limit, first, positions, levels):
 
 
 @compiled()
-def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop):
+def sweep_across(cells, pairs, reach, best, stop):
     """Offer the points within ``reach`` along the centre line, for each of the ``pairs`` of cells."""
+    X, extra, start, centers = cells.points, cells.extra, cells.start, cells.centers
     longest = np.max(start[1:] - start[:-1])
-    rows, row_levels, near_a, half_a, row_limit = side_of(longest, X.shape[1])
-    cols, col_levels, near_b, half_b, col_top = side_of(longest, X.shape[1])
-    panels, (room, bits) = panels_of(near_b), room_for_tile()
+    rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
+    room = room_for(cols, X.shape[1])
     for p in range(pairs.shape[0]):
         if stop[0]:
             return
@@ -83,20 +96,17 @@ def sweep_across(X, extra, start, centers, pairs, reach, score, index, top, stop
         left = reach[p] - length
         along_a = -np.dot(X[start[a] : start[a + 1]], u)
         along_b = np.dot(X[start[b] : start[b + 1]], u)
-        n_rows = nearest_first(along_a, left - along_b.min(), start[a], rows, row_levels)
-        n_cols = nearest_first(along_b, left - along_a.min(), start[b], cols, col_levels)
+        n_rows = nearest_first(along_a, left - along_b.min(), start[a], rows.place, rows.level)
+        n_cols = nearest_first(along_b, left - along_a.min(), start[b], cols.place, cols.level)
         middle = (0.5 * (centers[b] - centers[a])).astype(np.float32)
-        gather(X, extra, rows, n_rows, -middle, near_a, half_a)
-        gather(X, extra, cols, n_cols, middle, near_b, half_b)
-        turn_over(near_b, n_cols, panels)
-        set_limits(half_a, top, rows, n_rows, row_limit)
-        set_tops(top, cols, n_cols, col_top)
+        gather(X, extra, rows.place, n_rows, -middle, rows.points, rows.half)
+        gather(X, extra, cols.place, n_cols, middle, cols.points, cols.half)
+        turn_over(cols.points, n_cols, room.panels)
+        set_limits(rows, best.top, rows.place, n_rows)
+        set_tops(cols, best.top, n_cols)
         for first in range(0, n_rows, ROWS):
-            n_near = np.searchsorted(col_levels[:n_cols], left - row_levels[first], side="right")
-            meet(
-                X.shape[1], near_a, half_a, row_limit, first, n_rows - first, panels, half_b, col_top, 0, n_near, rows,
-                cols, room, bits, score, index, top,
-            )  # fmt: skip
+            n_near = np.searchsorted(cols.level[:n_cols], left - rows.level[first], side="right")
+            meet(rows, first, n_rows - first, cols, n_near, room, best)
 
 
 @compiled()
@@ -121,12 +131,13 @@ def group_starts(along, size, group, starts):
 
 
 @compiled()
-def meeting_gaps(X, start, centers, cell_q, cell_m, q, m, gaps):
+def meeting_gaps(cells, cell_q, cell_m, q, m, gaps):
     """Find the least reach at which the sweep lets each point ``q`` meet ``m`` of another cell.
 
     It is less than t_m − t_q: a tile takes rows and columns together, as far as the nearest of them go. Meetings
     of the same two cells had better follow each other: what they share is found once.
     """
+    X, start, centers = cells.points, cells.start, cells.centers
     longest = np.max(start[1:] - start[:-1])
     group_a, group_b = np.empty(longest, np.int64), np.empty(longest, np.int64)
     first_a, first_b = np.empty(longest, np.float32), np.empty(longest, np.float32)
@@ -159,9 +170,10 @@ def directions(centers, a, others):
 
 
 @compiled()
-def extents(X, start, centers, near_start, near, cells, extent, length):
-    """Find how far each cell reaches towards each cell near it, max of x·u, and how far that cell is."""
-    for a in cells:
+def extents(cells, near_start, near, some, extent, length):
+    """Find how far ``some`` cells reach towards each cell near them, max of x·u, and how far that cell is."""
+    X, start, centers = cells.points, cells.start, cells.centers
+    for a in some:
         first, last = near_start[a], near_start[a + 1]
         along = np.dot(directions(centers, a, near[first:last]), X[start[a] : start[a + 1]].T)
         for p in range(first, last):

@@ -87,9 +87,10 @@ class _Emit:
             line = self.builder.add(out, self.builder.mul(to_next_line, self.number(at // TILE_PANELS)))
             self.store(value, line, 4 * PANEL * (at % TILE_PANELS), _VECTOR, 4)
 
-    def products(self, rows, to_next_row, cols, depth, to_next_panel, starts):
+    def products(self, rows, to_next_row, cols, depth, starts):
         """Return the sums of products, row by row and panel by panel, from ``starts`` of each panel on."""
         builder, before = self.builder, self.builder.block
+        to_next_panel = builder.mul(to_next_row, self.number(PANEL))
         loop, done = builder.append_basic_block("features"), builder.append_basic_block("multiplied")
         builder.branch(loop)
         builder.position_at_end(loop)
@@ -118,27 +119,25 @@ class _Emit:
 
 
 @written
-def multiply_tile(typing_context, rows, to_next_row, cols, depth, to_next_panel, col_half, out, to_next_line):
+def multiply_tile(typing_context, rows, to_next_row, cols, depth, col_half, out, to_next_line):
     """Multiply ``TILE_ROWS`` rows with ``TILE_PANELS`` panels and write x·y − half_y to ``out``, line by line.
 
-    All arguments are addresses but ``depth``, the number of features, and the three steps, in bytes.
+    All arguments are addresses but ``depth``, the number of features, and the two steps, in bytes. A panel takes as
+    many bytes as 16 rows.
     """
 
     def emit(context, builder, signature, arguments):
-        rows, to_next_row, cols, depth, to_next_panel, col_half, out, to_next_line = arguments
+        rows, to_next_row, cols, depth, col_half, out, to_next_line = arguments
         say = _Emit(builder)
-        sums = say.products(rows, to_next_row, cols, depth, to_next_panel, say.starts(col_half))
+        sums = say.products(rows, to_next_row, cols, depth, say.starts(col_half))
         say.write_out(sums, out, to_next_line)
         return context.get_dummy_value()
 
-    return types.void(*[types.intp] * 8), emit
+    return types.void(*[types.intp] * 7), emit
 
 
 @written
-def tile(
-    typing_context, rows, to_next_row, cols, depth, to_next_panel, half, limit, col_half, col_top, out, to_next_line,
-    bits,
-):  # fmt: skip
+def tile(typing_context, rows, to_next_row, cols, depth, half, limit, col_half, col_top, out, bits):
     """Multiply ``TILE_ROWS`` rows with ``TILE_PANELS`` panels; return whether there may be a hit.
 
     ``limit`` is half_x − top_x of each row. Where there is a hit the products are written to ``out``, as
@@ -146,11 +145,9 @@ def tile(
     """
 
     def emit(context, builder, signature, arguments):
-        (
-            rows, to_next_row, cols, depth, to_next_panel, half, limit, col_half, col_top, out, to_next_line, bits
-        ) = arguments  # fmt: skip
+        rows, to_next_row, cols, depth, half, limit, col_half, col_top, out, bits = arguments
         say = _Emit(builder)
-        sums = say.products(rows, to_next_row, cols, depth, to_next_panel, say.starts(col_half))
+        sums = say.products(rows, to_next_row, cols, depth, say.starts(col_half))
         tops = [say.vector(col_top, 4 * PANEL * c) for c in range(TILE_PANELS)]
         hits, any_hit = [], ir.Constant(_BITS, 0)
         for i in range(TILE_ROWS):
@@ -163,12 +160,12 @@ def tile(
                 any_hit = builder.or_(any_hit, hits[-1])
         found = builder.icmp_unsigned("!=", any_hit, ir.Constant(_BITS, 0))
         with builder.if_then(found, likely=False):
-            say.write_out(sums, out, to_next_line)
+            say.write_out(sums, out, say.number(4 * TOGETHER))
             for at, some in enumerate(hits):
                 say.store(some, bits, PANEL // 8 * at, _BITS, 2)
         return found
 
-    return types.boolean(*[types.intp] * 12), emit
+    return types.boolean(*[types.intp] * 10), emit
 
 
 def _squares(kind, n_sums):

@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
-"""The compiled loops that decide: distances in float64 of the data as given, whatever their scale.
+"""The compiled loops over strips of products, and those that decide: distances in float64 of the data as given.
 
 Distances are ranked as if rounded to float32's 24 digits but with float64's range, so that those beyond
 float32 (above 3·10³⁸, below 10⁻³⁸) still come in their true order.
@@ -9,18 +9,105 @@ float32 (above 3·10³⁸, below 10⁻³⁸) still come in their true order.
 from __future__ import annotations
 
 from math import frexp, ldexp
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.lists import push, sort_from_gap, sort_pairs
-from steep.neighbors.kernels.vectors import squares_by_8, squares_by_32, wide_squares_by_8, wide_squares_by_32
+from steep.neighbors.kernels.best import insert, knows, push, sort_from_gap, sort_pairs
+from steep.neighbors.kernels.vectors import (
+    PANEL,
+    first_bit,
+    low_scores,
+    squares_by_8,
+    squares_by_32,
+    wide_squares_by_8,
+    wide_squares_by_32,
+)
 
 ROWS = 128  # rows per product: so many make the most of a product
 LEAST, MOST = 1e-280, 1e300  # between them squares have neither vanished nor overflown
 FLOAT32_LEAST, FLOAT32_MOST = 1.2e-38, 3.4e38
 LARGEST = float(np.finfo(np.float32).max)
 STRIP = 64  # scores whose lowest is compared with the bound first
+
+
+class Part(NamedTuple):
+    """Some points: the first row, the points in float32, and half their squared lengths."""
+
+    first: int
+    points: Any
+    half: Any
+
+
+class Rounding(NamedTuple):
+    """What a float32 score may be too large by, a share of both half norms and ``least``; a distance by ``slack``.
+
+    ``unit`` is the length in the frame of a length 1 of the data.
+    """
+
+    share: float
+    least: float
+    slack: float
+    unit: float
+
+
+class Found(NamedTuple):
+    """The best of each row so far, in float64, and the score beyond which nobody is looked for."""
+
+    score: Any
+    index: Any
+    limit: Any
+
+
+@compiled()
+def near_enough(line, half, my_half, bound, begin):
+    """Return as bits which of the scores from ``begin`` on, 16 at most, do not exceed ``bound``."""
+    if begin + PANEL <= line.shape[0]:
+        return low_scores(line.ctypes.data + 4 * begin, half.ctypes.data + 4 * begin, my_half, bound)
+    bits = np.uint32(0)
+    for j in range(line.shape[0] - begin):
+        if (my_half + half[begin + j]) - line[begin + j] <= bound:
+            bits |= np.uint32(1) << np.uint32(j)
+    return bits
+
+
+@compiled()
+def scan_rows(products, rows, row_half, cols, col_half, best):
+    """Offer every column to the rows only; ``rows[i]`` keeps its neighbours in list i.
+
+    Rows may meet themselves and points they already know: both are passed over.
+    """
+    score, index, top = best.score, best.index, best.top
+    for i in range(rows.shape[0]):
+        line = products[i]
+        for begin in range(0, line.shape[0], PANEL):
+            hits = near_enough(line, col_half, row_half[i], top[i], begin)
+            while hits:
+                j = begin + first_bit(hits)
+                hits &= hits - np.uint32(1)
+                found = max((row_half[i] + col_half[j]) - line[j], np.float32(0.0))
+                if found < top[i] and rows[i] != cols[j] and not knows(index[i], cols[j]):
+                    top[i] = insert(score, index, i, found, cols[j])
+
+
+@compiled()
+def count_nearer(products, row_half, col_half, limits, counts):
+    """Add to ``counts[i, j]`` the points whose score is above ``limits[i, j − 1]`` and at most ``limits[i, j]``.
+
+    ``limits`` ascend along each row; a score is half_x + half_y − x·y. The point itself is counted too.
+    """
+    for i in range(products.shape[0]):
+        line, my_half, last = products[i], row_half[i], limits[i, limits.shape[1] - 1]
+        for begin in range(0, line.shape[0], PANEL):
+            hits = near_enough(line, col_half, my_half, last, begin)
+            while hits:
+                j = begin + first_bit(hits)
+                hits &= hits - np.uint32(1)
+                score, place = (my_half + col_half[j]) - line[j], 0
+                while place < limits.shape[1] - 1 and limits[i, place] < score:
+                    place += 1
+                counts[i, place] += 1
 
 
 @compiled()
@@ -105,14 +192,13 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
 
 
 @compiled()
-def compare(X, rows, mine, mine_half, first, block, half, error, least, slack, unit, limit, score, index, stop):
-    """Offer the rows of ``X`` from ``first`` on, also given as float32 ``block``, to some other ``rows``.
+def compare(X, rows, mine, part, rounding, found, stop):
+    """Offer the rows of ``X`` in ``part`` to some other ``rows``, given as ``mine``.
 
-    A float32 score may be too large by ``error`` of both half norms and by ``least``, a distance by ``slack``. What
-    could still be within ``limit`` is measured in float64.
+    What could still be within ``found.limit`` is measured in float64.
     """
+    limit, block = found.limit, part.points
     room = np.empty(ROWS * block.shape[0], np.float32)
-    rest = np.float32(1.0 - error)
     for begin in range(0, rows.shape[0], ROWS):
         if stop[0]:
             return
@@ -120,20 +206,17 @@ def compare(X, rows, mine, mine_half, first, block, half, error, least, slack, u
         if np.max(limit[begin:end]) < 0:  # all have found their equals
             continue
         products = room[: (end - begin) * block.shape[0]].reshape(end - begin, block.shape[0])
-        np.dot(mine[begin:end], block.T, products)
+        np.dot(mine.points[begin:end], block.T, products)
         for i in range(begin, end):
             if limit[i] >= 0:
-                compare_row(
-                    X, rows[i], i, products[i - begin], mine_half[i], first, half, rest, least, slack, unit,
-                    limit, score, index,
-                )  # fmt: skip
+                compare_row(X, rows[i], i, products[i - begin], mine.half[i], part, rounding, found)
 
 
 @compiled()
-def bound_of(limit, slack, least):
+def bound_of(limit, rounding):
     """Return the float32 score that nobody within ``limit`` exceeds."""
-    reach = np.sqrt(2 * limit) + slack
-    return np.float32(0.5 * reach * reach * (1 + 1e-6) + least)
+    reach = np.sqrt(2 * limit) + rounding.slack
+    return np.float32(0.5 * reach * reach * (1 + 1e-6) + rounding.least)
 
 
 @compiled(fastmath=NO_NAN)
@@ -146,23 +229,24 @@ def lowest(line, half, my_half, rest):
 
 
 @compiled()
-def compare_row(X, q, i, line, my_half, first, half, rest, least, slack, unit, limit, score, index):
+def compare_row(X, q, i, line, my_half, part, rounding, found):
     """Offer one strip of rows to row ``q``, whose list is the ``i``-th."""
-    bound = bound_of(limit[i], slack, least)
+    score, index, limit, half = found.score, found.index, found.limit, part.half
+    rest, bound = np.float32(1.0 - rounding.share), bound_of(limit[i], rounding)
     for begin in range(0, line.shape[0], STRIP):
         end = min(begin + STRIP, line.shape[0])
         if lowest(line[begin:end], half[begin:end], my_half, rest) > bound:
             continue
         for j in range(begin, end):
-            m = first + j
+            m = part.first + j
             if m == q or (my_half + half[j]) * rest - line[j] > bound:
                 continue
-            found = ranked(distance(X, q, m))
-            if found < score[i, 0] or (found == score[i, 0] and m < index[i, 0]):
-                push(score, index, i, found, m)
+            far = ranked(distance(X, q, m))
+            if far < score[i, 0] or (far == score[i, 0] and m < index[i, 0]):
+                push(score, index, i, far, m)
                 worst = score[i, 0]
-                limit[i] = min(limit[i], 0.5 * (worst * unit) * (worst * unit))
-                bound = bound_of(limit[i], slack, least)
+                limit[i] = min(limit[i], 0.5 * (worst * rounding.unit) * (worst * rounding.unit))
+                bound = bound_of(limit[i], rounding)
                 if worst == 0:  # nothing is nearer, and all rows to come have a higher index
                     limit[i] = -1
                     return

@@ -7,17 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.panels import (
-    copy_rows,
-    insert,
-    meet,
-    panels_of,
-    room_for_tile,
-    set_limits,
-    set_tops,
-    side_of,
-    turn_over,
-)
+from steep.neighbors.kernels.best import insert
+from steep.neighbors.kernels.panels import copy_rows, meet, room_for, set_limits, set_tops, side_of, turn_over
 from steep.neighbors.kernels.vectors import (
     LANES,
     PANEL,
@@ -82,8 +73,9 @@ def n_within(lanes, bound):
 
 
 @compiled()
-def choose(line, bound, first, q, score, index, top, picked, picked_index):
+def choose(line, bound, first, q, best, picked, picked_index):
     """Start the list of point ``q`` with the best of ``line``, the scores of points from ``first`` on."""
+    score, index, top = best
     n_picked = 0
     for begin in range(0, line.shape[0], PANEL):
         hits = at_most(line.ctypes.data + 4 * begin, bound)
@@ -124,17 +116,18 @@ def multiply(n_features, mine, half, first, panels, n_points, lines):
         for col in range(0, n_points, TOGETHER):
             multiply_tile(
                 mine.ctypes.data + (first + low) * step, step, panels.ctypes.data + col * step, n_features,
-                PANEL * step, half.ctypes.data + 4 * col, lines.ctypes.data + 4 * (low * lines.shape[1] + col),
+                half.ctypes.data + 4 * col, lines.ctypes.data + 4 * (low * lines.shape[1] + col),
                 4 * lines.shape[1],
             )  # fmt: skip
 
 
 @compiled()
-def join_within(X, half, start, cells, score, index, top, stop):
+def join_within(X, half, start, cells, best, stop):
     """Start every point's list, empty so far, with the best of its own cell, for each of ``cells``."""
-    longest, width = np.max(start[1:] - start[:-1]), score.shape[1]
-    _, _, mine, my_half, _ = side_of(longest, X.shape[1])
-    panels, lanes = panels_of(mine), np.empty((-(-3 * width // LANES), LANES), np.float32)
+    longest, width = np.max(start[1:] - start[:-1]), best.score.shape[1]
+    side = side_of(longest, X.shape[1])
+    mine, my_half, panels = side.points, side.half, room_for(side, X.shape[1]).panels
+    lanes = np.empty((-(-3 * width // LANES), LANES), np.float32)
     lines = np.empty((PANEL, -(-mine.shape[0] // LANES) * LANES), np.float32)
     picked, picked_index = np.empty(mine.shape[0], np.float32), np.empty(mine.shape[0], np.int32)
     for cell in cells:
@@ -152,28 +145,25 @@ def join_within(X, half, start, cells, score, index, top, stop):
                 line[first + i] = -np.inf  # a point is not its own neighbour
                 to_scores(line, my_half[first + i], lanes)
                 bound = min(bound_of_best(lanes, width), FINITE)
-                choose(line, bound, begin, q, score, index, top, picked, picked_index)
+                choose(line, bound, begin, q, best, picked, picked_index)
 
 
 @compiled()
-def join_across(X, half, start, pairs, score, index, top, stop):
+def join_across(X, half, start, pairs, best, stop):
     """Offer every pair of points of two different tiles, for each of the ``pairs`` of tiles."""
     longest = np.max(start[1:] - start[:-1])
-    _, _, near_a, half_a, row_limit = side_of(longest, X.shape[1])
-    _, _, near_b, half_b, col_top = side_of(longest, X.shape[1])
-    panels, (room, bits) = panels_of(near_b), room_for_tile()
+    rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
+    room = room_for(cols, X.shape[1])
     for p in range(pairs.shape[0]):
         if stop[0]:
             return
         a, b = pairs[p]
-        rows, cols = np.arange(start[a], start[a + 1]), np.arange(start[b], start[b + 1])
-        copy_rows(X, half, start[a], len(rows), near_a, half_a)
-        copy_rows(X, half, start[b], len(cols), near_b, half_b)
-        turn_over(near_b, len(cols), panels)
-        set_limits(half_a, top, rows, len(rows), row_limit)
-        set_tops(top, cols, len(cols), col_top)
-        for first in range(0, len(rows), PANEL):
-            meet(
-                X.shape[1], near_a, half_a, row_limit, first, len(rows) - first, panels, half_b, col_top, 0, len(cols),
-                rows, cols, room, bits, score, index, top,
-            )  # fmt: skip
+        n_rows, n_cols = start[a + 1] - start[a], start[b + 1] - start[b]
+        rows.place[:n_rows], cols.place[:n_cols] = np.arange(start[a], start[a + 1]), np.arange(start[b], start[b + 1])
+        copy_rows(X, half, start[a], n_rows, rows.points, rows.half)
+        copy_rows(X, half, start[b], n_cols, cols.points, cols.half)
+        turn_over(cols.points, n_cols, room.panels)
+        set_limits(rows, best.top, rows.place, n_rows)
+        set_tops(cols, best.top, n_cols)
+        for first in range(0, n_rows, PANEL):
+            meet(rows, first, n_rows - first, cols, n_cols, room, best)

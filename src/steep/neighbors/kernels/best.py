@@ -4,7 +4,7 @@
 
 Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
 point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y. Cells and tiles keep them ascending
-(``insert`` in panels.py, 16 at a time); the tree and exact search of single rows in a max-heap whose root is the worst
+(``insert``, 16 at a time); the tree and exact search of single rows in a max-heap whose root is the worst
 (``push``). ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every product
 x·y serves both points. Of ties with the worst the first to come stays: with many equal points all else would be
 ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
@@ -12,9 +12,20 @@ ties. The order of work is the same for any number of threads, so is the result;
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels.vectors import PANEL, shift_in
+
+
+class Best(NamedTuple):
+    """What is kept for each point: the scores and places of its best neighbours so far, and the worst of those."""
+
+    score: Any
+    index: Any
+    top: Any
 
 
 @compiled()
@@ -71,6 +82,28 @@ def knows(indices, m):
         if indices[j] == m:
             return True
     return False
+
+
+@compiled()
+def insert(score, index, q, new_score, new_index):
+    """Put an entry into the ascending list of point ``q`` instead of its last, behind its equals; return the new last.
+
+    The column before the lists must hold −∞ (see ``empty_lists``).
+    """
+    width = score.shape[1]
+    if width < PANEL:
+        scores, indices, at = score[q], index[q], width - 1
+        while at > 0 and scores[at - 1] > new_score:
+            scores[at], indices[at] = scores[at - 1], indices[at - 1]
+            at -= 1
+        scores[at], indices[at] = new_score, new_index
+        return scores[width - 1]
+    scores, indices = score.ctypes.data + q * score.strides[0], index.ctypes.data + q * index.strides[0]
+    at, n_lanes = width - PANEL, PANEL
+    while shift_in(scores + 4 * at, indices + 4 * at, n_lanes, new_score, new_index) and at > 0:
+        n_lanes = min(at, PANEL)
+        at -= n_lanes
+    return score[q, width - 1]
 
 
 @compiled()

@@ -10,13 +10,26 @@ no lower row is not entered; many equal points cost no more than others.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.lists import push, sort_pairs
-from steep.neighbors.kernels.proof import distance, ranked, write
+from steep.neighbors.kernels.best import push, sort_pairs
+from steep.neighbors.kernels.compare import distance, ranked, write
 
 LEAST, MOST = np.float32(1e-30), np.float32(1e37)  # squares between them have kept their digits
+
+
+class Tree(NamedTuple):
+    """Points feature by feature and rows in the order of the tree; place, box and lowest row of each node."""
+
+    columns: Any
+    order: Any
+    start: Any
+    lower: Any
+    upper: Any
+    lowest: Any
 
 
 @compiled()
@@ -133,8 +146,9 @@ def wants(v, gap, first, last, lowest, score, index):
 
 
 @compiled()
-def search_leaves(columns, order, start, lower, upper, lowest, leaves, score, index, stop):
-    """Find the neighbours of all points of some leaves; ``columns`` and the lists are in tree order."""
+def search_leaves(tree, leaves, score, index, stop):
+    """Find the neighbours of all points of some leaves; the lists are in tree order."""
+    columns, order, start, lower, upper, lowest = tree
     n_inner = lowest.shape[0] // 2
     todo, gaps = np.empty(128, np.int64), np.empty(128, np.float32)
     squares = np.empty(np.max(start[n_inner:, 1] - start[n_inner:, 0]), np.float64)

@@ -1,8 +1,9 @@
-"""Exact self-join of small data in plain NumPy: nothing to compile, nothing to import."""
+"""Exact self-joins of small data by NumPy, and by SciPy's KD-tree in few dimensions: nothing to compile."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import SLACK, as_float32, best_of, certain_scores, lengths_between
@@ -10,6 +11,9 @@ from steep.neighbors.frame import Frame, half_norms, row_lengths
 
 BLOCK = 128  # rows at a time: what is computed stays in the cache and its memory is used again
 NUMBERS = 2**20  # differences held at once
+ASKED = 4_096  # points that a tree is asked for at a time
+FEW = 0.01  # share of points left in doubt that is still compared with all, one by one
+LEAST, MOST = 2.0**-490, 2.0**490  # lengths in the frame between which a tree has lost no digits
 
 
 def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray]:
@@ -39,6 +43,39 @@ def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, 
         for q in np.flatnonzero(unsure & ~equal):
             distances[q], indices[q] = compare_all(X, int(q), n_others)
     return as_float32(distances), indices
+
+
+def join_small_tree(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray] | None:
+    """Return distances (float32) and indices (int32) of each point's nearest others; None if ties abound."""
+    n_points, width = len(X), min(n_others + 1 + SLACK, len(X))
+    scaled = frame.scale(X)
+    tree = KDTree(scaled)
+    distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
+    unsure = np.zeros(n_points, np.bool_)
+    for first in range(0, n_points, ASKED):
+        rows = np.arange(first, min(first + ASKED, n_points))
+        reached, short = tree.query(scaled[rows], k=np.arange(1, width + 1))
+        others = _others(short, rows)
+        distances[rows], indices[rows] = best_of(lengths_of_pairs(X, rows, others), others, n_others)
+        with np.errstate(over="ignore", under="ignore"):
+            last = distances[rows, -1] * frame.unit * (1 + 1e-6)
+        proven = (last < reached[:, -1]) & (last > LEAST) & (last < MOST)
+        unsure[rows] = ~proven & (width < n_points)
+    equal = unsure & (distances[:, -1] == 0)
+    unsure &= ~equal
+    if unsure.sum() > FEW * n_points:
+        return None
+    indices[equal] = first_equals(X, np.flatnonzero(equal), n_others)
+    for q in np.flatnonzero(unsure):
+        distances[q], indices[q] = compare_all(X, int(q), n_others)
+    return as_float32(distances), indices
+
+
+def _others(short: IntArray, rows: IntArray) -> IntArray:
+    """Return each row's list without the row itself, ascending; without its last where it is not listed."""
+    others = short != rows[:, None]
+    others[others.all(axis=1), -1] = False
+    return np.sort(short[others].reshape(len(rows), -1), axis=1)
 
 
 def first_equals(X: FloatArray, rows: IntArray, n_others: int) -> IntArray:

@@ -15,7 +15,7 @@ from steep._html import card
 from steep._validation import FloatArray, IntArray, check_count
 from steep.evidence import Verdict
 from steep.metrics import Interval
-from steep.neighbors.sparse import sparse_graph
+from steep.neighbors.graph import sparse_graph
 
 # Up to this many of the neighbours that contradict a label are named.
 _NAMED = 5

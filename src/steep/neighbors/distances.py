@@ -1,4 +1,4 @@
-"""Distances of the data as given, in float64 at any scale, and what products of points prove about them.
+"""Distances of the data as given, in float64, and what products of points prove about them.
 
 Products give scores |x − y|²/2 quickly but not exactly. With p binary digits and d features a score is off
 by at most δ(|x| + |y|)², δ = (d + 8)·2⁻ᵖ. Let a list hold the best scores of point x, the worst of them t,
@@ -14,7 +14,6 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.exceptions import InputError
-from steep.neighbors.frame import row_lengths
 
 FLOAT32 = np.finfo(np.float32)
 SLACK = 4  # neighbours shortlisted beyond those wanted; more make proofs more likely
@@ -46,14 +45,9 @@ def vanished(n_features: int) -> float:
 
 def lengths_between(points: FloatArray, others: FloatArray) -> FloatArray:
     """Return the distances of ``points`` (n, d) to ``others`` (n, m, d)."""
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(under="ignore"):
         steps = np.subtract(others, points[:, None, :], dtype=np.float64)
-        squares = np.einsum("ijk,ijk->ij", steps, steps)
-        out: FloatArray = np.sqrt(squares)
-    odd = ~((squares > 1e-280) & (squares < 1e300))
-    if odd.any():
-        out[odd] = row_lengths(steps[odd])
-    return out
+        return np.asarray(np.sqrt(np.einsum("ijk,ijk->ij", steps, steps)))
 
 
 def ranked(distances: FloatArray) -> FloatArray:

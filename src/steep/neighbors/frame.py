@@ -1,4 +1,4 @@
-"""Where the data lie: the centre and the scale in which they are searched, for any finite numbers.
+"""Where the data lie: the centre and the scale in which they are searched, for any numbers up to 1e100.
 
 Engines work on (x − centre)·2⁻ᵉ. The power of two costs no digit. Centre and scale are those of most
 points, so that a few far ones cost the others nothing. In this frame every point is drawn into the ball
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray
+from steep._validation import SMALLEST_NUMBER, FloatArray
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -25,7 +25,6 @@ BALL = 2.0**60
 ORDINARY = 30  # powers of two around 1 for which nothing need be scaled
 SCALED_MOST = 2.0**500  # whatever is beyond is far from all the others
 BEND = 16.0  # distances beyond this many typical ones count by their logarithm when cells are cut
-LARGE, TINY = 2.0**1010, 2.0**-950  # data beyond them are to be scaled before they are searched
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Frame:
             center = sample.mean(axis=0)
         if X.dtype == np.float32:  # then placing a point in float32 rounds once, as from float64
             center = center.astype(np.float32).astype(np.float64)
-        exponent = int(np.clip(np.frexp(typical)[1], -1000, 1000))
+        exponent = int(np.clip(np.frexp(typical)[1], -400, 400))  # far points keep a length beyond 1e-103
         if abs(exponent) <= ORDINARY:
             exponent = 0
         with np.errstate(over="ignore", under="ignore"):  # a far point may be infinitely far in the frame
@@ -154,40 +153,24 @@ class Frame:
 
 
 def into_range(*arrays: FloatArray) -> tuple[Any, ...]:
-    """Bring numbers at either end of float64 to where their differences and lengths are numbers, too.
-
-    Returns the arrays, times one power of two, and that power.
+    """Bring numbers whose squares vanish to ordinary size: return the arrays times a power of two, and that power.
 
     Examples
     --------
-    >>> into_range(np.array([[1e308]]), np.array([[1.0]]))[-1] < 1
+    >>> into_range(np.array([[1e-200]]))[-1] > 1
     True
     """
     largest = max((float(max(array.max(), -array.min())) for array in arrays if array.size), default=1.0)
-    if TINY <= largest <= LARGE or largest == 0:
+    if largest >= SMALLEST_NUMBER or largest == 0:
         return (*arrays, 1.0)
-    scale = 2.0**-14 if largest > LARGE else 2.0**120
-    return (*(array * scale for array in arrays), scale)
+    scale = 2.0 ** min(1000, -int(np.frexp(largest)[1]))
+    return (*(array.astype(np.float64) * scale for array in arrays), scale)
 
 
 def row_lengths(rows: FloatArray) -> FloatArray:
-    """Return |x| of each row without overflow or underflow of the squares; ∞ where an entry is.
-
-    Examples
-    --------
-    >>> row_lengths(np.array([[3.0, 4.0], [0.0, 0.0]]) * 2.0**700) / 2.0**700
-    array([5., 0.])
-    """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        lengths: FloatArray = np.sqrt(squares)
-        odd = np.flatnonzero(~((squares > 1e-280) & (squares < 1e300)))
-        if odd.size:
-            largest = np.abs(rows[odd]).max(axis=1).astype(np.float64)
-            exponent = np.frexp(largest)[1][:, None]
-            scaled = np.ldexp(rows[odd].astype(np.float64), -exponent)
-            lengths[odd] = np.ldexp(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), exponent[:, 0])
-            lengths[odd] = np.where(np.isinf(largest), np.inf, lengths[odd])
+    """Return |x| of each row; ∞ where its square overflows."""
+    with np.errstate(over="ignore", under="ignore"):
+        lengths: FloatArray = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     return lengths
 
 

@@ -206,7 +206,7 @@ def _run(
     if used == "brute":
         return _without_compiler(join_brute(points, frame, n_others), include_self, watch)
     if used == "tree" and len(points) <= FEW_POINTS and points.shape[1] <= SMALL_TREE_FEATURES:
-        found = join_small_tree(points, frame, n_others)
+        found = join_small_tree(points, n_others)
         if found is not None:
             return _without_compiler(found, include_self, watch)
     from steep.neighbors.exact import join_exact

@@ -26,8 +26,6 @@ _LARGE = 20_000
 _BLOCK = 4 * 2**20
 # Queries a tree is asked at once: some hundredths of a second.
 _ASKED = 4096
-# Lengths in the frame between which the tree has lost no digits.
-_LEAST, _MOST = 2.0**-490, 2.0**490
 
 
 def query_graph(
@@ -99,15 +97,13 @@ def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tu
     >>> nearest(np.array([[0.0], [1.0]]), np.array([[0.9]]))[1]
     array([[1]])
     """
-    width, suits_a_tree = min(n_neighbors, len(points)), points.shape[1] <= _TREE_FEATURES or len(points) < 64
-    found = _by_plain_tree(points, queries, width) if suits_a_tree else None
-    if found is not None:
-        return found
+    width = min(n_neighbors, len(points))
     points, queries, scale = into_range(points, queries)
-    frame = _frame_of(points, queries)
-    distances, indices = (_by_tree if suits_a_tree else _by_products)(points, queries, frame, width)
-    with np.errstate(over="ignore", under="ignore"):
-        return distances / scale, indices
+    if points.shape[1] <= _TREE_FEATURES or len(points) < 64:
+        distances, indices = _by_tree(points, queries, width)
+    else:
+        distances, indices = _by_products(points, queries, _frame_of(points, queries), width)
+    return distances / scale, indices
 
 
 def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
@@ -122,37 +118,14 @@ def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
     return replace(frame, extent=max(frame.extent, extent), largest=largest)
 
 
-def _by_plain_tree(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray] | None:
-    """Return what SciPy's tree finds; None where squares overflow or vanish in it."""
-    largest = max(float(np.abs(points).max()), float(np.abs(queries).max(initial=0.0)))
-    if not largest < _MOST:
-        return None
-    distances, indices = _asked(KDTree(points), queries, width)
-    row, place = np.nonzero(distances < _LEAST)
-    if (points[indices[row, place]] != queries[row]).any():
-        return None
-    return distances, indices
-
-
-def _asked(tree: KDTree, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
-    """Return what a tree finds, a part of the queries at a time, so that Ctrl-C is noticed in between."""
+def _by_tree(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
+    """What SciPy's tree finds, a part of the queries at a time, so that Ctrl-C is noticed in between."""
+    tree = KDTree(points)
     distances, indices = np.empty((len(queries), width)), np.empty((len(queries), width), np.int64)
     for first in range(0, len(queries), _ASKED):
         part = slice(first, first + _ASKED)
         distances[part], indices[part] = tree.query(queries[part], k=np.arange(1, width + 1))
     return distances, indices
-
-
-def _by_tree(points: FloatArray, queries: FloatArray, frame: Frame, width: int) -> tuple[FloatArray, IntArray]:
-    tree, scaled = KDTree(frame.scale(points)), frame.scale(queries)
-    indices = _asked(tree, scaled, width)[1]
-    distances = _lengths(points, queries, indices)
-    with np.errstate(over="ignore", under="ignore"):
-        last = distances.max(axis=1, initial=0.0) * frame.unit
-    odd = np.flatnonzero(~((last == 0) | ((last > _LEAST) & (last < _MOST))))
-    for q in odd:
-        distances[q], indices[q] = _compare_all(points, queries[q], width)
-    return _sorted(distances, indices)
 
 
 def _by_products(points: FloatArray, queries: FloatArray, frame: Frame, width: int) -> tuple[FloatArray, IntArray]:

@@ -13,7 +13,7 @@ BLOCK = 128  # rows at a time: what is computed stays in the cache and its memor
 NUMBERS = 2**20  # differences held at once
 ASKED = 4_096  # points that a tree is asked for at a time
 FEW = 0.01  # share of points left in doubt that is still compared with all, one by one
-LEAST, MOST = 2.0**-490, 2.0**490  # lengths in the frame between which a tree has lost no digits
+LEAST = 2.0**-490  # length from which on a tree has lost no digits
 
 
 def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray]:
@@ -45,21 +45,19 @@ def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, 
     return as_float32(distances), indices
 
 
-def join_small_tree(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray] | None:
+def join_small_tree(X: FloatArray, n_others: int) -> tuple[FloatArray, IntArray] | None:
     """Return distances (float32) and indices (int32) of each point's nearest others; None if ties abound."""
     n_points, width = len(X), min(n_others + 1 + SLACK, len(X))
-    scaled = frame.scale(X)
-    tree = KDTree(scaled)
+    tree = KDTree(X)
     distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
     unsure = np.zeros(n_points, np.bool_)
     for first in range(0, n_points, ASKED):
         rows = np.arange(first, min(first + ASKED, n_points))
-        reached, short = tree.query(scaled[rows], k=np.arange(1, width + 1))
+        reached, short = tree.query(X[rows], k=np.arange(1, width + 1))
         others = _others(short, rows)
         distances[rows], indices[rows] = best_of(lengths_of_pairs(X, rows, others), others, n_others)
-        with np.errstate(over="ignore", under="ignore"):
-            last = distances[rows, -1] * frame.unit * (1 + 1e-6)
-        proven = (last < reached[:, -1]) & (last > LEAST) & (last < MOST)
+        last = distances[rows, -1] * (1 + 1e-6)
+        proven = (last < reached[:, -1]) & (last > LEAST)
         unsure[rows] = ~proven & (width < n_points)
     equal = unsure & (distances[:, -1] == 0)
     unsure &= ~equal

@@ -26,7 +26,6 @@ from steep.neighbors.kernels.vectors import (
 )
 
 ROWS = 128  # rows per product: so many make the most of a product
-LEAST, MOST = 1e-280, 1e300  # between them squares have neither vanished nor overflown
 FLOAT32_LEAST, FLOAT32_MOST = 1.2e-38, 3.4e38
 LARGEST = float(np.finfo(np.float32).max)
 STRIP = 64  # scores whose lowest is compared with the bound first
@@ -134,28 +133,9 @@ def square(X, q, m):
 
 
 @compiled()
-def careful_distance(X, q, m):
-    """Distance of two rows whose squares overflow or vanish: scaled by the largest difference."""
-    largest = 0.0
-    for f in range(X.shape[1]):
-        largest = max(largest, abs(np.float64(X[q, f]) - np.float64(X[m, f])))
-    if largest == 0.0:
-        return 0.0
-    exponent = frexp(largest)[1]
-    total = 0.0
-    for f in range(X.shape[1]):
-        step = ldexp(np.float64(X[q, f]) - np.float64(X[m, f]), -exponent)
-        total += step * step
-    return ldexp(np.sqrt(total), exponent)
-
-
-@compiled()
 def distance(X, q, m):
     """Distance of two rows in float64."""
-    total = square(X, q, m)
-    if LEAST < total < MOST:
-        return np.sqrt(total)
-    return careful_distance(X, q, m)
+    return np.sqrt(square(X, q, m))
 
 
 @compiled()

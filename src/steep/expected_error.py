@@ -32,6 +32,23 @@ _AT_ONCE = 500
 _MOST_JUDGED = 3000
 
 Predict = Callable[[FloatArray], FloatArray]
+# Results predicted before there is an estimate, at least; and before the first block.
+_FEWEST, _FIRST = 6, 10
+# Each block begins with so many times the runs of the one before; the edges never move as runs are added.
+_GROWTH = 1.15
+# Even runs predicted in one block, at most.
+_MOST_PER_BLOCK = 64
+_N_DRAWS = 400
+# The trend is believed between no gain and that of a very smooth function.
+_STEEPEST = 6.0
+# What the bootstrap cannot see, as a standard deviation of the logarithm of the error.
+_UNSEEN = 0.12
+# The trend is carried on to this many times the runs, and no further.
+_FARTHEST = 10
+# Looks in a row at which a goal must be met.
+_LOOKS = 3
+# Estimates in a history, at most.
+_HISTORY = 12
 
 
 def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
@@ -115,25 +132,6 @@ def fewest_points(n_coordinates: int) -> int:
 def _evenly(start: int, end: int, most: int) -> IntArray:
     """Up to ``most`` of the numbers from ``start`` to ``end``, which is left out."""
     return np.unique(np.linspace(start, end - 1, min(end - start, most)).astype(int))
-
-
-# Results predicted before there is an estimate, at least; and before the first block.
-_FEWEST, _FIRST = 6, 10
-# Each block begins with so many times the runs of the one before; the edges never move as runs are added.
-_GROWTH = 1.15
-# Even runs predicted in one block, at most.
-_MOST_PER_BLOCK = 64
-_N_DRAWS = 400
-# The trend is believed between no gain and that of a very smooth function.
-_STEEPEST = 6.0
-# What the bootstrap cannot see, as a standard deviation of the logarithm of the error.
-_UNSEEN = 0.12
-# The trend is carried on to this many times the runs, and no further.
-_FARTHEST = 10
-# Looks in a row at which a goal must be met.
-_LOOKS = 3
-# Estimates in a history, at most.
-_HISTORY = 12
 
 
 class ErrorEstimate(float):

@@ -26,6 +26,8 @@ from steep.exceptions import FunctionError, InputError, InputTypeError
 _KEPT = 4000
 # Seconds a guard gets to kill what a program left behind and to remove its folder.
 _GRACE = 15.0
+# Lines at the end of an answer among which its JSON may begin.
+_LINES = 10_000
 
 
 class command_simulator:  # noqa: N801 - used as a function; a class so that executors can send it
@@ -321,10 +323,6 @@ def _check_pattern(pattern: str) -> None:
             f"outputs={pattern!r} names some of its groups; name all of them as (?P<name>…), and write (?:…) for a "
             "group that is not an output"
         )
-
-
-# Lines at the end of an answer among which its JSON may begin.
-_LINES = 10_000
 
 
 def last_json(text: str) -> Any:

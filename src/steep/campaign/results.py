@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _MOST_RUNS = 10**9
 # A hundred years.
 _LONGEST = 3.2e9
+# Share of each axis by which a point may be off the one that was asked: programs print six digits.
+TOLERANCE = 1e-5
 
 
 def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
@@ -85,10 +87,6 @@ def _as_rows(y: Any, n: int) -> Any:
         return y
     # One point: a vector is its outputs.
     return np.reshape(np.asarray(y), (1, -1) if n == 1 else (-1, 1))
-
-
-# Share of each axis by which a point may be off the one that was asked: programs print six digits.
-TOLERANCE = 1e-5
 
 
 def labels_of(y: Any, n: int) -> tuple[FloatArray, Names | None]:

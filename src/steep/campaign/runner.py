@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 _FIRST = 5
 
 _NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
+# Seconds between two looks at the clock while nothing ends.
+_PACE = 0.05
+_STOPS = ("runs", "seconds", "error")
 
 
 class Streak:
@@ -76,11 +79,6 @@ class Streak:
             f"{len(self.runs)} runs in a row failed alike ({message[:300]}); none of them is given up: fix the cause "
             "and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )
-
-
-# Seconds between two looks at the clock while nothing ends.
-_PACE = 0.05
-_STOPS = ("runs", "seconds", "error")
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,9 @@ MIGRATIONS = [
 VERSION = len(MIGRATIONS)
 # The tables of each version.
 TABLES = [{"meta", "owners", "runs", "failures"}, {"meta", "owners", "runs", "failures", "events"}]
+# Strategies that need no calls of the function beyond the runs, by the names they are stored by.
+_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in (Adaptive, Variance, Even)}
+Names = tuple[str, ...]
 
 
 def check_ours(database: sqlite3.Connection, path: str) -> None:
@@ -146,12 +149,6 @@ def _newer(path: str, version: int) -> StorageError:
         f"storage {path!r} has schema version {version}, this steep reads up to {VERSION}; it is left untouched: "
         "upgrade steep or use another file"
     )
-
-
-# Strategies that need no calls of the function beyond the runs, by the names they are stored by.
-_STRATEGIES: dict[str, Any] = {kind.__name__: kind for kind in (Adaptive, Variance, Even)}
-
-Names = tuple[str, ...]
 
 
 def reconcile(

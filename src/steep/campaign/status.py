@@ -16,6 +16,7 @@ import numpy as np
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.campaign.journal import Journal
+from steep.campaign.schema import measure_of
 from steep.exceptions import InputError
 from steep.expected_error import ErrorEstimate
 from steep.sampling import Design
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # Results the rate is taken from.
 _RECENT = 50
+# Above this many results the variation of all of them is more than a picture is worth.
+_MOST_MEASURED = 2048
 
 
 @dataclass(frozen=True)
@@ -116,10 +119,6 @@ def _rate(journal: Journal, since: float, *, is_running: bool) -> float:
     return (len(recent) - 1) / max(end - recent[-1], 1e-9)
 
 
-# Above this many results the variation of all of them is more than a picture is worth.
-_MOST_MEASURED = 2048
-
-
 def design_of(campaign: Campaign) -> Design:
     """The results of a campaign as a design; see :meth:`Results.without_gaps` for outputs that were added later."""
     if not len(campaign.X):
@@ -144,10 +143,11 @@ def design_of(campaign: Campaign) -> Design:
 
 def _variation(campaign: Campaign, X: FloatArray, labels: FloatArray) -> FloatArray:
     """Variation by the measure of the campaign; NaN where there are too few results, or too many."""
-    least = max(campaign._planner.measure.smallest_k, 2 * (campaign.box.n_features + 1))
+    measure = measure_of(campaign.strategy)
+    least = max(measure.smallest_k, 2 * (campaign.box.n_features + 1))
     if not least <= len(X) <= _MOST_MEASURED:
         return np.full(len(X), np.nan)
-    return label_variation(campaign._planner.measure, Evaluated.at(campaign.box, X, labels))
+    return label_variation(measure, Evaluated.at(campaign.box, X, labels))
 
 
 def plot_campaign(campaign: Campaign, kind: str = "overview", **options: Any) -> Any:

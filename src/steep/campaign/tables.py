@@ -16,7 +16,6 @@ import pandas as pd
 from steep._outputs import numbers
 from steep._validation import FloatArray
 from steep._warnings import warn_user
-from steep.campaign import tables
 from steep.campaign.results import TOLERANCE, aligned, known_run, labels_of, run_numbers, tell_run
 from steep.campaign.simulate import Failure
 from steep.domain import Box
@@ -39,6 +38,7 @@ _KINDS: dict[str, Any] = {
 _WITHOUT = ("pending", "failed", "forgotten")
 # Rows that a warning names.
 _NAMED = 5
+Where = Mapping[str, Any] | Callable[[pd.DataFrame], Any]
 
 
 def failures(campaign: Campaign) -> pd.DataFrame:
@@ -316,9 +316,6 @@ def _inputs(box: Box, X: FloatArray) -> pd.DataFrame:
     return pd.DataFrame(columns, columns=list(box.names))
 
 
-Where = Mapping[str, Any] | Callable[[pd.DataFrame], Any]
-
-
 def correct(campaign: Campaign, run: Any, y: Any, reason: str) -> None:
     """Replace results."""
     numbers, journal = run_numbers(run), campaign.journal
@@ -341,8 +338,8 @@ def correct(campaign: Campaign, run: Any, y: Any, reason: str) -> None:
 def retry_failures(campaign: Campaign, where: Where | None) -> int:
     """Make runs that were given up pending again."""
     with campaign.journal.transaction():
-        frame = tables.failures(campaign)
-        marks = tables.failure_columns(campaign.box.names)
+        frame = failures(campaign)
+        marks = failure_columns(campaign.box.names)
         frame = frame[frame[marks["state"]] == "failed"].drop_duplicates(marks["run"], keep="last")
         numbers = [int(number) for number in frame.loc[_chosen(frame, where), marks["run"]]]
         campaign.journal.reopen(numbers)
@@ -359,7 +356,7 @@ def forget(campaign: Campaign, run: Any, where: Where | None, reason: str) -> in
         if run is not None:
             numbers = run_numbers(run)
         else:
-            frame, mark = tables.to_dataframe(campaign), tables.run_columns(campaign)
+            frame, mark = to_dataframe(campaign), run_columns(campaign)
             frame = frame[frame[mark["state"]] != "forgotten"]
             numbers = [int(number) for number in frame.loc[_chosen(frame, where), mark["run"]]]
         for number in numbers:

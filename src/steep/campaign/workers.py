@@ -23,6 +23,10 @@ from steep.exceptions import CampaignError
 
 # A run by its number, and what came of it.
 Landing = tuple[int, Answer]
+# Seconds a broken executor may keep silent about its runs.
+_SILENCE = 10.0
+# Seconds to wait, at least, for one of the places of an executor all of which are taken by runs over their time.
+_GRACE = 10.0
 
 
 class Task(NamedTuple):
@@ -125,12 +129,6 @@ def drain(source: queue.Queue[Any], seconds: float) -> list[Any]:
             found.append(source.get_nowait())
     except queue.Empty:
         return found
-
-
-# Seconds a broken executor may keep silent about its runs.
-_SILENCE = 10.0
-# Seconds to wait, at least, for one of the places of an executor all of which are taken by runs over their time.
-_GRACE = 10.0
 
 
 class Given(Clocked):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from steep.campaign import Campaign
 
+FORMATS = (".csv", ".json", ".parquet")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
 
 def ask_command(
     store: Store = DEFAULT,
@@ -76,10 +79,6 @@ def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_js
 
 def _numbers(frame: pd.DataFrame) -> list[int]:
     return [int(number) for number in frame[frame.columns[0]]]
-
-
-FORMATS = (".csv", ".json", ".parquet")
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def check_points_file(path: Path) -> None:

@@ -15,6 +15,8 @@ from steep.cli.options import Debug, Force, Json
 from steep.cli.printing import finish
 from steep.exceptions import InputError, MissingExtraError
 
+_FORMATS = (".svg", ".pdf", ".png")
+
 
 class State(StrEnum):
     """Which runs."""
@@ -49,9 +51,6 @@ def export_command(
     write_frame(output, frame)
     figures = {"output": output, "runs": len(frame), "columns": list(map(str, frame.columns))}
     finish(figures, [f"{output}: {len(frame):,} runs, {len(frame.columns)} columns"], as_json=as_json)
-
-
-_FORMATS = (".svg", ".pdf", ".png")
 
 
 def plot_command(

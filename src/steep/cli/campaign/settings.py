@@ -36,6 +36,20 @@ if TYPE_CHECKING:
     from steep.campaign import Campaign
     from steep.domain.axes import Axis
 
+_KINDS: dict[str, tuple[type, ...]] = {
+    "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "initial": (int,),
+    "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,),
+    "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,),
+    "constraint": (str,), "seed": (int,),
+}  # fmt: skip
+Store = Annotated[
+    Path,
+    typer.Argument(
+        metavar="STORE", help="The campaign's file (.db), or the TOML file it is described in.", show_default=True
+    ),
+]
+DEFAULT = Path("campaign.db")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -66,12 +80,6 @@ class Settings:
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "initial": (int,),
-    "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,),
-    "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,),
-    "constraint": (str,), "seed": (int,),
-}  # fmt: skip
 assert {f.name for f in fields(Settings)} == {*_KINDS, "folder"}
 
 
@@ -108,15 +116,6 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
                 for kind in _KINDS[name]
             )
             raise InputError(f"{path} has {name} = {value!r}; need {kinds}")
-
-
-Store = Annotated[
-    Path,
-    typer.Argument(
-        metavar="STORE", help="The campaign's file (.db), or the TOML file it is described in.", show_default=True
-    ),
-]
-DEFAULT = Path("campaign.db")
 
 
 def find_store(path: Path) -> Path:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from steep.campaign.status import Status
 
+# Characters of a message that tell failures apart, and kinds of failure that are shown.
+_ALIKE, _SHOWN = 200, 20
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
 
 def status_command(
     store: Store = DEFAULT,
@@ -107,11 +111,6 @@ def _span(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
-# Characters of a message that tell failures apart, and kinds of failure that are shown.
-_ALIKE, _SHOWN = 200, 20
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def failures_command(

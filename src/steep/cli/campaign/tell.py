@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from steep.campaign import Campaign
 
+_JSON, _LINES = (".json",), (".jsonl", ".ndjson")
+# What a table of results is called; a first name of another kind is that of a campaign.
+_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".bz2", ".xz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+
 
 def tell_command(
     files: Annotated[
@@ -129,11 +133,6 @@ def _lines(figures: dict[str, Any]) -> list[str]:
         f"{figures['storage']}: {figures['new_results']:,} results and {figures['new_failures']:,} failures recorded; "
         f"{figures['n_done']:,} runs done, {figures['n_pending']:,} pending, {figures['n_failed']:,} failed"
     ]
-
-
-_JSON, _LINES = (".json",), (".jsonl", ".ndjson")
-# What a table of results is called; a first name of another kind is that of a campaign.
-_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".bz2", ".xz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
 
 
 def is_table(path: Path) -> bool:

@@ -331,7 +331,7 @@ def test_a_response_in_another_precision_is_recognised(response, dtype):
 
 @pytest.mark.parametrize(
     ("head", "message"),
-    [("7", "head='7' is not in network; need the name of an nn.Linear: 0, 2"), ("1", "head='1' is a ReLU")],
+    [("7", "head='7' is not in network; expected the name of an nn.Linear: 0, 2"), ("1", "head='1' is a ReLU")],
 )
 def test_a_head_that_is_not_there_is_rejected(head, message):
     with pytest.raises(InputError, match=message):

@@ -23,11 +23,11 @@ _PRECISIONS = (torch.float32, torch.float64)
 def check_seed(random_state: Seed) -> int:
     """Return the seed itself, or one drawn from a numpy generator; None draws a fresh one."""
     if isinstance(random_state, bool):
-        raise InputTypeError("random_state is a bool; need None, a whole number ≥ 0 or a numpy Generator")
+        raise InputTypeError("random_state is a bool; expected None, a whole number ≥ 0 or a numpy Generator")
     if isinstance(random_state, int | np.integer):
         if not 0 <= random_state <= _LARGEST_SEED:
             raise InputError(
-                f"random_state={_short(random_state)} is out of range; need a whole number from 0 to 2**62"
+                f"random_state={_short(random_state)} is out of range; expected a whole number from 0 to 2**62"
             )
         return int(random_state)
     return int(check_generator(random_state).integers(2**31))
@@ -59,16 +59,16 @@ def check_network(network: Any) -> nn.Module:
 def check_precision(dtype: Any) -> torch.dtype:
     """Return a dtype that both torch and numpy compute in."""
     if not isinstance(dtype, torch.dtype):
-        raise InputTypeError(f"dtype is a {type(dtype).__name__}; need torch.float32 or torch.float64")
+        raise InputTypeError(f"dtype is a {type(dtype).__name__}; expected torch.float32 or torch.float64")
     if dtype not in _PRECISIONS:
-        raise InputError(f"dtype={dtype} is not supported; need torch.float32 or torch.float64")
+        raise InputError(f"dtype={dtype} is not supported; expected torch.float32 or torch.float64")
     return dtype
 
 
 def check_callable(value: Any, *, name: str, signature: str) -> Any:
     """Return ``value`` when it is None or can be called."""
     if value is not None and not callable(value):
-        raise InputTypeError(f"{name} is a {type(value).__name__}; need a callable {signature}")
+        raise InputTypeError(f"{name} is a {type(value).__name__}; expected a callable {signature}")
     return value
 
 
@@ -76,7 +76,7 @@ def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tupl
     """Return a tuple of checked values; a number alone is not a sequence."""
     is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
     if is_alone or not isinstance(values, Iterable):
-        raise InputTypeError(f"{name} is a {type(values).__name__}; need a sequence of values; pass ({name},)")
+        raise InputTypeError(f"{name} is a {type(values).__name__}; expected a sequence of values; pass ({name},)")
     return tuple(check(value) for value in values)
 
 

@@ -29,7 +29,7 @@ from steep.nn._arguments import check_precision
 TorchFunction = Callable[[Tensor], Tensor]
 # Numbers in a batch of points: derivatives of order n keep about 2ⁿ copies of every intermediate result.
 _BLOCK = 2**16
-# Nested derivatives double their work with every order: 2¹² passes are the most anyone would wait for.
+# Nested derivatives double the work with every order: 2¹² passes is the most that is allowed.
 _LARGEST_ORDER = 12
 
 
@@ -60,7 +60,9 @@ def torch_derivatives(
     >>> d(np.array([[3.0, 5.0]]), np.array([[1, 0], [2, 0], [1, 1]])).ravel().tolist()
     [30.0, 10.0, 6.0]
     """
-    return TorchDerivatives(_check_function(function), check_count(block, name="block"), check_precision(dtype))
+    if not callable(function):
+        raise InputTypeError(f"function is a {type(function).__name__}; expected a callable of a tensor")
+    return TorchDerivatives(function, check_count(block, name="block"), check_precision(dtype))
 
 
 @dataclass(frozen=True)
@@ -89,26 +91,19 @@ class TorchDerivatives:
         return derivatives
 
 
-def _check_function(function: Any) -> TorchFunction:
-    if not callable(function):
-        raise InputTypeError(f"function is a {type(function).__name__}; need a callable of a tensor")
-    checked: TorchFunction = function
-    return checked
-
-
 def _check_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.int64]:
     """Return multi-indices k as rows, at least one."""
     try:
         indices = np.asarray(multi_indices)
     except ValueError as error:
-        raise InputError(f"multi_indices are ragged ({error}); need (n_indices, {n_features})") from error
+        raise InputError(f"multi_indices are ragged ({error}); expected (n_indices, {n_features})") from error
     if indices.dtype.kind not in "iu" or indices.ndim != 2 or not len(indices) or indices.shape[1] != n_features:
         raise InputError(
-            f"multi_indices have shape {indices.shape} and dtype {indices.dtype}; need whole numbers "
-            f"(n_indices, {n_features}), one column for each input"
+            f"multi_indices have shape {indices.shape} and dtype {indices.dtype}; expected whole numbers "
+            f"(n_indices, {n_features}), one column per input"
         )
     if indices.min() < 0 or indices.sum(axis=1).max() > _LARGEST_ORDER:
-        raise InputError(f"multi_indices are out of range; need orders from 0 to {_LARGEST_ORDER}")
+        raise InputError(f"multi_indices are out of range; expected orders from 0 to {_LARGEST_ORDER}")
     return indices.astype(np.int64)
 
 
@@ -128,51 +123,36 @@ def _path_derivatives(
 
 def _nested(function: TorchFunction, path: tuple[int, ...]) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """x ↦ (f, D_{i_1} f, D_{i_1} D_{i_2} f, …) for one path."""
+    if not path:
+        return lambda x: (_values(function, x),)
+    shorter = _nested(function, path[:-1])
 
-    def value(x: Tensor) -> tuple[Tensor, ...]:
-        return (_values(function, x),)
-
-    values: Callable[[Tensor], tuple[Tensor, ...]] = value
-    for axis in path:
-        values = _extended(values, axis)
-    return values
-
-
-def _extended(values: Callable[[Tensor], tuple[Tensor, ...]], axis: int) -> Callable[[Tensor], tuple[Tensor, ...]]:
-    def longer(x: Tensor) -> tuple[Tensor, ...]:
+    def derivatives(x: Tensor) -> tuple[Tensor, ...]:
         direction = torch.zeros_like(x)
-        direction[:, axis] = 1
-        primal, tangent = _directional(values, x, direction)
-        return (*primal, tangent[-1])
+        direction[:, path[-1]] = 1
+        with warnings.catch_warnings():
+            # The first use of forward mode loads parts of torch that warn of torch's own deprecations.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            values, tangents = jvp(shorter, (x,), (direction,))[:2]
+        return (*values, tangents[-1])
 
-    return longer
-
-
-def _directional(function: Callable[[Tensor], Any], x: Tensor, direction: Tensor) -> tuple[Any, Any]:
-    """f(x) and its derivative along ``direction``."""
-    with warnings.catch_warnings():
-        # The first use of forward mode loads parts of torch that warn of torch's own deprecations.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        value, derivative = jvp(function, (x,), (direction,))[:2]
-    return value, derivative
+    return derivatives
 
 
 def _values(function: TorchFunction, x: Tensor) -> Tensor:
-    """f(x) as columns; what it raises is told with the points it was given."""
+    """f(x) as columns; errors name the points it was given."""
     try:
         values = function(x)
     except SteepError:
         raise
     except Exception as error:
         raise FunctionError(
-            f"function failed on {len(x)} points of {x.dtype} ({one_line(error)}); need a function of a tensor "
+            f"function failed on {len(x)} points of {x.dtype} ({one_line(error)}); expected a function of a tensor "
             "(n_samples, n_features); pass dtype=torch.float32 for a network in single precision"
         ) from error
-    return _columns(values, len(x))
-
-
-def _columns(values: Tensor, n: int) -> Tensor:
-    if not isinstance(values, Tensor) or values.ndim not in (1, 2) or len(values) != n:
+    if not isinstance(values, Tensor) or values.ndim not in (1, 2) or len(values) != len(x):
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise FunctionError(f"function returned {shape} for {n} points; need a tensor ({n},) or ({n}, n_outputs)")
-    return values.reshape(n, -1)
+        raise FunctionError(
+            f"function returned {shape} for {len(x)} points; expected a tensor ({len(x)},) or ({len(x)}, n_outputs)"
+        )
+    return values.reshape(len(x), -1)

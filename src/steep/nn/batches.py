@@ -175,7 +175,7 @@ def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
             batch = default_collate(items)
         except (RuntimeError, TypeError, KeyError, ValueError) as error:
             raise InputError(
-                f"samples {start} to {start + len(items) - 1} do not fit in one batch ({one_line(error)}); need "
+                f"samples {start} to {start + len(items) - 1} do not fit in one batch ({one_line(error)}); expected "
                 "samples of one shape; pad them, or pass DataLoader(data, collate_fn=...)"
             ) from error
         yield separate(batch)
@@ -228,7 +228,7 @@ def label_array(labels: Any) -> npt.NDArray[Any]:
     try:
         return np.asarray(labels)
     except ValueError as error:
-        raise InputError(f"labels are ragged ({one_line(error)}); need the same form for each sample") from error
+        raise InputError(f"labels are ragged ({one_line(error)}); expected the same form for each sample") from error
 
 
 def n_samples(data: Any, *, streams: bool = False) -> int:
@@ -316,7 +316,7 @@ def _refuse_streams(data: Any) -> None:
     source = data.dataset if isinstance(data, DataLoader) else data
     if isinstance(source, IterableDataset) or is_stream(data):
         raise InputTypeError(
-            f"data is a stream ({type(source).__name__}) of unknown length; need samples that can be counted; pass "
+            f"data is a stream ({type(source).__name__}) of unknown length; expected samples that can be counted; pass "
             "list(data), or their features: project(network, DataLoader(data), memmap='features.npy')"
         )
 
@@ -325,7 +325,7 @@ def refuse_single_samples(data: Any) -> None:
     """A stream must come in batches."""
     if isinstance(data, IterableDataset):
         raise InputTypeError(
-            f"data is a stream of single samples ({type(data).__name__}); need batches; pass DataLoader(data, "
+            f"data is a stream of single samples ({type(data).__name__}); expected batches; pass DataLoader(data, "
             "batch_size=...)"
         )
 

@@ -35,9 +35,9 @@ class WeightedLoss(nn.Module):
 
     Notes
     -----
-    Call it with the numbers of the batch's samples: ``loss(output, target, index)``. With equal weights it is the
-    plain loss to the last bit; weight 0 has no gradient; weight 2 is a sample met twice, up to the division
-    by the number of samples.
+    Call it with the numbers of the batch's samples: ``loss(output, target, index)``. With equal weights it is exactly
+    the plain loss; weight 0 has no gradient; weight 2 is a sample that occurs twice, up to the division by the number
+    of samples.
 
     Examples
     --------
@@ -52,10 +52,10 @@ class WeightedLoss(nn.Module):
         super().__init__()
         if not isinstance(loss, nn.Module) or getattr(loss, "reduction", None) not in ("mean", "sum", "none"):
             raise InputTypeError(
-                f"loss is a {type(loss).__name__} without a reduction; need a loss such as nn.CrossEntropyLoss()"
+                f"loss is a {type(loss).__name__} without a reduction; expected a loss such as nn.CrossEntropyLoss()"
             )
         if getattr(loss, "weight", None) is not None:
-            raise InputError("loss has class weights of its own; need one without; multiply them into weights")
+            raise InputError("loss has class weights; pass a loss without, and multiply them into weights")
         checked = _check_weights(weights)
         self.loss = loss
         self.accumulate = None if accumulate is None else check_count(accumulate, name="accumulate")
@@ -77,22 +77,22 @@ class WeightedLoss(nn.Module):
     def _check_index(self, index: Any, target: Any) -> Tensor:
         """Return the numbers of the batch's samples, within the training set."""
         if not isinstance(target, Tensor) or target.ndim == 0:
-            raise InputTypeError(f"target is a {type(target).__name__}; need a tensor with a row for each sample")
+            raise InputTypeError(f"target is a {type(target).__name__}; expected a tensor with a row for each sample")
         try:
             numbers = torch.as_tensor(index)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputTypeError(
-                f"index is a {type(index).__name__}; need a tensor of whole numbers, one for each sample"
+                f"index is a {type(index).__name__}; expected a tensor of whole numbers, one for each sample"
             ) from error
         if numbers.shape != target.shape[:1]:
             raise InputError(
-                f"index has shape {tuple(numbers.shape)} for a batch of {len(target)}; need the number of each sample"
+                f"index has shape {tuple(numbers.shape)} for a batch of {len(target)}; expected one number per sample"
             )
         if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
-            raise InputTypeError(f"index has dtype {numbers.dtype}; need whole numbers")
+            raise InputTypeError(f"index has dtype {numbers.dtype}; expected whole numbers")
         if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(self.weights):
             raise InputError(
-                f"index holds {int(numbers.min())} to {int(numbers.max())} for {len(self.weights)} weights; need "
+                f"index holds {int(numbers.min())} to {int(numbers.max())} for {len(self.weights)} weights; expected "
                 f"numbers from 0 to {len(self.weights) - 1}"
             )
         return numbers
@@ -105,8 +105,8 @@ class WeightedLoss(nn.Module):
             return result
         except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
             raise InputError(
-                f"{type(self.loss).__name__} failed ({one_line(error)}); need outputs and targets that it takes; check "
-                "their shapes and dtypes"
+                f"{type(self.loss).__name__} failed ({one_line(error)}); check the shapes and dtypes of outputs and "
+                "targets"
             ) from error
         finally:
             self.loss.reduction = before
@@ -145,8 +145,8 @@ def _check_weights(weights: Any) -> FloatArray:
     array = weights.detach().cpu().double().numpy() if isinstance(weights, Tensor) else weights
     if not isinstance(array, Sized) or isinstance(array, str | bytes | dict) or getattr(array, "ndim", 1) != 1:
         raise InputTypeError(
-            f"weights is a {type(weights).__name__}; need one weight ≥ 0 for each sample, shape (n_samples,)"
+            f"weights is a {type(weights).__name__}; expected one weight ≥ 0 for each sample, shape (n_samples,)"
         )
     if not len(array):
-        raise InputError("weights is empty; need one weight ≥ 0 for each sample")
+        raise InputError("weights is empty; expected one weight ≥ 0 for each sample")
     return check_sample_weight(array, len(array))

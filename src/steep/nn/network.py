@@ -91,8 +91,8 @@ class Split:
             handle.remove()
         if len(calls) != 1:
             raise InputError(
-                f"head {self.name!r} ran {len(calls)} times in one forward pass; need once; name another layer by "
-                "head='...'"
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another layer by "
+                "split(network, head='...')"
             )
         return Pass(*calls[0], output)
 
@@ -109,8 +109,8 @@ class Split:
             joined = copy.deepcopy(self.network)
         except Exception as error:
             raise InputError(
-                f"network cannot be copied ({one_line(error)}); need a network that copy.deepcopy copies; drop what "
-                "holds locks, files or tensors with a history"
+                f"network cannot be copied ({one_line(error)}); it must allow copy.deepcopy; drop what holds "
+                " locks, files or tensors with a history"
             ) from error
         linear: nn.Linear = joined.get_submodule(self.name)  # type: ignore[assignment]
         with torch.no_grad():
@@ -204,7 +204,7 @@ def _check_linear(parts: Split, seen: Pass) -> None:
     if not same_up_to_rounding(seen.logits, expected):
         raise InputError(
             f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
-            "changes what goes in or comes out; need a plain nn.Linear; remove the hook, put an nn.Linear in its "
+            "changes what goes in or comes out; expected a plain nn.Linear; remove the hook, put an nn.Linear in its "
             "place, or name another layer by head='...'"
         )
 
@@ -236,7 +236,8 @@ def response_of(name: str, logits: Tensor, output: Tensor) -> str:
             return response
     raise InputError(
         f"the output of network is neither that of head {name!r} nor its softmax, log-softmax or sigmoid; expected a "
-        "head that nothing else follows; name another by head='...', or return its logits by forward=..."
+        "head that nothing else follows; name another by split(network, head='...'), or return "
+        "its logits by split(network, forward=...)"
     )
 
 
@@ -262,8 +263,8 @@ def run_network(network: nn.Module, batch: Any, forward: Forward) -> Any:
         raise
     except Exception as error:
         raise FunctionError(
-            f"network failed on a batch of {_described(batch)} ({one_line(error)}); need inputs the network takes; "
-            "check their shape and dtype, or pass forward=..."
+            f"network failed on a batch of {_described(batch)} ({one_line(error)}); expected inputs the network takes; "
+            "check their shape and dtype, or use split(network, forward=...)"
         ) from error
 
 
@@ -293,7 +294,7 @@ def output_logits(output: Any) -> Tensor:
     if isinstance(output, tuple | list) and len(output):
         return output_logits(output[0])
     raise InputTypeError(
-        f"network returned a {type(output).__name__}; need a tensor, an object with .logits, a tuple or a dict"
+        f"network returned a {type(output).__name__}; expected a tensor, an object with .logits, a tuple or a dict"
     )
 
 
@@ -331,7 +332,9 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
         for handle in handles:
             handle.remove()
     if not ran:
-        raise InputError("no nn.Linear runs in a forward pass of network; name the last layer by head='...'")
+        raise InputError(
+            "no nn.Linear runs in a forward pass of network; name the last layer by split(network, head='...')"
+        )
     last = network.get_submodule(ran[-1])
     if isinstance(last, nn.modules.conv._ConvNd):
         raise InputError(
@@ -363,12 +366,12 @@ def _is_quantised(module: nn.Module) -> bool:
 
 def _named_head(network: nn.Module, head: str) -> str:
     if not isinstance(head, str):
-        raise InputTypeError(f"head is a {type(head).__name__}; need the name of a layer, such as 'classifier.2'")
+        raise InputTypeError(f"head is a {type(head).__name__}; expected the name of a layer, such as 'classifier.2'")
     modules = dict(network.named_modules())
     if head not in modules or not isinstance(modules[head], nn.Linear):
         linear = ", ".join(name for name, module in modules.items() if isinstance(module, nn.Linear))
         got = "is not in network" if head not in modules else f"is a {type(modules[head]).__name__}"
-        raise InputError(f"head={head!r} {got}; need the name of an nn.Linear: {linear or 'there is none'}")
+        raise InputError(f"head={head!r} {got}; expected the name of an nn.Linear: {linear or 'there is none'}")
     return head
 
 
@@ -378,21 +381,21 @@ def _check_trainable(network: nn.Module, name: str) -> None:
     if parametrize.is_parametrized(head) or not isinstance(head._parameters.get("weight"), nn.Parameter):
         raise InputError(
             f"the weights of head {name!r} are computed from others (weight_norm, spectral_norm, a parametrization); "
-            "need a plain nn.Linear; call torch.nn.utils.parametrize.remove_parametrizations("
+            "expected a plain nn.Linear; call torch.nn.utils.parametrize.remove_parametrizations("
             f"network.get_submodule({name!r}), 'weight'), remove_weight_norm or remove_spectral_norm first"
         )
     if not head.weight.is_floating_point() or head.weight.is_quantized:
         raise InputTypeError(
-            f"head {name!r} has weights of {head.weight.dtype}; need floating-point ones; improve the network before "
-            "it is quantised"
+            f"head {name!r} has weights of {head.weight.dtype}; expected floating-point ones; improve the network "
+            "before it is quantised"
         )
     if head.weight.is_meta:
         raise InputError(
-            f"head {name!r} is on the meta device, without values; need a trained network; load its weights"
+            f"head {name!r} is on the meta device, without values; expected a trained network; load its weights"
         )
     if not head.weight.requires_grad:
         raise InputError(
-            f"head {name!r} is frozen (requires_grad=False); need a head that may change; call "
+            f"head {name!r} is frozen (requires_grad=False); expected a head that may change; call "
             f"network.get_submodule({name!r}).requires_grad_(True)"
         )
 
@@ -406,6 +409,4 @@ def _check_own_weights(network: nn.Module, name: str) -> None:
         if parameter is head.weight
     ]
     if len(users) > 1:
-        raise InputError(
-            f"the weights of head {name!r} are shared ({', '.join(users)}); need a head of its own; untie them first"
-        )
+        raise InputError(f"the weights of head {name!r} are shared ({', '.join(users)}); untie them first")

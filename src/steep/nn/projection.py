@@ -20,7 +20,7 @@ from steep.exceptions import InputError
 from steep.nn._arguments import check_seed
 from steep.nn._random import kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples, refuse_single_samples
-from steep.nn.feature_file import FeatureWriter, open_features
+from steep.nn.feature_file import open_features, write_features
 from steep.nn.network import Split, run_network, run_once, split, undisturbed
 
 Array = npt.NDArray[Any]
@@ -133,11 +133,10 @@ def project(
     parts = cut(network, data, streams=streams)
     with _passes(parts, data, seed=seed, progress=progress, streams=streams) as passes:
         if memmap is None:
-            return replace(_held(passes, n_samples(data)), head=parts.name, network=digest_of(*_named(parts)))
-        with FeatureWriter(memmap) as file:
-            for features, labels in passes:
-                file.append(features, labels)
-            file.finish(network=digest_of(*_named(parts)), head=parts.name)
+            return replace(
+                _held(passes, n_samples(data)), head=parts.name, network=digest_of(parts.network, parts.name)
+            )
+        write_features(memmap, passes, network=digest_of(parts.network, parts.name), head=parts.name)
     return Projection.open(memmap)
 
 
@@ -192,18 +191,14 @@ def _held(passes: Iterator[tuple[FloatArray, Array | None]], total: int) -> Proj
         raise InputError(f"labels differ in shape from batch to batch ({one_line(error)}); use one form") from error
 
 
-def _named(parts: Split) -> tuple[nn.Module, str]:
-    return parts.network, parts.name
-
-
 def digest_of(network: nn.Module, head: str) -> str:
     """A digest of all that features come from: parameters and buffers but those of the head, and the layers' names."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     own = {f"{head}.{key}" if head else key for key in network.get_submodule(head).state_dict()}
     layers = [(name, type(module).__name__) for name, module in network.named_modules()]
     for part in _leaves([layers, {k: v for k, v in network.state_dict().items() if k not in own}]):
-        told.update(part)
-    return told.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _leaves(value: Any) -> Iterator[bytes]:

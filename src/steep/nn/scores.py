@@ -247,7 +247,7 @@ class WholeScore(MeanScore):
         except Exception as error:
             raise InputError(
                 f"scoring={self.name!r} cannot score a {self.task.name} head of {self.task.n_outputs} outputs "
-                f"({one_line(error)[:200]}); need a score of what it gives; {_gives(self.task)}"
+                f"({one_line(error)[:200]}); expected a score of what it gives; {_gives(self.task)}"
             ) from error
         if caught and not self.warned:
             first = " ".join(str(caught[0].message).split())[:200]
@@ -259,8 +259,8 @@ class WholeScore(MeanScore):
             )
         if not np.isfinite(value):
             raise InputError(
-                f"scoring={self.name!r} is {value} on {len(rows)} validation samples; need a finite score; pass more "
-                "samples, or use another score"
+                f"scoring={self.name!r} is {value} on {len(rows)} validation samples, which is not finite; pass "
+                "more samples, or use another score"
             )
         return value
 
@@ -329,10 +329,10 @@ def check_scoring(scoring: Any) -> Wanted:
         entries = list(scoring)
     else:
         raise InputTypeError(
-            f"scoring={shown(scoring)} is a {type(scoring).__name__}; need the name of a score, or several"
+            f"scoring={shown(scoring)} is a {type(scoring).__name__}; expected the name of a score, or several"
         )
     if not entries:
-        raise InputError("scoring is empty; need at least one score; leave it out for the default")
+        raise InputError("scoring is empty; expected at least one score; leave it out for the default")
     if isinstance(entries, Mapping):
         return dict(resolve_scorers(None, entries))
     wanted: Wanted = {}
@@ -342,7 +342,7 @@ def check_scoring(scoring: Any) -> Wanted:
         elif isinstance(entry, str) or callable(entry):
             wanted |= resolve_scorers(None, entry)
         else:
-            raise InputTypeError(f"scoring holds {shown(entry)}; need names of scores, or callables")
+            raise InputTypeError(f"scoring holds {shown(entry)}; expected names of scores, or callables")
     return wanted
 
 
@@ -380,7 +380,7 @@ def _refuse_task(name: str, task: HeadTask) -> None:
     if is_number != (name in _OF_NUMBERS):
         known = _OF_NUMBERS if is_number else _OF_LABELS if task.name == "multilabel" else _OF_CLASSES
         raise InputError(
-            f"scoring={name!r} does not fit a {task.name} head; need one of {', '.join(known)}, or a scikit-learn "
+            f"scoring={name!r} does not fit a {task.name} head; expected one of {', '.join(known)}, or a scikit-learn "
             "scorer of what it gives; choose one"
         )
 
@@ -460,23 +460,23 @@ def check_groups(groups: Any, n_samples: int) -> npt.NDArray[np.int64]:
     """Groups as numbers from 0; every group named must be met."""
     unused = [c for c in getattr(groups, "categories", []) if c not in set(np.asarray(groups, dtype=object))]
     if unused:
-        raise InputError(f"group {shown(unused[0])} is absent from validation; need samples of each; pass more")
+        raise InputError(f"group {shown(unused[0])} is absent from validation; expected samples of each; pass more")
     try:
         array = np.asarray(groups)
     except ValueError as error:
-        raise InputError(f"groups are ragged ({error}); need one for each of {n_samples} samples") from error
+        raise InputError(f"groups are ragged ({error}); expected one for each of {n_samples} samples") from error
     if array.ndim != 1 or len(array) != n_samples:
         got = f"shape {array.shape}" if array.ndim != 1 else f"{len(array)} entries"
-        raise InputError(f"groups has {got}; need one group for each of {n_samples} validation samples")
+        raise InputError(f"groups has {got}; expected one group for each of {n_samples} validation samples")
     missing = array != array if array.dtype.kind == "f" else np.array([value is None for value in array])
     if np.any(missing):
-        raise InputError(f"groups lacks {int(np.sum(missing))} entries; need a group for each sample; name it")
+        raise InputError(f"groups lacks {int(np.sum(missing))} entries; expected a group for each sample; name it")
     try:
         names, codes = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     except TypeError as error:
-        raise InputTypeError(f"groups cannot be sorted ({error}); need text or numbers") from error
+        raise InputTypeError(f"groups cannot be sorted ({error}); expected text or numbers") from error
     if len(names) < 2:
-        raise InputError(f"groups holds one group, {shown(names[0])}; need at least two; leave groups out")
+        raise InputError(f"groups holds one group, {shown(names[0])}; expected at least two; leave groups out")
     return codes.astype(np.int64)
 
 

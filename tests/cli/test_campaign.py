@@ -93,7 +93,7 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
     for command in (["export", "-o", "kept.csv"], ["failures", "-o", "kept.csv"], ["plot", "-o", "kept.svg"]):
         (store.parent / command[-1]).write_text("kept")
         assert campaign(command[0], store, *command[1:]) == 2
-        assert "is there already" in capsys.readouterr().err
+        assert "exists already" in capsys.readouterr().err
         assert (store.parent / command[-1]).read_text() == "kept"
     assert campaign("export", store, "-o", store) == 2
     assert campaign("export", store, "-o", "kept.csv", "--force") == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import steep
-from steep.cli import main, weighing
+from steep.cli import main, samples
 
 MINUTE = 60
 
@@ -44,7 +44,7 @@ def test_a_traceback_is_shown_only_for_debugging(tmp_path, capsys):
 
 
 def test_an_error_nobody_foresaw_is_one_line_with_its_kind(table, capsys, monkeypatch):
-    monkeypatch.setattr(weighing, "Weighing", lambda *_, **__: {}["lost\nkey"])
+    monkeypatch.setattr(samples, "Samples", lambda *_, **__: {}["lost\nkey"])
     assert main(["weight", str(table), "--target", "kind", "-m", "3"]) == 2
     error = capsys.readouterr().err
     assert error == "steep: KeyError: 'lost\\nkey'; --debug shows where it came from\n"
@@ -53,12 +53,12 @@ def test_an_error_nobody_foresaw_is_one_line_with_its_kind(table, capsys, monkey
 @pytest.mark.slow
 def test_a_warning_is_one_line(tmp_path):
     code = """
-import sys, warnings, steep.cli.tables
-opened = steep.cli.tables.open_table
+import sys, warnings, steep.cli.samples
+opened = steep.cli.samples.open_table
 def warning(*args, **options):
     warnings.warn("two\\nlines")
     return opened(*args, **options)
-steep.cli.tables.open_table = warning
+steep.cli.samples.open_table = warning
 sys.exit(steep.cli.main(["weight", "none.csv", "--target", "y"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=MINUTE)
@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_line(table, start):
 def test_a_signal_ends_the_command_with_its_own_code(tmp_path, start, how, code, lines):
     pipe = tmp_path / "table.csv"
     os.mkfifo(pipe)
-    run = start("weight", pipe, "--target", "y")
+    run = start("weight", pipe, "--target", "y", "-o", tmp_path / "w.csv")
     with open(pipe, "wb"):  # opens once the command reads
         run.send_signal(how)
     # The pipe is closed: a signal that came just before the read began is noticed once the read is over.

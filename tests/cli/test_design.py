@@ -73,7 +73,7 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "solver"], "has the suffix ''"),
         (["calls:f", "--bounds", "x=0:1", "-o", "d.npy"], "has the suffix '.npy'; expected one of .csv"),
-        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "there.csv"], "is there already"),
+        (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "there.csv"], "exists already"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "--measure", "beauty"], "--measure 'beauty' is unknown"),
     ],
 )

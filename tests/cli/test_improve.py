@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_model
 
 import steep.nn
 from steep.cli import main
-from steep.cli.improve import load_network, read_arrays
+from steep.cli.improve import load_arrays, load_network, samples_of
 from steep.exceptions import SteepError
 
 
@@ -135,5 +135,5 @@ def test_what_is_no_network_is_refused(here, name):
 
 def test_arrays_go_by_several_names(here):
     np.savez(here / "t.npz", inputs=[[1.0]], labels=[3])
-    X, y = read_arrays(here / "t.npz")
+    X, y = samples_of(here / "t.npz", load_arrays(here / "t.npz"))
     assert (X.tolist(), y.tolist()) == ([[1.0]], [3])

@@ -30,7 +30,7 @@ def test_the_page_is_written_and_its_folder_created(here, table, arguments):
     [
         ("page.pdf", "--report must end in .html, for example page.html; got page.pdf"),
         ("iris.csv/page.html", "the folder iris.csv cannot be created (File exists)"),
-        ("iris.html", "iris.html is there already"),
+        ("iris.html", "iris.html exists already"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_rejected_before_any_work(table, capsys, monkeypatch, page, message):

@@ -85,7 +85,7 @@ def test_the_command_ranks_as_the_function_does(tmp_path, capsys):
 def test_the_default_of_the_help_is_that_of_the_function(capsys):
     assert main(["suspects", "--help"]) == 0
     default = inspect.signature(steep.suspects).parameters["n_neighbors"].default
-    assert f"default {default}" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"default: {default}" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

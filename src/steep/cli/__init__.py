@@ -71,6 +71,8 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; what goes wrong ends with one line on stderr and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    is_debugging = "--debug" in given
+    given = [word for word in given if word != "--debug"]
     _open_streams()
     if given[:1] == ["weigh"]:
         note("steep weigh is now called steep weight")
@@ -90,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _ParsingError as error:
         return _fail(f"{error.format_message().rstrip('.')}; see {_help_of(error)}")
     except Exception as error:
-        if "--debug" in given:
+        if is_debugging:
             traceback.print_exc()
         return _fail(_describe(error))
     if code == _INTERRUPTED:

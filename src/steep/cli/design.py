@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.destinations import check_destination
-from steep.cli.options import Bounds, Debug, Force, Json, Report, Seed
-from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import aside, finish, working
+from steep.cli.options import Bounds, Force, Json, Report, Seed, check_destination, check_page, writer_of
+from steep.cli.printing import aside, finish, shell_words, working
 from steep.cli.targets import load_target
-from steep.cli.wording import shell_words
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +43,6 @@ def design_command(
     report: Report = None,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:  # fmt: skip
     """Choose where to run a function: a start, then points where it varies.
 
@@ -55,14 +51,14 @@ def design_command(
     to the start, and which are even: these stand for the whole domain, the others were placed.
     """
     from steep._function import calling_style
-    from steep.cli.tables.writing import FRAMES, check_format, write_frame
+    from steep.cli.tables import check_format, write_frame
     from steep.domain import Box
     from steep.sampling import Adaptive, design
 
     if bounds is None:
         raise InputError('--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
     box = Box(parse_bounds(bounds))
-    check_format(output, FRAMES)
+    check_format(output)
     check_destination(output, force=force)
     check_page(report, force=force)
     with aside(function), working(f"running {function} {n} times"), shell_words():

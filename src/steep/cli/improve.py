@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.destinations import check_destination
-from steep.cli.options import Debug, Force, Json, Report, Seed
-from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import aside, finish, table_of
+from steep.cli.options import Force, Json, Report, Seed, check_destination, check_page, writer_of
+from steep.cli.printing import aside, finish, one_line, table_of
 from steep.cli.targets import load_target
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError, InputTypeError, StorageError
 
 if TYPE_CHECKING:
     from steep.nn import Improvement
@@ -75,7 +73,6 @@ def improve_command(
     report: Report = None,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:  # fmt: skip
     """Re-train the head of a network on weighted features, for the score that counts.
 
@@ -87,17 +84,28 @@ def improve_command(
     inputs = [path for path in (train, validation, reweighting, weights) if path is not None]
     check_destination(output, inputs=inputs, force=force)
     check_page(report, force=force)
-    data = read_arrays(train)
-    held_out = None if validation is None else read_arrays(validation, "--validation")
-    extra = None if reweighting is None else read_arrays(reweighting, "--reweighting")
-    known = None if groups is None else read_groups(train if validation is None else validation, groups)
+    files = {
+        option: (path, load_arrays(path, option))
+        for option, path in (("--train", train), ("--validation", validation), ("--reweighting", reweighting))
+        if path is not None
+    }
+    data = {option: samples_of(path, arrays) for option, (path, arrays) in files.items()}
+    known = None
+    if groups is not None:
+        path, arrays = files.get("--validation", files["--train"])
+        if groups not in arrays:
+            raise InputError(
+                f"{path} holds {', '.join(arrays)} and no {groups!r}; pass --groups with one of these names"
+            )
+        known = arrays[groups]
     from steep.nn import HeadSearch, improve, split
 
     with aside(network):
         model = load_network(network, weights)
+        fitting = {option: _as_wanted(given, model) for option, given in data.items()}
         result = improve(
-            split(model, head), _as_wanted(data, model), None if held_out is None else _as_wanted(held_out, model),
-            scoring=scoring or None, groups=known, reweighting=None if extra is None else _as_wanted(extra, model),
+            split(model, head), fitting["--train"], fitting.get("--validation"),
+            scoring=scoring or None, groups=known, reweighting=fitting.get("--reweighting"),
             search=HeadSearch(measure=measure or None), task=task, random_state=seed,  # type: ignore[arg-type]
         )  # fmt: skip
     result.save(output)
@@ -106,33 +114,38 @@ def improve_command(
     finish(_figures(result, network, output, report), _lines(result, output, report), as_json=as_json)
 
 
-def read_arrays(path: Path, option: str = "--train") -> tuple[Any, Any]:
-    """Inputs and labels of an NPZ file."""
-    from steep.cli.tables.arrays import load_arrays
+def load_arrays(path: Path, option: str = "--train") -> dict[str, Any]:
+    """The arrays of an NPZ file by name; nothing in the file is ever executed."""
+    import numpy as np
 
     if path.suffix.lower() not in (".npz", ""):
         raise InputError(
             f"{option} {path} is not an .npz file; expected arrays X and y saved by numpy.savez('train.npz', X=X, y=y)"
         )
-    arrays = load_arrays(path)
+    try:
+        # Opened here, since NumPy leaves a file that is not an archive open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not hasattr(archive, "files"):
+                raise InputError(f"{path} holds one array; need an .npz with several; save them by numpy.savez")
+            return {name: archive[name] for name in archive.files}
+    except InputError:
+        raise
+    except Exception as error:  # NumPy and zipfile raise many kinds for files that are damaged or encrypted
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(
+            f"{path} cannot be read ({reason}); need an .npz of plain arrays; save numbers and text alone"
+        ) from error
+
+
+def samples_of(path: Path, arrays: dict[str, Any]) -> tuple[Any, Any]:
+    """Inputs and labels among the arrays of a file."""
     found = [next((name for name in names if name in arrays), None) for names in (_INPUTS, _LABELS)]
     if found[0] is None or found[1] is None:
         raise InputError(
             f"{path} holds {', '.join(arrays) or 'no arrays'}; expected X and y; save them under these names"
         )
     return arrays[found[0]], arrays[found[1]]
-
-
-def read_groups(path: Path, name: str) -> Any:
-    """The array of groups in an NPZ file."""
-    from steep.cli.tables.arrays import load_arrays
-
-    arrays = load_arrays(path)
-    if name not in arrays:
-        raise InputError(
-            f"{path} holds {', '.join(arrays)} and no {name!r}; pass --groups with the name of one of these arrays"
-        )
-    return arrays[name]
 
 
 def load_network(text: str, weights: Path | None) -> Any:

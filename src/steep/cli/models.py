@@ -1,36 +1,46 @@
-"""``--model``: the model that weights are decided with, and the preprocessing a table needs in front of it."""
+"""``--model``: the model that weights are decided with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from steep.cli.tables.features import Features
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import SVC, SVR
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+
+from steep._sklearn import take_rows
+from steep.cli.printing import aside
+from steep.cli.targets import load_target
 from steep.exceptions import InputError
+from steep.weighting.embedding import embed
 
-# Rows that decide if the user does not say how many: a search takes 30 to 300 fits.
-ROWS = {"linear": 20_000, "boosting": 3_000, "forest": 2_000, "svm": 2_000}
+# Each with its name, the models for classes and for numbers, and the rows that decide: a search takes 30 to 300 fits.
+_KNOWN: dict[str, tuple[str, Any, Any, int]] = {
+    "linear": ("", LogisticRegression(max_iter=1000), Ridge(), 20_000),
+    "svm": ("a support vector machine", SVC(), SVR(), 2_000),
+    "forest": ("a random forest", RandomForestClassifier(random_state=0), RandomForestRegressor(random_state=0), 2_000),
+    "boosting": (
+        "gradient boosting", HistGradientBoostingClassifier(random_state=0),
+        HistGradientBoostingRegressor(random_state=0), 3_000,
+    ),
+}  # fmt: skip
 _OWN_ROWS = 2_000
-# Categories of a column that have a column of their own.
-_MOST_CATEGORIES = 51
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that decides.
-
-    Attributes
-    ----------
-    option : str
-        What the user passed to ``--model``.
-    name : str
-        What it is called in a sentence.
-    estimator : estimator
-        The model, unfitted, with its preprocessing.
-    rows : int
-        Rows that decide by default.
-    """
+    """A model that decides: what the user passed to ``--model``, its name, the model, and the rows that decide."""
 
     option: str
     name: str
@@ -45,66 +55,21 @@ class Model:
             "lose by them; choose yours with --model."
         )
 
+    def inputs(self, X: pd.DataFrame) -> tuple[Any, Any]:
+        """What the model is fitted to and ``embedding=``: a pipeline gets the columns, others the library's points."""
+        return (X, "auto") if hasattr(self.estimator, "steps") else (embed(X), None)
 
-def model_of(option: str, features: Features, *, is_classes: bool) -> Model:
-    """The model behind ``--model``.
 
-    Parameters
-    ----------
-    option : str
-        "linear", "svm", "forest", "boosting", or ``package.module:name`` of an estimator, its class or a function that
-        returns one. A pipeline gets the columns as they are, any other estimator gets numbers.
-    features : Features
-        The columns.
-    is_classes : bool
-        Whether the target holds classes.
-    """
-    from sklearn.pipeline import make_pipeline
-
-    if option in ROWS:
-        name, last = _known(option, is_classes)
-    elif ":" in option:
-        name, last = _own(option, is_classes)
-    else:
+def model_of(option: str, *, is_classes: bool) -> Model:
+    """The model behind ``--model``: a known one, or ``package.module:name`` of an estimator or of what makes one."""
+    if option in _KNOWN:
+        name, for_classes, for_numbers, rows = _KNOWN[option]
+        estimator = for_classes if is_classes else for_numbers
+        return Model(option, name or ("logistic regression" if is_classes else "ridge regression"), estimator, rows)
+    if ":" not in option:
         raise InputError(
-            f"--model {option!r} is unknown; expected one of {', '.join(ROWS)}, or package.module:name of an estimator"
+            f"--model {option!r} is unknown; expected one of {', '.join(_KNOWN)}, or module:name of an estimator"
         )
-    if not hasattr(last, "steps"):
-        last = make_pipeline(*_preprocessing(features), last)
-    return Model(option, name, last, ROWS.get(option, _OWN_ROWS))
-
-
-def _known(option: str, is_classes: bool) -> tuple[str, Any]:
-    if option == "linear":
-        from sklearn.linear_model import LogisticRegression, Ridge
-
-        return (
-            ("logistic regression", LogisticRegression(max_iter=1000)) if is_classes else ("ridge regression", Ridge())
-        )
-    if option == "svm":
-        from sklearn.svm import SVC, SVR
-
-        return "a support vector machine", SVC() if is_classes else SVR()
-    from sklearn.ensemble import (
-        HistGradientBoostingClassifier,
-        HistGradientBoostingRegressor,
-        RandomForestClassifier,
-        RandomForestRegressor,
-    )
-
-    if option == "forest":
-        forest = RandomForestClassifier if is_classes else RandomForestRegressor
-        return "a random forest", forest(random_state=0)
-    boosting = HistGradientBoostingClassifier if is_classes else HistGradientBoostingRegressor
-    return "gradient boosting", boosting(random_state=0)
-
-
-def _own(option: str, is_classes: bool) -> tuple[str, Any]:
-    from sklearn.base import is_classifier, is_regressor
-
-    from steep.cli.printing import aside
-    from steep.cli.targets import load_target
-
     with aside():
         found = load_target(option)
         if not hasattr(found, "fit") or isinstance(found, type):
@@ -122,51 +87,32 @@ def _own(option: str, is_classes: bool) -> tuple[str, Any]:
             f"--model {option!r} is a {type(found).__name__}; expected a {kind} for this target; choose another "
             "model, or pass --task"
         )
-    return type(found).__name__, found
+    return Model(option, type(found).__name__, found, _OWN_ROWS)
 
 
-def _preprocessing(features: Features) -> list[Any]:
-    """Gaps filled, categories one-hot, numbers standardised; only what the columns need."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+class OnSomeRows(BaseEstimator):  # type: ignore[misc]
+    """A model fitted to ``n_rows`` of the rows, drawn at random, and without weights: it only has to predict."""
 
-    categories = features.of_kind("categories")
-    if not categories and not features.missing:
-        return [StandardScaler()]
-    numbers = [name for name in features.names if name not in categories]
-    filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-    coded = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=_MOST_CATEGORIES, sparse_output=False)
-    parts = [("numbers", make_pipeline(filled, StandardScaler()), numbers), ("categories", coded, categories)]
-    return [ColumnTransformer([part for part in parts if part[2]])]
+    def __init__(self, estimator: Any, n_rows: int) -> None:
+        self.estimator = estimator
+        self.n_rows = n_rows
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model."""
+        rows = np.random.default_rng(0).permutation(len(y))[: self.n_rows]
+        self.estimator_ = clone(self.estimator).fit(take_rows(X, rows), y[rows])
+        if is_classifier(self.estimator_):
+            self.classes_ = self.estimator_.classes_
+        return self
 
-def ready(X: Any, features: Features) -> Any:
-    """The columns as estimators take them: dates as days, categories as text, gaps as NaN; or an array of numbers."""
-    import numpy as np
-    import pandas as pd
+    def predict(self, X: Any) -> Any:
+        """Its predictions."""
+        return self.estimator_.predict(X)
 
-    if set(features.names) == set(features.of_kind("numbers")) and not features.missing:
-        return X.to_numpy(dtype=float)
-    categories: Sequence[str] = features.of_kind("categories")
-    columns = {}
-    for name in features.names:
-        column = X[name]
-        if name in categories:
-            text = column.astype(object).where(column.isna(), column.astype(str))
-            columns[name] = text.where(~column.isna(), np.nan)
-            continue
-        if name in features.of_kind("dates"):
-            column = _days(column)
-        columns[name] = column.astype(float)
-    return pd.DataFrame(columns)
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Its probabilities."""
+        return self.estimator_.predict_proba(X)
 
-
-def _days(column: Any) -> Any:
-    """Dates and spans of time in days."""
-    import pandas as pd
-
-    if getattr(column.dtype, "kind", "O") == "m":
-        return column / pd.Timedelta(days=1)
-    return (pd.to_datetime(column, utc=True) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)

@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli import table_options as told
-from steep.cli.destinations import check_destination
-from steep.cli.options import Debug, Force, Jobs, Json, Report, Seed
-from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import finish, stage, table_of
+from steep.cli.options import (
+    Decimal,
+    Drop,
+    Force,
+    Groups,
+    Json,
+    Keep,
+    Report,
+    Seed,
+    Tables,
+    Target,
+    Task,
+    check_destination,
+    check_page,
+    writer_of,
+)
+from steep.cli.printing import finish, shell_words, stage, table_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +37,8 @@ EXAMPLE = "steep suspects iris.csv --target kind -o suspects.csv"
 
 
 def suspects_command(
-    tables: told.Tables,
-    target: told.Target,
+    tables: Tables,
+    target: Target,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -36,22 +48,16 @@ def suspects_command(
         ),
     ] = None,
     top: Annotated[int, typer.Option("-n", "--top", min=1, help="Rows to print.")] = 10,
-    n_neighbors: Annotated[
-        int | None, typer.Option("--n-neighbors", "-k", help="k, neighbours compared; default 20.")
-    ] = None,
-    drop: told.Drop = None,
-    keep: told.Keep = None,
-    groups: told.Groups = None,
-    task: told.Task = "auto",
-    encoding: told.Encoding = None,
-    separator: told.Separator = None,
-    decimal: told.Decimal = None,
+    n_neighbors: Annotated[int, typer.Option("--n-neighbors", "-k", help="k, neighbours compared.")] = 20,
+    drop: Drop = None,
+    keep: Keep = None,
+    groups: Groups = None,
+    task: Task = "auto",
+    decimal: Decimal = None,
     seed: Seed = 0,
     report: Report = None,
-    jobs: Jobs = -1,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:  # fmt: skip
     """Rank the labels of a table, those that look wrong first.
 
@@ -59,43 +65,36 @@ def suspects_command(
     without it. Look at the rows from the top down, and stop when they are right. Rows count from 0, the first under the
     header. Rows without a label are left out; missing values count as the median or the most frequent value.
     """
-    from steep._suspects import suspects
-    from steep.cli.reading import read_samples
-    from steep.cli.tables.writing import FRAMES, check_format, write_chosen_rows
-    from steep.cli.wording import shell_words
+    from steep import suspects
+    from steep.cli.samples import read_samples
+    from steep.cli.tables import check_format, write_table
 
     if output is not None:
-        check_format(output, FRAMES)
-    table = read_samples(
-        tables, target, drop=drop, keep=keep, groups=groups, task=task, encoding=encoding, separator=separator,
-        decimal=decimal,
-    )  # fmt: skip
-    if output is not None:
-        check_destination(output, inputs=table.table.paths, force=force)
+        check_format(output)
+        check_destination(output, inputs=tables, force=force)
     check_page(report, force=force)
-    samples = table.read()
-    given = {} if n_neighbors is None else {"n_neighbors": n_neighbors}
+    samples = read_samples(tables, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
     with stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)), shell_words():
         found = suspects(
-            samples.X, samples.target.values, groups=samples.groups, task=samples.target.task, random_state=seed,
-            n_jobs=jobs if len(samples) > _FEW_ROWS else 1, **given,
+            samples.X, samples.y, groups=samples.groups, task=samples.task, random_state=seed, n_neighbors=n_neighbors,
+            n_jobs=-1 if len(samples) > _FEW_ROWS else 1,
         )  # fmt: skip
     ranked = found.table.sort_values("rank").rename_axis("row")
     if output is not None:
-        write_chosen_rows(output, table.table, ranked.index.to_numpy(), _own_columns(ranked, table.table.names))
+        write_table(output, samples.table, _own_columns(ranked, samples.table.names), ranked.index.to_numpy())
     if report is not None:
         writer_of("suspects_page")(
-            report, found, X=samples.X, y=samples.target.shown, target=target, verdict=_count(found),
-            title=f"Labels of {table.table.title} to look at",
+            report, found, X=samples.X, y=samples.shown, target=target, verdict=_count(found),
+            title=f"Labels of {samples.table.title} to look at",
         )  # fmt: skip
     worst = ranked.head(top)
-    figures = table.figures(samples) | {
+    figures = samples.figures() | {
         "verdict": str(found.verdict), "wrong": found.n_wrong.mean,
         "wrong_interval": [found.n_wrong.low, found.n_wrong.high], "suspects": int((found.score > 0.5).sum()),
         "caveat": CAVEAT, "top": worst.reset_index().to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
     lines: list[Any] = [
-        *table.lines(samples),
+        *samples.lines(),
         table_of(["rank", "row", "score", "label", "suggested", "neighbours with that label"], _cells(worst)),
         _count(found),
         *([f"{output}: the table with its labels ranked, the most suspect row first"] if output is not None else []),

@@ -1,209 +1,258 @@
-"""``steep weight``: weights for the samples of a table."""
+"""``steep weight``: weights for the samples of a table, by :func:`steep.sample_weights` or ``VarianceWeightedCV``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from steep.cli import table_options as told
-from steep.cli import weigh_options as asked
-from steep.cli.destinations import check_destination
-from steep.cli.options import Debug, Force, Jobs, Json, Report
-from steep.cli.pages import check_page, writer_of
-from steep.cli.printing import finish
-from steep.exceptions import InputError
+import typer
+
+from steep.cli.options import (
+    Decimal,
+    Drop,
+    Force,
+    Groups,
+    Json,
+    Keep,
+    Neighbors,
+    Report,
+    Tables,
+    Target,
+    Task,
+    check_destination,
+    check_page,
+    writer_of,
+)
+from steep.cli.printing import finish, note, one_line, shell_words, stage
+from steep.exceptions import InputError, SteepError
 
 if TYPE_CHECKING:
-    from steep.cli.reading import Samples
-    from steep.cli.tables import Table
-    from steep.cli.weighing import Weighing
+    from steep._validation import FloatArray
+    from steep.cli.models import Model
+    from steep.cli.samples import Samples
 
 EXAMPLE = "steep weight iris.csv --target kind -m 40 -o weighted.parquet"
 _WEIGHTS = "sample_weight"
 _UNTESTED = "Whether these weights help was not tested: without -m, held-out folds of a model decide."
+# Scores of the class that is labelled 1; each has a mean over all classes, called …_macro.
+_ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 
 
 def weight_command(
-    tables: told.Tables,
-    target: told.Target,
-    output: asked.Output = None,
-    auto: asked.Auto = False,
-    weight_ratio: asked.WeightRatio = None,
-    n_neighbors: asked.Neighbors = None,
-    measure: asked.Measure = None,
-    scoring: asked.Scoring = None,
-    model: asked.Model = "linear",
-    rows: asked.Rows = None,
-    drop: told.Drop = None,
-    keep: told.Keep = None,
-    groups: told.Groups = None,
-    task: told.Task = "auto",
-    encoding: told.Encoding = None,
-    separator: told.Separator = None,
-    decimal: told.Decimal = None,
-    weight_column: asked.WeightColumn = _WEIGHTS,
-    only: asked.Only = False,
+    tables: Tables,
+    target: Target,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o",
+            help="File for the table with its weights: .csv, .parquet, .feather, .arrow; or for the weights alone: "
+            ".npy, .txt. Default TABLE-weighted with the table's own suffix.",
+        ),
+    ] = None,
+    weight_ratio: Annotated[
+        float | None,
+        typer.Option("--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."),
+    ] = None,
+    n_neighbors: Neighbors = None,
+    measure: Annotated[
+        str | None, typer.Option("--measure", help="What the weights follow; default variance with -m, else several.")
+    ] = None,
+    scoring: Annotated[
+        str | None,
+        typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error."),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            help="Model that decides, and that the weights are for: linear, svm, forest, boosting, or "
+            "package.module:name of an estimator.",
+        ),
+    ] = "linear",
+    drop: Drop = None,
+    keep: Keep = None,
+    groups: Groups = None,
+    task: Task = "auto",
+    decimal: Decimal = None,
     report: Report = None,
-    jobs: Jobs = -1,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
-) -> None:
+) -> None:  # fmt: skip
     """Weight the samples of a table.
 
-    Weights are chosen on held-out folds of a model, a linear one unless --model says otherwise, and equal
-    weights are written when nothing beats them. The weights are for that model. With -m they are those of
-    Algorithm 2 for that ratio. Separator, encoding, and whether the target holds classes or numbers are
-    detected, and stated. Missing values count as the median or the most frequent value; rows without a label
-    get no weight.
+    Weights are chosen on held-out folds of a model, a linear one unless --model says otherwise, and equal weights are
+    written when nothing beats them. The weights are for that model. With -m they are those of Algorithm 2 for that
+    ratio. Separator, encoding, and whether the target holds classes or numbers are detected, and stated. Missing values
+    count as the median or the most frequent value; rows without a label get no weight.
     """
-    from steep.cli.reading import read_samples
+    from steep.cli.samples import read_samples
 
-    if weight_ratio is not None and (auto or scoring is not None or model != "linear"):
+    if weight_ratio is not None and (scoring is not None or model != "linear"):
+        raise InputError("got --weight-ratio with --scoring or --model; nothing is tried with -m; leave one out")
+    if target == _WEIGHTS:
+        raise InputError(f"the target is called {target!r}, the name of the column of weights; rename it first")
+    check_page(report, force=force)
+    output = _destination(tables, output, force=force)
+    samples = read_samples(tables, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
+    if _WEIGHTS in samples.table.names and not force and not _is_alone(output):
         raise InputError(
-            "got --weight-ratio with --auto, --scoring or --model; nothing is tried with -m; leave one out"
+            f"{samples.table.title} has a column {_WEIGHTS!r} already; rename it, or pass --force to replace it"
         )
-    table = read_samples(
-        tables, target, drop=drop, keep=keep, groups=groups, task=task, weights={_WEIGHTS, weight_column},
-        encoding=encoding, separator=separator, decimal=decimal,
-    )  # fmt: skip
-    place = _place(table.table, output, weight_column, target, only=only, report=report, force=force)
-    samples = table.read()
-    how: dict[str, Any] = {"n_neighbors": n_neighbors, "measure": measure, "jobs": jobs}
-    weighing = _weigh(samples, weight_ratio, model, how, scoring, rows)
-    _write(table.table, place, samples, weighing)
-    _write_page(place.report, table.table, samples, weighing)
-    figures = table.figures(samples) | _figures(weighing)
-    figures |= {"output": place.output, "report": report}
-    lines = [*table.lines(samples), *_lines(weighing, place.output, report)]
-    finish(figures, lines, as_json=as_json)
-
-
-# ------------------------------------------------------------------------------------- computing
-
-
-def _weigh(
-    samples: Samples, weight_ratio: float | None, model: str, how: dict[str, Any], scoring: str | None, rows: int | None
-) -> Weighing:
-    """Weights by the ratio that was asked for, or by evidence."""
-    from steep.cli.models import model_of
-    from steep.cli.weighing import weigh_by_evidence, weigh_by_ratio
-
     if weight_ratio is None:
-        deciding = model_of(model, samples.features, is_classes=samples.target.task == "classification")
-        return weigh_by_evidence(samples, deciding, scoring=scoring, most_rows=rows, **how)
-    return weigh_by_ratio(samples, weight_ratio=weight_ratio, **how)
+        found = _by_evidence(samples, model, scoring=scoring, n_neighbors=n_neighbors, measure=measure)
+    else:
+        found = _by_ratio(samples, weight_ratio, n_neighbors=n_neighbors, measure=measure)
+    _write(output, samples, found.weights)
+    if report is not None:
+        writer_of("weighting_page")(
+            report, X=samples.X, y=samples.shown, weights=found.weights, target=target,
+            verdict=found.verdict or _UNTESTED, title=f"Weights of {samples.table.title}",
+        )  # fmt: skip
+    weights = found.weights
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    figures = samples.figures() | found.figures | {
+        "smallest_weight": weights.min(), "largest_weight": weights.max(), "effective_samples": effective,
+        "output": output, "report": report,
+    }  # fmt: skip
+    lines = [
+        *samples.lines(),
+        str(found.verdict or _UNTESTED),
+        f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}, worth "
+        f"{effective:,.0f} equal ones",
+        *([f"{report}: a page to look at"] if report is not None else []),
+    ]
+    finish(figures, lines, as_json=as_json)
 
 
 # --------------------------------------------------------------------------------- where it goes
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where the result goes, checked before anything is computed.
+def _destination(tables: list[Path], output: Path | None, *, force: bool) -> Path:
+    """The file for the result, checked before anything is computed."""
+    from steep.cli.tables import COLUMNS, TABLES, check_format
 
-    Attributes
-    ----------
-    output : Path
-        File for the table or the weights.
-    column : str
-        Name of the column of weights.
-    only : bool
-        Whether the weights are written alone.
-    report : Path or None
-        File for the page.
-    """
-
-    output: Path
-    column: str
-    only: bool
-    report: Path | None
-
-
-def _place(
-    table: Table, output: Path | None, column: str, target: str, *, only: bool, report: Path | None, force: bool
-) -> Place:
-    output = _destination(table, output, force=force)
-    only = only or output.suffix.lower() in (".npy", ".txt")
-    _check_weight_column(table, column, target, force=force or only)
-    check_page(report, force=force)
-    return Place(output, column, only, report)
-
-
-def _destination(table: Table, output: Path | None, *, force: bool) -> Path:
-    from steep.cli.tables.writing import TABLES, check_format
-
-    if output is None and len(table.parts) > 1:
-        raise InputError(
-            f"{len(table.parts)} files are weighted as one table; expected a file for the result; pass -o "
-            "weighted.parquet"
-        )
     if output is None:
-        first = table.paths[0]
-        if not first.is_file():
-            raise InputError(f"{first} is not a file; expected a file for the result; pass -o weighted.csv")
-        stem = first.name
+        first = tables[0]
+        if len(tables) > 1 or not first.is_file():
+            what = f"{len(tables)} files are weighted as one table" if len(tables) > 1 else f"{first} is not one file"
+            raise InputError(f"{what}; expected a file for the result; pass -o weighted.csv")
+        stem, suffix = first.name, first.suffix.lower()
         for ending in (".gz", ".bz2", ".xz", ".zip"):
             stem = stem.removesuffix(ending)
-        stem = Path(stem).stem
-        suffix = first.suffix.lower() if first.suffix.lower() in TABLES else ".csv"
-        output = first.with_name(f"{stem}-weighted{suffix}")
-    check_format(output)
-    return check_destination(output, inputs=table.paths, force=force)
+        output = first.with_name(f"{Path(stem).stem}-weighted{suffix if suffix in TABLES else '.csv'}")
+    check_format(output, COLUMNS)
+    return check_destination(output, inputs=tables, force=force)
 
 
-def _check_weight_column(table: Table, name: str, target: str, *, force: bool) -> None:
-    if name == target:
-        raise InputError(
-            f"the target is called {name!r}; expected another name for the weights; pass --weight-column NAME"
-        )
-    if name in table.names and not force:
-        raise InputError(
-            f"{table.title} has a column {name!r} already; pass another --weight-column NAME, or --force to replace it"
-        )
+def _is_alone(output: Path) -> bool:
+    """Whether the weights are written without the table."""
+    return output.suffix.lower() in (".npy", ".txt")
 
 
-# -------------------------------------------------------------------------------------- writing
-
-
-def _write(table: Table, place: Place, samples: Samples, weighing: Weighing) -> None:
+def _write(output: Path, samples: Samples, weights: FloatArray) -> None:
     """Write a weight for every row of the table; rows without a label get none."""
     import numpy as np
 
-    from steep.cli.tables.writing import write_column, write_with_column
+    from steep.cli.tables import write_column, write_table
 
-    weights = np.full(table.n_rows, np.nan)
-    weights[samples.rows] = weighing.weights
-    if place.only:
-        write_column(place.output, place.column, weights)
+    column = np.full(samples.table.n_rows, np.nan)
+    column[samples.rows] = weights
+    if _is_alone(output):
+        write_column(output, _WEIGHTS, column)
     else:
-        write_with_column(place.output, table, place.column, weights)
+        write_table(output, samples.table, {_WEIGHTS: column})
 
 
-def _write_page(report: Path | None, table: Table, samples: Samples, weighing: Weighing) -> None:
-    if report is None:
-        return
-    writer_of("weighting_page")(
-        report, X=samples.X, y=samples.target.shown, weights=weighing.weights, target=samples.target.name,
-        verdict=weighing.verdict or _UNTESTED, title=f"Weights of {table.title}",
+# ------------------------------------------------------------------------------------- computing
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """Weights of the rows that have a label, what was done, and what the evidence says."""
+
+    weights: FloatArray
+    figures: dict[str, Any] = field(default_factory=dict)
+    verdict: Any = None
+
+
+def _by_ratio(samples: Samples, weight_ratio: float, **options: Any) -> Weighting:
+    """The weights of :func:`steep.sample_weights` for one m."""
+    from steep import sample_weights
+
+    how = {"weight_ratio": weight_ratio} | {name: value for name, value in options.items() if value is not None}
+    with stage(f"comparing {len(samples):,} rows with their neighbours", len(samples)), shell_words():
+        return Weighting(sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), how)
+
+
+def _by_evidence(
+    samples: Samples, option: str, *, scoring: str | None, n_neighbors: int | None, measure: str | None
+) -> Weighting:
+    """Weights that held-out folds of a model choose; in a large table some rows decide for all."""
+    import numpy as np
+
+    from steep import VarianceWeightedCV
+    from steep.cli.models import model_of
+
+    model = model_of(option, is_classes=samples.task == "classification")
+    with shell_words():
+        X, embedding = model.inputs(samples.X)
+    y, n_rows = samples.y.to_numpy(), min(model.rows, len(samples))
+    search = VarianceWeightedCV(
+        model.estimator, scoring=scoring, random_state=0, measure=measure, embedding=embedding,
+        n_jobs=None if option == "linear" else -1, n_neighbors=None if n_neighbors is None else (n_neighbors,),
     )  # fmt: skip
-
-
-def _figures(weighing: Weighing) -> dict[str, Any]:
-    weights = weighing.weights
-    return {
-        "smallest_weight": float(weights.min()), "largest_weight": float(weights.max()),
-        "effective_samples": weighing.effective, **weighing.figures,
+    rows = np.sort(np.random.default_rng(0).choice(len(samples), n_rows, replace=False))
+    if n_rows < len(samples):
+        note(f"{n_rows:,} of {len(samples):,} rows, drawn at random, decide for all")
+    taken = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    with stage(f"trying weightings with {model.name} on {n_rows:,} rows", len(samples)), shell_words():
+        _fit(search, taken, y[rows], None if samples.groups is None else samples.groups[rows], model)
+    if n_rows == len(samples):
+        weights = np.asarray(search.sample_weight_)
+    else:
+        with stage(f"weighting {len(samples):,} rows", len(samples)), shell_words():
+            weights = _of_all_rows(search, X, y, n_rows, samples.groups)
+    interval = search.gain_interval_
+    figures = {
+        "model": option, "decided_with": model.name, "chosen": search.best_params_, "gain": search.gain_,
+        "gain_interval": [interval.low, interval.high], "verdict": str(search.verdict_), "deciding_rows": n_rows,
     }  # fmt: skip
+    return Weighting(weights, figures, replace(search.verdict_, sentence=f"{search.verdict_} {model.sentence}"))
 
 
-def _lines(weighing: Weighing, output: Path, report: Path | None) -> list[str]:
-    """What people read: what it means, and where it is."""
-    weights = weighing.weights
-    return [
-        str(weighing.verdict or _UNTESTED),
-        f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}, worth "
-        f"{weighing.effective:,.0f} equal ones",
-        *([f"{report}: a page to look at"] if report is not None else []),
-    ]
+def _fit(search: Any, X: Any, y: Any, groups: Any, model: Model) -> None:
+    """Let the folds decide; what a model or a score cannot do is said in one line."""
+    try:
+        search.fit(X, y, groups=groups)
+    except SteepError:
+        raise
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        if search.scoring is None:
+            raise InputError(
+                f"{model.name} cannot be fitted to this table ({one_line(error)}); check its columns, or choose "
+                "another --model"
+            ) from error
+        instead = f"try --scoring {search.scoring}_macro" if search.scoring in _ONE_CLASS else "choose another score"
+        raise InputError(
+            f"--scoring {search.scoring} does not work with {model.name} and this target ({one_line(error)}); {instead}"
+        ) from error
+
+
+def _of_all_rows(search: Any, X: Any, y: Any, n_rows: int, groups: Any) -> FloatArray:
+    """The weights of all rows, made as those of the rows that decided were; the model is fitted to that many rows."""
+    import numpy as np
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    from steep import VarianceWeighted
+    from steep.cli.models import OnSomeRows
+    from steep.weighting.search import CLIPPED
+
+    chosen = search.best_params_
+    if "measure" in chosen:
+        model = OnSomeRows(search.estimator, n_rows)
+        weighted = VarianceWeighted(model, rescaling=CLIPPED, embedding=search.embedding, **chosen)
+        return np.asarray(weighted.fit(X, y, groups=groups).sample_weight_)
+    if chosen.get("control") == "balanced class weights":
+        return np.asarray(compute_sample_weight("balanced", y))
+    return np.ones(len(y))

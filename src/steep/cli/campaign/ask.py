@@ -12,8 +12,7 @@ import typer
 from steep._files import write_whole
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Store, settings_of, start_campaign
-from steep.cli.destinations import check_destination
-from steep.cli.options import Bounds, Debug, Force, Json
+from steep.cli.options import Bounds, Debug, Force, Json, check_destination
 from steep.cli.printing import finish
 from steep.exceptions import InputError
 
@@ -106,7 +105,7 @@ def write_points(path: Path, frame: pd.DataFrame) -> None:
     """Write points, whole or not at all."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        from steep.cli.tables.writing import write_frame
+        from steep.cli.tables import write_frame
 
         write_frame(path, frame)
         return

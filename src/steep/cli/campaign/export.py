@@ -10,8 +10,7 @@ import typer
 
 from steep._files import write_whole
 from steep.cli.campaign.settings import DEFAULT, Store, find_store, read_campaign
-from steep.cli.destinations import check_destination
-from steep.cli.options import Debug, Force, Json
+from steep.cli.options import Debug, Force, Json, check_destination
 from steep.cli.printing import finish
 from steep.exceptions import InputError, MissingExtraError
 
@@ -38,7 +37,7 @@ def export_command(
     debug: Debug = False,
 ) -> None:
     """Write the runs as a table: inputs, outputs, state, origin, when they were asked and told."""
-    from steep.cli.tables.writing import check_format, write_frame
+    from steep.cli.tables import check_format, write_frame
 
     output = find_store(store).with_suffix(".csv") if output is None else output
     check_format(output)

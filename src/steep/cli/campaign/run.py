@@ -15,8 +15,7 @@ from steep._function import calling_style
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Store, read_campaign, settings_of, start_campaign
 from steep.cli.campaign.status import describe_status
-from steep.cli.options import Bounds, Debug, Force, Json, Report
-from steep.cli.pages import check_page, writer_of
+from steep.cli.options import Bounds, Debug, Force, Json, Report, check_page, writer_of
 from steep.cli.printing import aside, finish
 from steep.cli.targets import load_target
 from steep.exceptions import InputError

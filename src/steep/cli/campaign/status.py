@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.campaign.settings import DEFAULT, Store, read_campaign
-from steep.cli.destinations import check_destination
-from steep.cli.options import Debug, Force, Json
+from steep.cli.options import Debug, Force, Json, check_destination
 from steep.cli.printing import finish, following, one_line, table_of
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def failures_command(
     debug: Debug = False,
 ) -> None:
     """List the attempts that failed: how often, where, and why."""
-    from steep.cli.tables.writing import check_format, write_frame
+    from steep.cli.tables import check_format, write_frame
 
     if output is not None:
         check_format(output)

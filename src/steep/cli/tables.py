@@ -1,0 +1,438 @@
+"""Tables in memory: CSV, Parquet, Feather and Excel; one file, or several as one.
+
+Arrow and pandas read the files. What goes through unchanged is kept as it came: the text of a CSV file, where ``00002``
+stays ``00002`` and ``NA`` stays ``NA``, or the Arrow table of a Parquet or Feather file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import glob
+import gzip
+import io
+import lzma
+import os
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import feather, parquet
+
+from steep._files import write_whole
+from steep._validation import IntArray, one_line
+from steep.cli.cells import GAPS, read_cells
+from steep.cli.dialect import Dialect, detect
+from steep.cli.printing import listed
+from steep.exceptions import InputError, StorageError
+
+# What a table can be written as, and what a frame and a column can.
+TABLES = (".csv", ".parquet", ".feather", ".arrow")
+FRAMES = (*TABLES, ".txt")
+COLUMNS = (*FRAMES, ".npy")
+_TEXT = (".csv", ".tsv", ".txt", ".tab", ".data")
+_EXCEL = (".xlsx", ".xls", ".ods")
+_OTHER = {".json": "JSON", ".jsonl": "JSON", ".npz": "NumPy", ".npy": "NumPy", ".arff": "ARFF", ".db": "SQLite"}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_BROKEN = (OSError, RuntimeError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+
+
+@dataclass(frozen=True)
+class Text:
+    """The bytes of a CSV file behind its byte-order mark, and how they are written."""
+
+    raw: bytes
+    dialect: Dialect
+
+    def records(self) -> Iterator[str]:
+        """The text of the header and of each row, with its line end; blank lines are passed over."""
+        pending = ""
+        for line in io.TextIOWrapper(io.BytesIO(self.raw), encoding=self.dialect.encoding, newline=""):
+            pending += line
+            if pending.count('"') % 2:  # within a quoted field that has line ends
+                continue
+            if pending.rstrip("\r\n"):
+                yield pending
+            pending = ""
+        if pending:
+            yield pending
+
+    def joined(self, other: Text) -> Text:
+        """Add the rows of another text that is written the same way."""
+        encoding = self.dialect.encoding
+        header = len(next(other.records()).encode(encoding))
+        end = b"" if self.raw.endswith(("\n".encode(encoding), "\r".encode(encoding))) else "\n".encode(encoding)
+        return replace(self, raw=self.raw + end + other.raw[header:])
+
+    def cell(self, value: Any) -> str:
+        """A value as the table writes its own; nothing for a missing one."""
+        if isinstance(value, float):
+            text = "" if value != value else repr(value)
+            value = text.replace(".", ",") if self.dialect.decimal == "," else text
+        needs_quotes = any(mark in str(value) for mark in f'{self.dialect.separator}"\r\n')
+        return '"' + str(value).replace('"', '""') + '"' if needs_quotes else str(value)
+
+    def write(self, path: Path, columns: Mapping[str, Sequence[Any]], *, replaced: int | None, rows: Any) -> None:
+        """Write further columns: last, in place of column ``replaced``, or first if ``rows`` are chosen."""
+        mark, encoding = self.dialect.separator, self.dialect.encoding
+        added = (mark.join(map(self.cell, cells)) for cells in (columns, *zip(*columns.values(), strict=True)))
+        records: Any = self.records()
+        if rows is not None:
+            header, *texts = records
+            records = (header, *(texts[row] for row in rows.tolist()))
+        with path.open("wb") as file:
+            file.write(self.dialect.bom)
+            for record, cells in zip(records, added, strict=True):
+                body = record.rstrip("\r\n")
+                end = record[len(body) :]
+                if rows is not None:
+                    whole = f"{cells}{mark}{body}\n"
+                elif replaced is None:
+                    whole = f"{body}{mark}{cells}{end}"
+                else:
+                    fields = next(csv.reader([body], delimiter=mark))
+                    whole = mark.join(
+                        [*map(self.cell, fields[:replaced]), cells, *map(self.cell, fields[replaced + 1 :])]
+                    )
+                    whole += end
+                file.write(whole.encode(encoding))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns, and what they came from.
+
+    Attributes
+    ----------
+    paths : list of Path
+        The files.
+    names : tuple of str
+        Names of the columns; they may repeat.
+    columns : list of Series
+        Their values: numbers, dates, or what else there is.
+    about : str
+        How the files were read, in words.
+    remarks : dict
+        Readings that may surprise, by column.
+    text, arrow : Text or None, pyarrow Table or None
+        What is written back unchanged.
+    """
+
+    paths: list[Path]
+    names: tuple[str, ...]
+    columns: list[Any]
+    about: str
+    remarks: dict[str, str] = field(default_factory=dict)
+    text: Text | None = None
+    arrow: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def title(self) -> str:
+        """What to call the table."""
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return f"{self.paths[0]}{more}"
+
+    def frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Some columns, by name, or all; the values are not copied."""
+        places = range(len(self.names)) if names is None else [self.names.index(name) for name in names]
+        frame = pd.DataFrame({place: self.columns[place] for place in places}, copy=False)
+        frame.columns = pd.Index([self.names[place] for place in places])
+        return frame
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+def open_table(paths: Sequence[Path], *, decimal: str | None = None) -> Table:
+    """Read files as one table.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files; a name with ``*`` stands for all that match, a folder for its Parquet files, "-" for standard input.
+    decimal : {".", ","}, optional
+        The decimal mark of CSV, if the user named it.
+
+    Returns
+    -------
+    Table
+    """
+    tables = [_open(file, decimal) for path in paths for file in _expanded(path)]
+    first = tables[0]
+    for other in tables[1:]:
+        if sorted(other.names) != sorted(first.names):
+            odd = listed(sorted(set(other.names) ^ set(first.names)), most=5)
+            raise InputError(
+                f"{other.paths[0]} and {first.paths[0]} differ in their columns ({odd}); "
+                "expected the same columns in all files; use one file at a time"
+            )
+    table = first if len(tables) == 1 else _joined(tables)
+    if table.n_rows == 0:
+        raise InputError(f"{table.title} has 0 rows; expected samples; check the file")
+    return table
+
+
+def _joined(tables: Sequence[Table]) -> Table:
+    """The rows of several tables, one below the other."""
+    first, paths = tables[0], [table.paths[0] for table in tables]
+    texts = [table.text for table in tables if table.text is not None and table.names == first.names]
+    if len(texts) == len(tables) and len({text.dialect for text in texts}) == 1:
+        text = texts[0]
+        for other in texts[1:]:
+            text = text.joined(other)
+        return replace(_from_text(first.paths[0], text), paths=paths)
+    frames = [table.frame(first.names) for table in tables]
+    columns = [pd.concat([frame.iloc[:, i] for frame in frames], ignore_index=True) for i in range(len(first.names))]
+    about = "; ".join(dict.fromkeys(table.about for table in tables))
+    return Table(paths, first.names, columns, about, {k: v for table in tables for k, v in table.remarks.items()})
+
+
+def _expanded(path: Path) -> list[Path]:
+    text = os.fspath(path)
+    if path.is_dir():
+        found = sorted(path.glob("*.parquet"))
+        if not found:
+            raise InputError(
+                f"{path} is a folder without .parquet files; expected tables; name the files, for example {path}/*.csv"
+            )
+        return found
+    if path.exists() or not glob.has_magic(text):
+        return [path]
+    matches = sorted(map(Path, glob.glob(text, recursive=True)))
+    if not matches:
+        raise InputError(f"nothing matches {text}; expected a table; check the name")
+    return matches
+
+
+def _open(path: Path, decimal: str | None) -> Table:
+    """A file as the kind that its name or its first bytes say."""
+    suffix = path.suffix.lower()
+    if suffix in _OTHER:
+        raise InputError(
+            f"{path} is a {_OTHER[suffix]} file; expected CSV, Parquet, Feather or Excel; save it as CSV or Parquet"
+        )
+    head = b""
+    if (
+        suffix not in (*_TEXT, *_EXCEL, *_OPENERS, ".zip") and path.is_file()
+    ):  # pipes can be read only once: they are text
+        with path.open("rb") as file:
+            head = file.read(8)
+    if suffix in (".parquet", ".pq") or head.startswith(b"PAR1"):
+        return _from_arrow(path, "Parquet")
+    if suffix in (".feather", ".arrow", ".ipc") or head.startswith(b"ARROW1"):
+        return _from_arrow(path, "Arrow")
+    if suffix in _EXCEL:
+        return _from_excel(path)
+    raw = _unpacked(path)
+    dialect = detect(raw, decimal)
+    return _from_text(path, Text(raw[len(dialect.bom) :], dialect))
+
+
+def _from_text(path: Path, text: Text) -> Table:
+    dialect = text.dialect
+    body = text.raw if dialect.encoding == "utf-8" else text.raw.decode(dialect.encoding).encode()
+    if dialect.separator == " ":
+        body = b"\n".join(b" ".join(line.split()) for line in body.splitlines())
+    has_quotes = b'"' in body
+    parsing = arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=has_quotes)
+    cells = arrow_csv.ConvertOptions(null_values=GAPS, strings_can_be_null=False, decimal_point=dialect.decimal)
+    for use_threads in (True, False):
+        reading = arrow_csv.ReadOptions(use_threads=use_threads)
+        try:
+            found = arrow_csv.read_csv(pa.py_buffer(body), reading, parsing, cells)
+            break
+        except (pa.ArrowException, ValueError) as error:
+            if not use_threads:  # whose error has the number of the row
+                reason = one_line(error).removeprefix("CSV parse error: ")[:200]
+                raise _no_table(path, dialect, reason) from error
+    if has_quotes and (n_rows := sum(1 for _ in text.records()) - 1) != found.num_rows:
+        raise _no_table(path, dialect, f"it has {found.num_rows} rows or {n_rows}, because of its quotes")
+    names = tuple(name.strip() for name in found.column_names)
+    table = Table([path], names, [], str(dialect), {}, text)
+    for name in names:
+        column, found = (
+            found.column(0),
+            found.remove_column(0),
+        )  # one by one: all as text would be another table in memory
+        values, remark = read_cells(_to_series(column, name), dialect.decimal)
+        table.columns.append(values)
+        if remark is not None:
+            table.remarks[name] = remark
+    return table
+
+
+def _no_table(path: Path, dialect: Dialect, reason: str) -> InputError:
+    fields = "comma-separated" if dialect.separator == "," else repr(dialect.separator) + "-separated"
+    return InputError(
+        f"{path} is not a CSV table ({reason}); expected {fields} rows with a header, and quotes around whole fields; "
+        "fix the file"
+    )
+
+
+def _to_series(column: Any, name: str) -> pd.Series[Any]:
+    """A column of Arrow as pandas holds it, without a copy if it can be."""
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = column.cast(pa.timestamp(column.type.unit))  # the same moments, in UTC
+    return column.to_pandas(date_as_object=False).rename(name)  # type: ignore[no-any-return]
+
+
+def _from_arrow(path: Path, kind: str) -> Table:
+    try:
+        if kind == "Parquet":
+            found = parquet.ParquetFile(path, pre_buffer=False).read(use_pandas_metadata=False)
+        else:
+            source = pa.memory_map(str(path))
+            try:
+                found = pa.ipc.open_file(source).read_all()
+            except pa.ArrowInvalid:
+                source.seek(0)
+                found = pa.ipc.open_stream(source).read_all()
+            found.validate(full=True)  # a spoilt file would end the process
+        found = found.replace_schema_metadata(None)
+        columns = [_to_series(column, name) for name, column in zip(found.column_names, found.columns, strict=True)]
+    except (pa.ArrowException, *_BROKEN) as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(f"{path} cannot be read ({reason}); expected a whole {kind} file; check it") from error
+    return Table([path], tuple(found.column_names), columns, kind, arrow=found)
+
+
+def _from_excel(path: Path) -> Table:
+    try:
+        found = pd.read_excel(path, header=None)
+    except ImportError as error:
+        raise InputError(
+            f"{path} is a spreadsheet, which needs another package ({one_line(error)}); run pip install openpyxl, or "
+            "save it as CSV"
+        ) from error
+    except Exception as error:  # every reader has errors of its own
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(f"{path} cannot be read ({reason}); expected a spreadsheet; save it as CSV") from error
+    header: Any = found.iloc[0] if len(found) else []
+    names = tuple("" if pd.isna(name) else str(name).strip() for name in header)
+    cells = [
+        found[place].iloc[1:].reset_index(drop=True).infer_objects().rename(name) for place, name in enumerate(names)
+    ]
+    read = [read_cells(column) for column in cells]
+    remarks = {name: remark for name, (_, remark) in zip(names, read, strict=True) if remark is not None}
+    return Table([path], names, [column for column, _ in read], "the first sheet of a spreadsheet", remarks)
+
+
+def _unpacked(path: Path) -> bytes:
+    """The bytes of a text file, or of the only file of an archive."""
+    if str(path) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        if path.suffix.lower() != ".zip":
+            opener = _OPENERS.get(path.suffix.lower())
+            with opener(path) if opener else path.open("rb") as file:
+                return bytes(file.read())
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+            if len(names) != 1 or Path(names[0]).suffix.lower() not in ("", *_TEXT):
+                raise InputError(
+                    f"{path} holds {len(names)} files ({listed(names, most=3)}); expected one CSV file in it; unpack "
+                    "it and name the files"
+                )
+            return archive.read(names[0])
+    except InputError:
+        raise
+    except _BROKEN as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(
+            f"{path} cannot be read ({reason}); expected a table; check the file and its name"
+        ) from error
+
+
+# ------------------------------------------------------------------------------------- writing
+
+
+def check_format(path: Path, formats: Sequence[str] = FRAMES) -> str:
+    """Return the suffix of a file that can be written."""
+    suffix = path.suffix.lower()
+    if suffix not in formats:
+        raise InputError(
+            f"--output {path} has the suffix {suffix!r}; expected one of {', '.join(formats)}; name another file"
+        )
+    return suffix
+
+
+def write_table(path: Path, table: Table, columns: Mapping[str, Any], rows: IntArray | None = None) -> None:
+    """Write a table with further columns, as the suffix says.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    table : Table
+        Whose columns are written as they came.
+    columns : mapping of str to sequence
+        What is added at the end, or in place of a column of that name.
+    rows : ndarray of int, optional
+        The rows to write, in this order; the further columns then come first.
+    """
+    suffix = check_format(path)
+    name = next(iter(columns))
+    at = table.names.index(name) if name in table.names else None
+    if suffix in (".csv", ".txt") and table.text is not None:
+        text = table.text
+        lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
+        write_whole(path, lambda temporary: text.write(temporary, lists, replaced=at, rows=rows))
+        return
+    found = _to_arrow(table.frame()) if table.arrow is None else table.arrow
+    found = found if rows is None else found.take(pa.array(rows))
+    for place, (name, values) in enumerate(columns.items()):
+        column = pa.array(values, from_pandas=False)
+        if rows is not None:
+            found = found.add_column(place, name, column)
+        else:
+            found = found.append_column(name, column) if at is None else found.set_column(at, name, column)
+    _write_arrow(path, found)
+
+
+def write_frame(path: Path, frame: pd.DataFrame) -> None:
+    """Write a frame, as the suffix says."""
+    if check_format(path) in (".csv", ".txt"):
+        write_whole(path, lambda temporary: frame.to_csv(temporary, index=False))
+    else:
+        _write_arrow(path, _to_arrow(frame))
+
+
+def write_column(path: Path, name: str, values: Any) -> None:
+    """Write one column without the table."""
+    if check_format(path, COLUMNS) == ".npy":
+        write_whole(path, lambda temporary: np.save(temporary, values))
+    else:
+        write_frame(path, pd.DataFrame({name: values}))
+
+
+def _to_arrow(frame: pd.DataFrame) -> Any:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(
+            f"the table does not fit this format ({one_line(error)}); expected one kind of value per column; write .csv"
+        ) from error
+
+
+def _write_arrow(path: Path, table: Any) -> None:
+    writers: dict[str, Callable[[Path], Any]] = {
+        ".parquet": lambda file: parquet.write_table(table, file, compression="zstd", compression_level=1),
+        ".feather": lambda file: feather.write_feather(table, file, compression="uncompressed"),
+        ".arrow": lambda file: feather.write_feather(table, file, compression="uncompressed"),
+        ".csv": lambda file: arrow_csv.write_csv(table, file),
+        ".txt": lambda file: arrow_csv.write_csv(table, file),
+    }
+    write_whole(path, writers[path.suffix.lower()])

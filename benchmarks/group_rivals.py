@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from steep.convex import feature_scale
-from steep.nn.heads import Head, HeadTask, Samples, fit_head
+from steep.nn.heads import Head, HeadSamples, HeadTask, fit_head
 
 # As many settings as steep tries: 5 λ and more as needed × 14 ways to weigh.
 L2 = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-5, 0.0)
@@ -95,7 +95,7 @@ def weighted(x, y, first, weights, l2s=L2):
     for name, weight in weights.items():
         near = first
         for l2 in l2s:
-            near = fit_head(Samples(x, y), task, weight, l2, original=near, tolerance=TOLERANCE)
+            near = fit_head(HeadSamples(x, y), task, weight, l2, original=near, tolerance=TOLERANCE)
             yield {"weights": name, "l2": l2}, near
 
 

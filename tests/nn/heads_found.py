@@ -4,7 +4,7 @@ import numpy as np
 
 from steep.nn.candidates import ORIGINAL, FittedHead, HeadCandidate, ScoredHeads
 from steep.nn.choose import choose_head
-from steep.nn.heads import Head, Samples
+from steep.nn.heads import Head, HeadSamples
 
 NO_HEAD = Head(np.zeros((1, 1)), None)
 
@@ -18,7 +18,7 @@ def found_heads(answers, score, n_equal):
         FittedHead(candidate, NO_HEAD, None, (kept,), (float(value),))
         for candidate, kept, value in zip(candidates, answers, values, strict=True)
     ]
-    return ScoredHeads(heads, [score], Samples(np.zeros((answers.shape[1], 1)), score.targets), score.task)
+    return ScoredHeads(heads, [score], HeadSamples(np.zeros((answers.shape[1], 1)), score.targets), score.task)
 
 
 def choose_among(answers, score, n_equal, **settings):

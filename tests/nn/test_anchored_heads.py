@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from steep.nn import HeadSearch, improve
-from steep.nn.heads import Head, HeadGrid, HeadProblem, HeadTask, Samples, fit_head, fit_logistic
+from steep.nn.heads import Head, HeadGrid, HeadProblem, HeadSamples, HeadTask, fit_head, fit_logistic
 
 RNG = np.random.default_rng(0)
 N, D = 300, 4
@@ -33,7 +33,7 @@ def first_head(n_outputs, *, fixed=False):
 def fitted(name, l2, **settings):
     task, targets = TASKS[name]
     first = settings.pop("original", first_head(task.n_outputs))
-    return fit_head(Samples(Z, targets), task, WEIGHT, l2, original=first, tolerance=1e-12, **settings)
+    return fit_head(HeadSamples(Z, targets), task, WEIGHT, l2, original=first, tolerance=1e-12, **settings)
 
 
 @pytest.mark.parametrize("fixed", [False, True])
@@ -86,7 +86,7 @@ def test_an_anchored_ridge_head_is_the_minimum():
         moved, at_mean = weight - first.weight, bias - first.bias + (weight - first.weight) @ mean
         return losses + l2 / 2 * (scale2 * (moved**2).sum() + (at_mean**2).sum())
 
-    head = fit_head(Samples(Z, targets), task, WEIGHT, l2, original=first, anchored=True)
+    head = fit_head(HeadSamples(Z, targets), task, WEIGHT, l2, original=first, anchored=True)
     best, rng = objective(head.weight, head.bias), np.random.default_rng(3)
     for _ in range(50):
         nearby = objective(head.weight + 1e-3 * rng.normal(size=(2, D)), head.bias + 1e-3 * rng.normal(size=2))
@@ -95,7 +95,7 @@ def test_an_anchored_ridge_head_is_the_minimum():
 
 def test_heads_fitted_together_are_those_fitted_alone():
     task, first = TASKS["multiclass"][0], first_head(3)
-    samples, weights = Samples(Z, CLASSES), [WEIGHT, 2 - WEIGHT / WEIGHT.max()]
+    samples, weights = HeadSamples(Z, CLASSES), [WEIGHT, 2 - WEIGHT / WEIGHT.max()]
     weights = [w / w.mean() for w in weights]
     grid = HeadGrid(samples, task, weights, original=first, anchored=True)
     for l2, heads in grid.heads([1.0, 1e-2]):

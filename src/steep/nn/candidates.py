@@ -19,7 +19,7 @@ from steep._validation import FloatArray, check_count, check_flag, check_real, s
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
 from steep.nn._arguments import check_each
-from steep.nn.heads import Head, HeadGrid, HeadTask, Samples
+from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask
 from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
     Balanced,
@@ -296,7 +296,7 @@ class HeadTraining:
     @classmethod
     def of(
         cls,
-        samples: Samples,
+        samples: HeadSamples,
         task: HeadTask,
         grid: Grid,
         original: Head,
@@ -363,7 +363,7 @@ class ScoredHeads:
 
     heads: list[FittedHead]
     scores: list[MeanScore]
-    held_out: Samples
+    held_out: HeadSamples
     task: HeadTask
 
     @property
@@ -405,7 +405,7 @@ class ScoredHeads:
         return settings_table(self.candidates).assign(**columns)
 
 
-def search_heads(trainings: Sequence[HeadTraining], held_out: Samples, scores: list[MeanScore]) -> ScoredHeads:
+def search_heads(trainings: Sequence[HeadTraining], held_out: HeadSamples, scores: list[MeanScore]) -> ScoredHeads:
     """Fit and score every candidate, and extend λ past the end at which a best head sits."""
     space, grid = trainings[0].space, trainings[0].grid
     judge = ScoredHeads([], scores, held_out, space.task)

@@ -18,7 +18,7 @@ from steep._validation import FloatArray, IntArray
 from steep._warnings import warn_user
 from steep.exceptions import InputError
 from steep.nn.batches import label_array
-from steep.nn.heads import Head, HeadTask, Samples, TaskName, find_task
+from steep.nn.heads import Head, HeadSamples, HeadTask, TaskName, find_task
 from steep.nn.network import Split
 from steep.nn.projection import read_features
 
@@ -39,9 +39,9 @@ class HeadData:
     """Every data set as features and targets, projected once."""
 
     task: HeadTask
-    train: Samples
-    validation: Samples | None
-    reweighting: Samples | None
+    train: HeadSamples
+    validation: HeadSamples | None
+    reweighting: HeadSamples | None
 
     @classmethod
     def read(cls, parts: Split, train: Any, validation: Any, reweighting: Any, task: TaskName) -> Self:
@@ -76,14 +76,14 @@ class HeadData:
         )
 
 
-def read_samples(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
+def read_samples(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, HeadSamples]:
     """What the head is for, and the training samples as features and targets."""
     kind, samples = _labelled(parts, data, y, task)
     kind.refuse_one_label(samples.targets)
     return kind, samples
 
 
-def _labelled(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, Samples]:
+def _labelled(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, HeadSamples]:
     projection = read_features(parts, data)
     labels = projection.labels if y is None else label_array(y)
     if labels is None:
@@ -97,7 +97,7 @@ def _labelled(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask
             f"the network ends in a {parts.response}, and the labels are numbers, which its head cannot be fitted to; "
             "pass a network that returns logits, or labels of classes"
         )
-    return kind, Samples(projection.features, kind.targets(labels))
+    return kind, HeadSamples(projection.features, kind.targets(labels))
 
 
 def _refuse_same_object(train: Any, validation: Any) -> None:
@@ -109,7 +109,9 @@ def _refuse_same_object(train: Any, validation: Any) -> None:
         raise InputError("validation is the training data; nothing is held out; pass data the network has not seen")
 
 
-def _check_parts(task: HeadTask, train: Samples, validation: Samples | None, reweighting: Samples | None) -> None:
+def _check_parts(
+    task: HeadTask, train: HeadSamples, validation: HeadSamples | None, reweighting: HeadSamples | None
+) -> None:
     """Reject parts that are the same samples, warn of parts that share some, and of absent classes."""
     if validation is not None:
         _check_shared("validation", validation, "train", train, "pass data the network has not seen")
@@ -123,7 +125,7 @@ def _check_parts(task: HeadTask, train: Samples, validation: Samples | None, rew
     warn_of_absent_classes(task, train, validation)
 
 
-def _check_shared(name: str, part: Samples, other_name: str, other: Samples, advice: str) -> None:
+def _check_shared(name: str, part: HeadSamples, other_name: str, other: HeadSamples, advice: str) -> None:
     n_shared = count_shared(part.features, other.features)
     if n_shared == len(part):
         raise InputError(
@@ -188,7 +190,7 @@ def _same_rows(
     return same
 
 
-def warn_of_absent_classes(task: HeadTask, train: Samples, validation: Samples | None = None) -> None:
+def warn_of_absent_classes(task: HeadTask, train: HeadSamples, validation: HeadSamples | None = None) -> None:
     """Warn of classes of the head that no training sample has, and of those that no validation sample has."""
     if task.name == "regression":
         return

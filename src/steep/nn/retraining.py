@@ -27,7 +27,7 @@ from steep.nn._arguments import check_seed
 from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
 from steep.nn.choose import Choice, can_blend, choose_head
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.heads import Head, Samples, TaskName, fit_head
+from steep.nn.heads import Head, HeadSamples, TaskName, fit_head
 from steep.nn.improvement import Improvement, evidence_table, heads_of_rows, unjudged, write_verdict
 from steep.nn.network import Split
 from steep.nn.projection import Projection, cut
@@ -314,7 +314,7 @@ def _is_blended(blend: bool | None, score: MeanScore, data: HeadData, original: 
     return isinstance(score, CellScore) and can_blend(data.task, original) and blend is not False
 
 
-def _few_threads(samples: Samples) -> AbstractContextManager[None]:
+def _few_threads(samples: HeadSamples) -> AbstractContextManager[None]:
     """Run small products on one thread: several threads would wait for each other."""
     return one_thread() if samples.features.size <= _SMALL else nullcontext()
 

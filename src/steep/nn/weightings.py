@@ -26,7 +26,7 @@ from steep.exceptions import FunctionError, InputError, SteepError
 from steep.measures import MEASURES, Measure, Neighborhood
 from steep.neighbors import neighbor_graph
 from steep.neighbors.query import nearest
-from steep.nn.heads import Head, HeadTask, Samples, fit_head
+from steep.nn.heads import Head, HeadSamples, HeadTask, fit_head
 from steep.nn.heads.fitting import CANDIDATE_TOLERANCE
 from steep.rescaling import rescale
 from steep.weighting.cross_fitting import deal
@@ -212,7 +212,7 @@ class FeatureSpace:
     ``l2`` is the penalty of the equal-weight heads that predict samples they have not seen.
     """
 
-    samples: Samples
+    samples: HeadSamples
     task: HeadTask
     original: Head
     neighbors: IntArray | None
@@ -272,7 +272,7 @@ def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None)
     return found
 
 
-def is_contradicted(training: Samples, held_out: Samples, n_neighbors: int) -> npt.NDArray[np.bool_]:
+def is_contradicted(training: HeadSamples, held_out: HeadSamples, n_neighbors: int) -> npt.NDArray[np.bool_]:
     """Whether most of the training samples nearest to a held-out one have another label."""
     labels, own = (part.targets.reshape(-1).astype(np.int64) for part in (training, held_out))
     _, indices = nearest(training.features, held_out.features, n_neighbors)

@@ -1,7 +1,7 @@
 """Heads: weighted linear models on features, solved as the convex problems they are, or by the paper's Adam."""
 
 from steep.nn.heads.adam import fit_adam
-from steep.nn.heads.fitting import HeadGrid, Samples, fit_head
+from steep.nn.heads.fitting import HeadGrid, HeadSamples, fit_head
 from steep.nn.heads.problem import Head, HeadProblem, fit_logistic, ridge_heads
 from steep.nn.heads.task import HeadTask, TaskName, find_task
 
@@ -9,8 +9,8 @@ __all__ = [
     "Head",
     "HeadGrid",
     "HeadProblem",
+    "HeadSamples",
     "HeadTask",
-    "Samples",
     "TaskName",
     "find_task",
     "fit_adam",

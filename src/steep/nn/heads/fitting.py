@@ -22,7 +22,7 @@ CANDIDATE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Samples:
+class HeadSamples:
     """Features z_i and targets y_i that a head is fitted to, or scored on."""
 
     features: FloatArray
@@ -31,15 +31,15 @@ class Samples:
     def __len__(self) -> int:
         return len(self.features)
 
-    def rows(self, rows: npt.NDArray[np.intp]) -> Samples:
+    def rows(self, rows: npt.NDArray[np.intp]) -> HeadSamples:
         """Some of them; the first so many are not copied."""
         if np.array_equal(rows, np.arange(len(rows))):
-            return Samples(self.features[: len(rows)], self.targets[: len(rows)])
-        return Samples(self.features[rows], self.targets[rows])
+            return HeadSamples(self.features[: len(rows)], self.targets[: len(rows)])
+        return HeadSamples(self.features[rows], self.targets[rows])
 
 
 def fit_head(
-    samples: Samples,
+    samples: HeadSamples,
     task: HeadTask,
     weight: FloatArray,
     l2: float,
@@ -83,7 +83,7 @@ class HeadGrid:
 
     def __init__(
         self,
-        samples: Samples,
+        samples: HeadSamples,
         task: HeadTask,
         weights: Sequence[FloatArray],
         *,
@@ -138,6 +138,6 @@ def _start(original: Head) -> Head | None:
     return original if original.is_finite else None
 
 
-def _problem(samples: Samples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
+def _problem(samples: HeadSamples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
     link: Any = task.loss
     return HeadProblem(samples.features, samples.targets, n_outputs=task.n_outputs, link=link, **form)

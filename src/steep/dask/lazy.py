@@ -20,13 +20,12 @@ from steep._warnings import warn_user
 from steep.dask.atlas import draw_atlas
 from steep.dask.groups import cut_group
 from steep.dask.inputs import Rows
-from steep.dask.joining import join_group
+from steep.dask.joining import join_group, join_whole
 from steep.dask.partition import deal_groups, sort_chunk, train_partition
 from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
 from steep.dask.results import describe, gather_chunk, range_of, scale_of, weights_of_group
 from steep.dask.store import Store, checkpoint_store, current_client, temporary_store
 from steep.dask.taking import take_chunk
-from steep.dask.whole import join_whole
 from steep.exceptions import InputError
 from steep.rescaling import Rescaling
 

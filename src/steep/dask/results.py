@@ -18,8 +18,6 @@ from steep.dask.store import Summary
 from steep.neighbors.graph import GraphInfo
 from steep.rescaling import Rescaling, level, raw_weights
 
-_BITS = 16  # of a float are counted at once
-
 
 def gather_chunk(plan: Plan, chunk: int, kind: str, joined: Sequence[Summary], scale: Any = None) -> Any:
     """Rows of one chunk from all groups, in the caller's order; as weights if a scale is given."""
@@ -91,32 +89,9 @@ def as_weights(variation: FloatArray, scale: dict[str, Any]) -> FloatArray:
 
 
 def quantile(plan: Plan, share: float, joined: Sequence[Summary]) -> float:
-    """The quantile of the variation of all groups, as ``np.quantile`` has it, without sorting them together."""
-    place = share * (plan.n_rows - 1)
-    below = int(np.floor(place))
-    low = ranked(plan, below, len(joined))
-    high = ranked(plan, min(below + 1, plan.n_rows - 1), len(joined))
-    return low + (high - low) * (place - below)
-
-
-def ranked(plan: Plan, rank: int, n_groups: int) -> float:
-    """The size of one rank: positive floats are in the order of their bits, which are counted 16 at a time."""
-    prefix = np.uint64(0)
-    for shift in range(64 - _BITS, -1, -_BITS):
-        counts = np.zeros(2**_BITS, np.int64)
-        for group in range(n_groups):
-            if not plan.store.path(f"out-variation-{group}").exists():
-                continue
-            bits = np.abs(plan.store.read(f"out-variation-{group}")).view(np.uint64)
-            if shift + _BITS < 64:
-                bits = bits[bits >> np.uint64(shift + _BITS) == prefix]
-            digits = (bits >> np.uint64(shift)) & np.uint64(2**_BITS - 1)
-            counts += np.bincount(digits.astype(np.int64), minlength=2**_BITS)
-        before = np.append(0, np.cumsum(counts))
-        digit = int(np.searchsorted(before, rank, side="right") - 1)
-        rank -= int(before[digit])
-        prefix = (prefix << np.uint64(_BITS)) | np.uint64(digit)
-    return float(np.array([prefix]).view(np.float64)[0])
+    """The quantile of the variation of all groups, which are read together: 8 bytes per row."""
+    groups = (group for group in range(len(joined)) if plan.store.path(f"out-variation-{group}").exists())
+    return float(np.quantile(np.concatenate([plan.store.read(f"out-variation-{group}") for group in groups]), share))
 
 
 def describe(plan: Plan, joined: Sequence[Summary], atlas: Summary | None) -> GraphInfo:

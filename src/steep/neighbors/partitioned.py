@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,17 @@ AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
 FEW_FAR = 1e11  # the same for far points
 
 
+class Join(NamedTuple):
+    """What is searched, and how."""
+
+    X: FloatArray
+    frame: Frame
+    n_others: int
+    recall: float
+    rng: np.random.Generator
+    team: Team
+
+
 def join_partitioned(
     X: FloatArray,
     frame: Frame,
@@ -71,10 +82,11 @@ def join_partitioned(
         view = narrow_view(leading, truth, recall)
         watch.lap("narrow")
     del leading
-    begun = _begin(X, frame, view, truth, n_others, recall, rng, team, watch)
+    job = Join(X, frame, n_others, recall, rng, team)
+    begun = _begin(job, view, truth, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
         view = None
-        begun = _begin(X, frame, None, truth, n_others, recall, rng, team, watch)
+        begun = _begin(job, None, truth, watch)
     cells, lists, radius, near, truth, reach, estimate = begun
     del begun
     affordable = X.size * len(X) <= AFFORDABLE
@@ -92,7 +104,7 @@ def join_partitioned(
     watch.lap("across cells")
     order = cells.order
     del cells, near, swept  # no longer needed; the memory is, for the copies of the lists
-    distances, indices = _finish(X, frame, order, lists, n_others, include_self, team)
+    distances, indices = _finish(job, order, lists, include_self)
     watch.lap("sort")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
@@ -117,17 +129,10 @@ def _exactly(
 
 
 def _begin(
-    X: FloatArray,
-    frame: Frame,
-    view: Narrow | None,
-    truth: Truth | None,
-    n_others: int,
-    recall: float,
-    rng: np.random.Generator,
-    team: Team,
-    watch: Stopwatch,
+    job: Join, view: Narrow | None, truth: Truth | None, watch: Stopwatch
 ) -> tuple[Cells, Lists, FloatArray, Near, Truth, float, Estimate]:
     """Cut the cells, join each with itself, and plan how far to reach from there."""
+    X, frame, n_others, recall, rng, team = job
     width = n_others if view is None else view.width
     cell_size = max(CELL, 4 * width)
     if view is None:
@@ -142,28 +147,21 @@ def _begin(
     near = near_cells(cells, min(NEAR, cells.n_cells - 1), team)
     watch.lap("near cells")
     if truth is None:
-        truth = _sample(X, frame, cells, near, n_others, recall, rng, team)
+        size = sample_size(recall)
+        if len(near.cell) == cells.n_cells * (cells.n_cells - 1):  # all are listed
+            truth = exact_sample_by_cells(X, frame, cells, near, n_others, rng, team, size)
+        else:
+            truth = exact_sample(X, frame, n_others, rng, team, size=size)
         watch.lap("sample")
-    near, reach, estimate = _plan(cells, lists, radius, near, truth, _scores(truth, frame, view), recall, team)
+    n_near, scores = NEAR, _scores(truth, frame, view)
+    while True:
+        reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
+        if estimate.kept or n_near >= min(NEAR_MOST, cells.n_cells - 1):
+            break
+        n_near *= 4
+        near = near_cells(cells, min(n_near, cells.n_cells - 1), team)
     watch.lap("recall estimate")
     return cells, lists, radius, near, truth, reach, estimate
-
-
-def _sample(
-    X: FloatArray,
-    frame: Frame,
-    cells: Cells,
-    near: Near,
-    n_others: int,
-    recall: float,
-    rng: np.random.Generator,
-    team: Team,
-) -> Truth:
-    """Search sampled points exactly, through the cells where all of them are listed."""
-    size = sample_size(recall)
-    if len(near.cell) == cells.n_cells * (cells.n_cells - 1):
-        return exact_sample_by_cells(X, frame, cells, near, n_others, rng, team, size)
-    return exact_sample(X, frame, n_others, rng, team, size=size)
 
 
 def _scores(truth: Truth, frame: Frame, view: Narrow | None) -> FloatArray:
@@ -174,36 +172,9 @@ def _scores(truth: Truth, frame: Frame, view: Narrow | None) -> FloatArray:
         return np.asarray(0.5 * np.square(np.minimum(truth.distances * frame.unit, 1e150)))
 
 
-def _plan(
-    cells: Cells,
-    lists: Lists,
-    radius: FloatArray,
-    near: Near,
-    truth: Truth,
-    scores: FloatArray,
-    recall: float,
-    team: Team,
-) -> tuple[Near, float, Estimate]:
-    """Return the cells to look at around each cell, and how far to reach into them."""
-    n_near = NEAR
-    while True:
-        reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
-        if estimate.kept or n_near >= min(NEAR_MOST, cells.n_cells - 1):
-            return near, reach, estimate
-        n_near *= 4
-        near = near_cells(cells, min(n_near, cells.n_cells - 1), team)
-
-
-def _finish(
-    X: FloatArray,
-    frame: Frame,
-    order: npt.NDArray[np.int32],
-    lists: Lists,
-    n_others: int,
-    include_self: bool,
-    team: Team,
-) -> tuple[FloatArray, IntArray]:
+def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists, include_self: bool) -> tuple[FloatArray, IntArray]:
     """Sort each list, bring the lists back into the caller's order, search exactly what has found too few."""
+    X, frame, n_others, team = job.X, job.frame, job.n_others, job.team
     unsure = np.zeros(len(X), dtype=np.bool_)
     best = lists if lists.index.shape[1] == n_others else empty_lists(len(X), n_others)
 

@@ -114,8 +114,7 @@ def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
     span = row_lengths(np.abs(queries - frame.center).max(axis=0)[None])
     with np.errstate(over="ignore", under="ignore"):
         extent = float(span[0] * frame.unit)
-    largest = max(frame.largest, float(np.abs(queries).max()))
-    return replace(frame, extent=max(frame.extent, extent), largest=largest)
+    return replace(frame, extent=max(frame.extent, extent))
 
 
 def _by_tree(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:

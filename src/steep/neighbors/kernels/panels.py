@@ -127,6 +127,7 @@ def meet(mine, first, n_mine, others, end, room, best):
     Thresholds of both sides are kept up to date.
     """
     score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
+    half, limit, other_limit, rows, cols = mine.half, mine.limit, others.limit, mine.place, others.place
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(0, end, TOGETHER):
@@ -139,14 +140,14 @@ def meet(mine, first, n_mine, others, end, room, best):
                         at = c * PANEL + first_bit(hits)
                         hits &= hits - np.uint32(1)
                         j = col + at
-                        found = max(mine.half[i] - products[i - low, at], np.float32(0.0))
-                        q, m = mine.place[i], others.place[j]
+                        found = max(half[i] - products[i - low, at], np.float32(0.0))
+                        q, m = rows[i], cols[j]
                         if found < top[q]:
                             top[q] = insert(score, index, q, found, m)
-                            mine.limit[i] = mine.half[i] - top[q]
-                        if found < others.limit[j]:
+                            limit[i] = half[i] - top[q]
+                        if found < other_limit[j]:
                             top[m] = insert(score, index, m, found, q)
-                            others.limit[j] = top[m]
+                            other_limit[j] = top[m]
 
 
 @compiled()
@@ -157,6 +158,7 @@ def meet_rows(mine, first, n_mine, others, begin, end, slots, room, best):
     ``begin`` is rounded down to a whole tile.
     """
     score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
+    half, limit, rows, cols = mine.half, mine.limit, mine.place, others.place
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
@@ -168,11 +170,11 @@ def meet_rows(mine, first, n_mine, others, begin, end, slots, room, best):
                     while hits:
                         at = c * PANEL + first_bit(hits)
                         hits &= hits - np.uint32(1)
-                        found = max(mine.half[i] - products[i - low, at], np.float32(0.0))
-                        slot, m = slots[i], others.place[col + at]
-                        if found < top[slot] and mine.place[i] != m and not knows(index[slot], m):
+                        found = max(half[i] - products[i - low, at], np.float32(0.0))
+                        slot, m = slots[i], cols[col + at]
+                        if found < top[slot] and rows[i] != m and not knows(index[slot], m):
                             top[slot] = insert(score, index, slot, found, m)
-                            mine.limit[i] = mine.half[i] - top[slot]
+                            limit[i] = half[i] - top[slot]
 
 
 @compiled()

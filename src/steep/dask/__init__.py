@@ -16,7 +16,7 @@ from steep.exceptions import InputError
 from steep.labels import TASKS, Task
 from steep.measures.neighborhood import RECALL
 from steep.neighbors.graph import Metric
-from steep.rescaling import Rescaling, check_rescaling
+from steep.rescaling import WEIGHT_RATIO, Rescaling, check_rescaling
 
 __all__ = ["neighbor_graph", "neighbor_variance", "sample_weights"]
 
@@ -103,7 +103,7 @@ def sample_weights(
     y: Any,
     *,
     n_neighbors: int = 20,
-    weight_ratio: float = 40.0,
+    weight_ratio: float = WEIGHT_RATIO,
     rescaling: Rescaling | None = None,
     embedding: Any = "auto",
     task: Task = "auto",

@@ -15,7 +15,7 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
 from steep.neighbors.kernels.best import sort_pairs
-from steep.neighbors.kernels.compare import Found, Part, Rounding, compare, nearest_scores, prove, scan_rows
+from steep.neighbors.kernels.compare import Block, Found, Rounding, compare, nearest_scores, prove, scan_rows
 from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
 from steep.neighbors.threads import Team
 
@@ -131,13 +131,13 @@ def _compare(
     limit = np.full(len(rows), np.inf) if limit is None else limit
     found = Found(np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32), limit)
     points = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
-    mine = Part(0, points, half_norms(points))
+    mine = Block(0, points, half_norms(points))
     n_features, slack = points.shape[1], 0.0 if bounds is None else bounds.slack
     rounding = Rounding(4 * (n_features + 8) * 2.0**-24, vanished(n_features), slack, frame.unit)
     for first in range(0, len(X), CHUNK // 8):
         part = slice(first, first + CHUNK // 8)
         points = frame.place_float32(X, part) if bounds is None else bounds.points[part]
-        compare(X, rows, mine, Part(first, points, half_norms(points)), rounding, found, team.stop)
+        compare(X, rows, mine, Block(first, points, half_norms(points)), rounding, found, team.stop)
     for i in range(len(rows)):
         sort_pairs(found.score[i], found.index[i])
     return found.score, found.index

@@ -31,7 +31,7 @@ LARGEST = float(np.finfo(np.float32).max)
 STRIP = 64  # scores whose lowest is compared with the bound first
 
 
-class Part(NamedTuple):
+class Block(NamedTuple):
     """Some points: the first row, the points in float32, and half their squared lengths."""
 
     first: int

@@ -26,6 +26,7 @@ from steep.neighbors.kernels.panels import (
     copy_rows,
     gather,
     meet_rows,
+    places_of,
     room_for,
     set_limits,
     side_of,
@@ -230,12 +231,13 @@ def measure_rows(mine, first, n_mine, others, begin, end, room, best, whole):
     """
     score, index, top = best.score, best.index, best.top
     X, order, slack = whole.X, whole.order, whole.slack
+    places = places_of(mine, others, room)
     for i in range(first, first + min(n_mine, PANEL)):
         mine.limit[i] = mine.half[i] - widened(top[mine.place[i]], slack)
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(mine, low, others, col, room):
+            if not tile_at(places, low, col):
                 continue
             for i in range(low, high):
                 q = mine.place[i]

@@ -109,14 +109,37 @@ def turn_over(points, n_wanted, panels):
             turn(points.ctypes.data + first * step + 4 * f, step, panels.ctypes.data + first * step + 4 * PANEL * f)
 
 
+class Places(NamedTuple):
+    """Where in memory two sides and the room for a tile are: a few numbers, so that a tile is called cheaply."""
+
+    step: int  # bytes of a row, and of a point in a panel
+    rows: int
+    half: int
+    limit: int
+    panels: int
+    other_half: int
+    other_limit: int
+    products: int
+    bits: int
+    n_features: int
+
+
 @compiled()
-def tile_at(mine, low, others, col, room):
+def places_of(mine, others, room):
+    """Return where they are, as long as they live."""
+    return Places(
+        4 * mine.points.shape[1], mine.points.ctypes.data, mine.half.ctypes.data, mine.limit.ctypes.data,
+        room.panels.ctypes.data, others.half.ctypes.data, others.limit.ctypes.data, room.products.ctypes.data,
+        room.bits.ctypes.data, room.n_features,
+    )  # fmt: skip
+
+
+@compiled()
+def tile_at(at, low, col):
     """Multiply the rows from ``low`` on with the panels from ``col`` on; see :func:`tile`."""
-    step = 4 * mine.points.shape[1]  # of a row, and of a point in a panel
     return tile(
-        mine.points.ctypes.data + low * step, step, room.panels.ctypes.data + col * step, room.n_features,
-        mine.half.ctypes.data + 4 * low, mine.limit.ctypes.data + 4 * low, others.half.ctypes.data + 4 * col,
-        others.limit.ctypes.data + 4 * col, room.products.ctypes.data, room.bits.ctypes.data,
+        at.rows + low * at.step, at.step, at.panels + col * at.step, at.n_features, at.half + 4 * low,
+        at.limit + 4 * low, at.other_half + 4 * col, at.other_limit + 4 * col, at.products, at.bits,
     )  # fmt: skip
 
 
@@ -126,12 +149,13 @@ def meet(mine, first, n_mine, others, end, room, best):
 
     Thresholds of both sides are kept up to date.
     """
+    places = places_of(mine, others, room)
     score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
     half, limit, other_limit, rows, cols = mine.half, mine.limit, others.limit, mine.place, others.place
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(0, end, TOGETHER):
-            if not tile_at(mine, low, others, col, room):
+            if not tile_at(places, low, col):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):
@@ -157,12 +181,13 @@ def meet_rows(mine, first, n_mine, others, begin, end, slots, room, best):
     Rows may meet themselves and points they already know: both are passed over. Thresholds of the others are −∞.
     ``begin`` is rounded down to a whole tile.
     """
+    places = places_of(mine, others, room)
     score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
     half, limit, rows, cols = mine.half, mine.limit, mine.place, others.place
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
         for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(mine, low, others, col, room):
+            if not tile_at(places, low, col):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):

@@ -54,8 +54,10 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
 def check_size(array: FloatArray, name: str) -> None:
     """Reject NaN, infinity and numbers whose squares overflow."""
     with np.errstate(over="ignore", invalid="ignore"):  # the sum of squares is small where no entry is any of these
-        if array.flags.forc and float(np.vdot(array, array)) <= LARGEST_NUMBER**2:
-            return
+        if array.flags.forc:
+            flat = array.ravel(order="K")
+            if float(np.einsum("i,i->", flat, flat)) <= LARGEST_NUMBER**2:  # np.vdot would wake the threads of BLAS
+                return
     _check_finite(array, name)
     largest = float(max(array.max(), -array.min()))
     if largest > LARGEST_NUMBER:

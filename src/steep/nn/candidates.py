@@ -24,12 +24,12 @@ from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
     Balanced,
     ByClass,
+    ByRatio,
     Doubted,
     FeatureSpace,
+    HeadWeighting,
     PseudoGroups,
-    Ratio,
     Rule,
-    Weighting,
     apply_rules,
     search_neighbors,
 )
@@ -135,7 +135,7 @@ class Grid:
         measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
         smallest = max((measure.smallest_k for measure in measures), default=1)
         rules: tuple[Rule, ...] = (
-            *check_each(full.weight_ratio, Ratio, name="weight_ratio"),
+            *check_each(full.weight_ratio, ByRatio, name="weight_ratio"),
             *check_each(full.weightings, _check_rule, name="weightings"),
         )
         powers = tuple(10.0**power for power in (_UNEVEN_POWERS if is_uneven else _USUAL_POWERS))
@@ -144,7 +144,7 @@ class Grid:
             l2=powers
             if full.l2 is None
             else check_each(full.l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
-            rules=tuple(rule for rule in rules if rule != Ratio(1.0)),  # equal weights are always tried
+            rules=tuple(rule for rule in rules if rule != ByRatio(1.0)),  # equal weights are always tried
             n_neighbors=check_each(
                 full.n_neighbors,
                 lambda value: check_count(value, name="n_neighbors", minimum=smallest),
@@ -171,7 +171,7 @@ class Grid:
 
     def check_task(self, task: HeadTask) -> None:
         """Rules for classes need one class per sample."""
-        by_class = [rule for rule in self.rules if not isinstance(rule, Ratio)]
+        by_class = [rule for rule in self.rules if not isinstance(rule, ByRatio)]
         if by_class and task.name not in ("multiclass", "binary"):
             raise InputError(
                 f"{by_class[0]!r} needs one class per sample, got a {task.name} head; use weight_ratio instead"
@@ -180,7 +180,7 @@ class Grid:
     @property
     def sizes(self) -> tuple[int, ...]:
         """k to measure; none if no head is weighted by what neighbours say."""
-        has_ratio, is_grouped = (any(isinstance(rule, kind) for rule in self.rules) for kind in (Ratio, PseudoGroups))
+        has_ratio, is_grouped = (any(isinstance(rule, kind) for rule in self.rules) for kind in (ByRatio, PseudoGroups))
         is_measured = is_grouped or (has_ratio and len(self.measures) > 0)
         return tuple(dict.fromkeys(self.n_neighbors)) if is_measured else ()
 
@@ -275,7 +275,7 @@ class FittedHead:
 
     candidate: HeadCandidate
     head: Head
-    weighting: Weighting | None = None
+    weighting: HeadWeighting | None = None
     kept: tuple[Array, ...] = ()
     values: tuple[float, ...] = ()
 
@@ -317,7 +317,7 @@ class HeadTraining:
         middle = float(sorted(grid.l2)[len(grid.l2) // 2])
         return cls(FeatureSpace(samples, task, original, neighbors, middle), grid, is_reweighting)
 
-    def weightings(self) -> list[Weighting]:
+    def weightings(self) -> list[HeadWeighting]:
         """The weights to try beside equal ones."""
         return apply_rules(self.grid.rules, self.space, self.grid.measures, self.grid.sizes)
 
@@ -334,9 +334,9 @@ class HeadTraining:
 class _Fitter:
     """Fits the heads of the same samples, λ by λ."""
 
-    def __init__(self, training: HeadTraining, weightings: list[Weighting], *, anchored: bool) -> None:
+    def __init__(self, training: HeadTraining, weightings: list[HeadWeighting], *, anchored: bool) -> None:
         space = training.space
-        self.weightings: list[Weighting | None] = [None, *weightings]
+        self.weightings: list[HeadWeighting | None] = [None, *weightings]
         self.how: dict[str, Any] = {"reweighted": training.is_reweighting, "anchored": anchored}
         self.grid = HeadGrid(
             space.samples, space.task, [w.weight for w in weightings], original=space.original, anchored=anchored,
@@ -349,7 +349,7 @@ class _Fitter:
             for w, head in zip(self.weightings, heads, strict=True):
                 candidate = HeadCandidate("equal", l2, **self.how)
                 if w is not None:
-                    m, rule = (w.rule.m, None) if isinstance(w.rule, Ratio) else (None, repr(w.rule))
+                    m, rule = (w.rule.m, None) if isinstance(w.rule, ByRatio) else (None, repr(w.rule))
                     candidate = HeadCandidate("weighted", l2, m, rule, w.n_neighbors, w.measure, **self.how)
                 yield FittedHead(candidate, head, w)
 

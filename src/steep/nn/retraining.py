@@ -33,7 +33,7 @@ from steep.nn.network import Split
 from steep.nn.projection import Projection, cut
 from steep.nn.rescoring import rescore
 from steep.nn.scores import UNEVEN, CellScore, MeanScore, check_scoring, deciding_words, make_scores, refuse_unfit
-from steep.nn.weightings import Weighting, is_contradicted
+from steep.nn.weightings import HeadWeighting, is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
@@ -301,7 +301,7 @@ def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> t
     return np.mean(weights, axis=0), _first_variation(measured)
 
 
-def _first_variation(weightings: list[Weighting]) -> FloatArray | None:
+def _first_variation(weightings: list[HeadWeighting]) -> FloatArray | None:
     return next((w.variation for w in weightings if w.variation is not None), None)
 
 

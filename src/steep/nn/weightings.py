@@ -1,6 +1,6 @@
 """Which weights the samples of a head get, by label variation among the features: line 4 of Algorithm 3.
 
-    Ratio(m)             w = 1 + (m − 1) v, v the variation between 0 and 1: the last line of Algorithm 2
+    ByRatio(m)           w = 1 + (m − 1) v, v the variation between 0 and 1: the last line of Algorithm 2
     Balanced()           every class has the same sum of weights: inverse frequency
     PseudoGroups(share)  and, within each class, the samples that most of their neighbours in feature space contradict
                          have that share of it
@@ -48,7 +48,7 @@ Variations = dict[tuple[str, int], FloatArray]
 
 
 @dataclass(frozen=True)
-class Ratio:
+class ByRatio:
     """The largest weight is ``m`` times the smallest."""
 
     m: float
@@ -152,11 +152,11 @@ class Doubted:
 
 
 ByClass = Balanced | PseudoGroups | Doubted
-Rule = Ratio | ByClass
+Rule = ByRatio | ByClass
 
 
 @dataclass(frozen=True)
-class Weighting:
+class HeadWeighting:
     """A rule applied to the samples: the variation by a measure among k neighbours, and their classes."""
 
     rule: Rule
@@ -174,22 +174,22 @@ class Weighting:
 
 def apply_rules(
     rules: Sequence[Rule], around: FeatureSpace, measures: Sequence[Measure], sizes: Sequence[int]
-) -> list[Weighting]:
+) -> list[HeadWeighting]:
     """Every rule, with each measure and k that it follows."""
     labels = around.task.as_labels(around.samples.targets)
     classes = np.zeros(len(around.samples), np.int32) if labels.codes is None else labels.codes
-    found = [Weighting(rule, classes) for rule in rules if isinstance(rule, Balanced)]
+    found = [HeadWeighting(rule, classes) for rule in rules if isinstance(rule, Balanced)]
     if doubted := [rule for rule in rules if isinstance(rule, Doubted)]:
         doubt = around.own_doubt()
-        found += [Weighting(rule, classes, doubt, "doubt") for rule in doubted]
-    ratios = [rule for rule in rules if isinstance(rule, Ratio)]
+        found += [HeadWeighting(rule, classes, doubt, "doubt") for rule in doubted]
+    ratios = [rule for rule in rules if isinstance(rule, ByRatio)]
     grouped = [rule for rule in rules if isinstance(rule, PseudoGroups)]
     asked = list(measures) if ratios else []
     extra = [MEASURES["disagreement"]] if grouped and MEASURES["disagreement"] not in asked else []
     for (name, k), variation in _different(around.variations([*asked, *extra], sizes)).items():
         own: list[Rule] = [*ratios] if any(name == measure.name for measure in measures) else []
         own += grouped if name == "disagreement" else []
-        found += [Weighting(rule, classes, variation, name, k) for rule in own]
+        found += [HeadWeighting(rule, classes, variation, name, k) for rule in own]
     return found
 
 

@@ -44,7 +44,7 @@ def test_a_traceback_is_shown_only_for_debugging(tmp_path, capsys):
 
 
 def test_an_error_nobody_foresaw_is_one_line_with_its_kind(table, capsys, monkeypatch):
-    monkeypatch.setattr(samples, "Samples", lambda *_, **__: {}["lost\nkey"])
+    monkeypatch.setattr(samples, "LabelledTable", lambda *_, **__: {}["lost\nkey"])
     assert main(["weight", str(table), "--target", "kind", "-m", "3"]) == 2
     error = capsys.readouterr().err
     assert error == "steep: KeyError: 'lost\\nkey'; --debug shows where it came from\n"

@@ -31,7 +31,7 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Samples:
+class LabelledTable:
     """The labelled rows of a table, as the library's functions take them.
 
     Attributes
@@ -71,7 +71,7 @@ class Samples:
 
     @property
     def classes(self) -> dict[str, int]:
-        """Samples of each class, the largest first."""
+        """LabelledTable of each class, the largest first."""
         if self.task == "regression":
             return {}
         return {
@@ -133,7 +133,7 @@ def read_samples(
     groups: str | None = None,
     task: str = "auto",
     decimal: str | None = None,
-) -> Samples:
+) -> LabelledTable:
     """Read a labelled table; the parameters are the options of the same names."""
     check_choice(task, name="--task", choices=TASKS)
     n_bytes = sum(path.stat().st_size for path in paths if path.is_file())
@@ -170,7 +170,7 @@ def read_samples(
     for name, remark in table.remarks.items():
         if name == target or name in frame:
             note(remark)
-    return Samples(table, frame, y, together, read_as, rows, [*dict.fromkeys(drop), *left_out], ids)
+    return LabelledTable(table, frame, y, together, read_as, rows, [*dict.fromkeys(drop), *left_out], ids)
 
 
 def _check_known(name: str, table: Table) -> None:

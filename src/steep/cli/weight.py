@@ -30,7 +30,7 @@ from steep.exceptions import InputError, SteepError
 if TYPE_CHECKING:
     from steep._validation import FloatArray
     from steep.cli.models import Model
-    from steep.cli.samples import Samples
+    from steep.cli.samples import LabelledTable
 
 EXAMPLE = "steep weight iris.csv --target kind -m 40 -o weighted.parquet"
 _WEIGHTS = "sample_weight"
@@ -150,7 +150,7 @@ def _is_alone(output: Path) -> bool:
     return output.suffix.lower() in (".npy", ".txt")
 
 
-def _write(output: Path, samples: Samples, weights: FloatArray) -> None:
+def _write(output: Path, samples: LabelledTable, weights: FloatArray) -> None:
     """Write a weight for every row of the table; rows without a label get none."""
     import numpy as np
 
@@ -168,7 +168,7 @@ def _write(output: Path, samples: Samples, weights: FloatArray) -> None:
 
 
 @dataclass(frozen=True)
-class Weighting:
+class WeightedRows:
     """Weights of the rows that have a label, what was done, and what the evidence says."""
 
     weights: FloatArray
@@ -176,18 +176,18 @@ class Weighting:
     verdict: Any = None
 
 
-def _by_ratio(samples: Samples, weight_ratio: float, **options: Any) -> Weighting:
+def _by_ratio(samples: LabelledTable, weight_ratio: float, **options: Any) -> WeightedRows:
     """The weights of :func:`steep.sample_weights` for one m."""
     from steep import sample_weights
 
     how = {"weight_ratio": weight_ratio} | {name: value for name, value in options.items() if value is not None}
     with stage(f"comparing {len(samples):,} rows with their neighbours", len(samples)), shell_words():
-        return Weighting(sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), how)
+        return WeightedRows(sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), how)
 
 
 def _by_evidence(
-    samples: Samples, option: str, *, scoring: str | None, n_neighbors: int | None, measure: str | None
-) -> Weighting:
+    samples: LabelledTable, option: str, *, scoring: str | None, n_neighbors: int | None, measure: str | None
+) -> WeightedRows:
     """Weights that held-out folds of a model choose; in a large table some rows decide for all."""
     import numpy as np
 
@@ -218,7 +218,7 @@ def _by_evidence(
         "model": option, "decided_with": model.name, "chosen": search.best_params_, "gain": search.gain_,
         "gain_interval": [interval.low, interval.high], "verdict": str(search.verdict_), "deciding_rows": n_rows,
     }  # fmt: skip
-    return Weighting(weights, figures, replace(search.verdict_, sentence=f"{search.verdict_} {model.sentence}"))
+    return WeightedRows(weights, figures, replace(search.verdict_, sentence=f"{search.verdict_} {model.sentence}"))
 
 
 def _fit(search: Any, X: Any, y: Any, groups: Any, model: Model) -> None:

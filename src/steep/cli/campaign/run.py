@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep._function import calling_style
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Store, read_campaign, settings_of, start_campaign
 from steep.cli.campaign.status import describe_status
@@ -130,6 +129,8 @@ def simulator_of(settings: Settings, names: tuple[str, ...]) -> tuple[Any, dict[
         # A program is a process of its own: a thread is enough to wait for it.
         return _program(settings, names), {"executor": "threads", "n_workers": settings.workers}
     function = load_target(str(settings.function), folder=settings.folder)
+    from steep._function import calling_style
+
     style = calling_style(function, names, alone="keywords")
     where = "threads" if sys.platform == "win32" else "processes"
     return function, {

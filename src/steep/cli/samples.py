@@ -71,7 +71,7 @@ class LabelledTable:
 
     @property
     def classes(self) -> dict[str, int]:
-        """LabelledTable of each class, the largest first."""
+        """Rows of each class, the largest first."""
         if self.task == "regression":
             return {}
         return {

@@ -34,7 +34,7 @@ _MOST_JUDGED = 3000
 Predict = Callable[[FloatArray], FloatArray]
 # Results predicted before there is an estimate, at least; and before the first block.
 _FEWEST, _FIRST = 6, 10
-# Each block begins with so many times the runs of the one before; the edges never move as runs are added.
+# Each block begins with this many times the runs of the one before; the edges never move as runs are added.
 _GROWTH = 1.15
 # Even runs predicted in one block, at most.
 _MOST_PER_BLOCK = 64

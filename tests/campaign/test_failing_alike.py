@@ -47,7 +47,7 @@ def test_first_runs_that_fail_alike_stop_the_campaign_and_burn_nothing(campaign,
     def broken(u0, t):
         raise NameError(f"name 'solver' is not defined at {t}")
 
-    with pytest.raises(CampaignError, match=r"5 runs in a row failed alike \(NameError: .*none of them is given up"):
+    with pytest.raises(CampaignError, match=r"5 runs in a row failed in the same way \(NameError: .*is given up"):
         campaign.run(broken, 20, executor=executor, n_workers=2)
     assert campaign.n_failed == 0
     assert len(campaign.failures()) >= 5
@@ -63,7 +63,7 @@ def test_later_many_in_a_row_stop_it_too(campaign):
             return wave(u0, t)
         raise OSError("no licence")
 
-    with pytest.raises(CampaignError, match=r"7 runs in a row failed alike \(OSError: no licence\)"):
+    with pytest.raises(CampaignError, match=r"7 runs in a row failed in the same way \(OSError: no licence\)"):
         campaign.run(licence_lost, 48, retries=0, max_failures=7)
     assert (campaign.n_done, campaign.n_failed) == (10, 0)
     campaign.run(wave, 48)

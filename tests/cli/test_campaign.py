@@ -102,10 +102,10 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["status", "none.db"], "none.db is not there; need the file of a campaign"),
+        (["status", "none.db"], "none.db does not exist; need the file of a campaign"),
         (["status", "simulator.py"], "file is not a database"),
         (["status", "."], "is a folder"),
-        (["run"], "is not there yet; need bounds for a new campaign"),
+        (["run"], "does not exist yet; need bounds for a new campaign"),
         (["run", "--bounds", "u0=0:1"], "the number of runs is missing"),
         (["run", "--bounds", "u0=0:1", "-n", "8"], "need either a program or a function"),
         (["run", "c.db", "simulator:run", "--command", "x", "--bounds", "x=0:1", "-n", "8"], "need either"),
@@ -115,8 +115,8 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
         (["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"], "takes (x, t) and is given one array"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--initial", "9", "--command", "./solver {u0}"], "--initial 9"),
         (["run", "none.toml"], "none.toml cannot be read"),
-        (["plot", "-o", "c.txt"], "is no picture; need one of .svg"),
-        (["plot"], "campaign.db is not there"),
+        (["plot", "-o", "c.txt"], "is not a picture; need one of .svg"),
+        (["plot"], "campaign.db does not exist"),
     ],
 )
 def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
@@ -282,7 +282,7 @@ def test_a_simulator_that_never_works_stops_early_and_says_why(here, capsys):
     assert campaign("run", "--command", "./solver {u0}", "--bounds", "u0=0:1", "-n", "50") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "5 runs in a row failed alike" in error
+    assert "5 runs in a row failed in the same way" in error
     assert "no licence" in error
 
 

@@ -162,8 +162,8 @@ def test_status_counts_leased_runs_apart(asked, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ask", "none.db"], "none.db is not there yet; need bounds for a new campaign"),
-        (["ask", "--lease", "soon"], "lease='soon' is no length of time"),
+        (["ask", "none.db"], "none.db does not exist yet; need bounds for a new campaign"),
+        (["ask", "--lease", "soon"], "lease='soon' is not a length of time"),
         (["ask", "--lease", "3600"], "lease='3600' has no unit"),
         (["ask", "-n", 0], "n=0 is too small"),
         (["ask", "-o", "points.xyz"], "need one of .csv, .json, .parquet"),
@@ -171,7 +171,7 @@ def test_status_counts_leased_runs_apart(asked, capsys):
         (["ask", "--bounds", "v=0:1"], "bounds"),
         (["tell"], "neither a table nor a run"),
         (["tell", "none.csv"], "none.csv"),
-        (["tell", "none.db", "--run", 1, "--value", 2], "none.db is not there"),
+        (["tell", "none.db", "--run", 1, "--value", 2], "none.db does not exist"),
         (["tell", "points.csv", "--run", 1, "--value", 2], "a run and tables"),
         (["tell", "--run", 1], "needs its values or an error"),
         (["tell", "--run", 1, "--value", 2, "--error", "no"], "needs its values or an error"),

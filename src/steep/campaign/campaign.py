@@ -181,8 +181,8 @@ class Campaign:
         n : int, default 1
             How many.
         lease : str, number of seconds or timedelta, optional
-            For runs made without a living process, as by a batch system: "12 h", "30 min". Until then nobody else is
-            given these points, even when this process ends; afterwards they are asked again.
+            For runs made without a living process, as by a batch system: "12 h", "30 min". Until then no one else gets
+            these points, even when this process ends; afterwards they are asked again.
 
         Returns
         -------
@@ -260,7 +260,7 @@ class Campaign:
     ) -> None:
         """Record that pending runs failed; a run is asked again until it failed more than ``retries`` times.
 
-        Which runs is told by their points, up to rounding, or by their numbers ``run``.
+        Runs are given by their points, up to rounding, or by their numbers ``run``.
         """
         if (X is None) == (run is None):
             raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
@@ -398,7 +398,7 @@ class Campaign:
 
     @property
     def X(self) -> FloatArray:  # noqa: N802 - the ecosystem's name
-        """Points with a result, in the order they were told; foreign points outside S left out."""
+        """Points with a result, in the order they were recorded; foreign points outside S left out."""
         self._catch_up()
         return self.results.told()[0].copy()
 
@@ -490,7 +490,7 @@ class Campaign:
     # ---------------------------------------------------------------- looking
 
     def to_design(self) -> Design:
-        """The results as a :class:`steep.Design`, in the order they were told; foreign ones outside S left out."""
+        """The results as a :class:`steep.Design`, in the order they were recorded; foreign ones outside S left out."""
         return status.design_of(self)
 
     def plot(self, kind: str = "overview", **options: Any) -> Any:
@@ -555,7 +555,7 @@ class Campaign:
             itself, another takes its place, and its result is dropped. A run in an executor of the
             caller's cannot be stopped either, and its place stays taken until it ends.
         max_failures : int or None, default 20
-            Stop with an error when so many runs in a row fail alike, or the first 5 of the call: most
+            Stop with an error when that many runs in a row fail in the same way, or the first 5 of the call: most
             likely by a mistake. Those runs are not given up. None goes on whatever fails.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or

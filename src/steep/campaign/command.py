@@ -253,7 +253,9 @@ def _fields(template: str) -> list[str]:
     try:
         fields = [field for field in string.Formatter().parse(template) if field[1] is not None]
     except ValueError as error:
-        raise InputError(f"command part {template!r} is no template ({error}); write a literal brace twice") from error
+        raise InputError(
+            f"command part {template!r} is not a template ({error}); write a literal brace twice"
+        ) from error
     for _, name, form, conversion in fields:
         if not name or any(mark in name for mark in ".[]") or name.isdigit():
             raise InputError(

@@ -2,13 +2,13 @@
 
     meta       key → JSON: the domain, the outputs, the seed, the strategy, the number of plans and the sessions so far
     owners     processes that hold runs in flight
-    runs       one row a point: x, y as float64 bytes; state pending → done | failed, or forgotten; until when it is
+    runs       one row per point: x, y as float64 bytes; state pending → done | failed, or forgotten; until when it is
                leased to somebody outside any process
-    failures   one row an attempt that went wrong, with its traceback
-    events     one row a change of what was recorded before: corrections, wider bounds, more outputs, …
+    failures   one row per attempt that failed, with its traceback
+    events     one row per change of what was recorded before: corrections, wider bounds, more outputs, …
 
 A run counts once its transaction is committed: write-ahead log, ``synchronous=FULL``, so neither a
-killed process nor a power cut takes back what was told. Nothing is ever unpickled. All SQL of the
+killed process nor a power cut takes back what was recorded. Nothing is ever unpickled. All SQL of the
 package is in this file and, as far as it makes the tables, in schema.py.
 """
 
@@ -115,7 +115,7 @@ class StoreGoneError(StorageError):
 
 
 def _close_when_gone(journal: Journal, db: sqlite3.Connection) -> None:
-    """Close the file of a journal that nobody holds any more, as where a notebook opens a campaign once again."""
+    """Close the file of a journal that no one holds any more, as where a notebook opens a campaign once again."""
     weakref.finalize(journal, _let_go, db, os.getpid()).atexit = False
 
 
@@ -135,7 +135,7 @@ class Journal:
         self.is_closed = False
         self._hurried: float | None = None
         self._identity: tuple[int, int] | None = None
-        # Never relative: the process may change its folder, and a name such as "file:x" is no address.
+        # Never relative: the process may change its folder, and a name such as "file:x" is not an address.
         self._file = self.path if self.path == ":memory:" else os.path.abspath(self.path)
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
@@ -382,7 +382,7 @@ class Journal:
     def take_over(self, n: int, owner: str, *, lease: float | None = None) -> list[tuple[int, bytes]]:
         """Take up to ``n`` pending runs whose process is gone or whose lease is over: numbers and points.
 
-        They become those of ``owner``, or nobody's until the time ``lease``.
+        They become those of ``owner``, or no one's until the time ``lease``.
         """
         now = time.time()
         if n <= 0 or not self._rows(FREQUENT["others pending"], (owner, now)):
@@ -483,7 +483,7 @@ class Journal:
         return int(self._rows(FREQUENT["leased"], (time.time(),))[0][0])
 
     def last_told(self, n: int) -> list[float]:
-        """When the last ``n`` results were told, the latest first."""
+        """When the last ``n`` results were recorded, the latest first."""
         times = [told for (told,) in self._rows(FREQUENT["last told"], (n,))]
         if not all(isinstance(told, int | float) for told in times):
             raise self.damaged("a result has no time")
@@ -499,7 +499,7 @@ class Journal:
         return [number for number, _ in rows], self.numbers([x for _, x in rows], width)
 
     def told_after(self, order: int) -> list[tuple[bytes, bytes, int, str]]:
-        """Points, results, places and origins of what was told after place ``order``."""
+        """Points, results, places and origins of what was recorded after place ``order``."""
         return self._rows(FREQUENT["told"], (order,))
 
     def all_runs(self) -> list[tuple[Any, ...]]:
@@ -507,7 +507,7 @@ class Journal:
         return self._rows(_ALL_RUNS)
 
     def origins(self) -> list[tuple[bytes, str]]:
-        """Point and origin of every run with a result, in the order they were told."""
+        """Point and origin of every run with a result, in the order they were recorded."""
         return self._rows(_ORIGINS)
 
     def all_failures(self) -> list[tuple[Any, ...]]:

@@ -51,7 +51,7 @@ def check_seconds(value: Any, *, name: str) -> float:
             value = pd.Timedelta(value).total_seconds()
         except (ValueError, OverflowError) as error:
             raise InputError(
-                f"{name}={shown(value)} is no length of time ({error}); need seconds or a text such as '12 h'"
+                f"{name}={shown(value)} is not a length of time ({error}); need seconds or a text such as '12 h'"
             ) from error
     return check_real(value, name=name, above=0.0, maximum=_LONGEST)
 
@@ -63,7 +63,7 @@ def numbers_of(name: str, read: Callable[[], FloatArray]) -> FloatArray:
     except SteepError:
         raise
     except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is no array of numbers ({error}); need finite numbers in rows") from error
+        raise InputError(f"{name} is not an array of numbers ({error}); need finite numbers in rows") from error
 
 
 def label_rows(y: Any, n: int) -> FloatArray:
@@ -208,7 +208,7 @@ def _meant(campaign: Campaign, points: FloatArray, numbers: list[int | None]) ->
 
 
 class Results:
-    """Results inside S in the order they were told; each call reads only what is new."""
+    """Results inside S in the order they were recorded; each call reads only what is new."""
 
     def __init__(self, journal: Journal, box: Box) -> None:
         self.journal, self.box = journal, box

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from steep.campaign.planner import Job
 
 
-# Runs that may fail alike before any run of a call worked: so many are hardly chance.
+# Runs that may fail in the same way before any run of a call worked: five are hardly chance.
 _FIRST = 5
 
 _NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
@@ -44,14 +44,16 @@ _STOPS = ("runs", "seconds", "error")
 
 
 class Streak:
-    """Runs in a row that failed alike, and how many are too many: ``most``, fewer while no run has worked; None is any.
+    """Runs in a row that failed in the same way, and how many are too many.
+
+    That is ``most``, fewer while no run has worked; None is any number.
 
     Examples
     --------
     >>> streak = Streak(2)
     >>> streak.failed(1, Failure("exception", "ValueError: 3 is odd"))
     >>> print(streak.failed(2, Failure("exception", "ValueError: 5 is odd")))
-    2 runs in a row failed alike (ValueError: 5 is odd); none of them is given up: ...
+    2 runs in a row failed in the same way (ValueError: 5 is odd); none of them is given up: ...
     """
 
     def __init__(self, most: int | None) -> None:
@@ -76,8 +78,8 @@ class Streak:
             return None
         message = " ".join(failure.message.split())
         return (
-            f"{len(self.runs)} runs in a row failed alike ({message[:300]}); none of them is given up: fix the cause "
-            "and start again, or allow that many failures with max_failures=None (--max-failures 0)"
+            f"{len(self.runs)} runs in a row failed in the same way ({message[:300]}); none of them is given up: fix the "
+            "cause and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )
 
 
@@ -226,7 +228,7 @@ class _Loop:
         return bool(self.waiting)
 
     def _inputs(self, x: Any) -> Any:
-        """Inputs for one attempt, made anew: what the function does to them stays there."""
+        """Inputs for one attempt, made again: what the function does to them stays there."""
         return x.copy() if self.style == "array" else self.campaign.box.decode(x[None])[0]
 
     def _land(self, job: Job, answer: Answer) -> None:

@@ -289,7 +289,7 @@ def stored_start(journal: Journal, meta: dict[str, Any]) -> int | None:
 
 
 def _axis_key(name: str, axis: Any) -> list[Any]:
-    """An axis as the file keeps it; one that would not come back the same is refused."""
+    """An axis as the file keeps it; one that would not come back the same is rejected."""
     key = list(axis.key())
     try:
         again = axis_from_key(json.loads(json.dumps(key, allow_nan=False)))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steep.campaign.planner import Job
 
 
-# Columns that say how a run or a failure came about, beside its inputs and outputs.
+# Columns that say how a run or a failure came about, next to its inputs and outputs.
 MARKS = ("state", "origin", "asked", "told", "run", "expires", "inside")
 _FAILURE_MARKS = ("run", "state", "at", "kind", "message", "traceback")
 # What a column holds: a table without a row has the same kinds of columns as one with rows.
@@ -51,12 +51,12 @@ def failures(campaign: Campaign) -> pd.DataFrame:
 
 
 def failure_columns(inputs: tuple[str, ...]) -> dict[str, str]:
-    """Names of the columns beside the inputs in the table of failures."""
+    """Names of the columns next to the inputs in the table of failures."""
     return dict(zip(_FAILURE_MARKS, _distinct(_FAILURE_MARKS, inputs), strict=True))
 
 
 def run_columns(campaign: Campaign) -> dict[str, str]:
-    """Names of the columns beside inputs and outputs in the table of runs."""
+    """Names of the columns next to inputs and outputs in the table of runs."""
     return dict(zip(MARKS, _columns(campaign.box.names, campaign.outputs or ())[1], strict=True))
 
 

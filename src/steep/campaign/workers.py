@@ -69,7 +69,7 @@ class Attempt:
 
 
 class Clocked(Crew):
-    """Attempts that nobody can stop when their time is over, which counts from their own beginning.
+    """Attempts that no one can stop when their time is over, which counts from their own beginning.
 
     Subclasses put ``(attempt, answer)`` into ``_answers`` and set ``Attempt.began``.
     """
@@ -213,7 +213,7 @@ class Given(Clocked):
             raise _broke("it says nothing about its runs")
 
     def _check_blocked(self) -> None:
-        """Every place taken by a run over its time: wait a while for one to end, not for ever."""
+        """Every place taken by a run over its time: wait a while for one to end, not without end."""
         if self.n > 0 or self._flying:
             self._blocked_since = None
             return

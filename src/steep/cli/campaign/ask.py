@@ -29,7 +29,7 @@ def ask_command(
     store: Store = DEFAULT,
     n: Annotated[int, typer.Option("-n", "--points", help="How many points.")] = 1,
     lease: Annotated[
-        str, typer.Option("--lease", help='How long nobody else is given these points: "12 h", "30 min".')
+        str, typer.Option("--lease", help='How long no one else gets these points: "12 h", "30 min".')
     ] = "24 h",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File: .csv, .json or .parquet; default CSV on stdout.")

@@ -64,7 +64,7 @@ def plot_command(
     """Draw where a campaign has run, where it varies, and how its error falls."""
     output = find_store(store).with_suffix(".svg") if output is None else output
     if output.suffix.lower() not in _FORMATS:
-        raise InputError(f"--output {output} is no picture; need one of {', '.join(_FORMATS)}; name another file")
+        raise InputError(f"--output {output} is not a picture; need one of {', '.join(_FORMATS)}; name another file")
     check_destination(output, inputs=[find_store(store)], force=force)
     try:
         import matplotlib

@@ -47,7 +47,7 @@ def run_command(
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a run may take.")] = None,
     max_failures: Annotated[
         int | None,
-        typer.Option("--max-failures", min=0, help="Runs in a row that may fail alike; default 20, 0 is any number."),
+        typer.Option("--max-failures", min=0, help="Runs in a row that may fail in one way; default 20, 0 is any number."),
     ] = None,
     stop_error: Annotated[
         float | None,
@@ -103,7 +103,7 @@ def _names(settings: Settings) -> tuple[str, ...]:
         return tuple(settings.bounds)
     if not settings.store.exists():
         raise InputError(
-            f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+            f'{settings.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
         )
     with read_campaign(settings.store, warns=False) as campaign:
         return campaign.box.names
@@ -161,7 +161,7 @@ def _program(settings: Settings, names: tuple[str, ...]) -> Any:
 
 
 def _located(command: str, folder: Path) -> list[str]:
-    """The arguments; one that names a file that is there gets its full path: each run has a folder of its own."""
+    """The arguments; one that names an existing file gets its full path: each run has a folder of its own."""
     try:
         parts = shlex.split(command)
     except ValueError as error:

@@ -127,7 +127,7 @@ def _existing(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path} is a folder; need the file of a campaign; name it")
     if not path.exists():
-        raise InputError(f"{path} is not there; need the file of a campaign; start one with steep campaign run")
+        raise InputError(f"{path} does not exist; need the file of a campaign; start one with steep campaign run")
     return path
 
 
@@ -170,7 +170,7 @@ def start_campaign(settings: Settings) -> Campaign:
 
     if settings.bounds is None and not settings.store.exists():
         raise InputError(
-            f'{settings.store} is not there yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+            f'{settings.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
         )
     strategy = None if settings.measure is None else Adaptive(settings.measure)
     return Campaign(

@@ -47,7 +47,7 @@ def tell_command(
     """Record results by the numbers that steep campaign ask gave.
 
     A table has the column run and one for each output; a text in the column error says that the run failed; rows
-    with neither are left out, so the table that was asked may be filled in. Inputs that are there must be those
+    with neither are left out, so the table that was asked may be filled in. Inputs in the table must be those
     that were asked. Each table is recorded as a whole or not at all, and telling it twice does no harm.
     """
     given = list(files or [])
@@ -71,7 +71,7 @@ def tell_command(
 
 
 def _tell_tables(campaign: Campaign, tables: list[Path], retries: int) -> dict[str, str]:
-    """Tell each table; those that were refused, and why: one bad table does not keep back the others."""
+    """Tell each table; those that were rejected, and why: one bad table does not keep back the others."""
     refused: dict[str, str] = {}
     for path in tables:
         try:
@@ -117,7 +117,7 @@ def _number(text: str, whole: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise InputError(f"--value {whole} is no number; need NAME=NUMBER, as u=3.2") from error
+        raise InputError(f"--value {whole} is not a number; need NAME=NUMBER, as u=3.2") from error
 
 
 def _figures(campaign: Campaign, before: tuple[int, int], refused: dict[str, str]) -> dict[str, Any]:

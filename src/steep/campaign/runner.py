@@ -78,8 +78,8 @@ class Streak:
             return None
         message = " ".join(failure.message.split())
         return (
-            f"{len(self.runs)} runs in a row failed in the same way ({message[:300]}); none of them is given up: fix the "
-            "cause and start again, or allow that many failures with max_failures=None (--max-failures 0)"
+            f"{len(self.runs)} runs in a row failed in the same way ({message[:300]}); none of them is given up: fix "
+            "the cause and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )
 
 

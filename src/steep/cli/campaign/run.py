@@ -47,7 +47,7 @@ def run_command(
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a run may take.")] = None,
     max_failures: Annotated[
         int | None,
-        typer.Option("--max-failures", min=0, help="Runs in a row that may fail in one way; default 20, 0 is any number."),
+        typer.Option("--max-failures", min=0, help="Runs in a row that may fail in one way; default 20, 0 is any."),
     ] = None,
     stop_error: Annotated[
         float | None,

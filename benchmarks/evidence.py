@@ -38,7 +38,7 @@ from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
-from steep.weighting.candidates import Candidate
+from steep.weighting.candidates import WeightingCandidate
 from steep.weighting.controls import EQUAL
 from steep.weighting.racing import Race
 from tables import load_tables
@@ -201,7 +201,10 @@ def raced(group, whole, seed):
     """
     differences, gains = np.array(group["folds"].tolist()), 100 * group["gain"].to_numpy() / whole
     pairs = zip(group["measure"], group["k"], group["ratio"], strict=True)
-    candidates = [Candidate(control=EQUAL), *(Candidate(MEASURES[m], k, ratio) for m, k, ratio in pairs)]
+    candidates = [
+        WeightingCandidate(control=EQUAL),
+        *(WeightingCandidate(MEASURES[m], k, ratio) for m, k, ratio in pairs),
+    ]
     scores = np.vstack([np.zeros(differences.shape[1]), differences])
     plain = weigh_evidence(differences, 0.25, CONFIDENCE, np.random.default_rng(seed)).chosen
     figures = {"gain": 0.0 if plain is None else gains[plain]}
@@ -232,8 +235,8 @@ def race_of(candidates, scores, solved, confidence, generator, *, only_survivors
 def null(options):
     """How often equal weights are given up where nothing differs: without racing, with it, by survivors alone."""
     ratios = (0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 40.0, 100.0)
-    weightings = [Candidate(MEASURES["variance"], k, ratio) for k in (3, 5, 20) for ratio in ratios]
-    candidates = [Candidate(control=EQUAL), *weightings]
+    weightings = [WeightingCandidate(MEASURES["variance"], k, ratio) for k in (3, 5, 20) for ratio in ratios]
+    candidates = [WeightingCandidate(control=EQUAL), *weightings]
     place = np.tile(np.linspace(-1, 1, 8), 3)[:, None]
     rates = {}
     for confidence in (0.5, 0.84, CONFIDENCE):

@@ -40,7 +40,7 @@ from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
 from steep.rescaling import Rescaling, rescale
 from steep.weighting.candidates import default_measures
-from steep.weighting.weights import Samples, measure_samples
+from steep.weighting.weights import TrainingSet, measure_samples
 from steep.weighting.wrapping import task_of
 from tables import load_tables
 
@@ -122,7 +122,7 @@ def run_split(table, model_name, seed, options):
     model, scores = MODELS[model_name, table.task], SCORES[table.task]
     menu = [m for m in options.measures if table.task == "classification" or m != "border"]
     X, y, X_test, y_test = split_and_scale(table, seed, options.n_train)
-    default = default_measures(model, Samples.check(X, y, embedding=None, task=task_of(model)))
+    default = default_measures(model, TrainingSet.check(X, y, embedding=None, task=task_of(model)))
     line = {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
@@ -169,7 +169,7 @@ class Tester:
         """Variation of the training part; all k of a measure at once."""
         if (measure, k) not in self.variation:
             found = MEASURES[measure]
-            samples = Samples.check(*self.data, embedding=None, task=task_of(self.model))
+            samples = TrainingSet.check(*self.data, embedding=None, task=task_of(self.model))
             sizes = sorted(s for s in {k, *sizes_of(measure, self.task)} if s >= found.smallest_k)
             measured = measure_samples(samples, {found: sizes}, estimator=self.model)
             self.variation |= {(measure, size): values for (_, size), values in measured.variation.items()}

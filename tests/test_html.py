@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steep import Adaptive, Campaign, Category, design, suspects, weighting_report
+from steep import Adaptive, Campaign, Category, design, suspects
 from steep._html import card
 from steep.evidence import Verdict
 from steep.metrics import Interval
@@ -51,7 +51,6 @@ RESULTS = {
         pred_probs=np.full((40, 2), 0.5),
         random_state=0,
     ),
-    "report": lambda: weighting_report(np.random.default_rng(0).random((40, 2)), np.arange(40) % 2),
 }
 
 

@@ -18,7 +18,7 @@ NAMES = {
     "SteepWarning", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
     "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "generalization_bound",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
-    "surprise_variation", "suspects", "taylor_variation", "weighting_report",
+    "surprise_variation", "suspects", "taylor_variation",
 }  # fmt: skip
 
 LEADING = {

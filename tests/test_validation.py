@@ -77,7 +77,6 @@ def test_warnings_point_at_the_line_that_called():
     calls = [
         lambda: steep.neighbor_variance(X, ages),
         lambda: steep.sample_weights(X, ages),
-        lambda: steep.weighting_report(X, ages),
         lambda: steep.VariationSampler([(0, 1)]).fit([[0.5]], [0.0]),
     ]
     for call in calls:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from steep.rescaling import Rescaling, rescale
     from steep.sampling import Adaptive, Design, Even, Taylor, Variance, VariationSampler
     from steep.sampling.design import design
-    from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights, weighting_report
+    from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 
     __version__: str
 
@@ -60,7 +60,6 @@ __all__ = [
     "surprise_variation",
     "suspects",
     "taylor_variation",
-    "weighting_report",
 ]
 
 # Where each name lives, and the rooms that may be entered after a plain ``import steep``.
@@ -78,7 +77,7 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),
     "steep.sampling": ("Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"),
-    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights", "weighting_report"),
+    "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights"),
 }
 _ROOMS = frozenset(
     {

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights, weighting_report
+from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.weighting.embedding import embed, encode
 
@@ -208,7 +208,6 @@ def test_estimators_that_take_missing_values_are_weighed_with_them(estimator, y,
 )
 def test_raw_tables_are_weighed_searched_and_reported(data):
     assert np.ptp(sample_weights(data, Y)) > 0
-    assert weighting_report(data, Y).n_samples == N
     columns = make_column_transformer((make_pipeline(SimpleImputer(), StandardScaler()), ["size"]))
     frame = FRAME if data is FRAME else data.with_columns(pl.col("size").fill_null(float("nan")))
     model = VarianceWeightedCV(make_pipeline(columns, LogisticRegression()), **SMALL).fit(frame, Y)
@@ -222,7 +221,6 @@ SPARSE = sparse.random(N, 40, density=0.2, random_state=0, format="csr")
     "call",
     [
         lambda X: sample_weights(X, Y),
-        lambda X: weighting_report(X, Y),
         lambda X: VarianceWeighted(Unfittable()).fit(X, Y),
         lambda X: VarianceWeightedCV(Unfittable(), **SMALL).fit(X, Y),
     ],

@@ -21,7 +21,6 @@ from steep import (
     rescale,
     sample_weights,
     suspects,
-    weighting_report,
 )
 from steep.exceptions import SteepError
 
@@ -78,7 +77,6 @@ FAST = {"n_neighbors": (1, 4), "weight_ratio": (1, 3), "cv": 2, "search": Weight
 DOORS = {
     "sample_weights": lambda X, y, **k: sample_weights(X, y, **{"n_neighbors": 4} | k),
     "neighbor_variance": lambda X, y, **k: neighbor_variance(X, y, **{"n_neighbors": 4} | k),
-    "weighting_report": lambda X, y, **k: weighting_report(X, y, **{"n_neighbors": 4} | k),
     "suspects": lambda X, y, **k: suspects(X, y, **{"n_neighbors": 4, "random_state": 0} | k),
     "class_suspects": lambda X, y, **k: suspects(X, y, **{"n_neighbors": 4, "random_state": 0} | k),
     "ridge": lambda X, y, **k: VarianceWeighted(Ridge(), **{"n_neighbors": 4} | k).fit(X, y),
@@ -98,7 +96,6 @@ PARAMETERS = {
     "sample_weights": ["n_neighbors", "weight_ratio", "measure", "rescaling", "embedding", "neighbors", "task",
                        "n_jobs"],
     "neighbor_variance": ["n_neighbors", "include_self", "neighbors", "task", "n_jobs"],
-    "weighting_report": ["n_neighbors", "weight_ratio", "embedding", "task", "n_jobs", "estimator"],
     "suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",
                  "random_state", "n_jobs"],
     "class_suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",

@@ -16,7 +16,7 @@ from steep import VarianceWeightedCV, WeightSearch
 from steep.metrics import resolve_scorers
 from steep.weighting import linear as module
 from steep.weighting.linear import Linear
-from steep.weighting.weights import Samples
+from steep.weighting.weights import TrainingSet
 from steep.weighting.wrapping import task_of
 
 MOONS = make_moons(200, noise=0.2, random_state=0)
@@ -27,7 +27,7 @@ SMALL = {"n_neighbors": (1, 5), "weight_ratio": (0.1, 1, 10), "cv": 3, "random_s
 
 
 def linear_of(model, X, y, *, scoring=None, params=None):
-    samples = Samples.check(X, y, embedding=None, task=task_of(model))
+    samples = TrainingSet.check(X, y, embedding=None, task=task_of(model))
     return Linear.of(model, samples, params or {}, resolve_scorers(model, scoring))
 
 

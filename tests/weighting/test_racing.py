@@ -14,15 +14,15 @@ from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.exceptions import InputError
 from steep.measures import MEASURES
-from steep.weighting.candidates import Candidate
+from steep.weighting.candidates import WeightingCandidate
 from steep.weighting.controls import BALANCED, EQUAL
 from steep.weighting.outcome import conclude
 from steep.weighting.racing import Race, coarse, still_running
 
 N_FOLDS, N_REPEATS = 10, 400
 RATIOS = (0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 40.0, 100.0)
-WEIGHTINGS = [Candidate(MEASURES["variance"], k, ratio) for k in (3, 5, 20) for ratio in RATIOS]
-CANDIDATES = [Candidate(control=EQUAL), *WEIGHTINGS]
+WEIGHTINGS = [WeightingCandidate(MEASURES["variance"], k, ratio) for k in (3, 5, 20) for ratio in RATIOS]
+CANDIDATES = [WeightingCandidate(control=EQUAL), *WEIGHTINGS]
 
 
 def ratio_grid_noise(rng):
@@ -103,7 +103,7 @@ def test_a_clear_winner_is_never_dropped(solved):
 def test_the_coarse_grid_has_about_ten_weightings_and_every_measure_both_ways():
     for n_measures, ks in ((1, (5,)), (1, (1, 5)), (2, (1, 5)), (2, (1, 5, 20))):
         measures = [MEASURES["misfit"], MEASURES["border"]][:n_measures]
-        grid = [Candidate(m, k, r) for m in measures for k in ks for r in RATIOS]
+        grid = [WeightingCandidate(m, k, r) for m in measures for k in ks for r in RATIOS]
         kept = [grid[i] for i in coarse(grid)]
         assert 8 <= len(kept) <= 12
         assert {(c.measure, c.n_neighbors, c.weight_ratio > 1) for c in kept} == {
@@ -256,8 +256,8 @@ def test_the_bar_never_expects_more_fits_than_the_budget(capsys):
 
 
 def test_a_control_that_is_ahead_is_not_raced_out():
-    control, weighting = Candidate(control=BALANCED), Candidate(MEASURES["misfit"], 1, 3.0)
-    equal = Candidate(control=EQUAL)
+    control, weighting = WeightingCandidate(control=BALANCED), WeightingCandidate(MEASURES["misfit"], 1, 3.0)
+    equal = WeightingCandidate(control=EQUAL)
     ahead = np.array([[0.7, 0.7, 0.7], [0.9, 0.6, 0.8], [0.9, 0.6, 0.8]])  # t = 0.76
     assert still_running([equal, control, weighting], ahead, [0, 1, 2], 1.0) == [0, 1]
     behind = np.array([[0.7, 0.7, 0.7], [0.5, 0.8, 0.6], [0.9, 0.6, 0.8]])
@@ -265,7 +265,10 @@ def test_a_control_that_is_ahead_is_not_raced_out():
 
 
 def test_what_wins_only_by_having_been_chosen_is_not_chosen():
-    candidates = [Candidate(control=EQUAL), *(Candidate(MEASURES["misfit"], 1, float(r)) for r in range(2, 42))]
+    candidates = [
+        WeightingCandidate(control=EQUAL),
+        *(WeightingCandidate(MEASURES["misfit"], 1, float(r)) for r in range(2, 42)),
+    ]
     kept = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)

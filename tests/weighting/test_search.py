@@ -286,7 +286,7 @@ def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
     [
         ({"measure": "steepest"}, "measure='steepest' is unknown"),
         ({"weight_ratio": (0, 1)}, "weight_ratio=0 is out of range"),
-        ({"n_neighbors": (2,)}, "n_neighbors=2 is too small"),
+        ({"n_neighbors": (1,)}, "n_neighbors=1 is too small"),
         ({"n_neighbors": (500,)}, "n_neighbors=500 needs at least 500 samples, got 133"),
         ({"scoring": "goodness"}, "scoring='goodness' is unknown"),
         ({"search": "all"}, "search='all' is a str; expected a steep.WeightSearch"),

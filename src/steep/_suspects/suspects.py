@@ -22,7 +22,7 @@ from steep.labels import Labels, Task, warn_of_float_classes
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
-from steep.weighting.weights import Samples, row_index
+from steep.weighting.weights import TrainingSet, row_index
 from steep.weighting.wrapping import task_of
 
 # Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
@@ -53,7 +53,7 @@ def suspects(
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, n_features)
-        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values.
+        TrainingSet; with the default ``embedding`` columns may hold text, categories, dates and missing values.
         Features of a network are samples too.
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
@@ -68,7 +68,7 @@ def suspects(
     predictions : array-like of shape (n_samples,), optional
         The same for numbers: your out-of-sample predictions.
     groups : array-like of shape (n_samples,), optional
-        Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
+        TrainingSet that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
     cv : int, default 5
         Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
@@ -181,7 +181,7 @@ def _as_given(labels: Labels) -> npt.NDArray[Any]:
 
 
 def _predicted(
-    samples: Samples, points: FloatArray, estimator: Any, n_parts: int, rng: np.random.Generator, n_jobs: int | None
+    samples: TrainingSet, points: FloatArray, estimator: Any, n_parts: int, rng: np.random.Generator, n_jobs: int | None
 ) -> Any:
     """Predictions of a model for samples it has not seen: probabilities, which may be sparse, or numbers."""
     labels, seed = samples.labels, int(rng.integers(2**31))
@@ -211,7 +211,7 @@ def _predicted(
 # ---------------------------------------------------------------------------------------- arguments
 
 
-def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> Samples:
+def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> TrainingSet:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
             f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
@@ -219,7 +219,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
         )
     if estimator is not None and task == "auto":
         task = task_of(estimator)
-    samples = Samples.check(X, y, embedding=embedding, task=task, estimator=estimator, groups=groups)
+    samples = TrainingSet.check(X, y, embedding=embedding, task=task, estimator=estimator, groups=groups)
     labels = samples.labels
     warn_of_float_classes(labels, task, fewest=2)
     if labels.codes is None and labels.n_columns > 1:

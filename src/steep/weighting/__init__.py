@@ -1,15 +1,7 @@
 """Variance Based Samples Weighting: Algorithm 2."""
 
-from steep.weighting.diagnosis import WeightingReport, weighting_report
 from steep.weighting.estimator import VarianceWeighted
 from steep.weighting.search import VarianceWeightedCV, WeightSearch
 from steep.weighting.weights import sample_weights
 
-__all__ = [
-    "VarianceWeighted",
-    "VarianceWeightedCV",
-    "WeightSearch",
-    "WeightingReport",
-    "sample_weights",
-    "weighting_report",
-]
+__all__ = ["VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights"]

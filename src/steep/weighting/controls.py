@@ -30,7 +30,7 @@ from steep._validation import FloatArray, check_choice
 from steep.exceptions import InputError
 from steep.labels import Labels
 from steep.metrics import Scorer
-from steep.weighting.weights import Samples
+from steep.weighting.weights import TrainingSet
 
 EQUAL, BALANCED, THRESHOLD = "equal weights", "balanced class weights", "tuned threshold"
 ROBUST = "robust loss"
@@ -44,7 +44,7 @@ _ABSOLUTE = ("neg_mean_absolute", "neg_median_absolute")
 _N_THRESHOLDS = 100
 
 
-def check_controls(controls: Any, score: str, estimator: Any, samples: Samples) -> tuple[str, ...]:
+def check_controls(controls: Any, score: str, estimator: Any, samples: TrainingSet) -> tuple[str, ...]:
     """Return the controls to try, equal weights first."""
     names = {"balanced": BALANCED, "threshold": THRESHOLD, "robust": ROBUST}
     needs = {
@@ -84,7 +84,7 @@ def _is_balanced(estimator: Any) -> bool:
     return any(name.split("__")[-1] == "class_weight" and value is not None for name, value in params.items())
 
 
-def _has_robust_loss(estimator: Any, samples: Samples) -> bool:
+def _has_robust_loss(estimator: Any, samples: TrainingSet) -> bool:
     """Whether the model has a robust twin for these samples."""
     one_number = samples.labels.codes is None and samples.labels.n_columns == 1
     return one_number and not issparse(samples.X) and robust_twin(estimator) is not None
@@ -130,7 +130,7 @@ def balancing(labels: Labels, own: FloatArray) -> FloatArray:
     return np.asarray(share[codes])
 
 
-def tuned_threshold(samples: Samples, probability: FloatArray, name: str, scorer: Scorer) -> float:
+def tuned_threshold(samples: TrainingSet, probability: FloatArray, name: str, scorer: Scorer) -> float:
     """Threshold of the second class's cross-fitted ``probability`` with the best score."""
     weight = {} if samples.sample_weight is None else {"sample_weight": samples.sample_weight}
     steps = _thresholds(probability)

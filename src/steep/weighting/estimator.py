@@ -12,7 +12,7 @@ from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.rescaling import WEIGHT_RATIO, Rescaling, check_rescaling, rescale
-from steep.weighting.weights import Samples, measure_samples
+from steep.weighting.weights import TrainingSet, measure_samples
 from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 
 
@@ -83,7 +83,7 @@ class VarianceWeighted(DelegatingEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             The caller's own weights ≥ 0, multiplied in.
         groups : array-like of shape (n_samples,), optional
-            Samples that belong together: when a measure asks the estimator, none is predicted by a fit that
+            TrainingSet that belong together: when a measure asks the estimator, none is predicted by a fit that
             saw its group. Handed on to a wrapped search.
         **params
             Further arguments for the wrapped estimator's ``fit``.
@@ -91,7 +91,7 @@ class VarianceWeighted(DelegatingEstimator):
         require_sample_weight(self.estimator)
         check_rescaling(self.rescaling)
         extra = self._fit_params(params, groups)
-        samples = Samples.check(
+        samples = TrainingSet.check(
             X,
             y,
             embedding=self.embedding,
@@ -104,7 +104,7 @@ class VarianceWeighted(DelegatingEstimator):
         self.estimator_ = fit_weighted(clone(self.estimator), X, y, self.sample_weight_, extra)
         return self
 
-    def _weights(self, samples: Samples, params: dict[str, Any]) -> FloatArray:
+    def _weights(self, samples: TrainingSet, params: dict[str, Any]) -> FloatArray:
         """Weights of the samples, the caller's own multiplied in; those of weight zero are left out."""
         measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
         size = measure.check_k(self.n_neighbors)

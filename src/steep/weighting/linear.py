@@ -34,7 +34,7 @@ from steep.metrics import Scorer
 from steep.weighting.controls import finite_score
 from steep.weighting.cross_fitting import N_PARTS, deal
 from steep.weighting.quick_scores import quick_scores
-from steep.weighting.weights import Samples
+from steep.weighting.weights import TrainingSet
 from steep.weighting.wrapping import fit_weighted
 
 # Wider problems have second derivatives that cost more than they save.
@@ -81,7 +81,9 @@ class Linear:
     own_fit: Any = None
 
     @classmethod
-    def of(cls, model: Any, samples: Samples, params: Mapping[str, Any], scorers: Mapping[str, Scorer]) -> Self | None:
+    def of(
+        cls, model: Any, samples: TrainingSet, params: Mapping[str, Any], scorers: Mapping[str, Scorer]
+    ) -> Self | None:
         """The model in this form; None where it must be fitted itself."""
         last = model.steps[-1][1] if type(model) is Pipeline and model.memory is None else model
         known = _is_ridge(last) or _is_logistic(last)
@@ -102,7 +104,7 @@ class Linear:
         """Whether the estimator's own solver gives the same answer to the last digits; lbfgs stops before."""
         return self.classes is None
 
-    def _started(self, samples: Samples) -> Self | None:
+    def _started(self, samples: TrainingSet) -> Self | None:
         """The same with a start, if the estimator's own fit agrees with it."""
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
         fitted = clone(self.model)
@@ -170,7 +172,7 @@ class Linear:
             return theta
         return np.concatenate([theta, np.zeros((*theta.shape[:2], 1))], axis=2)
 
-    def inputs(self, samples: Samples, train: IntArray, test: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    def inputs(self, samples: TrainingSet, train: IntArray, test: IntArray) -> tuple[FloatArray, FloatArray] | None:
         """Inputs of the last step for training and other rows; the steps before it are fitted to the first."""
         if self.numbers is not None:
             return self.numbers[train], self.numbers[test]
@@ -178,6 +180,20 @@ class Linear:
         X = _numbers(before.fit_transform(take_rows(samples.X, train), take_rows(samples.y, train)))
         others = _numbers(before.transform(take_rows(samples.X, test)))
         return None if X is None or others is None else (X, others)
+
+    def solve_folds(
+        self, samples: TrainingSet, splits: Sequence[tuple[IntArray, IntArray]], weights: Sequence[FloatArray]
+    ) -> list[tuple[FloatArray | None, Any]]:
+        """Solutions on the training rows of every split, None where they must be fitted, and inputs of the others."""
+        if self.numbers is not None:
+            thetas = self.solve_each([train for train, _ in splits], weights)
+            return [(theta, self.numbers[test]) for theta, (_, test) in zip(thetas, splits, strict=True)]
+        found: list[tuple[FloatArray | None, Any]] = []
+        for (train, test), given in zip(splits, weights, strict=True):
+            pair = self.inputs(samples, train, test)
+            theta = None if pair is None else self.solve(pair[0], self.target[train], given)
+            found.append((theta, None if pair is None else pair[1]))
+        return found
 
     def solve_each(self, trains: Sequence[IntArray], weights: Sequence[FloatArray]) -> list[FloatArray | None]:
         """:meth:`solve` on several training sets, each with weights of its own.
@@ -238,7 +254,7 @@ class Linear:
             for train, given in zip(trains, weights, strict=True)
         ]
 
-    def cross_fitted(self, samples: Samples, trains: Sequence[IntArray]) -> list[FloatArray | None]:
+    def cross_fitted(self, samples: TrainingSet, trains: Sequence[IntArray]) -> list[FloatArray | None]:
         """Predictions of every training set by fits to parts of it; see :func:`cross_fitting.cross_fitted`."""
         insides = [_Parts.of(samples, rows) for rows in trains]
         if self.numbers is None:
@@ -256,7 +272,7 @@ class Linear:
         picked = raw[inside.part, :, np.arange(len(inside.rows))]
         return self._to_answers(picked.T[None])
 
-    def _cross_fitted_by_parts(self, samples: Samples, inside: _Parts) -> FloatArray | None:
+    def _cross_fitted_by_parts(self, samples: TrainingSet, inside: _Parts) -> FloatArray | None:
         """The same where the steps before the last are fitted to every part's training rows."""
         rows, own = inside.rows, inside.own
         predicted = np.empty((len(rows), 1 if self.classes is None else len(self.classes)))
@@ -280,7 +296,7 @@ class Linear:
         return np.hstack([1 - answers, answers]) if self.classes is not None and len(self.classes) == 2 else answers
 
     def scores(
-        self, X: FloatArray, rows: IntArray, theta: FloatArray, scorers: Mapping[str, Scorer], samples: Samples
+        self, X: FloatArray, rows: IntArray, theta: FloatArray, scorers: Mapping[str, Scorer], samples: TrainingSet
     ) -> FloatArray:
         """Scores of every solution on some rows, whose inputs are ``X``; ``(n_problems, n_scorers)``."""
         target, own = self.target[rows], samples.sample_weight
@@ -369,7 +385,7 @@ class _Parts:
     n_parts: int
 
     @classmethod
-    def of(cls, samples: Samples, rows: IntArray) -> Self:
+    def of(cls, samples: TrainingSet, rows: IntArray) -> Self:
         groups = None if samples.groups is None else samples.groups[rows]
         own = np.ones(len(rows)) if samples.sample_weight is None else samples.sample_weight[rows]
         part = deal(samples.labels.rows(rows), N_PARTS, groups)

@@ -14,9 +14,8 @@ import numpy as np
 
 from steep._validation import FloatArray
 from steep.evidence import NO_GAIN, Evidence, Score, Verdict, weigh_evidence
-from steep.measures import MEASURES, Measure
 from steep.metrics import Interval
-from steep.weighting.candidates import Candidate
+from steep.weighting.candidates import WeightingCandidate
 from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
 
 
@@ -78,7 +77,7 @@ class Effort:
 
 
 def conclude(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[WeightingCandidate],
     scores: FloatArray,
     test_ratio: float,
     confidence: float,
@@ -113,7 +112,7 @@ def bounded(outcome: Outcome, scores: FloatArray, score: Score) -> Interval:
 
 def verdict(
     outcome: Outcome,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[WeightingCandidate],
     scores: FloatArray,
     score: Score,
     table: dict[str, Any],
@@ -143,7 +142,9 @@ def verdict(
 _WHAT = {BALANCED: "Balancing the classes", THRESHOLD: "Tuning the decision threshold", ROBUST: "A robust loss"}
 
 
-def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray, score: Score, effort: Effort) -> str:
+def _choice(
+    outcome: Outcome, candidates: Sequence[WeightingCandidate], means: FloatArray, score: Score, effort: Effort
+) -> str:
     """The sentence that says what was chosen."""
     chosen, control = candidates[outcome.chosen], candidates[outcome.control]
     n_rivals = len(outcome.rivals)
@@ -163,7 +164,7 @@ def _choice(outcome: Outcome, candidates: Sequence[Candidate], means: FloatArray
     return f"{_WHAT[str(chosen.control)]} {gain} over {outcome.interval.n} paired fits{after}."
 
 
-def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -> list[str]:
+def _reached(candidates: Sequence[WeightingCandidate], means: FloatArray, score: Score) -> list[str]:
     """What each control reaches, where several were scored on all folds; ``means`` are NaN for the others."""
     kinds = dict.fromkeys(
         c.control for c, m in zip(candidates, means, strict=True) if c.control is not None and np.isfinite(m)
@@ -176,23 +177,8 @@ def _reached(candidates: Sequence[Candidate], means: FloatArray, score: Score) -
     return [f"Reached in {score.title}: {figures}."]
 
 
-def params_of(candidate: Candidate) -> dict[str, Any]:
-    """A candidate as users write it; what does not apply is left out."""
-    params: dict[str, Any] = {"weight_ratio": candidate.weight_ratio}
-    if candidate.measure is not None:
-        params |= {"n_neighbors": candidate.n_neighbors, "measure": _written(candidate.measure)}
-    elif candidate.control != EQUAL:
-        params |= {"control": candidate.control}
-    return params | {f"estimator__{name}": value for name, value in candidate.params.items()}
-
-
-def _written(measure: Measure) -> Any:
-    """A measure as it is asked for: by its name where that finds it."""
-    return measure.name if MEASURES.get(measure.name) is measure else measure
-
-
 def results_table(
-    candidates: Sequence[Candidate], scores: FloatArray, names: list[str], equal: int, test_ratio: float
+    candidates: Sequence[WeightingCandidate], scores: FloatArray, names: list[str], equal: int, test_ratio: float
 ) -> dict[str, Any]:
     """One row per candidate, gains over equal weights; means are over the folds a candidate was fitted on."""
     n_folds = (~np.isnan(scores[:, :, 0])).sum(axis=1)

@@ -31,7 +31,7 @@ import numpy as np
 from steep._validation import FloatArray
 from steep.evidence import student_t
 from steep.exceptions import InputError
-from steep.weighting.candidates import Candidate
+from steep.weighting.candidates import WeightingCandidate
 from steep.weighting.controls import EQUAL
 
 # Shares of the folds, and the t up to which a weighting is dropped after them.
@@ -75,7 +75,7 @@ class Race:
 
     Parameters
     ----------
-    candidates : sequence of Candidate
+    candidates : sequence of WeightingCandidate
         All that may be tried.
     n_folds : int
         Folds there are.
@@ -91,7 +91,7 @@ class Race:
 
     def __init__(
         self,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[WeightingCandidate],
         n_folds: int,
         *,
         solved: bool,
@@ -167,32 +167,27 @@ class Race:
         return Raced(rows, seen[rows, :done], n_fits, is_cut)
 
 
-def coarse(candidates: Sequence[Candidate]) -> list[int]:
+def coarse(candidates: Sequence[WeightingCandidate]) -> list[int]:
     """The controls, and of every measure and k so few ratios that there are about ten weightings.
 
     Examples
     --------
     >>> from steep.measures import MEASURES
-    >>> grid = [Candidate(MEASURES["misfit"], k, r) for k in (1, 5) for r in (0.01, 0.03, 0.1, 0.3, 3, 10, 40, 100)]
+    >>> ratios = (0.01, 0.03, 0.1, 0.3, 3, 10, 40, 100)
+    >>> grid = [WeightingCandidate(MEASURES["misfit"], k, r) for k in (1, 5) for r in ratios]
     >>> [grid[i].weight_ratio for i in coarse(grid)[:6]]
     [0.03, 0.1, 0.3, 3, 10, 40]
     """
     sides: dict[object, list[int]] = {}
     for number, candidate in enumerate(candidates):
         if candidate.control is None:
-            sides.setdefault(_side(candidate), []).append(number)
+            sides.setdefault(candidate.side, []).append(number)
     n_each = max(1, int(_COARSE / max(len(sides), 1) + 0.5))
     kept = {number for places in sides.values() for number in _spread(candidates, places, n_each)}
     return [i for i, candidate in enumerate(candidates) if candidate.control is not None or i in kept]
 
 
-def _side(candidate: Candidate) -> object:
-    """What the ratios of one direction have in common."""
-    own = tuple((name, repr(value)) for name, value in candidate.params.items())
-    return candidate.measure, candidate.n_neighbors, own, candidate.weight_ratio > 1
-
-
-def _spread(candidates: Sequence[Candidate], places: Sequence[int], n: int) -> list[int]:
+def _spread(candidates: Sequence[WeightingCandidate], places: Sequence[int], n: int) -> list[int]:
     """``n`` ratios of one direction, spread from those next to 1 outwards; the farthest only where all are taken."""
     ordered = sorted(places, key=lambda i: abs(np.log(candidates[i].weight_ratio)))
     if n >= len(ordered):
@@ -200,14 +195,14 @@ def _spread(candidates: Sequence[Candidate], places: Sequence[int], n: int) -> l
     return [ordered[int((i + 0.5) * (len(ordered) - 1) / n)] for i in range(n)]
 
 
-def relatives(candidates: Sequence[Candidate], running: Sequence[int]) -> list[int]:
+def relatives(candidates: Sequence[WeightingCandidate], running: Sequence[int]) -> list[int]:
     """Weightings of the same measure, k and direction as one that is still running."""
-    sides = {_side(candidates[i]) for i in running if candidates[i].control is None}
-    return [i for i, c in enumerate(candidates) if c.control is None and _side(c) in sides]
+    sides = {candidates[i].side for i in running if candidates[i].control is None}
+    return [i for i, c in enumerate(candidates) if c.control is None and c.side in sides]
 
 
 def still_running(
-    candidates: Sequence[Candidate], scores: FloatArray, running: Sequence[int], least: float
+    candidates: Sequence[WeightingCandidate], scores: FloatArray, running: Sequence[int], least: float
 ) -> list[int]:
     """Candidates worth scoring on more folds: equal weights, and others whose t exceeds ``least``.
 
@@ -222,6 +217,6 @@ def still_running(
     return [i for i in running if kinds[i] == EQUAL or is_ahead[i]]
 
 
-def is_settled(candidates: Sequence[Candidate], running: Sequence[int]) -> bool:
+def is_settled(candidates: Sequence[WeightingCandidate], running: Sequence[int]) -> bool:
     """Whether nothing is left to decide: one setting with equal weights, and no other candidate."""
     return len(running) == 1 and candidates[running[0]].control == EQUAL

@@ -11,11 +11,10 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -26,7 +25,7 @@ from steep._blas import few_threads
 from steep._progress import is_watched, progress_bar
 from steep._timing import Stopwatch
 from steep._validation import (
-    FloatArray,
+    IntArray,
     Seed,
     check_choice,
     check_count,
@@ -44,33 +43,25 @@ from steep.metrics import resolve_scorers
 from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, check_rescaling
 from steep.weighting.candidates import (
-    Candidate,
-    Fold,
     Menu,
-    Training,
+    WeightingCandidate,
     check_settings,
     default_measures,
     default_sizes,
-    fits_per_fold,
     sizes_for,
-    threshold_of,
     values_of,
-    weights_of,
 )
-from steep.weighting.controls import EQUAL, ROBUST, THRESHOLD, check_controls, thresholded
-from steep.weighting.fold_scores import FoldScores
-from steep.weighting.linear import Linear
-from steep.weighting.outcome import Effort, best_of_measures, bounded, conclude, params_of, results_table, verdict
+from steep.weighting.controls import check_controls
+from steep.weighting.outcome import Effort, best_of_measures, bounded, conclude, results_table, verdict
 from steep.weighting.racing import Race, Raced
-from steep.weighting.weights import Measured, Samples, measure_samples
-from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, require_sample_weight, task_of
+from steep.weighting.trials import FoldScores, Trainer
+from steep.weighting.weights import TrainingSet
+from steep.weighting.wrapping import DelegatingEstimator, require_sample_weight, task_of
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
 
 # The paper cuts nothing; in a search the steepest two per cent of the samples count the same.
 CLIPPED = Rescaling(clip=0.98)
-
-Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -139,7 +130,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         from the last one of its fold, which saves time.
     n_neighbors : sequence of int, optional
         Values of k to try; one neighbour search serves all. Default 1 and 5, for regressors also 20.
-        Measures that compare labels need 3 and leave out smaller ones.
+        Measures that compare labels leave out the sizes that are too small for them.
     weight_ratio : sequence of float, default (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 40, 100)
         Values of m to try. 1, equal weights, is always among the candidates.
     measure : str, callable, Measure or a sequence of them, optional
@@ -240,7 +231,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             The caller's own weights: multiplied in for training, used for scoring.
         groups : array-like of shape (n_samples,), optional
-            Samples that belong together, for the splitter; a model that a measure asks is never asked about
+            TrainingSet that belong together, for the splitter; a model that a measure asks is never asked about
             a group it saw either. Handed on to a wrapped search.
         **params
             Further arguments for the wrapped estimator's ``fit``.
@@ -256,7 +247,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         generator = check_generator(self.random_state)
         samples = self._check_data(X, y, sample_weight, groups)
         scorers = resolve_scorers(self.estimator, self.scoring)
-        training = Training(
+        trainer = Trainer(
             estimator=self.estimator,
             params=self._fit_params(params, groups),
             scorers=scorers,
@@ -268,15 +259,15 @@ class VarianceWeightedCV(DelegatingEstimator):
         watch = Stopwatch()
         with each_warning_once(), few_threads(np.size(samples.X)):
             if how.shortcuts != "none":
-                training = self._with_linear(training, samples, menu)
+                trainer = trainer.solving(samples, menu)
             watch.lap("fits")
             graph = shared_graph(samples, menu, splits, self.n_jobs)
             watch.lap("neighbors")
-            candidates, raced, folds = self._race(samples, splits, training, menu, graph, watch, how)
-            scores = raced.scores
+            candidates, raced, trials = self._race(samples, splits, trainer, menu, graph, watch, how)
+            scores, folds = raced.scores, trials.folds
             test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
             outcome = conclude(candidates, scores[:, :, 0], test_ratio, how.confidence, generator)
-            final = train(candidates[outcome.chosen], samples, training, graph)
+            final = trainer.train(candidates[outcome.chosen], samples, graph)
 
         self.scorers_, self.n_splits_, self.n_fits_ = scorers, len(folds), raced.n_fits
         score = Score.named(self._score_name())
@@ -287,7 +278,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.estimator_, self.sample_weight_, self.best_params_ = final
         effort = Effort(len(folds), len(splits), raced.n_fits, raced.is_cut, how.confidence)
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], score, self.cv_results_, effort)
-        self.seconds_ = seconds_by_stage(watch, folds)
+        self.seconds_ = trials.seconds()
         return self
 
     def plot(self, kind: str = "grid") -> Any:
@@ -322,9 +313,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         mapping = MethodMapping().add(caller="fit", callee="split")
         return super().get_metadata_routing().add(splitter=check_cv(self.cv), method_mapping=mapping)
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Samples:
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
         """Refuse now what would otherwise fail somewhere inside a fold."""
-        samples = Samples.check(
+        samples = TrainingSet.check(
             X,
             y,
             embedding=self.embedding,
@@ -352,7 +343,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError("y holds one class; need at least 2 classes to train a classifier; pass more data")
         return samples
 
-    def _menu(self, samples: Samples, controls: Any, score: str) -> Menu:
+    def _menu(self, samples: TrainingSet, controls: Any, score: str) -> Menu:
         """What is tried, checked."""
         measures = self._measures(samples)
         given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
@@ -365,7 +356,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             controls=check_controls(controls, score, self.estimator, samples),
         )
 
-    def _measures(self, samples: Samples) -> list[Measure]:
+    def _measures(self, samples: TrainingSet) -> list[Measure]:
         asked = self.measure
         if asked is None:
             asked = default_measures(self.estimator, samples)
@@ -376,7 +367,9 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError("measure is empty; need at least one measure; leave it out for the default")
         return found
 
-    def _splits(self, samples: Samples, n_repeats: int, generator: np.random.Generator) -> list[tuple[Rows, Rows]]:
+    def _splits(
+        self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator
+    ) -> list[tuple[IntArray, IntArray]]:
         """Training and test rows of every fold."""
         if isinstance(self.cv, int | np.integer):
             splitters = self._splitters(samples, n_repeats, generator)
@@ -398,7 +391,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             raise InputError(f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
 
-    def _splitters(self, samples: Samples, n_repeats: int, generator: np.random.Generator) -> list[Any]:
+    def _splitters(self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator) -> list[Any]:
         n_splits = check_count(self.cv, name="cv", minimum=2)
         stratified = is_classifier(self.estimator)
         if samples.groups is None:
@@ -409,43 +402,33 @@ class VarianceWeightedCV(DelegatingEstimator):
         seeds = generator.integers(2**31 - 1, size=n_repeats).tolist()
         return [grouped(n_splits=n_splits, shuffle=True, random_state=seed) for seed in seeds]
 
-    def _with_linear(self, training: Training, samples: Samples, menu: Menu) -> Training:
-        """The same with the settings that can be solved for all weights at once."""
-        asks_model = any(measure.needs == "model" for measure in menu.sizes)
-        settings = [*menu.settings, *([{}] if asks_model and {} not in menu.settings else [])]
-        found = (
-            (params, Linear.of(training.model(Candidate(params=params)), samples, training.params, training.scorers))
-            for params in settings
-        )
-        return replace(training, linear=tuple((p, linear) for p, linear in found if linear is not None))
-
     def _race(
         self,
-        samples: Samples,
-        splits: Sequence[tuple[Rows, Rows]],
-        training: Training,
+        samples: TrainingSet,
+        splits: Sequence[tuple[IntArray, IntArray]],
+        trainer: Trainer,
         menu: Menu,
         graph: SharedGraph | None,
         watch: Stopwatch,
         how: WeightSearch,
-    ) -> tuple[list[Candidate], Raced, list[Fold]]:
-        """Candidates that were tried, their scores, and the folds these come from."""
+    ) -> tuple[list[WeightingCandidate], Raced, FoldScores]:
+        """Candidates that were tried, their scores, and what measured the folds."""
         candidates = menu.grid()
-        solved = all(training.linear_of(Candidate(params=p)) is not None for p in menu.settings)
+        solved = all(trainer.linear_of(WeightingCandidate(params=p)) is not None for p in menu.settings)
         race = Race(
             candidates,
             len(splits),
             solved=solved,
             early=how.shortcuts == "all",
-            cost=lambda rows, is_new: fits_per_fold([candidates[i] for i in rows], training, is_new),
+            cost=lambda rows, is_new: trainer.fits_per_fold([candidates[i] for i in rows], is_new),
             max_fits=how.max_fits,
         )
         if how.progress or (how.progress is None and is_watched() and not solved):
             print(race.announcement(), file=sys.stderr, flush=True)
         with progress_bar(total=race.most_fits(), label="fits", shown=how.progress) as bar:
-            scores = FoldScores(samples, splits, training, menu, graph, self.n_jobs, watch, bar, race.most_fits())
+            scores = FoldScores(samples, splits, trainer, menu, graph, self.n_jobs, watch, bar, race.most_fits())
             raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
-        return [candidates[i] for i in raced.tried], raced, scores.folds
+        return [candidates[i] for i in raced.tried], raced, scores
 
     def _score_name(self) -> str:
         """The deciding score; an estimator's own is accuracy or R²."""
@@ -471,7 +454,7 @@ def each_warning_once() -> Iterator[None]:
             warnings.warn_explicit(f"{first.message}{more}", first.category, first.filename, first.lineno)
 
 
-def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
+def check_split(pair: Any, n_samples: int) -> tuple[IntArray, IntArray]:
     """Return training and test rows as indices."""
     everything = np.arange(n_samples)
     try:
@@ -486,7 +469,7 @@ def check_split(pair: Any, n_samples: int) -> tuple[Rows, Rows]:
 
 
 def shared_graph(
-    samples: Samples, menu: Menu, splits: Sequence[tuple[Rows, Rows]], n_jobs: int | None
+    samples: TrainingSet, menu: Menu, splits: Sequence[tuple[IntArray, IntArray]], n_jobs: int | None
 ) -> SharedGraph | None:
     """One neighbour graph for all folds and the last fit, where rows become points by themselves."""
     space = samples.space
@@ -494,52 +477,3 @@ def shared_graph(
         return None
     trains = [train for train, _ in splits]
     return SharedGraph.of(space.numbers, menu.largest_size, trains, standardised=space.standardised, n_jobs=n_jobs)
-
-
-def train(
-    chosen: Candidate, samples: Samples, training: Training, graph: SharedGraph | None
-) -> tuple[Any, FloatArray, dict[str, Any]]:
-    """Fit the choice on all rows; the estimator, its weights and how they are written."""
-    measured = measure_all_rows(chosen, samples, training, graph)
-    (weights,) = weights_of([chosen], samples, measured, training.rescaling)
-    linear = training.linear_of(chosen)
-    if linear is not None and chosen.control == EQUAL:  # fitted before, on the same rows
-        return linear.own_fit, weights, params_of(chosen)
-    extra = {} if chosen.control == ROBUST else training.params
-    model = fit_weighted(training.model(chosen), samples.X, samples.y, weights, extra)
-    if chosen.control != THRESHOLD:
-        return model, weights, params_of(chosen)
-    threshold = threshold_of(chosen, samples, measured, training, training.params)
-    tuned = thresholded(model, threshold).fit(samples.X, samples.y)
-    return tuned, weights, params_of(chosen) | {"threshold": threshold}
-
-
-def measure_all_rows(
-    chosen: Candidate, samples: Samples, training: Training, graph: SharedGraph | None
-) -> Measured | None:
-    """Measure what was chosen on all rows, from the graph that is known already; None for a control."""
-    measure, size = chosen.measure, chosen.n_neighbors
-    if measure is None or size is None:
-        return None
-    linear = training.linear_of(Candidate()) if measure.needs == "model" else None
-    predicted = None
-    if linear is not None and linear.is_exact:
-        predicted = linear.cross_fitted(samples, [np.arange(len(samples))])[0]
-    return measure_samples(
-        samples,
-        {measure: [size]},
-        estimator=training.estimator,
-        params=training.params,
-        neighbors=None if graph is None or size == 1 else graph.whole(size),
-        predicted=predicted,
-    )
-
-
-def seconds_by_stage(watch: Stopwatch, folds: Sequence[Fold]) -> dict[str, float]:
-    """Seconds of neighbours, cross-fitting and fits; the folds' own are summed."""
-    spent = {name: sum(fold.measured.seconds[name] for fold in folds) for name in ("neighbors", "cross_fitting")}
-    return {
-        "neighbors": watch.seconds["neighbors"] + spent["neighbors"],
-        "cross_fitting": spent["cross_fitting"],
-        "fits": watch.seconds["fits"],
-    }

@@ -1,4 +1,4 @@
-"""Variance Based Samples Weighting, lines 1 to 3 of Algorithm 2.
+"""Variance Based TrainingSet Weighting, lines 1 to 3 of Algorithm 2.
 
 1   k, m                          n_neighbors, weight_ratio
 2   Df̂²(x_i) by Eq. Dhat2         any measure of steep.measures
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Samples:
+class TrainingSet:
     """Labelled samples, checked once: as the caller gave them (in ``space``) and as measures read them.
 
     Attributes
     ----------
     space : Space
-        Samples and labels as given, and how they become points.
+        TrainingSet and labels as given, and how they become points.
     labels : Labels
         The labels, read.
     sample_weight : ndarray of shape (n_samples,), optional
         The caller's own weights.
     groups : ndarray of int of shape (n_samples,), optional
-        Samples that belong together.
+        TrainingSet that belong together.
     """
 
     space: Space
@@ -81,7 +81,7 @@ class Samples:
 
     @property
     def X(self) -> Any:  # noqa: N802
-        """Samples as the caller gave them."""
+        """TrainingSet as the caller gave them."""
         return self.space.X
 
     @property
@@ -101,7 +101,7 @@ class Samples:
 
 
 def _indexable(data: Any, name: str) -> Any:
-    """Samples or labels as something rows can be taken from."""
+    """TrainingSet or labels as something rows can be taken from."""
     refuse_large(data, name)
     try:
         return indexable(data)[0]
@@ -122,7 +122,7 @@ class Measured:
 
 
 def measure_samples(
-    samples: Samples,
+    samples: TrainingSet,
     wanted: Mapping[Measure, Sequence[int]],
     *,
     estimator: Any = None,
@@ -135,7 +135,7 @@ def measure_samples(
 
     Parameters
     ----------
-    samples : Samples
+    samples : TrainingSet
         The training set.
     wanted : mapping
         Measures, each with the values of k.
@@ -217,7 +217,7 @@ def sample_weights(
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, n_features)
-        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values. Data
+        TrainingSet; with the default ``embedding`` columns may hold text, categories, dates and missing values. Data
         that do not fit in memory go to ``steep.dask.sample_weights``.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels of any kind.
@@ -263,7 +263,7 @@ def sample_weights(
     found = resolve(measure, use="sample_weights", feeds=("labels",))
     size = found.check_k(n_neighbors)
     rescaling = check_rescaling(rescaling)
-    samples = Samples.check(X, y, embedding=embedding if neighbors is None else None, task=task)
+    samples = TrainingSet.check(X, y, embedding=embedding if neighbors is None else None, task=task)
     warn_of_float_classes(samples.labels, task)
     measured = measure_samples(samples, {found: [size]}, neighbors=neighbors, n_jobs=n_jobs)
     (variation,) = measured.variation.values()

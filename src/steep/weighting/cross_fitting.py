@@ -37,31 +37,10 @@ def cross_fitted(
     part: npt.NDArray[np.intp] | None = None,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    """Predict every sample by a fit that has not seen it, nor its group.
+    """Predict every sample by a fit that has not seen it, nor its group: a probability per class, or values.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Cloned for every fit; classifiers without ``predict_proba`` count as certain of what they predict.
-    X, y : array-like
-        Samples and labels as the estimator wants them.
-    labels : Labels
-        The same labels as the measures read them.
-    sample_weight : ndarray of shape (n_samples,), optional
-        The caller's own weights.
-    groups : ndarray of int of shape (n_samples,), optional
-        Group of every sample.
-    params : mapping, optional
-        Further arguments of the estimator's ``fit``.
-    part : ndarray of int of shape (n_samples,), optional
-        Which samples are predicted together; default five parts, dealt class by class or group by group.
-    n_jobs : int, optional
-        Processes that fit at the same time.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_columns)
-        A probability per class, or the predicted values.
+    Classifiers without ``predict_proba`` count as certain of what they predict. Samples of one ``part`` are predicted
+    together; default five parts, dealt class by class or group by group. ``params`` are arguments of ``fit``.
     """
     own = sample_weight
     if own is None and accepts_sample_weight(estimator):

@@ -49,19 +49,9 @@ _SPANS = frozenset({"timedelta", "timedelta64"})
 class Space:
     """How samples become points, settled once; ``rows`` gives that of a training set.
 
-    Attributes
-    ----------
-    X, y : array-like
-        Samples and labels as the caller gave them.
-    transform : transformer, callable or None
-        What is fitted to the training rows and applied to them first.
-    encoded : bool
-        Whether what is no number is encoded.
-    standardised : bool
-        Whether numbers are standardised.
-    numbers : ndarray of shape (n_samples, n_features), optional
-        ``X`` where it is plain numbers and nothing but standardising is left to do: the points of some rows
-        then follow from their numbers, and one neighbour graph serves all training sets.
+    ``transform`` is fitted to the training rows and applied to them first; then other columns are ``encoded`` and
+    numbers ``standardised``. ``numbers`` is ``X`` where it is plain numbers and nothing but standardising is left to
+    do: the points of some rows then follow from theirs, and one neighbour graph serves all training sets.
     """
 
     X: Any

@@ -53,22 +53,11 @@ _WORTH_WAITING = 2**15
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear model of a training set, and a solution to begin with.
+    """A linear model of a training set: the estimator, not fitted, its last step, and the targets of all rows.
 
-    Attributes
-    ----------
-    model : estimator
-        The estimator, not fitted; ``last`` is its last step or itself.
-    target : ndarray of shape (n_samples,)
-        Codes of classes, or numbers, of all rows.
-    classes : ndarray, optional
-        What the codes stand for; None for numbers.
-    numbers : ndarray of shape (n_samples, n_features), optional
-        All rows, where nothing is done to them before the last step.
-    start, solver : ndarray, callable, optional
-        Solution for equal weights on all rows, and what solves its Hessian.
-    own_fit : estimator, optional
-        The estimator itself, fitted on all rows with equal weights.
+    ``classes`` are what codes in ``target`` stand for, None for numbers; ``numbers`` all rows, where nothing is done to
+    them before the last step; ``start`` and ``solver`` the solution for equal weights on all rows and what solves its
+    Hessian; ``own_fit`` the estimator itself, fitted on all rows with equal weights.
     """
 
     model: Any
@@ -328,12 +317,8 @@ class Linear:
 
 def _is_ridge(last: Any) -> bool:
     """Whether a step is a ridge regression whose solver finds the exact answer."""
-    return (
-        type(last) is Ridge
-        and last.solver in ("auto", "cholesky", "svd")
-        and not last.positive
-        and _is_positive(last.alpha)
-    )
+    exact = type(last) is Ridge and last.solver in ("auto", "cholesky", "svd") and not last.positive
+    return exact and _is_positive(last.alpha)
 
 
 def _is_logistic(last: Any) -> bool:

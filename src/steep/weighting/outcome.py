@@ -21,18 +21,10 @@ from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the evidence says.
+    """The best setting with equal weights, the control that weightings had to beat, and the choice.
 
-    Attributes
-    ----------
-    equal, control, chosen : int
-        Candidates: the best setting with equal weights, the control that weightings had to beat, and the choice.
-    interval : Interval
-        Gain of the choice over the control it had to beat, corrected for choosing it; zero for equal weights.
-    rivals : list of int
-        The weightings.
-    evidence : Evidence or None
-        Of the weightings; None when there are none.
+    ``interval`` is the gain of the choice over the control it had to beat, corrected for choosing it, zero for equal
+    weights; ``evidence`` that of the weightings, ``rivals``.
     """
 
     equal: int
@@ -45,19 +37,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Effort:
-    """What a search took.
-
-    Attributes
-    ----------
-    n_folds, of_folds : int
-        Folds that were scored, and folds there are.
-    n_fits : int
-        Fits that this took.
-    is_cut : bool
-        Whether the budget ended the search.
-    confidence : float
-        That the search asks for.
-    """
+    """Folds that were scored, of how many, the fits this took, and whether the budget ended the search."""
 
     n_folds: int
     of_folds: int

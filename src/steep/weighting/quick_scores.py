@@ -23,24 +23,9 @@ _Function = Callable[[Any, Any, FloatArray | None], FloatArray | None]
 def quick_scores(
     scorer: Any, target: Any, predicted: Any, weight: FloatArray | None, *, is_classifier: bool
 ) -> FloatArray | None:
-    """Score every row of ``predicted``, or None if the scorer has to be asked.
+    """Score every row of ``predicted``, ``(n_models, n_samples)``, or None if the scorer has to be asked.
 
-    Parameters
-    ----------
-    scorer : scorer
-        As scikit-learn makes them.
-    target : ndarray of shape (n_samples,)
-        Codes of classes, or numbers.
-    predicted : ndarray of shape (n_models, n_samples)
-        Predictions in the same form.
-    weight : ndarray of shape (n_samples,), optional
-        Sample weights of the score.
-    is_classifier : bool
-        Whose own ``score`` is asked where the scorer says so: accuracy, or else R².
-
-    Returns
-    -------
-    ndarray of shape (n_models,) or None
+    Targets and predictions are codes of classes, or numbers; an estimator's own score is accuracy or R².
     """
     function: _Function
     if is_own_score(scorer):

@@ -50,18 +50,9 @@ Cost = Callable[[Sequence[int], bool], int]
 
 @dataclass(frozen=True)
 class Raced:
-    """What a race found.
+    """Candidates that were scored and their scores, ``(n_tried, n_folds, n_scorers)``, NaN once they were dropped.
 
-    Attributes
-    ----------
-    tried : list of int
-        Candidates that were scored.
-    scores : ndarray of shape (n_tried, n_folds, n_scorers)
-        Their scores; NaN from the fold on at which a candidate was dropped.
-    n_fits : int
-        Fits that this took.
-    is_cut : bool
-        Whether the budget ended before the race.
+    ``n_fits`` is what this took, ``is_cut`` whether the budget ended before the race.
     """
 
     tried: list[int]
@@ -73,20 +64,8 @@ class Raced:
 class Race:
     """Scores candidates fold by fold.
 
-    Parameters
-    ----------
-    candidates : sequence of WeightingCandidate
-        All that may be tried.
-    n_folds : int
-        Folds there are.
-    solved : bool
-        Whether weightings cost next to nothing.
-    cost : callable
-        Fits of some candidates on one fold.
-    early : bool, default True
-        Whether candidates are dropped before the last fold.
-    max_fits : int, optional
-        Fits to make at most.
+    ``solved`` says that weightings cost next to nothing, ``early`` that candidates may be dropped before the last
+    fold; ``cost`` counts the fits of some candidates on one fold, ``max_fits`` is what they may take.
     """
 
     def __init__(

@@ -133,20 +133,8 @@ def measure_samples(
 ) -> Measured:
     """Measure a training set: one embedding, one graph for the largest k, one cross-fitting for all measures.
 
-    Parameters
-    ----------
-    samples : TrainingSet
-        The training set.
-    wanted : mapping
-        Measures, each with the values of k.
-    estimator, params
-        The model that some measures ask, and further arguments of its ``fit``.
-    neighbors : ndarray or (distances, indices), optional
-        A graph that is known already.
-    predicted : ndarray of shape (n_samples, n_columns), optional
-        Cross-fitted predictions found in a quicker way than by fits of the estimator.
-    n_jobs : int, optional
-        Threads of the search.
+    ``wanted`` are measures with their values of k; ``estimator`` and ``params`` the model that some measures ask, and
+    arguments of its ``fit``; ``neighbors`` and ``predicted`` a graph and cross-fitted predictions known already.
     """
     watch = Stopwatch()
     largest = max((k for sizes in wanted.values() for k in sizes), default=1)

@@ -18,14 +18,20 @@ from steep.exceptions import UnsupportedEstimatorError
 from steep.labels import Task
 
 
-def _delegates(method: Callable[..., Any]) -> Any:
-    """Offer a method exactly when the wrapped estimator has it."""
+def _delegated(name: str, doc: str) -> Any:
+    """A method of the fitted estimator, offered exactly when the wrapped one has it."""
 
-    def has_method(self: DelegatingEstimator) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method.__name__)
-        return True
+    def method(self: DelegatingEstimator, X: Any) -> Any:
+        check_is_fitted(self)
+        return getattr(self.estimator_, name)(X)
 
-    return available_if(has_method)(method)
+    method.__name__, method.__doc__ = name, doc
+    return available_if(_has(name))(method)
+
+
+def _has(name: str) -> Callable[[DelegatingEstimator], bool]:
+    """Whether the estimator has a method; an AttributeError says which one lacks it."""
+    return lambda self: getattr(getattr(self, "estimator_", self.estimator), name) is not None
 
 
 class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -46,31 +52,12 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
             return params | {"groups": groups}
         return params
 
-    @_delegates
-    def predict(self, X: Any) -> Any:
-        """Predictions of the fitted estimator."""
-        check_is_fitted(self)
-        return self.estimator_.predict(X)
+    predict = _delegated("predict", "Predictions of the fitted estimator.")
+    predict_proba = _delegated("predict_proba", "Class probabilities of the fitted estimator.")
+    predict_log_proba = _delegated("predict_log_proba", "Logarithms of the class probabilities.")
+    decision_function = _delegated("decision_function", "Decision function of the fitted estimator.")
 
-    @_delegates
-    def predict_proba(self, X: Any) -> Any:
-        """Class probabilities of the fitted estimator."""
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
-
-    @_delegates
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of the class probabilities of the fitted estimator."""
-        check_is_fitted(self)
-        return self.estimator_.predict_log_proba(X)
-
-    @_delegates
-    def decision_function(self, X: Any) -> Any:
-        """Decision function of the fitted estimator."""
-        check_is_fitted(self)
-        return self.estimator_.decision_function(X)
-
-    @_delegates
+    @available_if(_has("score"))
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the fitted estimator."""
         check_is_fitted(self)

@@ -53,7 +53,7 @@ def suspects(
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, n_features)
-        TrainingSet; with the default ``embedding`` columns may hold text, categories, dates and missing values.
+        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values.
         Features of a network are samples too.
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
@@ -68,7 +68,7 @@ def suspects(
     predictions : array-like of shape (n_samples,), optional
         The same for numbers: your out-of-sample predictions.
     groups : array-like of shape (n_samples,), optional
-        TrainingSet that belong together, such as those of one patient: neither the model nor the neighbours of a
+        Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
     cv : int, default 5
         Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The

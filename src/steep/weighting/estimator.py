@@ -83,7 +83,7 @@ class VarianceWeighted(DelegatingEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             The caller's own weights ≥ 0, multiplied in.
         groups : array-like of shape (n_samples,), optional
-            TrainingSet that belong together: when a measure asks the estimator, none is predicted by a fit that
+            Samples that belong together: when a measure asks the estimator, none is predicted by a fit that
             saw its group. Handed on to a wrapped search.
         **params
             Further arguments for the wrapped estimator's ``fit``.

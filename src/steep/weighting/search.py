@@ -231,7 +231,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             The caller's own weights: multiplied in for training, used for scoring.
         groups : array-like of shape (n_samples,), optional
-            TrainingSet that belong together, for the splitter; a model that a measure asks is never asked about
+            Samples that belong together, for the splitter; a model that a measure asks is never asked about
             a group it saw either. Handed on to a wrapped search.
         **params
             Further arguments for the wrapped estimator's ``fit``.

@@ -1,4 +1,4 @@
-"""Variance Based TrainingSet Weighting, lines 1 to 3 of Algorithm 2.
+"""Variance Based Samples Weighting, lines 1 to 3 of Algorithm 2.
 
 1   k, m                          n_neighbors, weight_ratio
 2   Df̂²(x_i) by Eq. Dhat2         any measure of steep.measures
@@ -33,16 +33,7 @@ if TYPE_CHECKING:
 class TrainingSet:
     """Labelled samples, checked once: as the caller gave them (in ``space``) and as measures read them.
 
-    Attributes
-    ----------
-    space : Space
-        TrainingSet and labels as given, and how they become points.
-    labels : Labels
-        The labels, read.
-    sample_weight : ndarray of shape (n_samples,), optional
-        The caller's own weights.
-    groups : ndarray of int of shape (n_samples,), optional
-        TrainingSet that belong together.
+    With the caller's own weights, and a number for each group of samples that belong together.
     """
 
     space: Space
@@ -81,7 +72,7 @@ class TrainingSet:
 
     @property
     def X(self) -> Any:  # noqa: N802
-        """TrainingSet as the caller gave them."""
+        """Samples as the caller gave them."""
         return self.space.X
 
     @property
@@ -101,7 +92,7 @@ class TrainingSet:
 
 
 def _indexable(data: Any, name: str) -> Any:
-    """TrainingSet or labels as something rows can be taken from."""
+    """Samples or labels as something rows can be taken from."""
     refuse_large(data, name)
     try:
         return indexable(data)[0]
@@ -205,7 +196,7 @@ def sample_weights(
     Parameters
     ----------
     X : array-like or frame of shape (n_samples, n_features)
-        TrainingSet; with the default ``embedding`` columns may hold text, categories, dates and missing values. Data
+        Samples; with the default ``embedding`` columns may hold text, categories, dates and missing values. Data
         that do not fit in memory go to ``steep.dask.sample_weights``.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         Labels of any kind.

@@ -57,7 +57,7 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
     predict_log_proba = _delegated("predict_log_proba", "Logarithms of the class probabilities.")
     decision_function = _delegated("decision_function", "Decision function of the fitted estimator.")
 
-    @available_if(_has("score"))
+    @available_if(_has("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the fitted estimator."""
         check_is_fitted(self)

@@ -27,20 +27,8 @@ def fit_adam(
 ) -> Head:
     """Train one head by Adam; ``l2`` is a plain penalty ½ λ ‖W‖² here.
 
-    Parameters
-    ----------
-    features, targets, weight : ndarray
-        z, y (class numbers for "softmax", columns else) and w.
-    n_outputs : int
-        Outputs of the head.
-    loss : {"softmax", "sigmoid", "squared"}
-        Cross-entropy, binary cross-entropies summed over outputs, or half squared errors.
-    l2, learning_rate, batch_size, epochs, seed
-        The protocol.
-    bias : bool, default True
-        Whether a bias is fitted.
-    offset : ndarray of shape (n_outputs,), optional
-        A bias that is not fitted but given; needs ``bias=False``.
+    Targets are class numbers for the loss "softmax", columns for "sigmoid" and "squared"; ``offset`` is a bias that is
+    not fitted but given, with ``bias=False``.
     """
     generator = torch.Generator().manual_seed(seed)
     head = nn.Linear(

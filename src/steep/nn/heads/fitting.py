@@ -67,30 +67,16 @@ def fit_head(
 class HeadGrid:
     """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
 
-    Parameters
-    ----------
-    samples, task
-        What the heads are fitted to, and for.
-    weights : sequence of ndarray of shape (n_samples,)
-        Weights of mean one.
-    original : Head
-        Where the first search starts, and whether there is a bias and whether it is fixed.
-    anchored : bool, default False
-        Whether heads are held near the original one, instead of near zero.
-    reachable : sequence of float
-        λ that may be asked for besides: ridge heads are cheap once the features are decomposed.
+    The first search starts at the ``original`` head, which also says whether there is a bias and whether it is fixed;
+    ``anchored`` heads are held near it, instead of near zero. ``reachable`` are λ that may be asked for later: ridge
+    heads are cheap once the features are decomposed.
     """
 
     def __init__(
         self,
-        samples: HeadSamples,
-        task: HeadTask,
-        weights: Sequence[FloatArray],
-        *,
-        original: Head,
-        anchored: bool = False,
+        samples: HeadSamples, task: HeadTask, weights: Sequence[FloatArray], *, original: Head, anchored: bool = False,
         reachable: Sequence[float] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.samples, self.task, self.weights = samples, task, weights
         self.form, self.reachable = _form(original), reachable
         if anchored:

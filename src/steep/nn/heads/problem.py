@@ -63,22 +63,9 @@ class Head:
 class HeadProblem:
     """Features, labels and link of a logistic head.
 
-    Parameters
-    ----------
-    features : ndarray of shape (n_samples, n_features)
-        z, float32 or float64; a ``numpy.memmap`` is read as it is used.
-    targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Class numbers for "softmax", 0/1 columns for "sigmoid".
-    n_outputs : int
-        Outputs of the head.
-    link : {"softmax", "sigmoid"}
-        Which ℓ.
-    bias : bool, default True
-        Whether a bias is fitted; without one the features are not centred.
-    offset : ndarray of shape (n_outputs,), optional
-        A bias that is not fitted but given; needs ``bias=False``.
-    anchor : Head, optional
-        W₀ and b₀ of J₀; default none, which is J.
+    Targets are class numbers for the link "softmax", 0/1 columns for "sigmoid". Features in a ``numpy.memmap`` are read
+    as they are used; without a bias they are not centred. ``offset`` is a bias that is not fitted but given, with
+    ``bias=False``; ``anchor`` is W₀ and b₀ of J₀, None for J.
     """
 
     def __init__(

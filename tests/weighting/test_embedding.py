@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
+from steep import Rescaling, VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.weighting.embedding import embed, encode
 
@@ -172,7 +172,13 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
     X = NUMBERS.copy()
     # Solved to the end, as the search does; its default tolerance stops a little before.
     folds = [(np.arange(80), np.arange(80, N)), (np.arange(40, N), np.arange(40))]
-    search = SMALL | {"cv": folds, "measure": "variance", "n_neighbors": (5,), "clip": None, "scoring": "neg_log_loss"}
+    search = SMALL | {
+        "cv": folds,
+        "measure": "variance",
+        "n_neighbors": (5,),
+        "rescaling": Rescaling(),
+        "scoring": "neg_log_loss",
+    }
     model = VarianceWeightedCV(make_pipeline(SelectKBest(k=1), LogisticRegression(tol=1e-10)), **search).fit(X, Y)
     train, test = folds[0]
     alone = VarianceWeighted(

@@ -256,7 +256,9 @@ def _from_text(path: Path, text: Text) -> Table:
             break
         except (pa.ArrowException, ValueError) as error:
             if not use_threads:  # whose error has the number of the row
-                reason = one_line(error).removeprefix("CSV parse error: ")[:200]
+                reason = (
+                    one_line(error).removeprefix("CSV parse error: ")[:200].replace("Empty CSV file", "it is empty")
+                )
                 raise _no_table(path, dialect, reason) from error
     if has_quotes and (n_rows := sum(1 for _ in text.records()) - 1) != found.num_rows:
         raise _no_table(path, dialect, f"it has {found.num_rows} rows or {n_rows}, because of its quotes")

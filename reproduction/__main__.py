@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from reproduction.report import write_report
-from reproduction.runner import reproduce
+from reproduction.jobs import Scale
+from reproduction.report import print_claims, write_report
+from reproduction.runner import reproduce, resolve
 from steep.exceptions import SteepError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -27,7 +28,7 @@ class ScaleName(StrEnum):
 @app.command()
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="table1 … table7, figure1 … figure7, lemma1, open, or all")
+        list[str] | None, typer.Argument(help="table1 … table7, figure1 … figure6, lemma1, surrogates, open, or all")
     ] = None,
     scale: Annotated[
         ScaleName | None,
@@ -37,13 +38,15 @@ def command(
     cache: Annotated[Path | None, typer.Option(help="folder of trained networks and downloads")] = None,
     results: Annotated[Path, typer.Option(help="folder of the lines")] = Path("results"),
     docs: Annotated[Path, typer.Option(help="folder of the page, with --report")] = Path("docs"),
-    report: Annotated[bool, typer.Option("--report", help="write the page from the lines")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps: where networks are trained")] = "cpu",
+    report: Annotated[bool, typer.Option("--report", help="write the pages from the lines")] = False,
 ) -> None:
     """Reproduce tables and figures of the paper. A run that was stopped continues where it ended."""
     if names or not report:
-        chosen = scale.value if scale else "smoke"
-        written = reproduce(names or ["all"], scale=chosen, data=data, cache=cache, results=results)  # type: ignore[arg-type]
-        typer.echo(f"{written} lines written to {results / chosen}")
+        chosen: Scale = scale.value if scale else "smoke"
+        written = reproduce(names or ["all"], scale=chosen, data=data, cache=cache, results=results, device=device)
+        typer.echo(f"{written} lines written to {results / chosen}\n")
+        print_claims(resolve(names or ["all"]), results, chosen, typer.echo)
     if report:
         typer.echo(f"page written: {write_report(results, docs, scale.value if scale else None)}")
 

@@ -46,6 +46,7 @@ CHECKSUMS: dict[str, tuple[str, ...]] = {
     "mnist/train-labels-idx1-ubyte.gz": ("3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",),
     "mnist/t10k-images-idx3-ubyte.gz": ("8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",),
     "mnist/t10k-labels-idx1-ubyte.gz": ("f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",),
+    "mnist/authors-lenet.h5": ("be22ce52db2cad95e2526ab0e21b113326f429a31378efed787eae0d05271cd3",),
     "cifar10/cifar-10-binary.tar.gz": ("c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",),
     "cifar10/data_batch_1.webp": ("916b0ddc43f4220ca7e6dc3e4840cda80445f460497b485ff26c7530f0a2177d",),
     "cifar10/data_batch_2.webp": ("f36682e388174e96b11ab2b4acfe7c80f504876a15b26f1e931e4e45d0eeba7c",),
@@ -66,11 +67,18 @@ CHECKSUMS: dict[str, tuple[str, ...]] = {
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 SOURCES: dict[str, str] = {
     **{name: _MNIST + name.removeprefix("mnist/") for name in CHECKSUMS if name.startswith("mnist/")},
+    "mnist/authors-lenet.h5": "https://raw.githubusercontent.com/paulnovello/vbsw/303c2e8b816585351144db87cf5b758cd8c44a41/"
+    "data/saved_models/models_mnist/mnist_lenet_70621591889666.h5",
     "cifar10/cifar-10-binary.tar.gz": "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
     "boston/boston_house_prices.csv": "https://raw.githubusercontent.com/scikit-learn/scikit-learn/1.1.3/sklearn/"
     "datasets/data/boston_house_prices.csv",
 }
 _TIMEOUT_SECONDS = 60
+# Where kernel and bias of each layer begin in the authors' file: plain arrays in a file whose checksum is known.
+_LENET = {
+    (5, 5, 1, 6): (9536, 10136), (5, 5, 6, 16): (15176, 10160), (5, 5, 16, 120): (28464, 10224),
+    (5880, 84): (224048, 10704), (84, 10): (2202480, 11040),
+}  # fmt: skip
 
 
 class Split(NamedTuple):
@@ -110,6 +118,15 @@ class Data:
             f"mnist/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
         ]
         return Split(*(_read_idx(self.path(name)) for name in names))
+
+    def authors_lenet(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        """Kernel and bias of each layer of the network that the authors publish, in Keras's order of axes."""
+        raw = self.path("mnist/authors-lenet.h5").read_bytes()
+        return [
+            (np.frombuffer(raw, "<f4", int(np.prod(shape)), kernel).reshape(shape).copy(),
+             np.frombuffer(raw, "<f4", shape[-1], bias).copy())
+            for shape, (kernel, bias) in _LENET.items()
+        ]  # fmt: skip
 
     def cifar10(self) -> Split:
         """50,000 + 10,000 pictures, ``(n, 32, 32, 3)`` bytes."""
@@ -218,6 +235,11 @@ class StandIns(Data):
     def mnist(self) -> Split:
         """scikit-learn's 8 × 8 digits, enlarged: 600 to train, 300 to test."""
         return _split(_enlarge(28), 600, 300)
+
+    def authors_lenet(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        """A network of the same shape with random weights."""
+        rng = np.random.default_rng(0)
+        return [(rng.normal(0, 0.05, shape).astype(np.float32), np.zeros(shape[-1], np.float32)) for shape in _LENET]
 
     def cifar10(self) -> Split:
         """The same digits at 32 × 32 in three random colours."""

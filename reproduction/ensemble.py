@@ -38,9 +38,11 @@ class Ensemble:
     loss: Loss
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """Values, or probabilities of classes: (n_members, n_samples, n_outputs)."""
-        points = torch.as_tensor(X, dtype=self.weights[0].dtype).expand(len(self.weights[0]), *X.shape)
-        outputs: FloatArray = _respond(_forward(_columns(points), self.weights)[-1], self.loss).mT.numpy()
+        """Values, or probabilities of classes: (n_members, n_samples, n_outputs); X of all, or of each member."""
+        points = torch.as_tensor(X, dtype=self.weights[0].dtype, device=self.weights[0].device).expand(
+            len(self.weights[0]), *X.shape[-2:]
+        )
+        outputs: FloatArray = _respond(_forward(_columns(points), self.weights)[-1], self.loss).mT.cpu().numpy()
         return outputs
 
     def network(self, member: int) -> nn.Sequential:
@@ -67,6 +69,7 @@ def train_ensemble(
     batch_size: int | None = None,
     dtype: torch.dtype = torch.float32,
     watch: Callable[[int, Ensemble], object] | None = None,
+    device: str = "cpu",
     progress: bool | None = None,
 ) -> Ensemble:
     """Train one ReLU network per seed by Adam, from Glorot's uniform weights and zero biases (as Keras does).
@@ -90,10 +93,11 @@ def train_ensemble(
     >>> bool(abs(trained.predict(np.array([[0.5]])) - 0.25).max() < 0.05)
     True
     """
-    inputs, targets, weight = _members(X, y, sample_weight, len(seeds), loss, dtype)
+    members = _members(X, y, sample_weight, len(seeds), loss, dtype)
+    inputs, targets, weight = (part.to(device) for part in members)
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     shape = [inputs.shape[2], *layers, targets.shape[2]]
-    flat = torch.stack([_start(shape, generator) for generator in generators]).to(dtype)
+    flat = torch.stack([_start(shape, generator) for generator in generators]).to(device, dtype)
     live = Ensemble(_layers(flat, shape), loss)
     n_steps = -(-inputs.shape[1] // (batch_size or inputs.shape[1]))
     batches = _batches(inputs, targets, weight, generators, epochs, batch_size)
@@ -168,9 +172,9 @@ def _batches(
         for _ in range(epochs):
             yield whole
         return
-    rows = torch.arange(len(generators))[:, None]
+    rows = torch.arange(len(generators), device=inputs.device)[:, None]
     for _ in range(epochs):
-        order = torch.stack([torch.randperm(inputs.shape[1], generator=g) for g in generators])
+        order = torch.stack([torch.randperm(inputs.shape[1], generator=g) for g in generators]).to(inputs.device)
         for chosen in torch.split(order, min(size, inputs.shape[1]), dim=1):
             yield _columns(inputs[rows, chosen]), targets[rows, chosen].mT, weight[rows, chosen] / chosen.shape[1]
 

@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 
 from reproduction.appendix import row
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.summary import Claim, Figure, Lines, Section, not_run
+from reproduction.summary import Figure, Lines, Section, not_run, seen
 from reproduction.table3 import paper_weights
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def summarize(lines: Lines) -> Section:
     if result is None:
         return Section([not_run(*CLAIM)])
     said = f"heavy points are {1 / result['distance_ratio']:.1f} times nearer to the other class"
-    claim = Claim(*CLAIM, said, said, "holds" if result["distance_ratio"] < 1 else "does not hold")
+    claim = seen(*CLAIM, said, result["distance_ratio"] < 1)
     return Section(
         [claim], [], [Figure("doublem", "The double moon, and the weight of each point", partial(_draw, lines))]
     )

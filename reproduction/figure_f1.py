@@ -10,7 +10,7 @@ import numpy as np
 import steep
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.problems import PROBLEMS
-from reproduction.summary import Claim, Figure, Lines, Section, not_run
+from reproduction.summary import Figure, Lines, Section, not_run, seen
 from reproduction.table1 import ARMS, EPSILON, N_GMM, N_NEW, ORDER, N
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def summarize(lines: Lines) -> Section:
             claims.append(not_run(*claim))
             continue
         said = f"Df at drawn points is {result['ratio']:.2f} times its mean over [0, 1] (20 repeats)"
-        claims.append(Claim(*claim, said, said, "holds" if result["ratio"] > 1 else "does not hold"))
+        claims.append(seen(*claim, said, result["ratio"] > 1))
         figures.append(Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name)))
     return Section(claims, [], figures)
 

@@ -16,9 +16,8 @@ import steep
 from reproduction import table2
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.problems import BATEMAN
-from reproduction.summary import Claim, Figure, Lines, Section, judge, not_run, show_gain
+from reproduction.summary import Figure, Lines, Section, compare, interval_of, not_run, show_gain
 from steep._validation import FloatArray
-from steep.metrics import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -87,14 +86,14 @@ def summarize(lines: Lines) -> Section:
     u0, eta0 = (
         float(index) / (len(variation) - 1) * high for index, (_, high) in zip(peak, BATEMAN.bounds[:2], strict=True)
     )
-    found = mean_interval(correlations)
-    claim = Claim(
+    found = interval_of(correlations)
+    claim = compare(
         *CLAIM,
         f"one pair of networks: rank correlation of max Df and error reduction {correlations[0]:+.2f}; max Df at "
         f"u_0 = {u0:.2f}, η_0 = {eta0:.2f}, {variation.max():.3g}",
         f"mean of {len(correlations)} pairs {show_gain(found)}",
-        judge(found) if u0 < 0.5 else "does not hold",
-    )
+        (), found, printed=0.5, at_scale=u0 < 1,
+    )  # fmt: skip
     caption = "Bateman: (a) a random start, (b) the worst start, (c) max Df, (d) mean error reduction by TBS"
     return Section([claim], [], [Figure("tbs", caption, partial(_draw, lines))])
 

@@ -23,11 +23,12 @@ Results = dict[Line, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Context:
-    """What every job may use: data, and a folder for trained networks."""
+    """What every job may use: data, a folder for trained networks, and the device that trains them."""
 
     data: Data
     cache: Path
     progress: bool | None = None
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ Perceptrons: :mod:`reproduction.ensemble`; text uses frozen features (:meth:`rep
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,28 @@ def lenet5(seed: int = 0) -> nn.Module:
             nn.Conv2d(6, 16, 5), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),
             nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
         )  # fmt: skip
+
+
+def authors_lenet(layers: Sequence[tuple[Any, Any]]) -> nn.Sequential:
+    """The authors' LeNet (three convolutions, tanh, a first pooling of stride 1) from its published weights.
+
+    Parameters
+    ----------
+    layers : sequence of (kernel, bias)
+        As in Keras: kernels (height, width, inputs, outputs), flattened pictures ordered by place before channel.
+    """
+    network = nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2, 1), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
+        nn.Conv2d(16, 120, 5), nn.Tanh(), nn.Flatten(), nn.Linear(5880, 84), nn.Tanh(), nn.Linear(84, 10),
+    )  # fmt: skip
+    places = [layer for layer in network if isinstance(layer, nn.Conv2d | nn.Linear)]
+    for layer, (kernel, bias) in zip(places, layers, strict=True):
+        weight = torch.as_tensor(kernel)
+        if weight.ndim == 2 and len(weight) == 5880:
+            weight = weight.reshape(7, 7, 120, -1).permute(2, 0, 1, 3).reshape(5880, -1)
+        layer.weight.data.copy_(weight.permute(3, 2, 0, 1) if weight.ndim == 4 else weight.T)
+        layer.bias.data.copy_(torch.as_tensor(bias))  # type: ignore[union-attr]
+    return network.eval()
 
 
 class _Block(nn.Module):

@@ -33,35 +33,15 @@ def sgd_classifiers(
     shuffle: bool = True,
     watch: Callable[[int, FloatArray], object] | None = None,
     watch_every: int = 10,
+    device: str = "cpu",
     progress: bool | None = None,
 ) -> FloatArray:
     """Train one ReLU layer and a sigmoid by SGD on a weighted loss.
 
-    Parameters
-    ----------
-    X, y : ndarray of shape (n, d) and (n,)
-        The same data for all members.
-    weights : ndarray of shape (n_members, n)
-        Weights as they are: their mean multiplies the step.
-    test : ndarray of shape (n_test, d)
-        Where to predict.
-    units, epochs, batch_size, learning_rate
-        Of the networks; a step may be given for each member.
-    seeds : sequence of int
-        Starts, one for each member; equal seeds give equal starts and equal batches.
-    loss : {"cross_entropy", "squared_error"}, default "cross_entropy"
-        Of the probabilities: what the paper says, and what the authors' code has.
-    shuffle : bool, default True
-        Whether batches are drawn anew in each epoch; the authors' code takes the rows as they come.
-    watch : callable, optional
-        Called as ``watch(epoch, probabilities)`` after epoch 1, 1 + ``watch_every``, …, as in the authors' code.
-    progress : bool, optional
-        Whether to show a bar.
-
-    Returns
-    -------
-    ndarray of shape (n_members, n_test)
-        Probability of class 1.
+    ``weights`` (n_members, n) are used as they are: their mean multiplies the step. A step may be given for each
+    member; equal seeds give equal starts and equal batches. ``shuffle=False`` takes the rows as they come, and
+    ``watch(epoch, probabilities)`` is called after epoch 1, 1 + ``watch_every``, …, both as in the authors' code.
+    Returns the probability of class 1, (n_members, n_test).
 
     Examples
     --------
@@ -71,21 +51,23 @@ def sgd_classifiers(
     >>> (found > 0.5).tolist()
     [[False, True]]
     """
-    inputs, targets = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y, dtype=torch.float32)
-    weight = torch.as_tensor(weights, dtype=torch.float32)
-    rate = torch.as_tensor(np.broadcast_to(learning_rate, (len(seeds),)).copy(), dtype=torch.float32)[:, None, None]
+    rates = np.broadcast_to(learning_rate, (len(seeds),)).copy()
+    inputs, targets, weight, rate = (
+        torch.as_tensor(part, dtype=torch.float32, device=device) for part in (X, y, weights, rates[:, None, None])
+    )
     parameters = [
-        torch.stack(parts) for parts in zip(*(_start(X.shape[1], units, seed) for seed in seeds), strict=True)
+        torch.stack(parts).to(device)
+        for parts in zip(*(_start(X.shape[1], units, seed) for seed in seeds), strict=True)
     ]
     unique = sorted(set(seeds))
     column = torch.tensor([unique.index(seed) for seed in seeds])
     orders = [torch.Generator().manual_seed(seed) for seed in unique]
-    points = torch.as_tensor(test, dtype=torch.float32).expand(len(seeds), *test.shape)
-    order = torch.arange(len(X)).expand(len(seeds), -1)
+    points = torch.as_tensor(test, dtype=torch.float32, device=device).expand(len(seeds), *test.shape)
+    order = torch.arange(len(X), device=device).expand(len(seeds), -1)
     with progress_bar(total=epochs, label="epochs", shown=progress) as bar:
         for epoch in range(epochs):
             if shuffle:
-                order = torch.stack([torch.randperm(len(X), generator=g) for g in orders])[column]
+                order = torch.stack([torch.randperm(len(X), generator=g) for g in orders])[column].to(device)
             for rows in torch.split(order, batch_size, dim=1):
                 gradients = _gradients(parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss)
                 for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -97,7 +79,7 @@ def sgd_classifiers(
 
 
 def _probabilities(parameters: list[Tensor], points: Tensor) -> FloatArray:
-    found: FloatArray = torch.sigmoid(_forward(parameters, points)[1]).double().numpy()
+    found: FloatArray = torch.sigmoid(_forward(parameters, points)[1]).double().cpu().numpy()
     return found
 
 

@@ -17,6 +17,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,24 @@ def cpu_seconds() -> Iterator[dict[str, float]]:
         spent["seconds"] = time.process_time() - began
 
 
+@cache
+def code_version() -> str:
+    """The commit of the repository this file belongs to, 12 digits; the version of steep where there is none."""
+    git = Path(__file__).parents[1] / ".git"
+    try:
+        head = (git / "HEAD").read_text(encoding="ascii").strip()
+        if head.startswith("ref: "):
+            loose, packed = git / head[5:], git / "packed-refs"
+            lines = [] if loose.is_file() else packed.read_text(encoding="ascii").splitlines()
+            head = (
+                loose.read_text(encoding="ascii") if loose.is_file() else next(x for x in lines if x.endswith(head[5:]))
+            )
+        return head[:12]
+    except (OSError, UnicodeDecodeError):
+        pass
+    return f"steep {importlib.metadata.version('steep')}"
+
+
 def machine(packages: Iterable[str] = ("steep", "numpy", "scipy", "scikit-learn", "torch")) -> dict[str, Any]:
     """Versions and processor a result was measured with; packages that are not installed are left out.
 
@@ -247,4 +266,8 @@ def machine(packages: Iterable[str] = ("steep", "numpy", "scipy", "scikit-learn"
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return {"versions": versions, "machine": f"{platform.machine()}, {os.cpu_count()} processors"}
+    return {
+        "code": code_version(),
+        "versions": versions,
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+    }

@@ -29,6 +29,7 @@ def reproduce(
     data: str | Path | None = None,
     cache: str | Path | None = None,
     results: str | Path = "results",
+    device: str = "cpu",
     progress: bool | None = None,
     say: Callable[[str], object] = print,
 ) -> int:
@@ -46,6 +47,8 @@ def reproduce(
         Folder of trained networks and downloads; default ``~/.cache/steep/paper``.
     results : path, default "results"
         Folder of the lines, one file for each experiment and scale.
+    device : {"cpu", "cuda", "mps"}, default "cpu"
+        Where networks are trained. The fused loop of Table 2 always runs on the CPU.
     progress : bool, optional
         Whether to show a bar; default on a terminal.
     say : callable
@@ -69,13 +72,25 @@ def reproduce(
     place = _folder(Path(cache or CACHE).expanduser(), "cache")
     _folder(Path(results), "results")
     source = StandIns() if scale == "smoke" else Data(data, place)
-    context = Context(source, place, progress)
+    context = Context(source, place, progress, check_device(device))
     chosen = resolve(names)
     jobs = [(records_of(results, scale, name), job) for name in chosen for job in module(name).jobs(scale)]
     for records, own in _by_file(jobs):
         check_lines(records, own)
     with one_thread():
         return _run(jobs, context, f"{scale} ", say)
+
+
+def check_device(name: str) -> str:
+    """A device that torch can use here."""
+    import torch
+
+    check_choice(name, name="device", choices=("cpu", "cuda", "mps"))
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available[name]:
+        has = ", ".join(device for device, there in available.items() if there)
+        raise InputError(f"device={name!r} is not available to torch on this machine; expected {has}; leave it out")
+    return name
 
 
 def _folder(path: Path, name: str) -> Path:

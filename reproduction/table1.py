@@ -11,7 +11,7 @@ hundred the least error *on the test set* counts, for each norm by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ import steep
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.metrics import l2_error
 from reproduction.problems import RUNGE, TANH, Problem
-from reproduction.summary import Claim, Lines, Section, judge, markdown, show, show_gain
+from reproduction.summary import NOT_RUN, Claim, Lines, Section, compare, markdown, show, show_gain
 from steep._validation import FloatArray
 from steep.metrics import linf_error
 
@@ -39,7 +39,13 @@ PAPER = {
     "tanh": {"uniform": ("1.39 ± 0.67", "2.75 ± 0.78"), "TBS": ("0.95 ± 0.50", "2.25 ± 0.61"), "unit": 1e-1},
 }
 INPUTS = {"as in the paper": (0.0, 1.0), "scaled": (-1.0, 1.0)}
+# Sensitivity: one setting of Algorithm 1 changed at a time, inputs scaled.
 AS_CODED, CODE_EPSILON, CODE_EVERY, CODE_SMALLEST = "as in the code", 5e-4, 100, 1 / 100
+VARIANTS: dict[str, dict[str, Any]] = {
+    "TBS, n = 1": {"order": 1}, "TBS, n = 3": {"order": 3},
+    **{f"TBS, n_GMM = {n}": {"n_components": n} for n in (1, 6)},
+    **{f"TBS, ε = {epsilon:g}": {"epsilon": epsilon} for epsilon in (1e-4, 1e-1)},
+}  # fmt: skip
 
 
 def jobs(scale: Scale) -> list[Job]:
@@ -62,12 +68,13 @@ def jobs(scale: Scale) -> list[Job]:
 
 def experiment_of(name: str, inputs: str) -> str:
     """Name of the lines."""
-    return f"{name}, {inputs}" if inputs == AS_CODED else f"{name}, inputs {inputs}"
+    return f"{name}, inputs {inputs}" if inputs in INPUTS else f"{name}, {inputs}"
 
 
 def arms_of(inputs: str) -> dict[str, Callable[[Problem, int], Plan]]:
-    """Ours, or those of the code."""
-    return CODE_ARMS if inputs == AS_CODED else ARMS
+    """Ours, with variants of Algorithm 1 where inputs are scaled, or those of the code."""
+    variants = {name: partial(_tbs, **changed) for name, changed in VARIANTS.items()} if inputs == "scaled" else {}
+    return CODE_ARMS if inputs == AS_CODED else {**ARMS, **variants}
 
 
 def _run(problem: Problem, inputs: str, arm: str, numbers: dict[str, int], context: Context) -> Results:
@@ -86,7 +93,7 @@ def _run(problem: Problem, inputs: str, arm: str, numbers: dict[str, int], conte
     ensemble = train_ensemble(
         [low + (high - low) * X for X, _ in plans], [problem.function(X) for X, _ in plans], layers=(UNITS,),
         epochs=numbers["epochs"], learning_rate=LEARNING_RATE, seeds=seeds,
-        watch=watch if inputs == AS_CODED else None, progress=context.progress,
+        watch=watch if inputs == AS_CODED else None, device=context.device, progress=context.progress,
     )  # fmt: skip
     outputs = ensemble.predict(low + (high - low) * test)[:, :, 0]
     found: Results = {
@@ -127,39 +134,35 @@ def _uniform(problem: Problem, seed: int) -> Plan:
     return np.vstack([np.linspace(0, 1, N)[:, None], drawn]), N + N_NEW
 
 
-def _tbs(problem: Problem, seed: int) -> Plan:
+def _tbs(
+    problem: Problem, seed: int, *, order: int = ORDER, epsilon: float = EPSILON, n_components: int = N_GMM
+) -> Plan:
     """Algorithm 1, with derivatives that cost nothing."""
-    plan = steep.design(
-        problem.function,
-        problem.bounds,
-        N + N_NEW,
-        n_initial=N,
-        strategy=steep.Taylor(order=ORDER, epsilon=EPSILON, n_components=N_GMM, derivatives=problem.derivatives),
-        fixed=np.linspace(0, 1, N)[:, None],
-        random_state=seed,
-    )
-    return plan.X, plan.n_evaluations
+    strategy = steep.Taylor(order=order, epsilon=epsilon, n_components=n_components, derivatives=problem.derivatives)
+    return _design(problem, N + N_NEW, N, strategy, seed)
 
 
 def _tbs_counted(problem: Problem, seed: int) -> Plan:
     """Algorithm 1 with finite differences paid from the same 16 evaluations: 3 start points leave 4 to draw."""
-    plan = steep.design(
-        problem.function,
-        problem.bounds,
-        7,
-        n_initial=3,
-        strategy=steep.Taylor(order=ORDER, epsilon=EPSILON, n_components=N_GMM),
-        fixed=np.linspace(0, 1, 3)[:, None],
-        random_state=seed,
-    )
-    return plan.X, plan.n_evaluations
+    return _design(problem, 7, 3, steep.Taylor(order=ORDER, epsilon=EPSILON, n_components=N_GMM), seed)
+
+
+def _variance(problem: Problem, seed: int) -> Plan:
+    """The third method: the local variance of the values in the place of derivatives."""
+    return _design(problem, N + N_NEW, N, steep.Variance(n_neighbors=3, n_components=N_GMM), seed)
 
 
 def _default(problem: Problem, seed: int) -> Plan:
     """Our default design: no derivatives, a quarter of the budget to start with."""
+    return _design(problem, N + N_NEW, 4, None, seed)
+
+
+def _design(problem: Problem, n_runs: int, n_initial: int, strategy: Any, seed: int) -> Plan:
+    """A design that starts from a grid."""
     plan = steep.design(
-        problem.function, problem.bounds, N + N_NEW, n_initial=4, fixed=np.linspace(0, 1, 4)[:, None], random_state=seed
-    )
+        problem.function, problem.bounds, n_runs, n_initial=n_initial, strategy=strategy,
+        fixed=np.linspace(0, 1, n_initial)[:, None], random_state=seed,
+    )  # fmt: skip
     return plan.X, plan.n_evaluations
 
 
@@ -177,6 +180,7 @@ ARMS: dict[str, Callable[[Problem, int], Plan]] = {
     "grid": _grid,
     "TBS": _tbs,
     "TBS, derivatives paid": _tbs_counted,
+    "variance and new points": _variance,
     "default design": _default,
     "density of the bound": _bound,
 }
@@ -196,17 +200,16 @@ CODE_ARMS: dict[str, Callable[[Problem, int], Plan]] = {"grid": _grid, "TBS": _t
 
 
 def summarize(lines: Lines) -> Section:
-    """Both readings, both scalings, and the paired gain of every arm over uniform points."""
+    """Both readings, both scalings, and the paired gain of every arm over uniform points and over the grid."""
     claims, tables = [], []
     for problem in (RUNGE, TANH):
         for inputs in INPUTS:
             experiment = experiment_of(problem.name, inputs)
             told = "; many networks get stuck" if inputs == "as in the paper" else " to [−1, 1]"
-            tables.append(f"**{experiment}**{told}\n\n" + _table(lines, experiment))
-        tables.append(
-            f"**{experiment_of(problem.name, AS_CODED)}**: best epoch on the test set for each norm; then the last"
-            "\n\n" + _code_table(lines, experiment_of(problem.name, AS_CODED))
-        )
+            tables.append(f"**{experiment}**{told}\n\n" + _table(lines, experiment, arms_of(inputs), NORMS))
+        coded = experiment_of(problem.name, AS_CODED)
+        told = "best epoch on the test set for each norm"
+        tables.append(f"**{coded}**: {told}\n\n" + _table(lines, coded, CODE_ARMS, tuple(f"best_{n}" for n in NORMS)))
         claims += [_claim(lines, problem.name, name, word) for name, word in NORMS.items()]
     return Section(claims, tables)
 
@@ -214,47 +217,37 @@ def summarize(lines: Lines) -> Section:
 NORMS = {"mse": "L2", "max_squared": "L∞"}
 
 
-def _table(lines: Lines, experiment: str) -> str:
-    header = ["arm", "runs of f", "mean squared error", "largest squared error", "√ of it: L2", "L∞",
-              "gain over uniform, squared L2", "gain, squared L∞"]  # fmt: skip
+def _table(lines: Lines, experiment: str, arms: Iterable[str], names: Iterable[str]) -> str:
+    header = ["arm", "runs of f", "mean squared error", "largest squared error", "gain over uniform, squared L2",
+              "squared L∞", "gain over the grid, squared L2", "squared L∞"]  # fmt: skip
     rows = []
-    for arm in ARMS:
-        first = lines.result(experiment, arm)
-        rows.append(
-            [arm, str(first["n_evaluations"]) if first else "not run"]
-            + [show(lines.interval(experiment, arm, name)) for name in ("mse", "max_squared", "l2", "linf")]
-            + ["" if arm == "uniform" else show_gain(lines.gain(experiment, "uniform", arm, name, is_error=True))
-               for name in NORMS]
-        )  # fmt: skip
-    return markdown(header, rows)
-
-
-def _code_table(lines: Lines, experiment: str) -> str:
-    names = ("best_mse", "best_max_squared")
-    header = ["arm", "mean squared error", "largest squared error", "gain over the grid, squared L2",
-              "gain, squared L∞", "last epoch: mean", "largest"]  # fmt: skip
-    rows = [
-        [arm, *(show(lines.interval(experiment, arm, name)) for name in names)]
-        + ["" if arm == "grid" else show_gain(lines.gain(experiment, "grid", arm, name, is_error=True))
-           for name in names]
-        + [show(lines.interval(experiment, arm, name)) for name in NORMS]
-        for arm in CODE_ARMS
-    ]  # fmt: skip
+    for arm in arms:
+        first, gains = lines.result(experiment, arm), list[str]()
+        for control in ("uniform", "grid"):
+            for name in names:
+                gain = lines.gain(experiment, control, arm, name, is_error=True, kind="ranks")
+                gains.append("" if gain is None or arm == control else show_gain(gain))
+        rows.append([arm, str(first["n_evaluations"]) if first else NOT_RUN,
+                     *(show(lines.interval(experiment, arm, name)) for name in names), *gains])  # fmt: skip
     return markdown(header, rows)
 
 
 def _claim(lines: Lines, problem: str, name: str, word: str) -> Claim:
     printed, unit, number = PAPER[problem], float(PAPER[problem]["unit"]), list(NORMS).index(name)  # type: ignore[arg-type]
+    before, after = (str(printed[arm][number]) for arm in ("uniform", "TBS"))  # type: ignore[index]
     as_paper, scaled, coded = (experiment_of(problem, inputs) for inputs in (*INPUTS, AS_CODED))
     ours = [show(lines.interval(as_paper, arm, name), 1 / unit) for arm in ("uniform", "TBS")]
-    best = [show(lines.interval(coded, arm, f"best_{name}"), 1 / unit) for arm in CODE_ARMS]
-    gain, other = (lines.gain(experiment, "uniform", "TBS", name, is_error=True) for experiment in (as_paper, scaled))
-    by_code = lines.gain(coded, "grid", "TBS", f"best_{name}", is_error=True)
-    return Claim(
-        f"TBS lowers {word} on {problem} (×{unit:g}, squared error)",
-        f"{printed['uniform'][number]} → {printed['TBS'][number]}",  # type: ignore[index]
-        f"{ours[0]} → {ours[1]}; as in the code {best[0]} → {best[1]}",
-        f"paired gain {show_gain(gain, 1 / unit)}; inputs scaled {show_gain(other, 1 / unit)}; as in the code "
-        f"{show_gain(by_code, 1 / unit)}",
-        judge(gain, other, by_code),
+    gain, other, grid = (
+        lines.gain(experiment, control, "TBS", name, is_error=True, kind="ranks")
+        for experiment, control in ((as_paper, "uniform"), (scaled, "uniform"), (scaled, "grid"))
     )
+    by_code = lines.gain(coded, "grid", "TBS", f"best_{name}", is_error=True, kind="ranks")
+    return compare(
+        f"TBS lowers {word} on {problem} (×{unit:g}, squared error)",
+        f"{before} → {after}",
+        f"{ours[0]} → {ours[1]}; {show_gain(gain, 1 / unit)}; as in the code {show_gain(by_code, 1 / unit)}",
+        f"inputs scaled, so that no network gets stuck: over uniform {show_gain(other, 1 / unit)}, over a grid of 16 "
+        f"{show_gain(grid, 1 / unit)}",
+        (gain, by_code), other, claimed=name != "mse",
+        printed=unit * (float(before.split()[0]) - float(after.split()[0])),
+    )  # fmt: skip

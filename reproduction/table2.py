@@ -25,11 +25,11 @@ from reproduction.fused import predict_perceptron, train_perceptron
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.metrics import average_error_gain, average_error_loss, l2_error
 from reproduction.problems import BATEMAN, BATEMAN_11, Problem
-from reproduction.summary import Claim, Lines, Section, judge, markdown, show, show_gain
+from reproduction.summary import NOT_RUN, Claim, Lines, Section, compare, interval_of, markdown, show, show_gain
 from steep._files import write_whole
 from steep._validation import FloatArray
 from steep.measures.multi_index import multi_indices
-from steep.metrics import linf_error, mean_interval
+from steep.metrics import linf_error
 
 TITLE = "Table 2: the Bateman equations"
 ORDER, EPSILON, N_GMM, LAYERS, LEARNING_RATE = 2, 5e-4, 10, (32, 32), 1e-3
@@ -141,12 +141,12 @@ def _train(problem: Problem, inputs: str, X: FloatArray, epochs: int, seed: int,
     from reproduction.ensemble import train_ensemble
 
     points, values = _scaled(problem, inputs, X), problem.function(X)
-    if problem is BATEMAN and len(X) * epochs > FUSED_FROM:
+    if problem is BATEMAN and len(X) * epochs > FUSED_FROM and context.device == "cpu":
         return train_perceptron(points, values, epochs=epochs, learning_rate=LEARNING_RATE, seed=seed,
                                 progress=context.progress)  # fmt: skip
     ensemble = train_ensemble(
         points, values, seeds=[seed], layers=LAYERS, epochs=epochs, learning_rate=LEARNING_RATE,
-        progress=context.progress,
+        device=context.device, progress=context.progress,
     )  # fmt: skip
     return [weight[0].numpy() for weight in ensemble.weights]
 
@@ -198,17 +198,8 @@ def _epsilon(problem: Problem) -> FloatArray:
 
 def _tbs(problem: Problem, n: int, seed: int) -> Plan:
     """Algorithm 1, with derivatives that cost nothing."""
-    plan = steep.design(
-        problem.function,
-        problem.bounds,
-        n,
-        n_initial=n // 2,
-        strategy=steep.Taylor(
-            order=ORDER, epsilon=_epsilon(problem), n_components=N_GMM, derivatives=problem.derivatives
-        ),
-        random_state=seed,
-    )
-    return plan.X, plan.n_evaluations
+    strategy = steep.Taylor(order=ORDER, epsilon=_epsilon(problem), n_components=N_GMM, derivatives=problem.derivatives)
+    return _design(problem, n, n // 2, strategy, seed)
 
 
 def _tbs_as_coded(problem: Problem, n: int, seed: int) -> Plan:
@@ -232,7 +223,11 @@ def _variance(problem: Problem, n: int, seed: int) -> Plan:
 
 
 def _default(problem: Problem, n: int, seed: int) -> Plan:
-    plan = steep.design(problem.function, problem.bounds, n, n_initial=n // 4, random_state=seed)
+    return _design(problem, n, n // 4, None, seed)
+
+
+def _design(problem: Problem, n: int, n_initial: int, strategy: Any, seed: int) -> Plan:
+    plan = steep.design(problem.function, problem.bounds, n, n_initial=n_initial, strategy=strategy, random_state=seed)
     return plan.X, plan.n_evaluations
 
 
@@ -252,49 +247,60 @@ def summarize(lines: Lines) -> Section:
         experiment = experiment_of(name, inputs)
         numbers = lines.settings(experiment)
         repeats = len(lines.seeds(experiment, "uniform"))
-        told = f"{numbers['n_points']} points, {numbers['epochs']} epochs, {repeats} repeats" if numbers else "not run"
+        told = f"{numbers['n_points']} points, {numbers['epochs']} epochs, {repeats} repeats" if numbers else NOT_RUN
         tables.append(f"**{experiment}**: {told}\n\n" + _table(lines, experiment))
     return Section([_claim(lines, "mse", 0, 1e-4), _claim(lines, "max_squared", 1, 1e-1), _claim_aeg(lines)], tables)
 
 
 def _table(lines: Lines, experiment: str) -> str:
-    header = ["arm", "points", "runs of f", "mean squared error", "largest squared error", "√ of it: L2", "L∞", "AEG",
-              "AEL", "gain over uniform, squared L2", "gain, squared L∞"]  # fmt: skip
+    header = ["arm", "points", "runs of f", "mean squared error", "largest squared error", "AEG", "AEL",
+              "gain over uniform, squared L2", "gain, squared L∞"]  # fmt: skip
     rows = []
     for arm in ARMS:
-        first = next((lines.result(experiment, arm, seed) for seed in lines.seeds(experiment, arm)), None)
+        first = next((lines.result(experiment, arm, seed) for seed in lines.seeds(experiment, arm)), None) or {}
+        gains = [
+            lines.gain(experiment, "uniform", arm, name, is_error=True, kind="ranks") for name in ("mse", "max_squared")
+        ]
         rows.append(
-            [arm, *([str(first["n_points"]), str(first["n_evaluations"])] if first else ["not run", "not run"])]
-            + [show(lines.interval(experiment, arm, name))
-               for name in ("mse", "max_squared", "l2", "linf", "aeg", "ael")]
-            + ["" if arm == "uniform" else show_gain(lines.gain(experiment, "uniform", arm, name, is_error=True))
-               for name in ("mse", "max_squared")]
-        )  # fmt: skip
+            [arm, *(str(first.get(name, NOT_RUN)) for name in ("n_points", "n_evaluations"))]
+            + [show(lines.interval(experiment, arm, name)) for name in ("mse", "max_squared", "aeg", "ael")]
+            + ["" if arm == "uniform" else show_gain(gain) for gain in gains]
+        )
     return markdown(header, rows)
 
 
 def _claim(lines: Lines, name: str, number: int, unit: float) -> Claim:
     experiment = experiment_of("bateman", RUNS["bateman"])
+    before, after = (PAPER[arm][number] for arm in ("uniform", "TBS"))
     ours = [show(lines.interval(experiment, arm, name), 1 / unit) for arm in ("uniform", "TBS")]
-    gain, coded = (lines.gain(experiment, "uniform", arm, name, is_error=True) for arm in ("TBS", "TBS as in the code"))
-    return Claim(
-        f"TBS lowers {('L2', 'L∞')[number]} on Bateman, M = 1 (×{unit:g}, squared error)",
-        f"{PAPER['uniform'][number]} → {PAPER['TBS'][number]}",
-        f"{ours[0]} → {ours[1]}",
-        f"paired gain {show_gain(gain, 1 / unit)}; as in the code {show_gain(coded, 1 / unit)}",
-        judge(gain, coded),
+    gain, coded, variance, default = (
+        lines.gain(experiment, "uniform", arm, name, is_error=True, kind="ranks") for arm in list(ARMS)[1:]
     )
+    return compare(
+        f"TBS lowers {('L2', 'L∞')[number]} on Bateman, M = 1 (×{unit:g}, squared error)",
+        f"{before} → {after}",
+        f"{ours[0]} → {ours[1]}; as in the code {show_gain(coded, 1 / unit)}",
+        f"paired gain over uniform points {show_gain(gain, 1 / unit)}; third method {show_gain(variance, 1 / unit)}; "
+        f"default design {show_gain(default, 1 / unit)}",
+        (coded,), gain, printed=unit * (float(before.split()[0]) - float(after.split()[0])), at_scale=_enough(lines),
+    )  # fmt: skip
+
+
+def _enough(lines: Lines) -> bool:
+    """At least half of the paper's points and epochs."""
+    numbers, paper = lines.settings(experiment_of("bateman", RUNS["bateman"])), SETTINGS["paper"]["bateman"]
+    return bool(numbers) and all(2 * numbers[name] >= paper[name] for name in ("n_points", "epochs"))
 
 
 def _claim_aeg(lines: Lines) -> Claim:
     experiment = experiment_of("bateman", RUNS["bateman"])
     aeg, ael = (lines.interval(experiment, "TBS", name) for name in ("aeg", "ael"))
     balance = lines.values(experiment, "TBS", "aeg") - lines.values(experiment, "TBS", "ael")
-    honest = mean_interval(balance) if balance.size > 1 else None
-    return Claim(
+    honest = interval_of(balance, "ranks")
+    return compare(
         "TBS gains more than it loses over (u_0, η_0): AEG > AEL (×0.01)",
         f"AEG {PAPER_AEG}, AEL {PAPER_AEL}",
         f"AEG {show(aeg, 100)}, AEL {show(ael, 100)}",
         f"AEG − AEL {show_gain(honest, 100)}",
-        judge(honest),
-    )
+        (), honest, printed=0.0209, at_scale=_enough(lines),
+    )  # fmt: skip

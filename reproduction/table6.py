@@ -18,7 +18,7 @@ from reproduction.heads import ARMS, HeadPlan, study_network
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.pictures import parts_of
 from reproduction.summary import Lines, Section
-from reproduction.table4 import GRID, SMALL_GRID, head_claim, head_table, trained
+from reproduction.table4 import GRID, SMALL_GRID, head_claim, head_table, printed_gain, trained
 from reproduction.training import Recipe
 from steep._validation import check_count, check_real
 
@@ -97,7 +97,7 @@ def _run(noise: int, numbers: dict[str, Any], seed: int, grid: dict[str, Any], c
     held_out = parts.held_out[0], change_labels(parts.held_out[1], noise, seed=seed + 1)
     recipe = Recipe("resnet20", numbers["epochs"], 128, 0.1, True, True, seed, f"noise-{noise}", "sgd")
     network = trained(recipe, train, context)
-    plan = HeadPlan(row("cifar10"), numbers["heads"], numbers["head_epochs"], grid)
+    plan = HeadPlan(row("cifar10"), numbers["heads"], numbers["head_epochs"], grid, context.device)
     found = study_network(network, train, held_out, parts.test, plan)
     return {(arm, seed): found[arm] for arm in ARMS}
 
@@ -108,7 +108,8 @@ def summarize(lines: Lines) -> Section:
     for noise, (start, vbsw) in PAPER.items():
         experiment = f"noise {noise} %"
         title = f"VBSW raises accuracy: CIFAR-10, {noise} % of labels wrong"
-        claims.append(head_claim(lines, title, experiment, f"{start} → {vbsw}"))
+        gain = printed_gain(vbsw) - float(start)
+        claims.append(head_claim(lines, title, experiment, f"{start} → {vbsw}", start=float(start), printed=gain))
         if numbers := lines.settings(experiment):
             told = f"{numbers['n_train']} pictures, {numbers['epochs']} epochs, {numbers['heads']} heads"
             tables.append(f"**{experiment}**: {told}; data {numbers['data']}\n\n" + head_table(lines, experiment))

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from reproduction.curricula import Curriculum, fingerprint
+from reproduction.jobs import Context
 from reproduction.networks import build
 from steep._files import write_whole
 from steep._progress import progress_bar
@@ -63,14 +64,8 @@ class Recipe:
 
 
 def train_network(
-    recipe: Recipe,
-    images: Tensor,
-    labels: Tensor,
-    cache: Path,
-    *,
-    curriculum: Curriculum | None = None,
-    progress: bool | None = None,
-) -> nn.Module:
+    recipe: Recipe, images: Tensor, labels: Tensor, context: Context, *, curriculum: Curriculum | None = None
+) -> nn.Module:  # fmt: skip
     """Train, or take up a training that was stopped, or load one that is finished.
 
     Parameters
@@ -79,37 +74,37 @@ def train_network(
         How.
     images, labels : Tensor
         Training data.
-    cache : Path
-        Folder of the checkpoints.
+    context : Context
+        Folder of the checkpoints, the device, and whether to show a bar.
     curriculum : Curriculum, optional
         What is shown when; default plain training.
-    progress : bool, optional
-        Whether to show a bar.
 
     Returns
     -------
     nn.Module
-        In evaluation mode.
+        In evaluation mode, on the CPU.
     """
     plan = curriculum or Curriculum(len(images), recipe.batch_size)
     network = build(recipe.network, recipe.seed)
+    start = fingerprint(*network.state_dict().values())
+    network.to(context.device)
     optimizer = _optimizer(recipe, network)
     shaped_by = {
         "recipe": json.dumps(asdict(recipe), sort_keys=True),
         "data": fingerprint(images, labels),
         "curriculum": json.dumps(plan.settings(), sort_keys=True),
         "optimizer": str(sorted(optimizer.defaults.items())),
-        "start": fingerprint(*network.state_dict().values()),
+        "start": start,
     }
-    path = Path(cache) / _file_name(recipe, shaped_by)
+    path = Path(context.cache) / _file_name(recipe, shaped_by)
     done = _load(path, shaped_by, network, optimizer, plan) if path.exists() else 0
     total, done_steps = recipe.epochs * plan.n_steps, done * plan.n_steps
-    with progress_bar(total=total, done=done_steps, label=f"steps of {path.stem}", shown=progress) as bar:
+    with progress_bar(total=total, done=done_steps, label=f"steps of {path.stem}", shown=context.progress) as bar:
         for epoch in range(done, recipe.epochs):
             for _ in _train_epoch(recipe, epoch, network, optimizer, plan, images, labels):
                 bar.update()
             _save(path, {**shaped_by, "epoch": str(epoch + 1)}, network, optimizer, plan)
-    return network.eval()
+    return network.cpu().eval()
 
 
 def _file_name(recipe: Recipe, shaped_by: dict[str, str]) -> str:
@@ -139,13 +134,13 @@ def _train_epoch(
         rate = _rate(recipe, number / total)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        batch = images[rows]
-        outputs = network(_altered(batch, generator) if recipe.augment else batch)
-        losses = functional.cross_entropy(outputs, labels[rows], reduction="none")
-        plan.observe(rows, torch.exp(-losses))
+        device = next(network.parameters()).device
+        batch = _altered(images[rows], generator) if recipe.augment else images[rows]
+        losses = functional.cross_entropy(network(batch.to(device)), labels[rows].to(device), reduction="none")
+        plan.observe(rows, torch.exp(-losses).detach().cpu())
         weight = plan.weights(rows, epoch)
         optimizer.zero_grad()
-        (losses if weight is None else losses * weight).mean().backward()  # type: ignore[no-untyped-call]
+        (losses if weight is None else losses * weight.to(device)).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         yield
 

@@ -16,13 +16,19 @@ def call(tmp_path):
     return run
 
 
-def test_the_command_runs_what_is_missing_and_writes_the_page(call, tmp_path):
+def test_the_command_runs_what_is_missing_and_prints_the_claims_without_verdicts(call):
     first = call("lemma1", "figure1")
     assert first.exit_code == 0
-    assert "7 lines written" in first.output
+    assert "13 lines written" in first.output
+    assert "Lemma 1" in first.output
+    assert "verdict: none" in first.output
     assert "0 lines written" in call("lemma1", "figure1").output
-    assert "page written" in call("--report").output  # and its folder is created
-    assert "not run" in (tmp_path / "docs" / "reproduction.md").read_text()
+
+
+def test_the_command_prints_verdicts_and_makes_the_folder_of_its_pages(call, tmp_path):
+    assert "verdict: does not hold" in call("lemma1", "--scale", "laptop").output
+    assert "page written" in call("--report").output
+    assert "not tested at this scale" in (tmp_path / "docs" / "reproduction.md").read_text()
 
 
 def test_the_command_refuses_an_unknown_table(call):

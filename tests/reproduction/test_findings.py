@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reproduction.findings import DISAGREES, NOT_YET, findings, template
-from reproduction.registry import EXPERIMENTS, module
+from reproduction.registry import EXPERIMENTS
 from reproduction.report import collect
 from reproduction.summary import Lines
 from steep.exceptions import InputError
@@ -39,23 +39,16 @@ def test_no_sentence_of_the_committed_findings_contradicts_the_lines():
     assert DISAGREES not in (ROOT / "docs/findings.md").read_text()
 
 
-def test_the_template_holds_no_measured_figure():
+def test_the_template_holds_no_measured_figure_and_fits_two_screens():
     plain = SLOT.sub("", template())
-    assert not re.findall(r"\d[.]\d.*", plain)
-    assert "±" not in re.sub(r"mean\s± se|The ± of the table", "", plain)
-
-
-def test_every_claim_is_on_the_page_once_whatever_its_verdict():
-    lines = collect(ROOT / "results", "laptop")
-    text = findings(lines)
-    for name in EXPERIMENTS:
-        for claim in module(name).summarize(lines[name]).claims:
-            assert text.count(f"- **{claim.claim}** ") == 1
+    assert not re.findall(r"[+−-]\d+[.]\d+ \[", plain)
+    assert "[[" not in plain
+    assert len((ROOT / "docs/findings.md").read_text().splitlines()) <= 80
 
 
 def test_without_lines_the_page_says_so_and_nothing_is_wrong():
     text = findings(NONE)
-    assert text.count(NOT_YET) > 20
+    assert text.count(NOT_YET) > 10
     assert DISAGREES not in text
     assert "[[" not in text
 
@@ -65,8 +58,7 @@ def test_without_lines_the_page_says_so_and_nothing_is_wrong():
     ([-1.0, -1.1, -0.9], "down", True), ([-1.0, 1.1, -0.9], "none", True), ([-1.0, 1.1, -0.9], "up", False),
 ])  # fmt: skip
 def test_a_sentence_is_marked_when_the_lines_say_otherwise(values, word, agrees):
-    for what in ("gain", "said"):
-        assert (DISAGREES not in findings(lines_with(values), f"x [[{what} {MOON}; {word}]]")) == agrees
+    assert (DISAGREES not in findings(lines_with(values), f"x [[gain {MOON}; {word}]]")) == agrees
 
 
 def test_slots_are_what_the_lines_say():
@@ -78,7 +70,7 @@ def test_slots_are_what_the_lines_say():
     assert findings(lines, f"[[score {arm}]]").startswith("2, 1.5 ± ")
     assert findings(lines, f"[[score {arm}; error]]").startswith("1, 1.5 ± ")
     assert findings(lines, f"[[value {arm}]]") == "1"
-    assert findings(lines, "[[setting table3; double_moon, repeated splits; splits]]") == "3"
+    assert findings(lines, f"[[gain {MOON}; splits]]") == "+1.5 [-0.143, 3.14] (not significant)"
     assert findings(lines, "[[paper table3; double_moon; 1]]") == "99.4, 94.44 ± 0.78"
 
 
@@ -89,7 +81,6 @@ def test_slots_are_what_the_lines_say():
     "[[gian table3; double_moon; baseline; VBSW; score]]",
     "[[gain table3; double_moon, repeated splits; equal weights; VBSW; scroe]]",
     "[[gain table3; double_moon]]",
-    "[[claims perhaps]]",
     "[[paper table3; double_moon; 7]]",
 ])  # fmt: skip
 def test_a_slot_with_a_typing_error_is_refused_in_one_line(slot):

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
-from reproduction.figure_hyp_search import _shape_verdict, chosen_elsewhere
+from reproduction.figure_gb import ASKED, PAPER, cube_bound
+from reproduction.figure_gb import jobs as bounds
+from reproduction.figure_hyp_search import chosen_elsewhere
+from reproduction.jobs import Context
 from reproduction.open_questions import growing
 from reproduction.problems import RUNGE, TANH
 from reproduction.report import fewer
-from reproduction.summary import mean_interval, show_gain
+from reproduction.summary import show_gain
 from reproduction.table1 import CODE_ARMS, N_NEW, N
 from reproduction.table3 import BestEpoch
 from reproduction.table5 import scores
@@ -62,13 +65,6 @@ def test_the_designs_of_the_code_start_from_the_same_grid(problem):
     np.testing.assert_allclose(drawn[:N, 0], np.linspace(0, 1, N))
 
 
-def test_a_shape_holds_only_when_every_sign_is_significant():
-    up, doubtful = mean_interval([0.9, 1.0, 0.8]), mean_interval([0.9, -1.0, 0.8])
-    assert _shape_verdict([(1, up, 0.9), (1, up, 0.9)]) == "holds"
-    assert _shape_verdict([(1, up, 0.9), (1, doubtful, 0.9)]) == "holds under conditions"
-    assert _shape_verdict([(1, up, 0.9), (-1, doubtful, 0.9)]) == "does not hold"
-
-
 def test_neighbours_grow_slower_than_data():
     for d in (1, 3, 6):
         sizes = [250, 1000, 4000]
@@ -84,3 +80,25 @@ def test_the_paper_has_nothing_less_than_itself():
 
 def test_rounding_is_not_shown_as_a_gain():
     assert show_gain(Interval(3.55e-16, -0.4, 0.4, 5)) == "+0 [-0.4, 0.4] (not significant)"
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_bound_in_several_inputs_is_one(d):
+    """J of a function with constant gradient g and cells on which the network has the gradient u, |u| ≤ K."""
+    rng, lipschitz = np.random.default_rng(d), 0.7
+    sides = rng.uniform(0.1, 0.5, size=20)
+    g, u = rng.normal(size=(2, 20, d))
+    u *= lipschitz / np.linalg.norm(u, axis=1, keepdims=True)
+    x = rng.uniform(-0.5, 0.5, size=(20000, d))
+    error = sum((((x * h) @ (a - b)) ** 2).mean() * h**d for a, b, h in zip(g, u, sides, strict=True))
+    bound = cube_bound(np.linalg.norm(g, axis=1), sides, lipschitz, d)
+    assert error < bound
+    parallel = sum(((np.linalg.norm(a) + lipschitz) * h) ** 2 * h**d / 12 for a, h in zip(g, sides, strict=True))
+    assert bound == pytest.approx(d * parallel)
+
+
+def test_no_density_lowers_the_bound_more_than_the_one_it_asks_for():
+    for job in bounds("smoke"):
+        for result in job.run(Context(None, None)).values():
+            if PAPER in result:
+                assert result[ASKED] < min(result[PAPER], 1.0)

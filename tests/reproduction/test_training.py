@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from reproduction.curricula import Curriculum
-from reproduction.networks import NETWORKS, lenet5, resnet20
+from reproduction.data import StandIns
+from reproduction.jobs import Context
+from reproduction.networks import NETWORKS, authors_lenet, lenet5, resnet20
 from reproduction.rivals import ActiveBias, TransferCurriculum, easiest_first
 from reproduction.training import Recipe, train_network
 from steep.exceptions import StorageError
@@ -21,6 +23,10 @@ RECIPE = Recipe("lenet5", 3, 16, 1e-3, True, False, 0)
 def digits():
     generator = torch.Generator().manual_seed(0)
     return torch.rand(48, 1, 28, 28, generator=generator), torch.arange(48) % 10
+
+
+def cached(folder):
+    return Context(None, folder, progress=False)
 
 
 class StoppedError(Exception):
@@ -46,17 +52,17 @@ def stop_in_epoch(curriculum, epoch):
     lambda: TransferCurriculum(torch.arange(48), 16, start=0.5, step_length=2),
 ])  # fmt: skip
 def test_a_stopped_training_continues_to_the_same_weights(tmp_path, digits, make):
-    whole = train_network(RECIPE, *digits, tmp_path / "whole", curriculum=make())
+    whole = train_network(RECIPE, *digits, cached(tmp_path / "whole"), curriculum=make())
     with pytest.raises(StoppedError):
-        train_network(RECIPE, *digits, tmp_path / "cut", curriculum=stop_in_epoch(make(), 2))
-    resumed = train_network(RECIPE, *digits, tmp_path / "cut", curriculum=make())
+        train_network(RECIPE, *digits, cached(tmp_path / "cut"), curriculum=stop_in_epoch(make(), 2))
+    resumed = train_network(RECIPE, *digits, cached(tmp_path / "cut"), curriculum=make())
     for one, two in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
         assert torch.equal(one, two)
 
 
 def test_a_finished_training_is_loaded_and_not_run(tmp_path, digits):
-    first = train_network(RECIPE, *digits, tmp_path)
-    again = train_network(RECIPE, *digits, tmp_path, curriculum=stop_in_epoch(Curriculum(48, 16), 0))
+    first = train_network(RECIPE, *digits, cached(tmp_path))
+    again = train_network(RECIPE, *digits, cached(tmp_path), curriculum=stop_in_epoch(Curriculum(48, 16), 0))
     assert torch.equal(first[0].weight, again[0].weight)
 
 
@@ -73,9 +79,9 @@ def first_weights(network):
     (TransferCurriculum(torch.arange(48), 16, step_length=1), TransferCurriculum(torch.arange(48), 16)),
 ])  # fmt: skip
 def test_a_changed_curriculum_is_trained_and_not_taken_from_the_cache(tmp_path, digits, one, other):
-    fresh = train_network(RECIPE, *digits, tmp_path / "fresh", curriculum=copy.deepcopy(other))
-    first = train_network(RECIPE, *digits, tmp_path / "shared", curriculum=one)
-    second = train_network(RECIPE, *digits, tmp_path / "shared", curriculum=other)
+    fresh = train_network(RECIPE, *digits, cached(tmp_path / "fresh"), curriculum=copy.deepcopy(other))
+    first = train_network(RECIPE, *digits, cached(tmp_path / "shared"), curriculum=one)
+    second = train_network(RECIPE, *digits, cached(tmp_path / "shared"), curriculum=other)
     assert torch.equal(first_weights(second), first_weights(fresh))
     assert not torch.equal(first_weights(second), first_weights(first))
 
@@ -88,30 +94,30 @@ def test_changed_data_are_trained_on_and_not_taken_from_the_cache(tmp_path, chan
     generator = torch.Generator().manual_seed(0)
     digits = torch.rand(400, 1, 28, 28, generator=generator), torch.arange(400) % 10
     recipe = replace(RECIPE, epochs=1, batch_size=100)
-    first = train_network(recipe, *digits, tmp_path)
-    second = train_network(recipe, *change(*digits), tmp_path)
+    first = train_network(recipe, *digits, cached(tmp_path))
+    second = train_network(recipe, *change(*digits), cached(tmp_path))
     assert not torch.equal(first_weights(second), first_weights(first))
 
 
 def test_a_network_with_another_start_is_not_taken_from_the_cache(tmp_path, digits, monkeypatch):
-    first = train_network(RECIPE, *digits, tmp_path)
+    first = train_network(RECIPE, *digits, cached(tmp_path))
     monkeypatch.setitem(NETWORKS, "lenet5", lambda seed: lenet5(seed + 1))
-    second = train_network(RECIPE, *digits, tmp_path)
+    second = train_network(RECIPE, *digits, cached(tmp_path))
     assert not torch.equal(first_weights(second), first_weights(first))
 
 
 def test_a_damaged_checkpoint_is_rejected_and_kept(tmp_path, digits):
-    train_network(RECIPE, *digits, tmp_path)
+    train_network(RECIPE, *digits, cached(tmp_path))
     (path,) = tmp_path.glob("*.safetensors")
     path.write_bytes(b"nonsense")
     with pytest.raises(StorageError, match="not a checkpoint"):
-        train_network(RECIPE, *digits, tmp_path)
+        train_network(RECIPE, *digits, cached(tmp_path))
     assert path.read_bytes() == b"nonsense"
 
 
 def test_training_leaves_the_random_state_of_the_caller_alone(tmp_path, digits):
     before = torch.random.get_rng_state()
-    train_network(RECIPE, *digits, tmp_path)
+    train_network(RECIPE, *digits, cached(tmp_path))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -194,3 +200,15 @@ def test_easiest_first_is_balanced_and_puts_the_far_side_first():
     assert np.bincount(labels[order[:30]]).tolist() == [10, 10, 10]
     distance = np.linalg.norm(features - centres, axis=1)
     assert distance[order[:60]].mean() < distance[order[-60:]].mean()
+
+
+def test_the_authors_network_is_read_as_keras_orders_it():
+    layers = StandIns().authors_lenet()
+    network = authors_lenet(layers)
+    X = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    flat = network[:8](X).detach().permute(0, 2, 3, 1).reshape(2, -1)  # place before channel
+    hidden = torch.tanh(flat @ torch.as_tensor(layers[3][0]) + torch.as_tensor(layers[3][1]))
+    expected = hidden @ torch.as_tensor(layers[4][0]) + torch.as_tensor(layers[4][1])
+    np.testing.assert_allclose(network(X).detach(), expected, atol=1e-5)
+    kernel = torch.as_tensor(layers[0][0])  # height, width, input, output
+    np.testing.assert_allclose(network[0].weight.detach()[3, 0], kernel[:, :, 0, 3])

@@ -30,13 +30,7 @@ def fingerprint(*tensors: Tensor) -> str:
 
 
 class Curriculum:
-    """Plain training: every sample once an epoch in random order, all weights one.
-
-    Parameters
-    ----------
-    n_samples, batch_size : int
-        Size of the training set and of a step.
-    """
+    """Plain training: every sample once an epoch in random order, all weights one."""
 
     def __init__(self, n_samples: int, batch_size: int) -> None:
         self.n_samples = check_count(n_samples, name="n_samples")

@@ -94,13 +94,6 @@ class Split(NamedTuple):
 class Data:
     """Where data sets come from.
 
-    Parameters
-    ----------
-    folder : str or path, optional
-        The user's folder; default the environment variable ``STEEP_DATA``, else downloads only.
-    cache : str or path, optional
-        Where downloads are kept; without it nothing is downloaded.
-
     Examples
     --------
     >>> Data("/nowhere").boston()

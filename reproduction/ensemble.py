@@ -57,21 +57,11 @@ class Ensemble:
 
 
 def train_ensemble(
-    X: Any,
-    y: Any,
-    *,
-    seeds: Sequence[int],
-    layers: Sequence[int],
-    epochs: int,
-    learning_rate: float,
-    loss: Loss = "squared_error",
-    sample_weight: FloatArray | None = None,
-    batch_size: int | None = None,
-    dtype: torch.dtype = torch.float32,
-    watch: Callable[[int, Ensemble], object] | None = None,
-    device: str = "cpu",
+    X: Any, y: Any, *, seeds: Sequence[int], layers: Sequence[int], epochs: int, learning_rate: float,
+    loss: Loss = "squared_error", sample_weight: FloatArray | None = None, batch_size: int | None = None,
+    dtype: torch.dtype = torch.float32, watch: Callable[[int, Ensemble], object] | None = None, device: str = "cpu",
     progress: bool | None = None,
-) -> Ensemble:
+) -> Ensemble:  # fmt: skip
     """Train one ReLU network per seed by Adam, from Glorot's uniform weights and zero biases (as Keras does).
 
     Parameters

@@ -36,11 +36,9 @@ def _run(name: str, context: Context) -> Results:
     at = steep.taylor_variation(None, many[:, None], order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
     return {
         (name, 0): {
-            "points": X[:, 0].round(6).tolist(),
-            "df": df.round(8).tolist(),
-            "ratio": float(at.mean() / df.mean()),
+            "points": X[:, 0].round(6).tolist(), "df": df.round(8).tolist(), "ratio": float(at.mean() / df.mean()),
         }
-    }
+    }  # fmt: skip
 
 
 def summarize(lines: Lines) -> Section:

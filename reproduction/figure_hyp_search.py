@@ -110,9 +110,8 @@ def _errors(name: str, numbers: dict[str, int], split: Any, weights: list[Any], 
 
     seeds = list(range(numbers["seeds"])) * len(weights)
     ensemble = train_ensemble(
-        X, y, layers=(CANCER_UNITS,), loss="binary", epochs=numbers["epochs"],
-        learning_rate=row(name).learning_rate, sample_weight=np.repeat(np.stack(weights), numbers["seeds"], axis=0),
-        seeds=seeds, device=context.device,
+        X, y, layers=(CANCER_UNITS,), loss="binary", epochs=numbers["epochs"], learning_rate=row(name).learning_rate,
+        sample_weight=np.repeat(np.stack(weights), numbers["seeds"], axis=0), seeds=seeds, device=context.device,
     )  # fmt: skip
     wrong = ((ensemble.predict(X_test)[:, :, 0] > 0.5) != y_test).mean(axis=1)
     return [float(e) for e in wrong.reshape(len(weights), -1).mean(axis=1)]
@@ -176,9 +175,7 @@ def _shape_claim(title: str, lines: Lines, name: str, maps: FloatArray) -> Claim
     weakest = min(intervals, key=lambda found: found.low if found else -1.0)
     told = [show_gain(interval_of(found, "splits")) for found in (by_k, by_m)]
     return compare(
-        title,
-        "a heat map",
-        f"rank correlation of the error with k {by_k[0]:+.2f}, with m {by_m[0]:+.2f}",
+        title, "a heat map", f"rank correlation of the error with k {by_k[0]:+.2f}, with m {by_m[0]:+.2f}",
         f"with k {told[0]}, with m {told[1]} over {len(maps)} splits",
         (all(bool(found[0] > 0) for found in expected),), weakest, printed=0.5, at_scale=name == "boston",
     )  # fmt: skip

@@ -119,14 +119,9 @@ def _draw(lines: Lines) -> Drawing:
     for ax, (title, values, colours) in zip(axes[1], maps, strict=True):
         reach = np.abs(values).max() if colours == "coolwarm" else None
         image = ax.imshow(
-            values.T,
-            origin="lower",
-            extent=(0, 4, 0, 2),
-            aspect="auto",
-            cmap=colours,
-            vmin=-reach if reach else None,
-            vmax=reach,
-        )
+            values.T, origin="lower", extent=(0, 4, 0, 2), aspect="auto", cmap=colours,
+            vmin=-reach if reach else None, vmax=reach,
+        )  # fmt: skip
         ax.set(title=title, xlabel="$u_0$", ylabel="$η_0$")
         figure.colorbar(image, ax=ax)
     return figure

@@ -34,10 +34,8 @@ PAGE, NOT_YET, DISAGREES = "findings.md", "not run yet", "**(the lines do not sa
 _SLOT = re.compile(r"\[\[(\w+)\s([^\]]*)\]\]")
 _OPTION = re.compile(r"error|splits|networks|ranks|up|down|none|x\d+")
 _SAID: dict[str, Callable[[Interval], bool]] = {
-    "up": lambda gain: gain.low > 0,
-    "down": lambda gain: gain.high < 0,
-    "none": lambda gain: not gain.excludes_zero,
-}
+    "up": lambda gain: gain.low > 0, "down": lambda gain: gain.high < 0, "none": lambda gain: not gain.excludes_zero,
+}  # fmt: skip
 
 
 def template() -> str:

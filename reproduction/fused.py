@@ -189,21 +189,7 @@ _CHUNK = 500
 def train_perceptron(
     X: FloatArray, y: FloatArray, *, epochs: int, learning_rate: float, seed: int, progress: bool | None = None
 ) -> list[Any]:
-    """Train one network; the layers [W; b] of :func:`train_ensemble` with one member of that seed.
-
-    Parameters
-    ----------
-    X, y : ndarray of shape (n, 3) and (n, 2)
-        Points and values.
-    epochs, learning_rate, seed
-        As in ``train_ensemble``.
-    progress : bool, optional
-        Whether to show a bar.
-
-    Returns
-    -------
-    list of ndarray of shape (n_inputs + 1, n_outputs)
-    """
+    """Train one network; the layers [W; b] of :func:`train_ensemble` with one member of that seed."""
     n = len(X)
     inputs, targets = (
         np.zeros((-(-n // BLOCK) * BLOCK, 4), np.float32),

@@ -34,13 +34,7 @@ def lenet5(seed: int = 0) -> nn.Module:
 
 
 def authors_lenet(layers: Sequence[tuple[Any, Any]]) -> nn.Sequential:
-    """The authors' LeNet (three convolutions, tanh, a first pooling of stride 1) from its published weights.
-
-    Parameters
-    ----------
-    layers : sequence of (kernel, bias)
-        As in Keras: kernels (height, width, inputs, outputs), flattened pictures ordered by place before channel.
-    """
+    """The authors' LeNet (three convolutions, tanh, a first pooling of stride 1) from its published weights."""
     network = nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2, 1), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
         nn.Conv2d(16, 120, 5), nn.Tanh(), nn.Flatten(), nn.Linear(5880, 84), nn.Tanh(), nn.Linear(84, 10),

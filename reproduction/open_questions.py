@@ -45,36 +45,18 @@ KNOWN_ARMS = ("equal weights", "Df²", "Df²/p, exact", "Df²/p, k-th neighbour"
 MEASURES = {"equal weights": None, "Df²": "variance", "Df²/p": "density"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {
-        "splits": 3,
-        "sizes": [100, 400],
-        "dimensions": [1, 3],
-        "repeats": 2,
-        "n_growing": 2,
-        "epochs": 20,
-        "known": 3,
-        "cost": 1000,
+        "splits": 3, "sizes": [100, 400], "dimensions": [1, 3], "repeats": 2, "n_growing": 2, "epochs": 20,
+        "known": 3, "cost": 1000,
     },
     "laptop": {
-        "splits": 60,
-        "sizes": [250, 1000, 4000, 16000, 64000],
-        "dimensions": [1, 2, 3, 6],
-        "repeats": 5,
-        "n_growing": 4,
-        "epochs": 3000,
-        "known": 20,
-        "cost": 60000,
+        "splits": 60, "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 5,
+        "n_growing": 4, "epochs": 3000, "known": 20, "cost": 60000,
     },
     "paper": {
-        "splits": 60,
-        "sizes": [250, 1000, 4000, 16000, 64000],
-        "dimensions": [1, 2, 3, 6],
-        "repeats": 20,
-        "n_growing": 5,
-        "epochs": 3000,
-        "known": 40,
-        "cost": 60000,
+        "splits": 60, "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 20,
+        "n_growing": 5, "epochs": 3000, "known": 40, "cost": 60000,
     },
-}
+}  # fmt: skip
 DATA = ("boston", "breast_cancer")
 
 
@@ -249,12 +231,8 @@ def _known_table(lines: Lines) -> str:
         for arm in KNOWN_ARMS
     ]  # fmt: skip
     header = [
-        "weights, p known",
-        "mean squared error under p",
-        "largest on the square",
-        "gain over equal",
-        "gain, largest",
-    ]
+        "weights, p known", "mean squared error under p", "largest on the square", "gain over equal", "gain, largest",
+    ]  # fmt: skip
     return markdown(header, rows)
 
 
@@ -266,12 +244,10 @@ def _density_table(lines: Lines) -> str:
             gain = lines.gain(experiment, "equal weights", arm, "score", is_error=name == "boston", kind="splits")
             rows.append(
                 [
-                    name,
-                    arm,
-                    show(lines.interval(experiment, arm, "score"), digits=4),
+                    name, arm, show(lines.interval(experiment, arm, "score"), digits=4),
                     "" if arm == "equal weights" else show_gain(gain),
                 ]
-            )
+            )  # fmt: skip
     return markdown(
         ["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"], rows
     )

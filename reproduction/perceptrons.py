@@ -19,23 +19,12 @@ from steep._validation import FloatArray
 
 
 def sgd_classifiers(
-    X: FloatArray,
-    y: FloatArray,
-    weights: FloatArray,
-    *,
-    test: FloatArray,
-    units: int,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float | Sequence[float],
-    seeds: Sequence[int],
-    loss: Literal["cross_entropy", "squared_error"] = "cross_entropy",
-    shuffle: bool = True,
-    watch: Callable[[int, FloatArray], object] | None = None,
-    watch_every: int = 10,
-    device: str = "cpu",
+    X: FloatArray, y: FloatArray, weights: FloatArray, *, test: FloatArray, units: int, epochs: int, batch_size: int,
+    learning_rate: float | Sequence[float], seeds: Sequence[int],
+    loss: Literal["cross_entropy", "squared_error"] = "cross_entropy", shuffle: bool = True,
+    watch: Callable[[int, FloatArray], object] | None = None, watch_every: int = 10, device: str = "cpu",
     progress: bool | None = None,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Train one ReLU layer and a sigmoid by SGD on a weighted loss.
 
     ``weights`` (n_members, n) are used as they are: their mean multiplies the step. A step may be given for each

@@ -33,24 +33,12 @@ RATES = (1.0, 5.0, 3.0, 0.1)
 
 @dataclass(frozen=True)
 class Problem:
-    """A function to learn.
-
-    Attributes
-    ----------
-    name : str
-        What it is called in the results.
-    function : callable
-        f, of an ``(n, d)`` array in the units of ``bounds``.
-    bounds : tuple of (low, high)
-        S.
-    derivatives : callable
-        ``derivatives(X, multi_indices)``; exact where the paper has a formula.
-    """
+    """A function to learn."""
 
     name: str
     function: Callable[[FloatArray], FloatArray]
     bounds: tuple[tuple[float, float], ...]
-    derivatives: Derivatives
+    derivatives: Derivatives  # exact where the paper has a formula
 
 
 def runge(X: Any) -> FloatArray:
@@ -100,17 +88,7 @@ def _pick(formulas: Sequence[FloatArray], multi_indices: Any) -> FloatArray:
 
 
 def bateman(X: Any) -> FloatArray:
-    """The Bateman equations with M = 1, in closed form.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, 3)
-        u_0, η_0 and t.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, 2)
-        u(t) and η(t).
+    """The Bateman equations with M = 1, in closed form: (u_0, η_0, t) → (u(t), η(t)).
 
     Examples
     --------
@@ -164,11 +142,10 @@ def _denominator_derivatives(points: FloatArray) -> tuple[FloatArray, FloatArray
     by_eta_t = s * decay * (eta0 * p - 1)
     second = np.stack(
         [
-            [-eta0 * g_cc, by_u_eta, by_u_t],
-            [by_u_eta, -eta0 * g_cc - 2 * g_c, by_eta_t],
+            [-eta0 * g_cc, by_u_eta, by_u_t], [by_u_eta, -eta0 * g_cc - 2 * g_c, by_eta_t],
             [by_u_t, by_eta_t, s**2 * eta0 * c * decay],
         ]
-    )
+    )  # fmt: skip
     return first, second
 
 
@@ -185,10 +162,9 @@ def _phi(a: FloatArray, derivative: int) -> FloatArray:
     large = np.where(np.abs(a) < _SMALL, _SMALL, a)
     decay = np.exp(-large)
     closed = (
-        (1 - decay) / large,
-        (decay * (1 + large) - 1) / large**2,
+        (1 - decay) / large, (decay * (1 + large) - 1) / large**2,
         (2 - decay * (large**2 + 2 * large + 2)) / large**3,
-    )[derivative]
+    )[derivative]  # fmt: skip
     return np.where(np.abs(a) < _SMALL, series, closed)
 
 
@@ -202,19 +178,7 @@ def bateman_rates(n_species: int) -> FloatArray:
 
 
 def bateman_euler(X: Any, *, n_steps: int = 1000) -> FloatArray:
-    """The Bateman equations for any M by explicit Euler, as in the paper.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, M + 2)
-        u_0, η_0 of the M species, and t.
-    n_steps : int, default 1000
-        Equal steps from 0 to each sample's own t; the error falls as 1/n_steps.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, M + 1)
-        u(t) and η(t).
+    """The Bateman equations for any M by explicit Euler, as in the paper; the error falls as 1/n_steps.
 
     Examples
     --------

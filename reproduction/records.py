@@ -35,12 +35,6 @@ _LOCK_SECONDS = 60.0
 class Records:
     """The lines of one file.
 
-    Parameters
-    ----------
-    path : str or path
-        A ``.jsonl`` file, made with its folder when the first line is written. One that ends in ``.gz`` can
-        be read and not written.
-
     Examples
     --------
     >>> import tempfile
@@ -79,26 +73,10 @@ class Records:
                 yield key
 
     def add(
-        self,
-        experiment: str,
-        arm: str,
-        seed: int,
-        *,
-        result: Mapping[str, Any],
-        settings: Mapping[str, Any] | None = None,
-        seconds: float | None = None,
-    ) -> None:
-        """Append one line; it is on the disk when this returns.
-
-        Parameters
-        ----------
-        experiment, arm, seed
-            What was run.
-        result, settings : mapping
-            What came out, and what it was run with: numbers, text, lists, mappings, and NumPy's.
-        seconds : float, optional
-            CPU seconds it took; see :func:`cpu_seconds`.
-        """
+        self, experiment: str, arm: str, seed: int, *, result: Mapping[str, Any],
+        settings: Mapping[str, Any] | None = None, seconds: float | None = None,
+    ) -> None:  # fmt: skip
+        """Append one line; it is on the disk when this returns."""
         line = {"experiment": experiment, "arm": arm, "seed": seed, "settings": dict(settings or {}),
                 "result": dict(result), "cpu_seconds": seconds, "at": time.time(), **machine()}  # fmt: skip
         self._append(_to_json(line).encode())
@@ -267,7 +245,5 @@ def machine(packages: Iterable[str] = ("steep", "numpy", "scipy", "scikit-learn"
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        "code": code_version(),
-        "versions": versions,
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-    }
+        "code": code_version(), "versions": versions, "machine": f"{platform.machine()}, {os.cpu_count()} processors",
+    }  # fmt: skip

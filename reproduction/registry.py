@@ -10,22 +10,11 @@ if TYPE_CHECKING:
     from reproduction.summary import Lines, Section
 
 EXPERIMENTS: dict[str, str] = {
-    "figure1": "figure_gb",
-    "lemma1": "lemma1",
-    "table1": "table1",
-    "figure2": "figure_f1",
-    "table2": "table2",
-    "figure3": "figure_tbs",
-    "table3": "table3",
-    "figure4": "figure_doublem",
-    "figure5": "figure_hyp_search",
-    "table4": "table4",
-    "table5": "table5",
-    "table6": "table6",
-    "table7": "table7",
-    "surrogates": "surrogates",
+    "figure1": "figure_gb", "lemma1": "lemma1", "table1": "table1", "figure2": "figure_f1", "table2": "table2",
+    "figure3": "figure_tbs", "table3": "table3", "figure4": "figure_doublem", "figure5": "figure_hyp_search",
+    "table4": "table4", "table5": "table5", "table6": "table6", "table7": "table7", "surrogates": "surrogates",
     "open": "open_questions",
-}
+}  # fmt: skip
 
 # Figures that are drawn from the lines of another experiment.
 ALIASES = {"figure6": "table4"}

@@ -42,11 +42,10 @@ GLANCE: dict[str, tuple[str, tuple[str, ...]]] = {
     "VBSW gains on double moon, Boston, breast cancer": ("Table 3, Fig. doublem", ("table3", "figure4")),
     "Many (m, k) gain": ("Fig. hyp-search", ("figure5",)),
     "VBSW heads gain on MNIST and CIFAR-10": ("Table 4", ("table4",)),
-    "VBSW heads gain on text": ("Table 5", ("table5",)),
-    "VBSW gains with wrong labels": ("Table 6", ("table6",)),
+    "VBSW heads gain on text": ("Table 5", ("table5",)), "VBSW gains with wrong labels": ("Table 6", ("table6",)),
     "VBSW gains with Active Bias and TCL": ("Table 7", ("table7",)),
     "Cost, and what the paper leaves open": ("§ Cost, § Further studies", ("open", "surrogates")),
-}
+}  # fmt: skip
 MARKS = {"all": "🟢", "some": "🟠", "none": "🔴", "untested": "⚪"}
 COLOURS = {"all": "#7fbf7b", "some": "#f5c26b", "none": "#e07b6a", "untested": "#d9d9d9"}
 # Versions whose designs, searches or heads differ from today's; lines of the paper's own arms agree.
@@ -238,20 +237,7 @@ def hours(seconds: float) -> str:
 
 
 def write_report(results: str | Path = "results", docs: str | Path = "docs", scale: Scale | None = None) -> Path:
-    """Write the pages and their pictures, and the page of findings (:mod:`reproduction.findings`).
-
-    Parameters
-    ----------
-    results, docs : path
-        Folder of the lines, and folder of the pages.
-    scale : str, optional
-        Default the largest scale that has lines.
-
-    Returns
-    -------
-    Path
-        The first page.
-    """
+    """Write the pages and their pictures, and the page of findings (:mod:`reproduction.findings`)."""
     os.environ.setdefault("MPLBACKEND", "Agg")
     from matplotlib import pyplot
 

@@ -39,13 +39,6 @@ from steep.exceptions import InputError
 class ActiveBias(Curriculum):
     """Weigh samples by how much their predictions varied so far (SGD-WPV).
 
-    Parameters
-    ----------
-    n_samples, batch_size : int
-        See :class:`Curriculum`.
-    burn_in : int, default 5
-        Epochs with equal weights, while histories fill.
-
     Examples
     --------
     >>> bias = ActiveBias(2, 2, burn_in=2)
@@ -94,21 +87,7 @@ class ActiveBias(Curriculum):
 
 
 class TransferCurriculum(Curriculum):
-    """Easy samples first, by an exponential pacing.
-
-    Parameters
-    ----------
-    order : Tensor of shape (n_samples,)
-        Rows, easiest first; see :func:`easiest_first`.
-    batch_size : int
-        Samples of a step; an epoch has as many steps as plain training.
-    start : float, default 0.04
-        Share of the data at first.
-    growth : float, default 1.9
-        Factor of each increase.
-    step_length : int, default 100
-        Steps between increases.
-    """
+    """Easy samples first, in ``order``: a share ``start``, ``growth`` times more every ``step_length`` steps."""
 
     def __init__(
         self, order: Tensor, batch_size: int, *, start: float = 0.04, growth: float = 1.9, step_length: int = 100
@@ -141,17 +120,6 @@ class TransferCurriculum(Curriculum):
 
 def easiest_first(features: FloatArray, labels: FloatArray, *, seed: int = 0) -> Tensor:
     """Rows sorted by the margin a support vector machine gives their own class, classes taking turns.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_samples, n_features)
-        Features of a trained network.
-    labels : ndarray of shape (n_samples,)
-        Classes.
-
-    Returns
-    -------
-    Tensor of shape (n_samples,)
 
     Examples
     --------

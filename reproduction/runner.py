@@ -23,16 +23,10 @@ CACHE = Path("~/.cache/steep/paper")
 
 
 def reproduce(
-    names: str | Sequence[str] = ("all",),
-    *,
-    scale: Scale = "smoke",
-    data: str | Path | None = None,
-    cache: str | Path | None = None,
-    results: str | Path = "results",
-    device: str = "cpu",
-    progress: bool | None = None,
-    say: Callable[[str], object] = print,
-) -> int:
+    names: str | Sequence[str] = ("all",), *, scale: Scale = "smoke", data: str | Path | None = None,
+    cache: str | Path | None = None, results: str | Path = "results", device: str = "cpu",
+    progress: bool | None = None, say: Callable[[str], object] = print,
+) -> int:  # fmt: skip
     """Run the experiments of the paper that have no line yet.
 
     Parameters

@@ -29,10 +29,9 @@ TITLE = "Table 1: Runge and tanh"
 N, N_NEW, ORDER, EPSILON, N_GMM, UNITS = 8, 8, 2, 1e-3, 3, 8
 LEARNING_RATE, N_TEST = 1e-3, 1000
 SETTINGS = {
-    "smoke": {"epochs": 300, "repeats": 4},
-    "laptop": {"epochs": 50000, "repeats": 40},
+    "smoke": {"epochs": 300, "repeats": 4}, "laptop": {"epochs": 50000, "repeats": 40},
     "paper": {"epochs": 50000, "repeats": 40},
-}
+}  # fmt: skip
 # Mean ± 95 % half-width: L2 and L∞ of the paper.
 PAPER = {
     "runge": {"uniform": ("1.45 ± 0.62", "5.31 ± 0.86"), "TBS": ("1.13 ± 0.73", "3.87 ± 0.48"), "unit": 1e-2},
@@ -176,14 +175,9 @@ def _bound(problem: Problem, seed: int) -> Plan:
 
 
 ARMS: dict[str, Callable[[Problem, int], Plan]] = {
-    "uniform": _uniform,
-    "grid": _grid,
-    "TBS": _tbs,
-    "TBS, derivatives paid": _tbs_counted,
-    "variance and new points": _variance,
-    "default design": _default,
-    "density of the bound": _bound,
-}
+    "uniform": _uniform, "grid": _grid, "TBS": _tbs, "TBS, derivatives paid": _tbs_counted,
+    "variance and new points": _variance, "default design": _default, "density of the bound": _bound,
+}  # fmt: skip
 
 
 def _tbs_as_coded(problem: Problem, seed: int) -> Plan:

@@ -49,10 +49,9 @@ SETTINGS: dict[str, dict[str, dict[str, int]]] = {
     },
 }
 REPEATS = {
-    "smoke": {"bateman": 2, "bateman-11": 2},
-    "laptop": {"bateman": 20, "bateman-11": 6},
+    "smoke": {"bateman": 2, "bateman-11": 2}, "laptop": {"bateman": 20, "bateman-11": 6},
     "paper": {"bateman": 50, "bateman-11": 50},
-}
+}  # fmt: skip
 # L2 (×1e-4), L∞ (×1e-1), AEG and AEL (×1e-2) of the paper.
 PAPER = {"uniform": ("1.22 ± 0.13", "5.28 ± 0.47"), "TBS": ("1.14 ± 0.15", "2.96 ± 0.37")}
 PAPER_AEG, PAPER_AEL = "2.51 ± 0.07", "0.42 ± 0.008"
@@ -232,12 +231,9 @@ def _design(problem: Problem, n: int, n_initial: int, strategy: Any, seed: int) 
 
 
 ARMS: dict[str, Callable[[Problem, int, int], Plan]] = {
-    "uniform": _uniform,
-    "TBS": _tbs,
-    "TBS as in the code": _tbs_as_coded,
-    "variance and new points": _variance,
+    "uniform": _uniform, "TBS": _tbs, "TBS as in the code": _tbs_as_coded, "variance and new points": _variance,
     "default design": _default,
-}
+}  # fmt: skip
 
 
 def summarize(lines: Lines) -> Section:
@@ -298,9 +294,7 @@ def _claim_aeg(lines: Lines) -> Claim:
     balance = lines.values(experiment, "TBS", "aeg") - lines.values(experiment, "TBS", "ael")
     honest = interval_of(balance, "ranks")
     return compare(
-        "TBS gains more than it loses over (u_0, η_0): AEG > AEL (×0.01)",
-        f"AEG {PAPER_AEG}, AEL {PAPER_AEL}",
-        f"AEG {show(aeg, 100)}, AEL {show(ael, 100)}",
-        f"AEG − AEL {show_gain(honest, 100)}",
-        (), honest, printed=0.0209, at_scale=_enough(lines),
+        "TBS gains more than it loses over (u_0, η_0): AEG > AEL (×0.01)", f"AEG {PAPER_AEG}, AEL {PAPER_AEL}",
+        f"AEG {show(aeg, 100)}, AEL {show(ael, 100)}", f"AEG − AEL {show_gain(honest, 100)}", (), honest,
+        printed=0.0209, at_scale=_enough(lines),
     )  # fmt: skip

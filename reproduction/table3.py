@@ -117,11 +117,8 @@ def _moons(name: str, numbers: dict[str, Any], context: Context) -> Results:
     weighted = paper_weights(X, y, k=hyper.k, m=hyper.m)
     equal, step = np.ones(len(X)), float(weighted.mean())
     of_arm = {
-        "baseline": equal,
-        "VBSW": weighted,
-        "VBSW, mean one": weighted / step,
-        "baseline, same step": equal * step,
-    }
+        "baseline": equal, "VBSW": weighted, "VBSW, mean one": weighted / step, "baseline, same step": equal * step,
+    }  # fmt: skip
     kept = BestEpoch(y_test)
     outputs = sgd_classifiers(
         X, y, np.repeat(np.stack([of_arm[arm] for arm in MOON_ARMS]), len(seeds), axis=0), test=X_test,
@@ -215,10 +212,9 @@ def _honest(name: str, numbers: dict[str, Any], split: int, context: Context) ->
     )  # fmt: skip
     paper = steep.sample_weights(X, y, n_neighbors=hyper.k, weight_ratio=hyper.m)
     fitted = {
-        "equal weights": _quiet(clone(model), X, y),
-        "VBSW": _quiet(clone(model), X, y, sample_weight=paper),
+        "equal weights": _quiet(clone(model), X, y), "VBSW": _quiet(clone(model), X, y, sample_weight=paper),
         "VarianceWeightedCV": _quiet(chosen, X, y),
-    }
+    }  # fmt: skip
     results = {(arm, split): _score(name, estimator, X_test, y_test) for arm, estimator in fitted.items()}
     results["VarianceWeightedCV", split]["weight_ratio"] = float(chosen.best_params_["weight_ratio"])
     return results
@@ -323,10 +319,9 @@ def _claim(lines: Lines, name: str) -> Claim:
     before, after = (float(text.split(", ")[1].split()[0]) for text in PAPER[name])
     return compare(
         f"VBSW improves on the baseline: {name.replace('_', ' ')} ({METRIC[is_error]})",
-        f"{PAPER[name][0]} → {PAPER[name][1]}",
-        f"{ours[0]} → {ours[1]}; as in the code {best[0]} → {best[1]}",
-        f"{told}searched m over {control} {show_gain(gains['VarianceWeightedCV'])}{_same_step(lines, name)}",
-        printed, gains["VarianceWeightedCV"], printed=before - after if is_error else after - before,
+        f"{PAPER[name][0]} → {PAPER[name][1]}", f"{ours[0]} → {ours[1]}; as in the code {best[0]} → {best[1]}",
+        f"{told}searched m over {control} {show_gain(gains['VarianceWeightedCV'])}{_same_step(lines, name)}", printed,
+        gains["VarianceWeightedCV"], printed=before - after if is_error else after - before,
     )  # fmt: skip
 
 

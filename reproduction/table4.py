@@ -51,15 +51,10 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "paper": {
         "mnist": {"networks": 40, "epochs": 100, "n_train": 50000, "n_held_out": 10000, "heads": 10, "head_epochs": 25},
         "cifar10": {
-            "networks": 50,
-            "epochs": 100,
-            "n_train": 45000,
-            "n_held_out": 5000,
-            "heads": 10,
-            "head_epochs": 25,
+            "networks": 50, "epochs": 100, "n_train": 45000, "n_held_out": 5000, "heads": 10, "head_epochs": 25,
         },
     },
-}
+}  # fmt: skip
 # best, mean ± se of the baseline, of VBSW, and the gain per model.
 PAPER = {
     "mnist": ("98.99, 98.84 ± 0.01", "99.09, 98.87 ± 0.01", "0.15, 0.03 ± 0.01"),
@@ -130,16 +125,11 @@ def summarize(lines: Lines) -> Section:
     ]  # fmt: skip
     claims = [
         head_claim(
-            lines,
-            f"VBSW raises accuracy: {name}",
-            name,
-            f"{start} → {vbsw}; gain per model {gain}",
-            start=printed_gain(start),
-            printed=printed_gain(gain),
-            more=_theirs(lines) if name == "mnist" else "",
+            lines, f"VBSW raises accuracy: {name}", name, f"{start} → {vbsw}; gain per model {gain}",
+            start=printed_gain(start), printed=printed_gain(gain), more=_theirs(lines) if name == "mnist" else "",
         )
         for name, (start, vbsw, gain) in PAPER.items()
-    ]
+    ]  # fmt: skip
     return Section(claims, tables, figures)
 
 

@@ -33,24 +33,14 @@ TITLE = "Table 5: text"
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {"epochs": 2, "seeds": 3, "splits": 2, "cv": 2, "n_repeats": 1, "weight_ratio": [1, 5], "encoders": 1},
     "laptop": {
-        "epochs": 100,
-        "seeds": 50,
-        "splits": 20,
-        "cv": 5,
-        "n_repeats": 1,
-        "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
+        "epochs": 100, "seeds": 50, "splits": 20, "cv": 5, "n_repeats": 1, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
         "encoders": 2,
     },
     "paper": {
-        "epochs": 10000,
-        "seeds": 50,
-        "splits": 60,
-        "cv": 5,
-        "n_repeats": 2,
-        "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
+        "epochs": 10000, "seeds": 50, "splits": 60, "cv": 5, "n_repeats": 2, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20],
         "encoders": 2,
     },
-}
+}  # fmt: skip
 ROWS = {"RTE": "rte", "STS-B": "sts_b", "MRPC": "mrpc"}
 # Baseline and VBSW, best, mean ± se, for each metric.
 PAPER = {
@@ -189,8 +179,7 @@ def _claim(lines: Lines, task: str, metric: str, encoder: str) -> Claim:
     )
     before, after = (float(text.split(", ")[1].split()[0]) for text in PAPER[task, metric])
     return compare(
-        f"VBSW improves {task}, {metric} (encoder {encoder})",
-        " → ".join(PAPER[task, metric]),
+        f"VBSW improves {task}, {metric} (encoder {encoder})", " → ".join(PAPER[task, metric]),
         f"{ours[0]} → {ours[1]}",
         f"new splits over equal weights: m and k of Table 8 {show_gain(honest)}; searched m {show_gain(by_cv)}",
         (printed,), by_cv, printed=after - before, claimed=after > before,

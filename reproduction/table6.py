@@ -26,40 +26,22 @@ TITLE = "Table 6: label noise on CIFAR-10"
 NOISE = (10, 20, 30, 40)
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {
-        "noise": [10, 40],
-        "networks": 1,
-        "epochs": 1,
-        "n_train": 100,
-        "n_held_out": 40,
-        "heads": 2,
-        "head_epochs": 1,
+        "noise": [10, 40], "networks": 1, "epochs": 1, "n_train": 100, "n_held_out": 40, "heads": 2, "head_epochs": 1,
     },
     "laptop": {
-        "noise": [*NOISE],
-        "networks": 1,
-        "epochs": 15,
-        "n_train": 10000,
-        "n_held_out": 2000,
-        "heads": 10,
+        "noise": [*NOISE], "networks": 1, "epochs": 15, "n_train": 10000, "n_held_out": 2000, "heads": 10,
         "head_epochs": 25,
     },
     "paper": {
-        "noise": [*NOISE],
-        "networks": 1,
-        "epochs": 200,
-        "n_train": 45000,
-        "n_held_out": 5000,
-        "heads": 30,
+        "noise": [*NOISE], "networks": 1, "epochs": 200, "n_train": 45000, "n_held_out": 5000, "heads": 30,
         "head_epochs": 25,
     },
-}
+}  # fmt: skip
 # Accuracy of the network, and best, mean ± se of 30 heads.
 PAPER = {
-    10: ("87.43", "87.76, 87.63 ± 0.01"),
-    20: ("85.75", "86.03, 85.89 ± 0.01"),
-    30: ("84.05", "84.35, 84.18 ± 0.02"),
+    10: ("87.43", "87.76, 87.63 ± 0.01"), 20: ("85.75", "86.03, 85.89 ± 0.01"), 30: ("84.05", "84.35, 84.18 ± 0.02"),
     40: ("81.79", "82.48, 82.32 ± 0.02"),
-}
+}  # fmt: skip
 
 
 def jobs(scale: Scale) -> list[Job]:

@@ -30,24 +30,14 @@ HEADS = ("original", "equal-weight head", "VBSW")
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {"networks": 2, "epochs": 1, "n_train": 100, "heads": 2, "head_epochs": 1, "burn_in": 2, "step_length": 1},
     "laptop": {
-        "networks": 3,
-        "epochs": 10,
-        "n_train": 10000,
-        "heads": 10,
-        "head_epochs": 25,
-        "burn_in": 5,
+        "networks": 3, "epochs": 10, "n_train": 10000, "heads": 10, "head_epochs": 25, "burn_in": 5,
         "step_length": 100,
     },
     "paper": {
-        "networks": 60,
-        "epochs": 100,
-        "n_train": 50000,
-        "heads": 10,
-        "head_epochs": 25,
-        "burn_in": 10,
+        "networks": 60, "epochs": 100, "n_train": 50000, "heads": 10, "head_epochs": 25, "burn_in": 10,
         "step_length": 400,
     },
-}
+}  # fmt: skip
 BATCH, LEARNING_RATE = 128, 1e-3
 # best, mean ± se; and the gain per model of VBSW on it.
 PAPER = {
@@ -66,14 +56,11 @@ def jobs(scale: Scale) -> list[Job]:
     ]
     return [
         Job(
-            "cifar10",
-            f"network {seed}",
-            tuple(line for line in lines if line[1] == seed),
-            partial(_run, numbers, seed),
-            told,
+            "cifar10", f"network {seed}", tuple(line for line in lines if line[1] == seed),
+            partial(_run, numbers, seed), told,
         )
         for seed in range(numbers["networks"])
-    ]
+    ]  # fmt: skip
 
 
 def _run(numbers: dict[str, Any], seed: int, context: Context) -> Results:

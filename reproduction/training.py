@@ -32,70 +32,33 @@ from steep.exceptions import StorageError
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained; two equal recipes on equal data give equal weights.
-
-    Attributes
-    ----------
-    network : {"lenet5", "resnet20"}
-        Which.
-    epochs, batch_size, learning_rate : int, int, float
-        Of the optimizer.
-    one_cycle : bool
-        Whether the step rises and falls once over the training; else it is constant.
-    augment : bool
-        Shifts of up to 4 pixels and mirrored pictures.
-    seed : int
-        Of the start, the order and the altered copies.
-    label : str
-        What else sets this training apart: the rival, the label noise, the share of the data.
-    optimizer : {"adam", "sgd"}
-        Adam, or gradient descent with Nesterov's momentum 0.9 and a weight decay of 5e-4.
-    """
+    """How a network is trained; two equal recipes on equal data give equal weights."""
 
     network: str
     epochs: int
     batch_size: int
     learning_rate: float
-    one_cycle: bool
-    augment: bool
+    one_cycle: bool  # the step rises and falls once over the training; else it is constant
+    augment: bool  # shifts of up to 4 pixels, and mirrored pictures
     seed: int
     label: str = ""
-    optimizer: str = "adam"
+    optimizer: str = "adam"  # or "sgd": Nesterov's momentum 0.9, weight decay 5e-4
 
 
 def train_network(
     recipe: Recipe, images: Tensor, labels: Tensor, context: Context, *, curriculum: Curriculum | None = None
 ) -> nn.Module:  # fmt: skip
-    """Train, or take up a training that was stopped, or load one that is finished.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        How.
-    images, labels : Tensor
-        Training data.
-    context : Context
-        Folder of the checkpoints, the device, and whether to show a bar.
-    curriculum : Curriculum, optional
-        What is shown when; default plain training.
-
-    Returns
-    -------
-    nn.Module
-        In evaluation mode, on the CPU.
-    """
+    """Train, or take up a training that was stopped, or load one that is finished; in evaluation mode, on the CPU."""
     plan = curriculum or Curriculum(len(images), recipe.batch_size)
     network = build(recipe.network, recipe.seed)
     start = fingerprint(*network.state_dict().values())
     network.to(context.device)
     optimizer = _optimizer(recipe, network)
     shaped_by = {
-        "recipe": json.dumps(asdict(recipe), sort_keys=True),
-        "data": fingerprint(images, labels),
+        "recipe": json.dumps(asdict(recipe), sort_keys=True), "data": fingerprint(images, labels),
         "curriculum": json.dumps(plan.settings(), sort_keys=True),
-        "optimizer": str(sorted(optimizer.defaults.items())),
-        "start": start,
-    }
+        "optimizer": str(sorted(optimizer.defaults.items())), "start": start,
+    }  # fmt: skip
     path = Path(context.cache) / _file_name(recipe, shaped_by)
     done = _load(path, shaped_by, network, optimizer, plan) if path.exists() else 0
     total, done_steps = recipe.epochs * plan.n_steps, done * plan.n_steps

@@ -74,13 +74,7 @@ one_blas_thread = _OneBlasThread()
 
 
 def few_threads(n_numbers: int) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for work on ``n_numbers`` numbers, if these are few.
-
-    Examples
-    --------
-    >>> with few_threads(569 * 30):
-    ...     pass
-    """
+    """Hold BLAS to one thread for work on ``n_numbers`` numbers, if these are few."""
     return one_blas_thread() if n_numbers <= SMALL else nullcontext()
 
 
@@ -89,11 +83,6 @@ def one_thread() -> Iterator[None]:
     """Hold BLAS to one thread, and OpenMP as well, which torch uses.
 
     The limit of OpenMP belongs to the calling thread alone, so calls in several threads do not meet.
-
-    Examples
-    --------
-    >>> with one_thread():
-    ...     pass
     """
     torch = sys.modules.get("torch")
     if torch is not None:

@@ -72,11 +72,6 @@ def calling_style(
     "auto" is "keywords" for a function whose arguments have the names of the inputs, otherwise "array". ``alone`` is
     the answer for a function of one argument that has the name of the only input: it may want the array of all points,
     or the value.
-
-    Examples
-    --------
-    >>> calling_style(lambda X: X[:, 0], ("u0", "t")), calling_style(lambda u0, t: u0 * t, ("u0", "t"))
-    ('array', 'keywords')
     """
     check_function(function)
     style = _style(function, names, alone) if pass_as == "auto" else pass_as
@@ -106,15 +101,7 @@ def check_function(function: Any, *, name: str = "function", of: str = "X") -> N
 
 
 def check_signature(function: Callable[..., Any], style: str, names: tuple[str, ...]) -> None:
-    """Refuse a function whose arguments are not the inputs, before the first run.
-
-    Examples
-    --------
-    >>> check_signature(lambda u0, t: 0.0, "keywords", ("u0", "t"))
-    >>> check_signature(lambda u0, time: 0.0, "keywords", ("u0", "t"))
-    Traceback (most recent call last):
-    steep.exceptions.InputError: function takes (u0, time) and is given u0=…, t=… (missing ... 'time'); ...
-    """
+    """Refuse a function whose arguments are not the inputs, before the first run."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins do not tell

@@ -32,11 +32,6 @@ def card(
     """One result as HTML: what it is, what it says, figures in one line, and a table folded up below.
 
     The first ``rows`` of the table are shown; ``edge`` is "plain", "sure" or "unsure"; ``share``, 0 to 1, is a bar.
-
-    Examples
-    --------
-    >>> "<b>Design &lt;1&gt;</b>" in card("Design <1>")
-    True
     """
     parts = [f"<b>{escape(title)}</b>"]
     if sentence:

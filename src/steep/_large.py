@@ -10,13 +10,7 @@ from steep.exceptions import InputTypeError
 
 
 def is_collection(data: Any) -> bool:
-    """Whether ``data`` is a lazy Dask array, frame, series or bag.
-
-    Examples
-    --------
-    >>> is_collection([[1.0]])
-    False
-    """
+    """Whether ``data`` is a lazy Dask array, frame, series or bag."""
     return type(data).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(data, "__dask_graph__")
 
 

@@ -41,13 +41,7 @@ def labelled(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def one_number(value: Any, name: str) -> float:
-    """The single number of an output.
-
-    Examples
-    --------
-    >>> one_number("2.5", "u")
-    2.5
-    """
+    """The single number of an output."""
     if isinstance(value, int | float):
         return float(value)
     found = numbers(value)
@@ -57,14 +51,7 @@ def one_number(value: Any, name: str) -> float:
 
 
 def numbers(value: Any) -> npt.NDArray[np.float64]:
-    """Numbers of any shape as float64; what is masked or missing is NaN, what is not real raises TypeError.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> numbers(np.ma.array([1.0, 9.97e36], mask=[0, 1]))
-    array([ 1., nan])
-    """
+    """Numbers of any shape as float64; what is masked or missing is NaN, what is not real raises TypeError."""
     import numpy as np
 
     masked: Any = np.ma.MaskedArray

@@ -53,11 +53,6 @@ def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = 
     """Open a bar of ``total`` steps on stderr; ``done`` of them were done before and do not count for the time left.
 
     By default it is ``shown`` on a terminal and in a notebook, once the work has taken two seconds.
-
-    Examples
-    --------
-    >>> with progress_bar(total=2, label="runs", shown=False) as bar:
-    ...     bar.update()
     """
     bar = Bar(_open(total, label, done, shown))
     try:
@@ -92,13 +87,7 @@ def is_watched() -> bool:
 
 
 def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook.
-
-    Examples
-    --------
-    >>> in_notebook()
-    False
-    """
+    """Whether this process is the kernel of a notebook."""
     # A kernel has imported IPython long before it runs a line of anybody's.
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
@@ -106,13 +95,7 @@ def in_notebook() -> bool:
 
 
 def progress(items: Iterable[Item], *, total: int, label: str, shown: bool | None = None) -> Iterator[Item]:
-    """Yield the items, with a bar that counts them.
-
-    Examples
-    --------
-    >>> list(progress("ab", total=2, label="letters"))
-    ['a', 'b']
-    """
+    """Yield the items, with a bar that counts them."""
     with progress_bar(total=total, label=label, shown=shown) as bar:
         for item in items:
             yield item

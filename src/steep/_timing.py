@@ -6,15 +6,7 @@ import time
 
 
 class Stopwatch:
-    """Seconds of wall-clock time by stage.
-
-    Examples
-    --------
-    >>> watch = Stopwatch()
-    >>> watch.lap("search")
-    >>> list(watch.seconds)
-    ['search']
-    """
+    """Seconds of wall-clock time by stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

@@ -113,14 +113,6 @@ class Evidence:
 
         The mean is ``kept_share`` of the observed gain. The ends are those of :meth:`interval`, which already hold for
         a chosen candidate; the lower end moves down to the mean where the correction is larger than the interval.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> evidence = weigh_evidence(0.3 + rng.normal(size=(20, 50)), 0.0, 0.84, rng)
-        >>> best = evidence.chosen  # the true gain of each candidate is 0.3
-        >>> round(evidence.interval(best).mean, 2), round(evidence.stated(best).mean, 2)
-        (0.5, 0.3)
         """
         found = self.interval(candidate)
         mean = self.kept_share * found.mean
@@ -148,12 +140,6 @@ def weigh_evidence(
         Probability that no candidate counts when none differs from the control and units are independent.
     every_sign : bool, default=True
         Whether up to ten units are flipped in every way; otherwise signs are drawn, as for more units.
-
-    Examples
-    --------
-    >>> gains = np.array([[0.1, 0.2, 0.1, 0.2], [0.3, -0.3, 0.2, -0.2]])
-    >>> weigh_evidence(gains, 0.0, 0.5, np.random.default_rng(0)).chosen
-    0
     """
     n_units = differences.shape[1]
     n_scored = n_units - np.isnan(differences).sum(axis=1)
@@ -299,12 +285,6 @@ def weigh_resamples(
 
     ``gains`` are differences to the control on all units, ``resampled`` the same on units drawn with replacement, the
     same draws for all, ``(n_candidates, n_resamples)``; for the rest see :func:`weigh_evidence`.
-
-    Examples
-    --------
-    >>> noise = np.random.default_rng(0).normal(size=(2, 400))
-    >>> weigh_resamples(np.array([5.0, 0.1]), 0.1 + noise, 100, 0.0, 0.84).chosen
-    0
     """
     spread = resampled.std(axis=1, ddof=1)
     known = spread > _ROUNDING * np.abs(gains)
@@ -360,13 +340,7 @@ class Score:
         return cls(title)
 
     def within(self, interval: Interval, control: float) -> Interval:
-        """The interval without gains that lead outside the score's range, from ``control`` as a scorer returns it.
-
-        Examples
-        --------
-        >>> Score.named("accuracy").within(Interval(0.02, -6.8, 6.9, 10), control=0.75)
-        Interval(mean=0.02, low=-0.75, high=0.25, n=10)
-        """
+        """The interval without gains that lead outside the score's range, from ``control`` as a scorer returns it."""
         low, high = max(interval.low, self.least - control), min(interval.high, self.most - control)
         mean = interval.mean
         return Interval(mean, float(min(low, mean)), float(max(high, mean)), interval.n)

@@ -56,13 +56,6 @@ def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
 
     ``predict(points)`` has shape ``(n, n_outputs)``. At least 2(n_coordinates + 1) points are needed, in coordinates in
     which distances are meant.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 30)[:, None]
-    >>> predict = interpolant(x, np.sin(3 * x))
-    >>> bool(abs(predict(np.array([[0.512]]))[0, 0] - np.sin(1.536)) < 1e-4)
-    True
     """
     unique = np.unique(points, axis=0, return_index=True)[1]
     known, values, k = points[unique], labels[unique], min(_NEIGHBORS, len(unique))
@@ -105,13 +98,6 @@ def cross_errors(points: FloatArray, labels: FloatArray, *, n_folds: int = 10) -
     """Every result predicted from others: dealt into folds, one fold from the rest; of very many, some.
 
     Predictions, NaN where there is none, and the largest deviation of each over the outputs, in deviations of y.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> _, errors = cross_errors(x, np.tanh(40 * (x - 0.5)))
-    >>> bool(abs(x[errors.argmax(), 0] - 0.5) < 0.1)
-    True
     """
     fold = np.arange(len(points)) % n_folds
     if len(points) > _MOST_JUDGED:  # some of them, evenly spread over the runs, from all others
@@ -231,13 +217,6 @@ class ErrorGoal:
 
     The upper end of the 90 % interval must be at or below the goal at three looks in a row, each after another
     result, and none of them while there are no more results than initial runs.
-
-    Examples
-    --------
-    >>> goal = ErrorGoal(0.3, n_initial=99)
-    >>> looks = [ErrorEstimate(0.2, low=0.1, high=0.3, n_runs=n, n_judged=40, rate=1.0) for n in range(98, 103)]
-    >>> [goal.look(error) for error in looks]
-    [False, False, False, False, True]
     """
 
     def __init__(self, goal: float, n_initial: int) -> None:
@@ -261,15 +240,7 @@ class ErrorGoal:
 
 
 class ErrorTrack:
-    """Estimates the error again and again while runs are added; what was predicted once is kept.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((80, 1))
-    >>> error = ErrorTrack().estimate(x, np.sin(9 * x), np.ones(80, dtype=bool))
-    >>> bool(error.low < error < error.high < 0.1)
-    True
-    """
+    """Estimates the error again and again while runs are added; what was predicted once is kept."""
 
     def __init__(self) -> None:
         self._points: FloatArray = np.empty((0, 0))
@@ -338,13 +309,6 @@ def error_history(points: FloatArray, labels: FloatArray, is_even: npt.NDArray[n
     """The estimate at up to a dozen numbers of runs, the last of which is all; empty where there are too few.
 
     ``is_even`` is None where it is not known which runs stand for the domain; all are taken then.
-
-    Examples
-    --------
-    >>> x = np.random.default_rng(0).random((200, 1))
-    >>> history = error_history(x, np.sin(9 * x), None)
-    >>> history[-1].n_runs, bool(history[-1] < history[0] / 100)
-    (200, True)
     """
     n, least = len(points), max(_FIRST, fewest_points(points.shape[1])) + _FEWEST
     if n < least:

@@ -124,11 +124,6 @@ def infer_task(y: Any, name: str = "y") -> Literal["classification", "regression
     """Whether labels are classes or numbers where task= is not given; the rule is at the head of this file.
 
     Labels in several columns are numbers as soon as one of the columns is.
-
-    Examples
-    --------
-    >>> infer_task([0, 1, 1]), infer_task([0.5, 1.0]), infer_task(range(17, 90))
-    ('classification', 'regression', 'regression')
     """
     return _inferred(label_array(y, name), y)
 

@@ -64,13 +64,7 @@ WORST_CASE: dict[str, Scorer] = {
 
 
 def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
-    """Return the scorers asked for, by name; the first one decides, and the default is the estimator's own ``score``.
-
-    Examples
-    --------
-    >>> list(resolve_scorers(None, ["accuracy", "worst_decile"]))
-    ['accuracy', 'worst_decile']
-    """
+    """The scorers asked for, by name; the first one decides, and the default is the estimator's own ``score``."""
     if scoring is None:
         try:
             return {"score": check_scoring(estimator)}
@@ -138,13 +132,7 @@ def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Int
 
 
 def without_rounding(gains: Any, scores: Any = None) -> FloatArray:
-    """Gains with those at zero that are nothing but rounding of sums: of the scores gained upon, or of larger gains.
-
-    Examples
-    --------
-    >>> without_rounding([3.55e-16, 0.02], [0.9, 0.92])
-    array([0.  , 0.02])
-    """
+    """Gains with those at zero that are nothing but rounding of sums: of the scores gained upon, or of larger gains."""
     values = np.asarray(gains, dtype=np.float64)
     largest = float(np.nanmax(np.abs(values), initial=0.0))
     if scores is not None:

@@ -146,8 +146,7 @@ class WeightedGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc
         component = generator.choice(len(self.weights_), size=n_samples, p=self.weights_)
         noise = generator.standard_normal((n_samples, self.means_.shape[1]))
         spread = np.einsum("nij,nj->ni", self._fitted.choleskys[component], noise)
-        drawn: FloatArray = self.means_[component] + spread
-        return drawn
+        return np.asarray(self.means_[component] + spread)
 
     def _check_data(self, X: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray]:
         points = check_points(X).astype(np.float64, copy=False)

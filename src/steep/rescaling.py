@@ -97,8 +97,7 @@ def rescale(variation: Any, *, weight_ratio: float = WEIGHT_RATIO, rescaling: Re
     >>> rescale([0.0, 1.0, 2.0], weight_ratio=3)
     array([0.5, 1. , 1.5])
     """
-    weights: FloatArray = rescale_pairs([variation], [(0, weight_ratio)], check_rescaling(rescaling))[0]
-    return weights
+    return np.asarray(rescale_pairs([variation], [(0, weight_ratio)], check_rescaling(rescaling))[0])
 
 
 def rescale_pairs(
@@ -150,11 +149,6 @@ def level(variation: FloatArray, label_size: float = 0.0) -> FloatArray:
 
     The largest label, of size |y| = ``label_size`` (0 for classes, which are exact), is known to u = 4 · 2⁻⁵² |y|, a
     few roundings. Labels that change by u change a variance v by 2 u √v + u² at most, by the Cauchy-Schwarz inequality.
-
-    Examples
-    --------
-    >>> level(np.array([1.0, 1.0 + 1e-15])), level(np.array([1e-33, 2e-33]), label_size=1.0)
-    (array([1., 1.]), array([2.e-33, 2.e-33]))
     """
     low, high = variation.min(axis=-1, keepdims=True), variation.max(axis=-1, keepdims=True)
     unit = 4 * float(np.finfo(np.float64).eps) * label_size
@@ -166,8 +160,7 @@ def _unit_range(values: FloatArray, method: Method) -> FloatArray:
     """Rows between 0 and 1; 0 where there is nothing to tell apart."""
     low = values.min(axis=1, keepdims=True) if method == "minmax" else 0.0
     spread = values.max(axis=1, keepdims=True) - low
-    found: FloatArray = np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0)
-    return found
+    return np.asarray(np.divide(values - low, spread, out=np.zeros_like(values), where=spread > 0))
 
 
 def effective_samples(weights: FloatArray) -> float:

@@ -43,8 +43,7 @@ class Axis:
 
     def unit(self, x: FloatArray) -> FloatArray:
         """Map values of the axis to [0, 1]."""
-        u: FloatArray = (x - self.low) / (self.high - self.low)
-        return u
+        return np.asarray((x - self.low) / (self.high - self.low))
 
     def from_unit(self, u: FloatArray) -> FloatArray:
         """Map [0, 1] to values of the axis; what lies inside lands inside, whatever the rounding."""
@@ -113,8 +112,7 @@ class Log(Axis):
         """Map values of the axis to [0, 1]."""
         # Numbers that have no logarithm are not values of the axis: they land below 0.
         least = max(1e-300 * self.low, 5e-324)
-        u: FloatArray = np.log(np.maximum(x, least) / self.low) / np.log(self.high / self.low)
-        return u
+        return np.asarray(np.log(np.maximum(x, least) / self.low) / np.log(self.high / self.low))
 
     def from_unit(self, u: FloatArray) -> FloatArray:
         """Map [0, 1] to values of the axis."""
@@ -145,8 +143,7 @@ class _Counted(Axis):
 
     def unit(self, x: FloatArray) -> FloatArray:
         """Map each whole number to the middle of its share of [0, 1]."""
-        u: FloatArray = (x - self.low + 0.5) / (self.high - self.low + 1)
-        return u
+        return np.asarray((x - self.low + 0.5) / (self.high - self.low + 1))
 
     def from_unit(self, u: FloatArray) -> FloatArray:
         """Map [0, 1] to whole numbers."""
@@ -221,8 +218,7 @@ class Category(_Counted):
     def embed(self, u: FloatArray) -> FloatArray:
         """One column for each value, so that any two values are one apart."""
         codes = self.from_unit(u)
-        columns: FloatArray = (codes[:, None] == np.arange(len(self.values))) / np.sqrt(2)
-        return columns
+        return np.asarray((codes[:, None] == np.arange(len(self.values))) / np.sqrt(2))
 
     def value(self, x: float) -> Any:
         """The value itself."""

@@ -320,10 +320,8 @@ def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
 def _sobol_next(sequence: qmc.Sobol, n_samples: int) -> FloatArray:
     """The next points of a sequence: a whole power of two at first, cut, whose balance is its own."""
     if sequence.num_generated == 0:
-        points: FloatArray = sequence.random_base2(int(np.ceil(np.log2(n_samples))))[:n_samples]
-        return points
-    more: FloatArray = sequence.random(n_samples)
-    return more
+        return np.asarray(sequence.random_base2(int(np.ceil(np.log2(n_samples))))[:n_samples])
+    return np.asarray(sequence.random(n_samples))
 
 
 def _grid_size(n_samples: int, n_features: int, *, up: bool) -> int:

@@ -133,8 +133,7 @@ class FiniteDifferences:
             raise InputError("X spans more than floats reach; need a smaller range; scale the inputs")
         self.n_evaluations += len(nodes)
         values = evaluate(self.function, nodes, vectorized=self.vectorized)
-        derivatives: FloatArray = (rows @ values.reshape(len(offsets), -1)).reshape(rows.shape[0], len(points), -1)
-        return derivatives
+        return np.asarray((rows @ values.reshape(len(offsets), -1)).reshape(rows.shape[0], len(points), -1))
 
     def _nodes(self, centres: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
         """Every node of every centre, node by node."""
@@ -149,8 +148,7 @@ class FiniteDifferences:
         """Tell which points lie between the bounds, whatever the constraint says."""
         if self.box is None:
             return np.ones(len(points), dtype=bool)
-        inside: npt.NDArray[np.bool_] = np.all((points >= self.box.lower) & (points <= self.box.upper), axis=1)
-        return inside
+        return np.asarray(np.all((points >= self.box.lower) & (points <= self.box.upper), axis=1))
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
         """Where the stencils stand: at the points, or nearby where they stay inside the domain."""
@@ -183,8 +181,7 @@ class FiniteDifferences:
         if not len(centres) or self.box is None:
             return np.ones(len(centres), dtype=bool)
         inside = self.box.contains(self._nodes(centres, offsets, step)).reshape(len(offsets), -1)
-        stand: npt.NDArray[np.bool_] = np.all(inside, axis=0)
-        return stand
+        return np.asarray(np.all(inside, axis=0))
 
 
 def _joined(blocks: list[FloatArray]) -> FloatArray:

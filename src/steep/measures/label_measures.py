@@ -123,16 +123,14 @@ def disagreement(around: Neighborhood) -> FloatArray:
     codes = around.labels.codes
     if codes is None:
         return contradiction(around)
-    share: FloatArray = (codes[around.indices[:, 1:]] != codes[:, None]).mean(axis=1)
-    return share
+    return np.asarray((codes[around.indices[:, 1:]] != codes[:, None]).mean(axis=1))
 
 
 def ambiguity(around: Neighborhood) -> FloatArray:
     """Variance over the neighbours without the sample itself; a wrong label does not raise its own."""
     others = around.indices[:, 1:]
     size = max(others.shape[1], 1)
-    spread: FloatArray = prefix_variances(around.labels, others, [size])[0]
-    return spread
+    return np.asarray(prefix_variances(around.labels, others, [size])[0])
 
 
 def smoothed(around: Neighborhood) -> FloatArray:

@@ -31,8 +31,7 @@ from steep.measures.neighborhood import Neighborhood
 
 def misfit(around: Neighborhood) -> FloatArray:
     """Mean squared cross-fitted error of the model over the neighbourhood."""
-    means: FloatArray = misfits(around, [around.n_neighbors])[0]
-    return means
+    return np.asarray(misfits(around, [around.n_neighbors])[0])
 
 
 def misfits(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
@@ -42,8 +41,7 @@ def misfits(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
 
 def border(around: Neighborhood) -> FloatArray:
     """Nearness of the model's border between classes, averaged over the neighbourhood."""
-    means: FloatArray = borders(around, [around.n_neighbors])[0]
-    return means
+    return np.asarray(borders(around, [around.n_neighbors])[0])
 
 
 def borders(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
@@ -56,8 +54,7 @@ def doubt(around: Neighborhood) -> FloatArray:
     codes, predicted = around.labels.codes, predictions(around, "doubt")
     if codes is None:
         raise InputError("measure='doubt' got numbers as labels; need one class per sample; use measure='misfit'")
-    doubts: FloatArray = np.maximum(1.0 - predicted[np.arange(len(codes)), codes], 0.0)
-    return doubts
+    return np.asarray(np.maximum(1.0 - predicted[np.arange(len(codes)), codes], 0.0))
 
 
 def squared_errors(around: Neighborhood) -> FloatArray:
@@ -85,8 +82,7 @@ def nearness(around: Neighborhood) -> FloatArray:
     own = np.arange(len(codes)), codes
     others = predicted.copy()
     others[own] = 0.0
-    near: FloatArray = (1.0 - np.abs(predicted[own] - others.max(axis=1))) ** 2
-    return near
+    return np.asarray((1.0 - np.abs(predicted[own] - others.max(axis=1))) ** 2)
 
 
 def predictions(around: Neighborhood, measure: str) -> FloatArray:
@@ -102,5 +98,4 @@ def predictions(around: Neighborhood, measure: str) -> FloatArray:
 def _means(values: FloatArray, around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
     """Mean of ``values`` over the k nearest neighbours for every k in ``sizes``, by one product."""
     counted = np.arange(max(sizes))[:, None] < np.asarray(sizes)
-    means: FloatArray = (values[around.indices[:, : max(sizes)]] @ (counted / np.asarray(sizes))).T
-    return means
+    return np.asarray((values[around.indices[:, : max(sizes)]] @ (counted / np.asarray(sizes))).T)

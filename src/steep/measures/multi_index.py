@@ -29,11 +29,6 @@ def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
     Returns
     -------
     ndarray of shape (C(n_features + order, order) − 1, n_features)
-
-    Examples
-    --------
-    >>> multi_indices(2, 2).tolist()
-    [[1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
     """
     n_features = check_count(n_features, name="n_features")
     order = check_count(order, name="order")
@@ -50,14 +45,12 @@ def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
 
 def factorial(k: npt.NDArray[np.int64]) -> FloatArray:
     """k! of each row of ``k``."""
-    product: FloatArray = _factorial(k).prod(axis=-1)
-    return product
+    return np.asarray(_factorial(k).prod(axis=-1))
 
 
 def power(epsilon: FloatArray, k: npt.NDArray[np.int64]) -> FloatArray:
     """ε^k of each row of ``k``, for a vector ε of shape ``(n_features,)``."""
-    product: FloatArray = np.power(epsilon, k).prod(axis=-1)
-    return product
+    return np.asarray(np.power(epsilon, k).prod(axis=-1))
 
 
 def _of_total(n_features: int, total: int) -> npt.NDArray[np.int64]:

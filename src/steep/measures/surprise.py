@@ -94,8 +94,7 @@ def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: 
 def standardised(labels: FloatArray) -> FloatArray:
     """Each output centred and divided by its deviation; an output that is constant up to rounding becomes zero."""
     values = in_safe_units(labels)
-    scaled: FloatArray = (values - values.mean(axis=0)) / deviations(values)
-    return scaled
+    return np.asarray((values - values.mean(axis=0)) / deviations(values))
 
 
 def _prediction_errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
@@ -127,15 +126,13 @@ def _errors(points: FloatArray, labels: FloatArray, wanted: IntArray, others: In
     # The value predicted at the origin is linear in the labels: one solve gives its weights.
     weights = np.linalg.solve(system, right)[:, :k, 0]
     predicted = np.einsum("nk,nko->no", weights, labels[others])
-    errors: FloatArray = labels[wanted] - predicted
-    return errors
+    return np.asarray(labels[wanted] - predicted)
 
 
 def _turned(centred: FloatArray) -> FloatArray:
     """The same neighbourhoods in the k coordinates that k points span: all their products are kept."""
     values, axes = np.linalg.eigh(centred @ centred.transpose(0, 2, 1))
-    turned: FloatArray = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-    return turned
+    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
 def _cubes(centred: FloatArray) -> FloatArray:
@@ -143,18 +140,15 @@ def _cubes(centred: FloatArray) -> FloatArray:
     squares = (centred**2).sum(axis=2)
     gram = centred @ centred.transpose(0, 2, 1)
     gaps = np.maximum(squares[:, :, None] + squares[:, None, :] - 2 * gram, 0.0)
-    cubes: FloatArray = gaps * np.sqrt(gaps)
-    return cubes
+    return np.asarray(gaps * np.sqrt(gaps))
 
 
 def _without_self(around: IntArray, wanted: IntArray) -> IntArray:
     """Drop each point from its own neighbours; with duplicates it need not be the first, or there at all."""
     is_self = around == wanted[:, None]
     is_self[~is_self.any(axis=1), -1] = True
-    others: IntArray = around[~is_self].reshape(len(around), -1)
-    return others
+    return np.asarray(around[~is_self].reshape(len(around), -1))
 
 
 def _regular(values: FloatArray) -> FloatArray:
-    regular: FloatArray = values + _REGULAR * values.mean()
-    return regular
+    return np.asarray(values + _REGULAR * values.mean())

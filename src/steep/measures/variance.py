@@ -74,8 +74,7 @@ def neighbor_variance(
 
 def variance(around: Neighborhood) -> FloatArray:
     """Eq. Dhat2, the paper's measure."""
-    total: FloatArray = variances(around, [around.n_neighbors])[0]
-    return total
+    return np.asarray(variances(around, [around.n_neighbors])[0])
 
 
 def variances(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
@@ -126,8 +125,7 @@ def _value_variance(values: FloatArray) -> FloatArray:
     """Summed variance over all neighbours given, ``(n_samples, k, n_outputs)``; the labels' own mean taken off."""
     apart = values - values[:, :1]  # a large common offset costs no digits
     apart -= apart.mean(axis=1, keepdims=True)
-    total: FloatArray = np.einsum("iko,iko->i", apart, apart) / max(values.shape[1] - 1, 1)
-    return total
+    return np.asarray(np.einsum("iko,iko->i", apart, apart) / max(values.shape[1] - 1, 1))
 
 
 def _value_prefixes(values: FloatArray) -> Any:

@@ -53,13 +53,7 @@ def tidy(ax: Axes, *, grid: bool = True) -> Axes:
 
 
 def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
-    r"""A name as text: one line, not too long, and no formula where it holds dollars.
-
-    Examples
-    --------
-    >>> name_of("cost in $ and\n$")
-    'cost in \\$ and \\$'
-    """
+    r"""A name as text: one line, not too long, and no formula where it holds dollars."""
     text = " ".join(str(name).split())
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return text.replace("$", r"\$")

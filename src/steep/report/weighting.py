@@ -252,14 +252,7 @@ class Ratio:
 
     @classmethod
     def of(cls, weights: FloatArray, variation: FloatArray | None) -> Ratio:
-        """Undo :func:`steep.rescale`.
-
-        Examples
-        --------
-        >>> found = Ratio.of(np.array([0.5, 1.0, 1.5]), None)
-        >>> found.share, found.ratio
-        (array([0. , 0.5, 1. ]), 3.0)
-        """
+        """Undo :func:`steep.rescale`."""
         used = weights > 0
         heavy = weights[used]
         share = np.full(len(weights), np.nan)

@@ -31,12 +31,6 @@ def trust_in(box: Box, worked: FloatArray, failed: FloatArray) -> Trust:
     """How far runs are trusted to work, as a function of unit points.
 
     ``worked`` and ``failed`` are embedded coordinates of runs that gave a result, and of those that did not.
-
-    Examples
-    --------
-    >>> trust = trust_in(Box([(0, 1)]), np.array([[0.1], [0.2], [0.3]]), np.array([[0.9]]))
-    >>> trust(np.array([[0.0], [1.0]])).round(2).tolist()
-    [1.0, 0.25]
     """
     tried = np.vstack([worked, failed])
 
@@ -46,20 +40,13 @@ def trust_in(box: Box, worked: FloatArray, failed: FloatArray) -> Trust:
         share = (judges < len(worked)).mean(axis=1)
         for column, good, bad in zip(points.T, worked.T, failed.T, strict=True):
             share = np.minimum(share, 1 / (1 + _n_nearer(column, np.sort(good), np.sort(bad))))
-        squared: FloatArray = np.maximum(share, _LEAST) ** 2
-        return squared
+        return np.asarray(np.maximum(share, _LEAST) ** 2)
 
     return trust
 
 
 def _n_nearer(at: FloatArray, worked: FloatArray, failed: FloatArray) -> FloatArray:
-    """How many failed runs are nearer along one axis than any that worked; both sorted.
-
-    Examples
-    --------
-    >>> _n_nearer(np.array([0.0, 0.5]), np.array([0.2, 0.6]), np.array([0.0, 0.1, 0.3])).tolist()
-    [2, 0]
-    """
+    """How many failed runs are nearer along one axis than any that worked; both sorted."""
     bounded = np.concatenate([[-np.inf], worked, [np.inf]])
     place = np.searchsorted(worked, at)
     gap = np.minimum(at - bounded[place], bounded[place + 1] - at)

@@ -93,12 +93,6 @@ def choose_share(
     ``points`` are the runs so far in coordinates whose distances mean something, ``labels`` their labels
     ``(n_samples, n_outputs)``; ``is_even`` says which of them stand for the domain. ``domain`` are points spread evenly
     over S in the same coordinates, by which the part nearest to each run is measured.
-
-    Examples
-    --------
-    >>> U = np.random.default_rng(0).random((60, 1))
-    >>> choose_share(U, U, np.arange(60) < 10, U, np.random.default_rng(0)).share
-    0.5
     """
     even = _some(np.flatnonzero(is_even), generator)
     placed = _some(np.flatnonzero(~is_even), generator)
@@ -131,15 +125,7 @@ class EvenPart(NamedTuple):
 
 
 def split(n: int, share: float, *, number: int, n_coordinates: int, n_runs: int) -> EvenPart:
-    """Divide ``n`` runs of plan ``number``, after ``n_runs`` runs.
-
-    Examples
-    --------
-    >>> [split(1, HALF, number=i, n_coordinates=5, n_runs=50).n_even for i in range(8)]
-    [1, 0, 1, 0, 1, 1, 0, 1]
-    >>> split(8, NONE, number=3, n_coordinates=5, n_runs=50), split(8, NONE, number=3, n_coordinates=1, n_runs=8)
-    (EvenPart(n_even=8, floor=None), EvenPart(n_even=0, floor=1.0))
-    """
+    """Divide ``n`` runs of plan ``number``, after ``n_runs`` runs."""
     if n_coordinates > _FILLED:
         doubts = n_coordinates >= MANY_INPUTS and number % 2 == 0
         return EvenPart(n - _rounded(n * share, number), _FLOORS[MOST] if doubts else None)
@@ -160,8 +146,7 @@ def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
     """Labels in deviations over the domain: an extreme one that was sought out does not shrink the rest."""
     values = standardised(labels)
     deviation = values[even].std(axis=0)
-    scaled: FloatArray = (values - values[even].mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
-    return scaled
+    return np.asarray((values - values[even].mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0))
 
 
 def _gains(
@@ -188,8 +173,7 @@ def _gains(
             alone.append([_error(kind, points, values, even, held, weights) for kind in KERNELS])
             mixed.append([_error(kind, points, values, other, held, weights) for kind in KERNELS])
     before = np.array(alone).T
-    gains: FloatArray = (before - np.array(mixed).T) / before.mean(axis=2, keepdims=True)
-    return gains
+    return np.asarray((before - np.array(mixed).T) / before.mean(axis=2, keepdims=True))
 
 
 def _exchanged(rows: IntArray, n_even: int, generator: np.random.Generator) -> tuple[IntArray, IntArray]:

@@ -72,14 +72,7 @@ def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
 
 @one_blas_thread()
 def length_scale(points: FloatArray, labels: FloatArray) -> float:
-    """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through the last runs.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> length_scale(x, np.sin(3 * x)) > length_scale(x, np.sin(30 * x))
-    True
-    """
+    """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through the last runs."""
     points, labels = points[-_MOST:], labels[-_MOST:]
     gaps = _gaps(points, points)
     middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
@@ -97,15 +90,7 @@ def _likelihood(points: FloatArray, labels: FloatArray, length: float) -> float:
 
 @one_blas_thread()
 def length_scales(points: FloatArray, labels: FloatArray) -> FloatArray:
-    """The likeliest length scale of each coordinate, for points of the unit cube and standardised labels.
-
-    Examples
-    --------
-    >>> U = np.random.default_rng(0).random((80, 2))
-    >>> long, short = length_scales(U, U[:, :1] + np.sin(9 * U[:, 1:]))
-    >>> bool(long > 5 * short)
-    True
-    """
+    """The likeliest length scale of each coordinate, for points of the unit cube and standardised labels."""
     if len(points) > _MOST_SCALED:
         rows = np.linspace(0, len(points) - 1, _MOST_SCALED).astype(int)
         points, labels = points[rows], labels[rows]
@@ -166,15 +151,7 @@ class Fitted(NamedTuple):
 
 @one_blas_thread()
 def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
-    """Fit a quick surrogate of one of ``KERNELS`` to labels of about unit size, by least leave-one-out error.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 30)[:, None]
-    >>> found = fit("rough", x, np.sin(6 * x))
-    >>> bool(abs(found.predict(np.array([[0.511]])) - np.sin(6 * 0.511))[0, 0] < 0.01), found.nugget < 1e-3
-    (True, True)
-    """
+    """Fit a quick surrogate of one of ``KERNELS`` to labels of about unit size, by least leave-one-out error."""
     kernel, scales = KERNELS[kind]
     gaps = _gaps(points, points)
     middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
@@ -200,12 +177,6 @@ def fill_doubt(known: FloatArray, pool: FloatArray, weights: FloatArray, length:
 
     ``known`` are the points that are there; ``pool``, ``weights`` and ``n_samples`` are those of
     :func:`steep.sampling.pool.greedy_fill`; ``length`` is the length scale of the process in the same coordinates.
-
-    Examples
-    --------
-    >>> pool = np.linspace(0, 1, 11)[:, None]
-    >>> pool[fill_doubt(pool[[0]], pool, np.ones(11), 0.3, 2), 0].tolist()
-    [1.0, 0.5]
     """
     n_known = len(known)
     rows = np.zeros((n_known + n_samples, len(pool)))

@@ -35,13 +35,6 @@ class Simulator:
         Points that failed, and why.
     n_evaluations : int
         Points evaluated so far.
-
-    Examples
-    --------
-    >>> simulator = Simulator(lambda u, t: {"f": 1 / u + t}, Box({"u": (0, 1), "t": (0, 1)}))
-    >>> points, labels = simulator(np.array([[0.5, 0.0], [0.0, 0.0]]))
-    >>> labels.tolist(), simulator.outputs, simulator.messages
-    ([[2.0]], ('f',), ['ZeroDivisionError: float division by zero'])
     """
 
     def __init__(

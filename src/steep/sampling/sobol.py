@@ -21,16 +21,7 @@ _MOST_DRAWN = 2**16
 
 
 class EvenSequence:
-    """The points of S on one Sobol sequence, in order.
-
-    Examples
-    --------
-    >>> sequence = EvenSequence(Box([(0, 2)]), 0)
-    >>> bool((sequence.first(8)[:5] == sequence.first(5)).all())
-    True
-    >>> sequence.after(2, taken=sequence.first(3)).tolist() == sequence.first(5)[3:].tolist()
-    True
-    """
+    """The points of S on one Sobol sequence, in order."""
 
     def __init__(self, box: Box, random_state: Seed) -> None:
         self.box = box
@@ -72,13 +63,7 @@ class EvenSequence:
 
 
 def among(points: FloatArray, others: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which points are, to the last digit, among the others.
-
-    Examples
-    --------
-    >>> among(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0]])).tolist()
-    [False, True]
-    """
+    """Which points are, to the last digit, among the others."""
     # Adding zero makes one of the two zeros.
     known = {row.tobytes() for row in np.ascontiguousarray(others, dtype=np.float64) + 0.0}
     return np.array(

@@ -215,11 +215,6 @@ def initial_runs(n_runs: int, n_features: int, strategy: Strategy, n_initial: in
 
     Fewer show little about f, and the estimated error by which a campaign stops was truest after a quarter of even
     runs. A budget below 2(d + 1) is spread evenly.
-
-    Examples
-    --------
-    >>> initial_runs(200, 3, Adaptive(), None), initial_runs(16, 3, Adaptive(), None), initial_runs(6, 3, Even(), None)
-    (50, 8, 6)
     """
     if n_initial is None:
         return n_runs if strategy.measure is None else min(n_runs, max(n_runs // 4, 2 * (n_features + 1)))

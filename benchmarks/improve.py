@@ -29,7 +29,7 @@ import steep
 import steep.nn
 from reproduction.ensemble import train_ensemble
 from reproduction.records import write_json
-from steep.measures.multi_index import multi_indices
+from steep.measures.taylor import multi_indices
 from steep.measures.variance import neighbor_variance
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
 from steep.nn.weightings import RECALL

@@ -28,7 +28,7 @@ from reproduction.problems import BATEMAN, BATEMAN_11, Problem
 from reproduction.summary import NOT_RUN, Claim, Lines, Section, compare, interval_of, markdown, show, show_gain
 from steep._files import write_whole
 from steep._validation import FloatArray
-from steep.measures.multi_index import multi_indices
+from steep.measures.taylor import multi_indices
 from steep.metrics import linf_error
 
 TITLE = "Table 2: the Bateman equations"

@@ -1,8 +1,9 @@
-"""One progress bar for all long work: tqdm on a terminal or in a notebook, nothing where no one watches."""
+"""One progress bar for all long work, shown where someone watches, and one stopwatch for reports of time."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -100,3 +101,17 @@ def progress(items: Iterable[Item], *, total: int, label: str, shown: bool | Non
         for item in items:
             yield item
             bar.update()
+
+
+class Stopwatch:
+    """Seconds of wall-clock time by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        """Book the time since the last lap under ``stage``; a stage met again adds up."""
+        now = time.perf_counter()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now

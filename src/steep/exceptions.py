@@ -1,4 +1,4 @@
-"""The errors of steep.
+"""The errors of steep, and warnings that point at the user's own line.
 
 Every error is a :class:`SteepError` and also the builtin error a caller would expect, so both
 ``except steep.SteepError`` and ``except ValueError`` work. Every message says what was got, what is
@@ -6,6 +6,14 @@ needed and what to do.
 """
 
 from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+_HERE = os.path.dirname(__file__) + os.sep
+# Libraries a call of ours may come back through: scikit-learn's wrappers, joblib's batches, context managers.
+_BETWEEN = (f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}contextlib.py")
 
 
 class SteepError(Exception):
@@ -64,3 +72,15 @@ class CampaignError(SteepError, RuntimeError):
 
 class StorageError(SteepError, OSError):
     """The file of a campaign cannot be opened, read or written."""
+
+
+def warn_user(message: str, category: type[Warning] = SteepWarning) -> None:
+    """Warn with the place of the first caller outside steep."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(_HERE) or any(part in filename for part in _BETWEEN)

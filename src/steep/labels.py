@@ -25,10 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from steep._large import refuse_large
-from steep._validation import SMALLEST_NUMBER, FloatArray, IntArray, check_choice, check_size, one_line
-from steep._warnings import warn_user
-from steep.exceptions import InputError, InputTypeError
+from steep._validation import SMALLEST_NUMBER, FloatArray, IntArray, check_choice, check_size, one_line, refuse_large
+from steep.exceptions import InputError, InputTypeError, warn_user
 
 Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")

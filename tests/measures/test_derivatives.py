@@ -4,7 +4,7 @@ import pytest
 from steep import Box, SteepError
 from steep.exceptions import FunctionError, InputError
 from steep.measures.derivatives import FiniteDifferences
-from steep.measures.multi_index import multi_indices
+from steep.measures.taylor import multi_indices
 
 
 def polynomial(X):

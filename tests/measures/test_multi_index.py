@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oracle
-from steep.measures.multi_index import factorial, multi_indices, power
+from steep.measures.taylor import factorial, multi_indices, power
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 5])

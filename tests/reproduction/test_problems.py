@@ -9,7 +9,7 @@ from reproduction.problems import BATEMAN, PROBLEMS, bateman, bateman_euler, bat
 from steep import taylor_variation
 from steep.exceptions import SteepError
 from steep.measures.derivatives import FiniteDifferences
-from steep.measures.multi_index import multi_indices
+from steep.measures.taylor import multi_indices
 
 
 def points_of(problem, n=200, seed=0):

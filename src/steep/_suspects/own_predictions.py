@@ -13,8 +13,7 @@ from scipy.sparse import csr_matrix
 
 from steep._suspects.score import Opinions
 from steep._validation import FloatArray, IntArray, check_points, check_vector
-from steep._warnings import warn_user
-from steep.exceptions import InputError
+from steep.exceptions import InputError, warn_user
 from steep.labels import Labels
 
 # Rows of probabilities may miss a sum of 1 by so much: float16 rounds to three digits.

@@ -9,14 +9,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_matrix
 
-from steep._large import refuse_large
+from steep._progress import Stopwatch
 from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
 from steep._suspects.forest import forest, out_of_bag
 from steep._suspects.own_predictions import own_predictions, refuse_in_sample
 from steep._suspects.result import Suspects
 from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_numbers
-from steep._timing import Stopwatch
-from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, shown
+from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
 from steep.metrics import Interval

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points
-from steep._warnings import warn_user
 from steep.campaign import status, tables
 from steep.campaign.journal import Journal, StoreGoneError, forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
@@ -42,7 +41,7 @@ from steep.campaign.schema import (
 )
 from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
-from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
 from steep.expected_error import ErrorEstimate, ErrorTrack
 from steep.sampling.strategies import Strategy, initial_runs
 

@@ -20,13 +20,12 @@ import numpy as np
 from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
-from steep._warnings import warn_user
 from steep.campaign.journal import StoreGoneError
 from steep.campaign.processes import Processes
 from steep.campaign.results import check_runs
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import Crew, Given, Inline, Landing, Task, Threads
-from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
 from steep.expected_error import ErrorGoal
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ import pandas as pd
 
 from steep._outputs import numbers
 from steep._validation import FloatArray
-from steep._warnings import warn_user
 from steep.campaign.results import TOLERANCE, aligned, known_run, labels_of, run_numbers, tell_run
 from steep.campaign.simulate import Failure
 from steep.domain import Box
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError, InputTypeError, warn_user
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign

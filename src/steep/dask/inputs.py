@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._large import is_collection
-from steep._validation import shown
+from steep._validation import is_collection, shown
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.labels import label_array

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from steep._warnings import warn_user
 from steep.dask.atlas import draw_atlas
 from steep.dask.groups import cut_group
 from steep.dask.inputs import Rows
@@ -26,7 +25,7 @@ from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
 from steep.dask.results import describe, gather_chunk, range_of, scale_of, weights_of_group
 from steep.dask.store import Store, checkpoint_store, current_client, temporary_store
 from steep.dask.taking import take_chunk
-from steep.exceptions import InputError
+from steep.exceptions import InputError, warn_user
 from steep.rescaling import Rescaling
 
 try:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from steep._timing import Stopwatch
+from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, rounding_of, sweep
 from steep.neighbors.distances import SLACK, certain_scores

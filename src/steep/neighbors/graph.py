@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from steep._timing import Stopwatch
+from steep._progress import Stopwatch
 from steep._validation import (
     FloatArray,
     IntArray,

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from steep._timing import Stopwatch
+from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
-from steep._warnings import warn_user
+from steep.exceptions import warn_user
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
 from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.exact import join_exact

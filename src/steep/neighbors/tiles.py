@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from steep._timing import Stopwatch
+from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame, half_norms

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from steep._timing import Stopwatch
+from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.leaves import Tree, build, finish_tree, search_leaves

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
-from steep._warnings import warn_user
-from steep.exceptions import InputError
+from steep.exceptions import InputError, warn_user
 from steep.nn.batches import label_array
 from steep.nn.heads import Head, HeadSamples, HeadTask, TaskName, find_task
 from steep.nn.network import Split

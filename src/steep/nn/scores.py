@@ -24,9 +24,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
 from steep._validation import FloatArray, one_line, shown
-from steep._warnings import warn_user
 from steep.evidence import Score
-from steep.exceptions import InputError, InputTypeError, SteepError
+from steep.exceptions import InputError, InputTypeError, SteepError, warn_user
 from steep.metrics import Scorer, resolve_scorers
 from steep.nn.heads import HeadTask
 

@@ -20,9 +20,8 @@ import numpy as np
 
 from steep._function import Function, PassAs, format_point
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
-from steep._warnings import warn_user
 from steep.domain import Bounds, Box, Constraint
-from steep.exceptions import InputError
+from steep.exceptions import InputError, warn_user
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.result import Design
 from steep.sampling.round import Runs, plan_round

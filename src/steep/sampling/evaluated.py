@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from steep._function import Function, check_function, evaluate, function_values
 from steep._validation import FloatArray, IntArray, check_epsilon
-from steep._warnings import warn_user
 from steep.domain import Box
-from steep.exceptions import FunctionError, InputError
+from steep.exceptions import FunctionError, InputError, warn_user
 from steep.labels import check_labels
 from steep.measures import FunctionAround, Measure, Neighborhood
 from steep.measures.derivatives import Derivatives
-from steep.measures.multi_index import multi_indices, power
 from steep.measures.surprise import standardised
+from steep.measures.taylor import multi_indices, power
 from steep.neighbors.query import nearest
 from steep.sampling.strategies import Strategy
 

@@ -22,8 +22,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from steep._blas import few_threads
-from steep._progress import is_watched, progress_bar
-from steep._timing import Stopwatch
+from steep._progress import Stopwatch, is_watched, progress_bar
 from steep._validation import (
     IntArray,
     Seed,

@@ -10,9 +10,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
-from steep._progress import Bar
+from steep._progress import Bar, Stopwatch
 from steep._sklearn import take_rows
-from steep._timing import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils import indexable
 
-from steep._large import refuse_large
+from steep._progress import Stopwatch
 from steep._sklearn import count_samples
-from steep._timing import Stopwatch
-from steep._validation import FloatArray, IntArray, check_sample_weight
+from steep._validation import FloatArray, IntArray, check_sample_weight, refuse_large
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels, refuse_tiny, warn_of_float_classes
 from steep.measures import Measure, Neighborhood, resolve

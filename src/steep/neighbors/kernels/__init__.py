@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core import caching
 
-from steep._warnings import warn_user
+from steep.exceptions import warn_user
 
 logger = logging.getLogger("steep.neighbors")
 

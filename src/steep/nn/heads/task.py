@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steep._validation import FloatArray, check_choice
-from steep._warnings import warn_user
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError, InputTypeError, warn_user
 from steep.labels import Labels, check_labels
 
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]

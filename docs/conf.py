@@ -1,6 +1,5 @@
-"""The guide: make docs builds it, and runs every code cell on the way."""
+"""The guide: make docs builds it. The tests run the code of its pages."""
 
-import os
 from importlib.metadata import version as installed
 
 project = "steep"
@@ -16,22 +15,11 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build", "images/*.py"]
-# The kernels of the build run on this machine only.
-os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
-source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "*.py", "images/*.py"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
-
-# A cell that fails, or that takes longer than this, fails the build.
-nb_execution_mode = "force"
-nb_execution_timeout = 180
-nb_execution_raise_on_error = True
-nb_execution_in_temp = True
-nb_merge_streams = True
-# Progress bars are for people who wait.
-os.environ["TQDM_DISABLE"] = "1"
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 autosummary_generate = True
 autodoc_typehints = "none"

@@ -1,7 +1,7 @@
 """Write the reference: names from docstrings and commands from their help, both readable on GitHub, and a list for Sphinx.
 
-    python docs/reference.py            # writes docs/reference/python.md, command.md and api.rst
-    python docs/reference.py --check    # exit code 1 if a page is stale
+python docs/reference.py            # writes docs/reference/python.md, command.md and api.rst
+python docs/reference.py --check    # exit code 1 if a page is stale
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ def sphinx_page():
         lines += [title, "-" * len(title), "", ".. autosummary::", "   :toctree: api", ""]
         for name in names:
             thing = found(name)
-            lines += [f"   {n}" for n in ([f"{name}.{i}" for i in thing.__all__] if inspect.ismodule(thing) else [name])]
+            lines += [
+                f"   {n}" for n in ([f"{name}.{i}" for i in thing.__all__] if inspect.ismodule(thing) else [name])
+            ]
         lines.append("")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Write the reference: names from docstrings and commands from their help, both readable on GitHub, and a list for Sphinx.
+"""Write the reference: names from docstrings, commands from their help, and a list for Sphinx.
 
 python docs/reference.py            # writes docs/reference/python.md, command.md and api.rst
 python docs/reference.py --check    # exit code 1 if a page is stale
@@ -17,40 +17,49 @@ os.environ.update({"TERMINAL_WIDTH": "100", "COLUMNS": "100", "TERM": "dumb", "N
 
 ROOT = Path(__file__).parents[1]
 GROUPS = {
-    "Designs and campaigns": (
-        "steep.design", "steep.Design", "steep.Adaptive", "steep.Taylor", "steep.Variance", "steep.Even", "steep.Campaign",
-        "steep.command_simulator", "steep.Box", "steep.Log", "steep.Integer", "steep.Category",
-    ),
-    "Weights": (
-        "steep.VarianceWeightedCV", "steep.WeightSearch", "steep.VarianceWeighted", "steep.sample_weights", "steep.Rescaling",
-        "steep.rescale",
-    ),
-    "Wrong labels": ("steep.suspects", "steep.Suspects"),
-    "Networks": (
-        "steep.nn.improve", "steep.nn.HeadSearch", "steep.nn.Improvement", "steep.nn.retrain_head", "steep.nn.project", "steep.nn.Projection",
-        "steep.nn.split", "steep.nn.Split", "steep.nn.WeightedLoss", "steep.nn.weighted_sampler", "steep.nn.torch_derivatives",
-    ),
-    "Measures and neighbours": (
-        "steep.neighbor_graph", "steep.neighbors.query_graph", "steep.neighbors.NeighborTransformer",
-        "steep.neighbors.sparse_graph", "steep.neighbors.GraphInfo", "steep.neighbor_variance", "steep.taylor_variation",
-        "steep.perturbation_variance", "steep.surprise_variation", "steep.generalization_bound",
-        "steep.WeightedGaussianMixture", "steep.measures.Measure",
-    ),
-    "Larger than memory": ("steep.dask.sample_weights", "steep.dask.neighbor_variance", "steep.dask.neighbor_graph"),
-    "Evidence": ("steep.evidence.Verdict",),
-    "Pictures and pages": ("steep.plotting", "steep.report"),
-    "Errors": ("steep.SteepError", "steep.SteepWarning"),
-}  # fmt: skip
-COMMANDS = (
-    (), ("weight",), ("suspects",), ("design",), ("improve",), ("campaign",), ("campaign", "run"), ("campaign", "ask"),
-    ("campaign", "tell"), ("campaign", "status"), ("campaign", "failures"), ("campaign", "export"), ("campaign", "plot"),
-)  # fmt: skip
+    "Designs and campaigns": """
+        steep.design steep.Design steep.Adaptive steep.Taylor steep.Variance steep.Even steep.Campaign
+        steep.command_simulator steep.Box steep.Log steep.Integer steep.Category
+    """,
+    "Weights": """
+        steep.VarianceWeightedCV steep.WeightSearch steep.VarianceWeighted steep.sample_weights
+        steep.Rescaling steep.rescale
+    """,
+    "Wrong labels": """
+        steep.suspects steep.Suspects
+    """,
+    "Networks": """
+        steep.nn.improve steep.nn.HeadSearch steep.nn.Improvement steep.nn.retrain_head steep.nn.project
+        steep.nn.Projection steep.nn.split steep.nn.Split steep.nn.WeightedLoss steep.nn.weighted_sampler
+        steep.nn.torch_derivatives
+    """,
+    "Measures and neighbours": """
+        steep.neighbor_graph steep.neighbors.query_graph steep.neighbors.NeighborTransformer
+        steep.neighbors.sparse_graph steep.neighbors.GraphInfo steep.neighbor_variance
+        steep.taylor_variation steep.perturbation_variance steep.surprise_variation
+        steep.generalization_bound steep.WeightedGaussianMixture steep.measures.Measure
+    """,
+    "Larger than memory": """
+        steep.dask.sample_weights steep.dask.neighbor_variance steep.dask.neighbor_graph
+    """,
+    "Evidence": """
+        steep.evidence.Verdict
+    """,
+    "Pictures and pages": """
+        steep.plotting steep.report
+    """,
+    "Errors": """
+        steep.SteepError steep.SteepWarning
+    """,
+}
+COMMANDS = ["", "weight", "suspects", "design", "improve", "campaign"]
+COMMANDS += [f"campaign {word}" for word in ("run", "ask", "tell", "status", "failures", "export", "plot")]
 INTRODUCTION = {
     "python": "Signatures, methods and return types of everything public. `help(steep.design)` and the built guide (`make\n"
     "docs`) show all parameters, with an example each.",
-    "command": "Every command prints its result for people, or with `--json` for programs, and nothing else. Exit code 0 is "
-    "success, 2 a wrong input or a failure with one line that says what to do, 130 an interrupt. `--debug` shows where an "
-    "error came from. Output files are written whole or not at all.",
+    "command": "Every command prints its result for people, or with `--json` for programs, and nothing else. Exit\n"
+    "code 0 is success, 2 a wrong input or a failure with one line that says what to do, 130 an interrupt. `--debug` shows\n"
+    "where an error came from. Output files are written whole or not at all.",
 }
 
 
@@ -115,7 +124,7 @@ def python_page():
     lines = ["# Python", "", INTRODUCTION["python"], ""]
     for title, names in GROUPS.items():
         lines += [f"## {title}", ""]
-        for name in names:
+        for name in names.split():
             lines += entry(name)
     return "\n".join(lines)
 
@@ -127,10 +136,10 @@ def command_page():
 
     lines = ["# Commands", "", INTRODUCTION["command"], ""]
     for words in COMMANDS:
-        shown = CliRunner().invoke(app, [*words, "--help"], prog_name="steep")
+        shown = CliRunner().invoke(app, [*words.split(), "--help"], prog_name="steep")
         text = re.sub(r"\x1b\[[0-9;]*m", "", shown.output)
         body = [line.rstrip() for line in text.strip().splitlines()]
-        lines += [f"## steep {' '.join(words)}".rstrip(), "", "```text", *body, "```", ""]
+        lines += [f"## steep {words}".rstrip(), "", "```text", *body, "```", ""]
     return "\n".join(lines)
 
 
@@ -139,7 +148,7 @@ def sphinx_page():
     lines = ["All parameters", "==============", ""]
     for title, names in GROUPS.items():
         lines += [title, "-" * len(title), "", ".. autosummary::", "   :toctree: api", ""]
-        for name in names:
+        for name in names.split():
             thing = found(name)
             lines += [
                 f"   {n}" for n in ([f"{name}.{i}" for i in thing.__all__] if inspect.ismodule(thing) else [name])

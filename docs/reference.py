@@ -58,8 +58,8 @@ INTRODUCTION = {
     "python": """Signatures, methods and return types of everything public. `help(steep.design)` and the built guide
 (`make docs`) show all parameters, with an example each.""",
     "command": """Every command prints its result for people, or with `--json` for programs, and nothing else. Exit code
-0 is success, 2 a wrong input or a failure with one line that says what to do, 130 an interrupt. `--debug` shows where an
-error came from. Output files are written whole or not at all.""",
+0 is success, 2 a wrong input or a failure with one line that says what to do, 130 an interrupt. `--debug` shows
+where an error came from. Output files are written whole or not at all.""",
 }
 
 

@@ -3,6 +3,7 @@
     python benchmarks/suspects.py tables --data FOLDER... --part development   # what the rule was settled on
     python benchmarks/suspects.py tables --data FOLDER... --part unseen        # resumable, one JSON line a run
     python benchmarks/suspects.py images                                       # MNIST and CIFAR-10, STEEP_DATA
+    python benchmarks/suspects.py real --data FOLDER                           # real wrong labels, probabilities given
     python benchmarks/suspects.py speed                                        # 1,000,000 × 64 on one core
     python benchmarks/suspects.py summary                                      # tables, written beside the lines
 
@@ -209,6 +210,41 @@ def images(options):
         print(name, rate, seed, f"{spent['seconds']:.0f} s", flush=True)
 
 
+# ------------------------------------------------------------------------------------------ real
+
+
+def real(options):
+    """Real wrong labels: probabilities of networks, of which the neighbours are searched too.
+
+    Each .npz of the folder holds P (n_samples, n_classes), out-of-sample, the labels y as given, and t, the true ones.
+    """
+    found = {}
+    for path in sorted(options.data.glob("*.npz")):
+        data = np.load(path)
+        predicted = data["P"].astype(np.float64)
+        predicted /= predicted.sum(axis=1, keepdims=True)
+        given, wrong = data["y"].astype(int), data["y"] != data["t"]
+        result = steep.suspects(predicted, given, pred_probs=predicted, embedding=None, random_state=0)
+        rows, others = np.arange(len(given)), predicted.copy()
+        own, others[rows, given] = predicted[rows, given], -1.0
+        scores = {"steep": result.score, "self-confidence": -own, "margin": others.max(axis=1) - own}
+        found[path.stem] = {
+            "part": "development" if path.stem in REAL_DEVELOPMENT else "unseen",
+            "average_precision": {arm: round(average_precision_score(wrong, x), 4) for arm, x in scores.items()},
+            "n_samples": len(given),
+            "n_wrong": int(wrong.sum()),
+            "estimate": [round(x) for x in (result.n_wrong.mean, result.n_wrong.low, result.n_wrong.high)],
+        }
+        print(path.stem, found[path.stem], flush=True)
+    write_json(options.output or RESULTS / "suspects-real.json", {"cells": found} | machine())
+
+
+# Cells on which the choice between the model and its neighbours was settled.
+REAL_DEVELOPMENT = (
+    "cifar10-sparse-resnet18", "cifar10-sparse-efficientnet_b1", "cifar10n-aggregate-efficientnet_b1",
+)  # fmt: skip
+
+
 # ------------------------------------------------------------------------------------------ speed
 
 
@@ -360,12 +396,15 @@ def main():
     painter = commands.add_parser("images")
     painter.add_argument("--seeds", type=int, default=3)
     painter.set_defaults(call=images)
+    judge = commands.add_parser("real")
+    judge.add_argument("--data", type=Path, required=True, help="folder of .npz files with P, y and t")
+    judge.set_defaults(call=real)
     timer = commands.add_parser("speed")
     timer.add_argument("--rows", type=int, default=1_000_000)
     timer.set_defaults(call=speed)
     summer = commands.add_parser("summary")
     summer.set_defaults(call=summary)
-    for command in (runner, painter, timer, summer):
+    for command in (runner, painter, judge, timer, summer):
         command.add_argument("--output", type=Path)
     options = parser.parse_args()
     options.call(options)

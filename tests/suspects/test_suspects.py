@@ -179,7 +179,7 @@ def test_where_no_label_is_doubted_the_verdict_expects_none_other():
 
 def test_labels_that_nobody_can_predict_are_said_to_be_such():
     y = np.random.default_rng(0).integers(0, 6, 120)
-    assert "may be far too high" in str(found(y=y).verdict)
+    assert "cannot show how many are wrong" in str(found(y=y).verdict)
 
 
 @pytest.mark.parametrize("estimator", [KNeighborsClassifier(5), LinearSVC(), RandomForestClassifier(10)])
@@ -235,11 +235,42 @@ def test_wrong_labels_that_a_whole_group_shares_are_found_with_groups():
 
 
 def test_neighbors_of_the_own_group_have_no_vote():
-    groups = np.arange(120) // 3
-    result = steep.suspects(X, Y, pred_probs=PROBABILITIES, groups=groups)
-    expected = suspect_classes(Y, PROBABILITIES, ballots(result.indices, groups)).margin
+    groups, rough = np.arange(120) // 3, 0.7 * PROBABILITIES + 0.3 * np.random.default_rng(0).dirichlet(np.ones(3), 120)
+    result = steep.suspects(X, Y, pred_probs=rough, groups=groups)
+    expected = suspect_classes(Y, rough, ballots(result.indices, groups)).margin
     assert_array_equal(np.argsort(result.score), np.argsort(expected))
-    assert not np.allclose(result.score, steep.suspects(X, Y, pred_probs=PROBABILITIES).score)
+    assert not np.allclose(result.score, steep.suspects(X, Y, pred_probs=rough).score)
+
+
+def test_decisions_change_the_rows_they_name_and_no_others():
+    frame = pd.DataFrame(X, index=INDEXES[0])
+    result = steep.suspects(frame, Y, pred_probs=PROBABILITIES)
+    rows = result.top(3).index
+    changed = result.apply(rows)
+    assert_array_equal(changed[INDEXES[0].isin(rows)], result.suggested[INDEXES[0].isin(rows)])
+    assert_array_equal(changed[~INDEXES[0].isin(rows)], Y[~INDEXES[0].isin(rows)])
+    assert_array_equal(result.apply({rows[0]: 2})[INDEXES[0].get_loc(rows[0])], 2)
+    assert_array_equal(result.apply([]), result.label)
+    with pytest.raises(InputError, match="decisions names rows that are not in the table"):
+        result.apply(["nowhere"])
+
+
+def test_cleanlab_reads_the_same_order():
+    result = steep.suspects(X, Y, pred_probs=PROBABILITIES)
+    table = result.to_cleanlab()
+    assert_array_equal(np.argsort(table["label_quality"].to_numpy(), kind="stable")[:5], result.top(5).index)
+    assert table["is_label_issue"].sum() == result.table["is_suspect"].sum()
+
+
+def test_neighbors_that_repeat_the_model_have_no_say():
+    """The probabilities are searched themselves: the order is that of their logarithms."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(3, 0.5), 600)
+    y = (p.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)
+    found = steep.suspects(p, y, pred_probs=p, embedding=None)
+    others = np.where(np.eye(3, dtype=bool)[y], 0.0, p).max(axis=1)
+    margin = np.log(others + 1e-3) - np.log(p[np.arange(600), y] + 1e-3)
+    assert_array_equal(np.argsort(found.score), np.argsort(margin))
 
 
 def test_the_graph_is_the_one_datalab_takes():

@@ -6,13 +6,15 @@ is not, right labels are contradicted too:
 
     n_wrong = n d_0.6,   from n (d_0.25 − 2 s) to n (d_1 + 2 s),   s² = d_0.6 (1 − d_0.6) / (n/4)
 
+Where the model alone is asked, or more than half of all labels are contradicted, the surest samples are no guide. The
+lower limit is then n (e − 2 s), e the share of labels surely contradicted: another class has more than 0.5 and the own
+one less than 0.1.
+
 Numbers. e_c is the share of samples whose r exceeds c times the mean of the smaller nine tenths of them:
 
     n_wrong = n max(e_5 − 0.02, e_10),   from n (e_8 − 0.02) to n (e_3 + 0.02)
 
-0.02 is how many stand out so far on tables as they are; hardly any does by ten. The limits held the truth in about
-nine of ten runs on the development tables. They fail where labels can hardly be predicted, and where many labels of one
-class are wrong in the same way: the number is a rough estimate.
+0.02 is how many stand out so far on tables as they are; hardly any does by ten.
 
     s_i = 1 / (1 + exp(−b (r_i − t))),   t such that Σ s_i = n_wrong
 
@@ -30,7 +32,7 @@ from steep._validation import FloatArray
 from steep.metrics import Interval
 
 # Settled on the development tables of benchmarks/suspects.py.
-_SUREST, _SURE = 0.25, 0.6
+_SUREST, _SURE, _PREDICTABLE = 0.25, 0.6, 0.5
 _STANDS_OUT, _BY_CHANCE = (10.0, 8.0, 5.0, 3.0), 0.02
 _STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 5.0, 3.0
 
@@ -38,13 +40,21 @@ _STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 5.0, 3.0
 _SMALLEST_RATIO = 1e-6
 
 
-def wrong_classes(is_contradicted: npt.NDArray[np.bool_], likely: FloatArray) -> Interval:
-    """n_wrong and its limits, from whether z contradicts each label and the largest z."""
+def wrong_classes(
+    is_contradicted: npt.NDArray[np.bool_],
+    likely: FloatArray,
+    is_surely: npt.NDArray[np.bool_],
+    *,
+    by_model: bool = False,
+) -> Interval:
+    """n_wrong and its limits, from whether z contradicts each label, the largest z, and whether it surely does."""
     n = len(likely)
     surest_first = is_contradicted[np.argsort(-likely, kind="stable")]
     least, share, most = (float(surest_first[: max(1, round(part * n))].mean()) for part in (_SUREST, _SURE, 1.0))
     doubt = 2 * float(np.sqrt(share * (1 - share) / (_SUREST * n)))
-    return _limited(n, share, least - doubt, most + doubt)
+    if by_model or most > _PREDICTABLE:
+        least = float(is_surely.mean())
+    return _limited(n, max(share, least - doubt), least - doubt, most + doubt)
 
 
 def wrong_numbers(margin: FloatArray) -> Interval:

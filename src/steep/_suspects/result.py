@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from scipy.sparse import csr_matrix
 from steep._html import card
 from steep._validation import FloatArray, IntArray, check_count
 from steep.evidence import Verdict
+from steep.exceptions import InputError
 from steep.metrics import Interval
 from steep.neighbors.graph import sparse_graph
 
@@ -23,8 +25,8 @@ _NAMED = 5
 _BLOCK = 100_000
 # Labels of larger scores are marked as suspects; as many are marked as are estimated to be wrong, roughly.
 SUSPECT = 0.5
-# Where more than this share of the labels may be wrong, the model and the neighbours are.
-_HOPELESS = 0.5
+# Limits further apart than this share of the labels say little.
+_WIDE = 0.25
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,8 +101,8 @@ class Suspects:
             f"({found.mean / n:.1%}; limits {found.low:,.0f} and {found.high:,.0f}), which can be several times too "
             "low or too high: check rows from the top down and stop where they are right."
         )
-        if found.high > _HOPELESS * n:
-            sentence += " Hardly any label can be predicted here, so the number may be far too high."
+        if found.high - found.low > _WIDE * n:
+            sentence += " These data cannot show how many are wrong: many labels cannot be predicted well."
         # Without a count of values, so that these limits are not shown as those of a gain.
         return Verdict(sentence, replace(found, n=0), "labels", self.top(min(20, n)))
 
@@ -111,6 +113,33 @@ class Suspects:
         if own == other:  # a class; a number is hardly ever what was expected to the last digit
             return f"Least sure is row {row}, labelled {_shown(own)}, but no other label is expected there."
         return f"Look first at row {row}, labelled {_shown(own)}, where {_shown(other)} is expected."
+
+    def apply(self, decisions: Any) -> npt.NDArray[Any]:
+        """The labels with the suggested ones in the rows you decided on; nothing is changed in place.
+
+        ``decisions`` are rows by the index of the table, such as ``found.top(10).index``, or a mapping of rows to
+        labels.
+        """
+        index = pd.RangeIndex(len(self)) if self.index is None else self.index
+        rows = list(decisions)
+        places = index.get_indexer_for(rows)
+        if len(places) != len(rows) or (places < 0).any():
+            raise InputError("decisions names rows that are not in the table, or not once; expected rows of its index")
+        labels = self.label.copy()
+        labels[places] = [decisions[row] for row in rows] if isinstance(decisions, Mapping) else self.suggested[places]
+        return labels
+
+    def to_cleanlab(self) -> pd.DataFrame:
+        """The table with the columns of cleanlab's label issues: a small ``label_quality`` is suspicious."""
+        return pd.DataFrame(
+            {
+                "is_label_issue": self.score > SUSPECT,
+                "label_quality": 1.0 - self.score,
+                "given_label": self.label,
+                "predicted_label": self.suggested,
+            },
+            index=self.index,
+        )
 
     def knn_graph(self) -> csr_matrix:
         """The neighbours as a sparse matrix of distances: ``Datalab.find_issues(knn_graph=...)`` of cleanlab."""

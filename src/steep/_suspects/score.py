@@ -14,6 +14,10 @@ c and p the probabilities of a model fitted without x_i:
 r is the margin against the own label. The root stands between the probabilities themselves, which are best for
 few classes and errors near the border, and their logarithms, best for many classes and errors anywhere.
 
+Neighbours have no say, and r_i = (log max_{c≠ỹ} p_ic − log p_iỹ)/5, in two cases. Either the model gives them nearly
+the probabilities it gives the sample: then their labels show only how labels are given there, errors that follow a
+pattern among them. Or they name the given labels far less often than the model does.
+
 Numbers. With m_i the median label over S, ŷ the model's prediction and w the weight that fits the labels best in
 the mean absolute error:
 
@@ -37,10 +41,19 @@ from scipy.sparse import csc_matrix, csr_matrix, issparse
 from steep._validation import FloatArray, IntArray
 
 _LEAST_SHARE, _MOST_SHARE = 0.25, 0.75
+# How far the probabilities of neighbours are from those of the sample: 0 for the nearest probabilities in the data, 1
+# for those of any sample. Neighbours below this repeat the model: searched among the probabilities themselves they
+# are at 0.003, among their logarithms at 0.04, and on the development tables at 0.13 to 0.63.
+_REPEATED = 0.08
+# Neighbours are too weak where they name this share of the labels that the model names, or fewer.
+_WEAK = 0.6
+_JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
+# Labels are surely contradicted below and above these z of their own and of another class.
+_SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
 _LOCAL_SHARE = 0.3
 
-# Added to probabilities before a logarithm: forests give exact zeros.
-_FLOOR = 1e-3
+# Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 5 span what roots do, nearly.
+_FLOOR, _LOGARITHMS = 1e-3, 5.0
 
 # The first guess of P(ỹ | c), and rounds after which it no longer moves.
 _FIRST_RIGHT = 0.8
@@ -65,6 +78,8 @@ class Suspicion:
         z of the most probable class; for classes only.
     is_contradicted : ndarray of bool of shape (n_samples,)
         Whether that is another class than the label's; for classes only.
+    is_surely : ndarray of bool of shape (n_samples,)
+        Whether z of another class is above 0.5 and that of the label below 0.1; for classes only.
     """
 
     margin: FloatArray
@@ -72,6 +87,7 @@ class Suspicion:
     neighbor_share: float
     likely: FloatArray = field(default_factory=lambda: np.empty(0))
     is_contradicted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    is_surely: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
 
 
 def ballots(indices: IntArray, groups: IntArray | None = None) -> csr_matrix:
@@ -124,7 +140,7 @@ class Opinions:
         counts = np.asarray(self._counts[place]).ravel()
         return predicted, (counts + self.average[0, self.codes]) / (self.heard[:, 0] + 1)
 
-    def votes(self, part: slice) -> FloatArray:
+    def votes(self, part: Any) -> FloatArray:
         """v of some samples."""
         return np.asarray((self._counts[part].toarray() + self.average) / (self.heard[part] + 1))
 
@@ -151,13 +167,16 @@ def _dense(probabilities: Any) -> FloatArray:
 def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspicion:
     """r, the most probable other class and a for classes; ``predicted`` may be sparse."""
     opinions = Opinions(codes, predicted, asked)
-    share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(*opinions.own())
-    labelled, totals, on_average = true_classes(opinions, share)
+    share = 0.0
+    if neighbors_help(opinions, predicted, asked):
+        share = _LEAST_SHARE + (_MOST_SHARE - _LEAST_SHARE) * _mixture_weight(*opinions.own())
+        labelled, totals, on_average = true_classes(opinions, share)
     own, other, code = np.zeros(len(codes)), np.full(len(codes), -np.inf), np.zeros(len(codes), np.int64)
     for part in opinions.columns():
-        by_model, together = opinions.of_classes(part, share)
-        likely = together * labelled[codes, part] / totals[:, None]
-        found = by_model + share * (asked @ likely + on_average[part]) / (opinions.heard + 1)
+        found, together = opinions.of_classes(part, share)
+        if share:
+            likely = together * labelled[codes, part] / totals[:, None]
+            found = found + share * (asked @ likely + on_average[part]) / (opinions.heard + 1)
         mine = np.flatnonzero((codes >= part.start) & (codes < part.stop))
         own[mine] = found[mine, codes[mine] - part.start]
         found[mine, codes[mine] - part.start] = -1.0
@@ -166,8 +185,31 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
         code = np.where(height > other, best + part.start, code)
         other = np.maximum(other, height)
     contradicted = (other > own) | ((other == own) & (code < codes))
-    margin = np.sqrt(np.maximum(other, 0.0)) - np.sqrt(own)
-    return Suspicion(margin, code, share, np.maximum(own, other), contradicted)
+    height = np.sqrt if share else lambda z: np.log(z + _FLOOR) / _LOGARITHMS
+    margin = height(np.maximum(other, 0.0)) - height(own)
+    surely = (other > _SURELY_OTHER) & (own < _SURELY_OWN)
+    return Suspicion(margin, code, share, np.maximum(own, other), contradicted, surely)
+
+
+def neighbors_help(opinions: Opinions, predicted: Any, asked: csr_matrix) -> bool:
+    """Whether neighbours may know more than the model: it tells them from the sample, and they name enough labels."""
+    n_samples, n_classes = predicted.shape
+    k = max(asked.nnz // n_samples, 1)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(n_samples)
+    rows = order[: int(np.clip(_AT_ONCE // (k * n_classes), 20, _JUDGED))]
+    some = order[: int(np.clip(_AT_ONCE // n_classes, 1_000, _COMPARED))]
+    mine, all_others = _dense(predicted[rows]), _dense(predicted[some])
+    near = _dense(predicted[asked[rows].indices]).reshape(len(rows), -1, n_classes)
+    # A model that is certain of everything, or says the same everywhere, leaves the order to the neighbours.
+    if len(np.unique(mine)) <= 2:
+        return True
+    nearest = 1 + max(1, round(k * len(some) / n_samples))  # the sample itself is among them
+    gaps = np.array([np.abs(all_others - p).sum(axis=1) for p in mine])
+    closest = float(np.partition(gaps, nearest - 1, axis=1)[:, :nearest].sum() / (len(rows) * (nearest - 1)))
+    apart, usual = float(np.abs(near - mine[:, None]).sum(axis=2).mean()), float(gaps.mean())
+    named, by_model = (float(np.mean(z.argmax(axis=1) == opinions.codes[rows])) for z in (opinions.votes(rows), mine))
+    return apart - closest > _REPEATED * (usual - closest) and named > _WEAK * by_model
 
 
 def _mixture_weight(by_model: FloatArray, by_neighbors: FloatArray) -> float:

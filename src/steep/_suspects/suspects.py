@@ -158,7 +158,7 @@ def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
     if labels.codes is None:
         n_wrong = wrong_numbers(found.margin)
         return n_wrong, number_scores(found.margin, n_wrong.mean)
-    n_wrong = wrong_classes(found.is_contradicted, found.likely)
+    n_wrong = wrong_classes(found.is_contradicted, found.likely, found.is_surely, by_model=not found.neighbor_share)
     return n_wrong, class_scores(found.margin, n_wrong.mean)
 
 

@@ -156,6 +156,17 @@ def suspects_numbers():
     return suspects_on("unseen regression", "steep")
 
 
+def suspects_real():
+    cells = sorted(stored("suspects-real")["cells"].items(), key=lambda cell: cell[1]["part"] != "unseen")
+    arms = list(cells[0][1]["average_precision"])
+    rows = []
+    for name, cell in cells:
+        precision = [f"{cell['average_precision'][arm]:.3f}" for arm in arms]
+        mean, low, high = (f"{value:,}" for value in cell["estimate"])
+        rows.append([f"{name}, {cell['part']}", *precision, f"{cell['n_wrong']:,}", mean, f"{low} to {high}"])
+    return table(["labels of CIFAR-10", *arms, "wrong", "estimate", "limits"], rows)
+
+
 def groups_means():
     found = stored("groups")
     problems = list(found)

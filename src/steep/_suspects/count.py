@@ -6,9 +6,10 @@ is not, right labels are contradicted too:
 
     n_wrong = n d_0.6,   from n (d_0.25 − 2 s) to n (d_1 + 2 s),   s² = d_0.6 (1 − d_0.6) / (n/4)
 
-Where the model alone is asked, or more than half of all labels are contradicted, the surest samples are no guide. The
-lower limit is then n (e − 2 s), e the share of labels surely contradicted: another class has more than 0.5 and the own
-one less than 0.1.
+If the model alone is asked, or more than half of all labels are contradicted, the surest samples are no help. With e
+the share of labels surely contradicted (another class has more than 0.5 and the own one less than 0.1),
+
+    n_wrong = n (e + d_1)/2,   from n (e − 2 s) to n (d_1 + 2 s)
 
 Numbers. e_c is the share of samples whose r exceeds c times the mean of the smaller nine tenths of them:
 
@@ -54,7 +55,8 @@ def wrong_classes(
     doubt = 2 * float(np.sqrt(share * (1 - share) / (_SUREST * n)))
     if by_model or most > _PREDICTABLE:
         least = float(is_surely.mean())
-    return _limited(n, max(share, least - doubt), least - doubt, most + doubt)
+        share = (least + most) / 2
+    return _limited(n, share, least - doubt, most + doubt)
 
 
 def wrong_numbers(margin: FloatArray) -> Interval:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 TITLE = "Figure tbs: what TBS changes on the Bateman equations"
-INPUTS = table2.RUNS["bateman"]
+INPUTS = "as in the paper"
 N_GRID = {"smoke": 6, "laptop": 40, "paper": 100}
 CAP = 0.10
 CLAIM = "The error falls most where Df is high, at small u_0 (Fig. tbs c, d)", "a picture"
@@ -31,19 +31,19 @@ CLAIM = "The error falls most where Df is high, at small u_0 (Fig. tbs c, d)", "
 
 def jobs(scale: Scale) -> list[Job]:
     """One line a repeat: the map of its gain; the first also holds curves and Df. Networks are those of Table 2."""
-    numbers = {**table2.SETTINGS[scale]["bateman"], "n_grid": N_GRID[scale]}
+    numbers = {**table2.SETTINGS[scale], "n_grid": N_GRID[scale]}
     return [
         Job("tbs", f"maps {seed}", (("maps", seed),), partial(_run, numbers, seed), {"inputs": INPUTS, **numbers})
-        for seed in range(table2.REPEATS[scale]["bateman"])
+        for seed in range(table2.REPEATS[scale])
     ]
 
 
 def _run(numbers: dict[str, int], seed: int, context: Context) -> Results:
     n = numbers["n_grid"]
-    grid = table2.grid_of(BATEMAN, n)
+    grid = table2.grid_of(n)
     flat = grid.reshape(-1, 3)
     truth = BATEMAN.function(flat)
-    outputs = {arm: table2.network(BATEMAN, INPUTS, arm, seed, numbers, context)[0](flat) for arm in ("uniform", "TBS")}
+    outputs = {arm: table2.network(arm, seed, numbers, context)[0](flat) for arm in ("uniform", "TBS")}
     worst = {arm: table2.worst_in_time(out, truth, grid) for arm, out in outputs.items()}
     df = steep.taylor_variation(None, flat, order=2, epsilon=table2.EPSILON, derivatives=BATEMAN.derivatives)
     variation = df.reshape(grid.shape[:2]).max(axis=1)

@@ -99,7 +99,7 @@ def _gain(lines: Lines, names: list[str], options: list[str]) -> str:
 
 def _mean(lines: Lines, names: list[str], options: list[str]) -> str:
     found = lines.interval(*names)
-    return show(found, _factor(options)) if found else ""
+    return "" if found is None else show(found, _factor(options))
 
 
 def _score(lines: Lines, names: list[str], options: list[str]) -> str:

@@ -157,10 +157,10 @@ class Lines:
         values = self.values(experiment, arm, name)
         return summarize(values, greater_is_better=not is_error) if values.size > 1 else None
 
-    def interval(self, experiment: str, arm: str, name: str) -> Interval | None:
-        """Mean of an arm with its 95 % interval."""
+    def interval(self, experiment: str, arm: str, name: str) -> Interval | float | None:
+        """Mean of an arm with its 95 % interval; the value itself of a single repeat."""
         values = self.values(experiment, arm, name)
-        return mean_interval(values) if values.size > 1 else None
+        return mean_interval(values) if values.size > 1 else float(values[0]) if values.size else None
 
 
 def judge(

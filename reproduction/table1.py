@@ -165,18 +165,9 @@ def _design(problem: Problem, n_runs: int, n_initial: int, strategy: Any, seed: 
     return plan.X, plan.n_evaluations
 
 
-def _bound(problem: Problem, seed: int) -> Plan:
-    """The density the bound asks for, ∝ |f'| + K, drawn exactly; K is the mean |f'|, free derivatives."""
-    x = np.linspace(0, 1, 2001)
-    slope = np.abs(problem.derivatives(x[:, None], np.array([[1]]))).reshape(-1)
-    cumulated = np.concatenate([[0.0], np.cumsum(slope[1:] + slope[:-1] + 2 * slope.mean())])
-    drawn = np.interp(np.random.default_rng(seed).random(N_NEW), cumulated / cumulated[-1], x)[:, None]
-    return np.vstack([np.linspace(0, 1, N)[:, None], drawn]), N + N_NEW
-
-
 ARMS: dict[str, Callable[[Problem, int], Plan]] = {
     "uniform": _uniform, "grid": _grid, "TBS": _tbs, "TBS, derivatives paid": _tbs_counted,
-    "variance and new points": _variance, "default design": _default, "density of the bound": _bound,
+    "variance and new points": _variance, "default design": _default,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Table 2: Taylor Based Sampling of the Bateman equations, M = 1 as in the paper and several species beyond it.
+"""Table 2: Taylor Based Sampling of the Bateman equations with M = 1.
 
 Half of the points uniform, half drawn ∝ Df; a perceptron of 2 × 32 ReLU units, Adam, full batch. The paper trains on
 50,000 points for 40,000 epochs, 50 times. With g_θ(u_0, η_0) = max_t ‖f − f_θ‖² and Z = g_BS − g_TBS,
@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 import steep
+from reproduction.ensemble import train_ensemble
 from reproduction.fused import predict_perceptron, train_perceptron
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.metrics import average_error_gain, average_error_loss, l2_error
-from reproduction.problems import BATEMAN, BATEMAN_11, Problem
+from reproduction.problems import BATEMAN
 from reproduction.summary import NOT_RUN, Claim, Lines, Section, compare, interval_of, markdown, show, show_gain
 from steep._files import write_whole
 from steep._validation import FloatArray
@@ -34,73 +35,47 @@ from steep.metrics import linf_error
 TITLE = "Table 2: the Bateman equations"
 ORDER, EPSILON, N_GMM, LAYERS, LEARNING_RATE = 2, 5e-4, 10, (32, 32), 1e-3
 SMALLEST = 1 / 100  # in the authors' code a point with less than this of the largest variation is dropped
-SETTINGS: dict[str, dict[str, dict[str, int]]] = {
-    "smoke": {
-        "bateman": {"n_points": 60, "epochs": 60, "n_test": 500, "n_grid": 8},
-        "bateman-11": {"n_points": 60, "epochs": 60, "n_test": 300, "n_grid": 8},
-    },
-    "laptop": {
-        "bateman": {"n_points": 50000, "epochs": 40000, "n_test": 50000, "n_grid": 100},
-        "bateman-11": {"n_points": 1000, "epochs": 5000, "n_test": 5000, "n_grid": 20},
-    },
-    "paper": {
-        "bateman": {"n_points": 50000, "epochs": 40000, "n_test": 50000, "n_grid": 100},
-        "bateman-11": {"n_points": 50000, "epochs": 40000, "n_test": 50000, "n_grid": 100},
-    },
-}
-REPEATS = {
-    "smoke": {"bateman": 2, "bateman-11": 2}, "laptop": {"bateman": 20, "bateman-11": 6},
-    "paper": {"bateman": 50, "bateman-11": 50},
-}  # fmt: skip
+FULL = {"n_points": 50000, "epochs": 40000, "n_test": 50000, "n_grid": 100}
+SETTINGS = {"smoke": {"n_points": 60, "epochs": 60, "n_test": 500, "n_grid": 8}, "laptop": FULL, "paper": FULL}
+REPEATS = {"smoke": 2, "laptop": 20, "paper": 50}
 # L2 (×1e-4), L∞ (×1e-1), AEG and AEL (×1e-2) of the paper.
 PAPER = {"uniform": ("1.22 ± 0.13", "5.28 ± 0.47"), "TBS": ("1.14 ± 0.15", "2.96 ± 0.37")}
 PAPER_AEG, PAPER_AEL = "2.51 ± 0.07", "0.42 ± 0.008"
-RUNS = {"bateman": "as in the paper", "bateman-11": "scaled"}
-PROBLEMS = {"bateman": BATEMAN, "bateman-11": BATEMAN_11}
+EXPERIMENT = "bateman, inputs as in the paper"
 
 
 def jobs(scale: Scale) -> list[Job]:
     """One network a job, repeat by repeat; AEG and AEL compare it with the uniform one of the same repeat."""
-    found = []
-    for name, inputs in RUNS.items():
-        numbers = SETTINGS[scale][name]
-        told = {"problem": name, "inputs": inputs, "layers": LAYERS, "learning_rate": LEARNING_RATE, "init": "glorot",
-                **numbers}  # fmt: skip
-        for seed in range(REPEATS[scale][name]):
-            for arm in ARMS:
-                run = partial(_run, PROBLEMS[name], inputs, arm, seed, numbers)
-                found.append(Job(experiment_of(name, inputs), f"{arm}, {seed}", ((arm, seed),), run, told))
-    return found
+    told = {"problem": "bateman", "inputs": "as in the paper", "layers": LAYERS, "learning_rate": LEARNING_RATE,
+            "init": "glorot", **SETTINGS[scale]}  # fmt: skip
+    return [
+        Job(EXPERIMENT, f"{arm}, {seed}", ((arm, seed),), partial(_run, arm, seed, SETTINGS[scale]), told)
+        for seed in range(REPEATS[scale]) for arm in ARMS
+    ]  # fmt: skip
 
 
-def experiment_of(name: str, inputs: str) -> str:
-    """Name of the lines."""
-    return f"{name}, inputs {inputs}"
-
-
-def _run(problem: Problem, inputs: str, arm: str, seed: int, numbers: dict[str, int], context: Context) -> Results:
-    test, truth, grid, on_grid = _tests(problem, numbers["n_test"], numbers["n_grid"])
-    found, plan = network(problem, inputs, arm, seed, numbers, context)
-    worst = worst_in_time(found(grid.reshape(-1, grid.shape[-1])), on_grid, grid)
-    if arm == "uniform":
-        base = worst
-    else:
-        uniform, _ = network(problem, inputs, "uniform", seed, numbers, context)
-        base = worst_in_time(uniform(grid.reshape(-1, grid.shape[-1])), on_grid, grid)
+def _run(arm: str, seed: int, numbers: dict[str, int], context: Context) -> Results:
+    test, truth, grid, on_grid = _tests(numbers["n_test"], numbers["n_grid"])
+    flat = grid.reshape(-1, 3)
+    found, plan = network(arm, seed, numbers, context)
+    outputs = found(flat)
+    worst = worst_in_time(outputs, on_grid, grid)
+    uniform = found if arm == "uniform" else network("uniform", seed, numbers, context)[0]
+    base = worst_in_time(uniform(flat), on_grid, grid)
     return {
         (arm, seed): {
             **errors(truth, found(test)), "n_points": len(plan[0]), "n_evaluations": plan[1],
-            "max_squared_on_grid": float(((found(grid.reshape(-1, grid.shape[-1])) - on_grid) ** 2).max()),
+            "max_squared_on_grid": float(((outputs - on_grid) ** 2).max()),
             "aeg": average_error_gain(base, worst), "ael": average_error_loss(base, worst),
         }
     }  # fmt: skip
 
 
 @cache
-def _tests(problem: Problem, n_test: int, n_grid: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _tests(n_test: int, n_grid: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Test points drawn uniformly, the grid of starts and times, and the values of both."""
-    test, grid = _uniform_points(problem, n_test, np.random.default_rng(2**20)), grid_of(problem, n_grid)
-    return test, problem.function(test), grid, problem.function(grid.reshape(-1, grid.shape[-1]))
+    test, grid = _uniform_points(n_test, np.random.default_rng(2**20)), grid_of(n_grid)
+    return test, BATEMAN.function(test), grid, BATEMAN.function(grid.reshape(-1, 3))
 
 
 def errors(truth: FloatArray, outputs: FloatArray) -> dict[str, float]:
@@ -113,21 +88,19 @@ Plan = tuple[FloatArray, int]  # points, and the runs of f they cost
 Network = Callable[[FloatArray], FloatArray]
 
 
-def network(
-    problem: Problem, inputs: str, arm: str, seed: int, numbers: dict[str, int], context: Context
-) -> tuple[Network, Plan]:
+def network(arm: str, seed: int, numbers: dict[str, int], context: Context) -> tuple[Network, Plan]:
     """A trained network and its points; the network is kept in the cache, since two jobs compare with it."""
-    plan = ARMS[arm](problem, numbers["n_points"], seed)
-    shaped_by = [problem.name, inputs, LAYERS, LEARNING_RATE, numbers["epochs"], seed]
+    plan = ARMS[arm](numbers["n_points"], seed)
+    shaped_by = ["bateman", "as in the paper", LAYERS, LEARNING_RATE, numbers["epochs"], seed]
     digest = hashlib.sha256(json.dumps(shaped_by).encode() + plan[0].tobytes()).hexdigest()[:16]
-    path = Path(context.cache) / f"perceptron-{problem.name}-{arm}-{seed}-{digest}.npz".replace(" ", "-")
+    path = Path(context.cache) / f"perceptron-bateman-{arm}-{seed}-{digest}.npz".replace(" ", "-")
     if not path.exists():
-        weights = _train(problem, inputs, plan[0], numbers["epochs"], seed, context)
+        trained = _train(plan[0], numbers["epochs"], seed, context)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda temporary: _save(temporary, weights))
+        write_whole(path, lambda temporary: _save(temporary, trained))
     with np.load(path) as kept:
         weights = [kept[name] for name in sorted(kept.files)]
-    return (lambda X: predict_perceptron(weights, _scaled(problem, inputs, X))), plan
+    return partial(predict_perceptron, weights), plan
 
 
 def _save(path: Path, weights: list[Any]) -> None:
@@ -135,30 +108,16 @@ def _save(path: Path, weights: list[Any]) -> None:
         np.savez(file, **{f"layer{number}": weight for number, weight in enumerate(weights)})
 
 
-def _train(problem: Problem, inputs: str, X: FloatArray, epochs: int, seed: int, context: Context) -> list[Any]:
-    """The fused loop for long trainings of the paper's problem, which first has to be compiled; else the ensemble's."""
-    from reproduction.ensemble import train_ensemble
-
-    points, values = _scaled(problem, inputs, X), problem.function(X)
-    if problem is BATEMAN and len(X) * epochs > FUSED_FROM and context.device == "cpu":
-        return train_perceptron(points, values, epochs=epochs, learning_rate=LEARNING_RATE, seed=seed,
-                                progress=context.progress)  # fmt: skip
-    ensemble = train_ensemble(
-        points, values, seeds=[seed], layers=LAYERS, epochs=epochs, learning_rate=LEARNING_RATE,
-        device=context.device, progress=context.progress,
-    )  # fmt: skip
-    return [weight[0].numpy() for weight in ensemble.weights]
+def _train(X: FloatArray, epochs: int, seed: int, context: Context) -> list[Any]:
+    """The fused loop for long trainings on a CPU, which first has to be compiled; else the ensemble's."""
+    given: dict[str, Any] = {"epochs": epochs, "learning_rate": LEARNING_RATE, "progress": context.progress}
+    if len(X) * epochs > FUSED_FROM and context.device == "cpu":
+        return train_perceptron(X, BATEMAN.function(X), seed=seed, **given)
+    ensemble = train_ensemble(X, BATEMAN.function(X), seeds=[seed], layers=LAYERS, device=context.device, **given)
+    return [weight[0].cpu().numpy() for weight in ensemble.weights]
 
 
 FUSED_FROM = 10**8
-
-
-def _scaled(problem: Problem, inputs: str, X: FloatArray) -> FloatArray:
-    if inputs == "as in the paper":
-        return X
-    low, high = np.array(problem.bounds).T
-    scaled: FloatArray = 2 * (X - low) / (high - low) - 1
-    return scaled
 
 
 def worst_in_time(outputs: FloatArray, truth: FloatArray, grid: FloatArray) -> FloatArray:
@@ -167,85 +126,67 @@ def worst_in_time(outputs: FloatArray, truth: FloatArray, grid: FloatArray) -> F
     return worst
 
 
-def grid_of(problem: Problem, n: int) -> FloatArray:
-    """Starts × times, ``(n², n + 1, d)``: a grid of (u_0, η_0); further species are drawn once."""
-    low, high = np.array(problem.bounds).T
-    first = np.stack(np.meshgrid(np.linspace(0, 1, n), np.linspace(0, 1, n), indexing="ij"), axis=-1).reshape(-1, 2)
-    others = np.random.default_rng(0).random((n * n, len(low) - 3))
-    starts = np.repeat(np.hstack([first, others])[:, None], n + 1, axis=1)
-    times = np.broadcast_to(np.linspace(0, 1, n + 1)[None, :, None], (n * n, n + 1, 1))
-    grid: FloatArray = low + np.concatenate([starts, times], axis=2) * (high - low)
-    return grid
+def grid_of(n: int) -> FloatArray:
+    """Starts × times, ``(n², n + 1, 3)``: a grid of (u_0, η_0), each over time."""
+    axes = [np.linspace(low, high, n + (axis == 2)) for axis, (low, high) in enumerate(BATEMAN.bounds)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(n * n, n + 1, 3)
 
 
-def _uniform_points(problem: Problem, n: int, generator: np.random.Generator) -> FloatArray:
-    low, high = np.array(problem.bounds).T
-    points: FloatArray = low + generator.random((n, len(low))) * (high - low)
+def _uniform_points(n: int, generator: np.random.Generator) -> FloatArray:
+    low, high = np.array(BATEMAN.bounds).T
+    points: FloatArray = low + generator.random((n, 3)) * (high - low)
     return points
 
 
-def _uniform(problem: Problem, n: int, seed: int) -> Plan:
-    return _uniform_points(problem, n, np.random.default_rng(seed)), n
+def _uniform(n: int, seed: int) -> Plan:
+    return _uniform_points(n, np.random.default_rng(seed)), n
 
 
-def _epsilon(problem: Problem) -> FloatArray:
-    """ε of the paper is in the inputs' own units; designs want it relative to each axis."""
-    low, high = np.array(problem.bounds).T
-    relative: FloatArray = EPSILON / (high - low) ** 2
-    return relative
+def _tbs(n: int, seed: int) -> Plan:
+    """Algorithm 1, with derivatives that cost nothing; ε is in the inputs' own units, designs want it per axis."""
+    low, high = np.array(BATEMAN.bounds).T
+    relative = EPSILON / (high - low) ** 2
+    strategy = steep.Taylor(order=ORDER, epsilon=relative, n_components=N_GMM, derivatives=BATEMAN.derivatives)
+    return _design(n, n // 2, strategy, seed)
 
 
-def _tbs(problem: Problem, n: int, seed: int) -> Plan:
-    """Algorithm 1, with derivatives that cost nothing."""
-    strategy = steep.Taylor(order=ORDER, epsilon=_epsilon(problem), n_components=N_GMM, derivatives=problem.derivatives)
-    return _design(problem, n, n // 2, strategy, seed)
-
-
-def _tbs_as_coded(problem: Problem, n: int, seed: int) -> Plan:
+def _tbs_as_coded(n: int, seed: int) -> Plan:
     """Drawn ∝ Σ_k ε^k |∂^k f|/k!, points repeated as often as they have whole hundredths of the largest."""
-    start = _uniform_points(problem, n // 2, np.random.default_rng(seed))
-    d = len(problem.bounds)
+    start = _uniform_points(n // 2, np.random.default_rng(seed))
     variation = np.zeros(len(start))
-    for k in multi_indices(d, ORDER):
-        partials = np.abs(np.asarray(problem.derivatives(start, k[None])).reshape(len(start), -1)).sum(axis=1)
+    for k in multi_indices(3, ORDER):
+        partials = np.abs(np.asarray(BATEMAN.derivatives(start, k[None])).reshape(len(start), -1)).sum(axis=1)
         variation += EPSILON ** k.sum() * partials / np.prod([math.factorial(times) for times in k])
     repeated = np.floor(variation / (variation.max() * SMALLEST))
-    sampler = steep.VariationSampler(problem.bounds, n_components=N_GMM, random_state=seed)
+    sampler = steep.VariationSampler(BATEMAN.bounds, n_components=N_GMM, random_state=seed)
     return np.vstack([start, sampler.fit(start, repeated).sample(n - n // 2)]), n
 
 
-def _variance(problem: Problem, n: int, seed: int) -> Plan:
+def _variance(n: int, seed: int) -> Plan:
     """The third method: local variance of the values in the place of derivatives, else Algorithm 1."""
-    strategy = steep.Variance(n_components=N_GMM)
-    plan = steep.design(problem.function, problem.bounds, n, n_initial=n // 2, strategy=strategy, random_state=seed)
+    return _design(n, n // 2, steep.Variance(n_components=N_GMM), seed)
+
+
+def _default(n: int, seed: int) -> Plan:
+    return _design(n, n // 4, None, seed)
+
+
+def _design(n: int, n_initial: int, strategy: Any, seed: int) -> Plan:
+    plan = steep.design(BATEMAN.function, BATEMAN.bounds, n, n_initial=n_initial, strategy=strategy, random_state=seed)
     return plan.X, plan.n_evaluations
 
 
-def _default(problem: Problem, n: int, seed: int) -> Plan:
-    return _design(problem, n, n // 4, None, seed)
-
-
-def _design(problem: Problem, n: int, n_initial: int, strategy: Any, seed: int) -> Plan:
-    plan = steep.design(problem.function, problem.bounds, n, n_initial=n_initial, strategy=strategy, random_state=seed)
-    return plan.X, plan.n_evaluations
-
-
-ARMS: dict[str, Callable[[Problem, int, int], Plan]] = {
+ARMS: dict[str, Callable[[int, int], Plan]] = {
     "uniform": _uniform, "TBS": _tbs, "TBS as in the code": _tbs_as_coded, "variance and new points": _variance,
     "default design": _default,
 }  # fmt: skip
 
 
 def summarize(lines: Lines) -> Section:
-    """Both readings, AEG and AEL, and the paired gain over uniform points."""
-    tables = []
-    for name, inputs in RUNS.items():
-        experiment = experiment_of(name, inputs)
-        numbers = lines.settings(experiment)
-        repeats = len(lines.seeds(experiment, "uniform"))
-        told = f"{numbers['n_points']} points, {numbers['epochs']} epochs, {repeats} repeats" if numbers else NOT_RUN
-        tables.append(f"**{experiment}**: {told}\n\n" + _table(lines, experiment))
-    return Section([_claim(lines, "mse", 0, 1e-4), _claim(lines, "max_squared", 1, 1e-1), _claim_aeg(lines)], tables)
+    """Both norms, AEG and AEL, and the paired gain over uniform points."""
+    claims = [_claim(lines, "mse", 0, 1e-4), _claim(lines, "max_squared", 1, 1e-1), _claim_aeg(lines)]
+    repeats = len(lines.seeds(EXPERIMENT, "uniform"))
+    return Section(claims, [f"{repeats} of {REPEATS['paper']} repeats so far.\n\n" + _table(lines, EXPERIMENT)])
 
 
 def _table(lines: Lines, experiment: str) -> str:
@@ -266,11 +207,10 @@ def _table(lines: Lines, experiment: str) -> str:
 
 
 def _claim(lines: Lines, name: str, number: int, unit: float) -> Claim:
-    experiment = experiment_of("bateman", RUNS["bateman"])
     before, after = (PAPER[arm][number] for arm in ("uniform", "TBS"))
-    ours = [show(lines.interval(experiment, arm, name), 1 / unit) for arm in ("uniform", "TBS")]
+    ours = [show(lines.interval(EXPERIMENT, arm, name), 1 / unit) for arm in ("uniform", "TBS")]
     gain, coded, variance, default = (
-        lines.gain(experiment, "uniform", arm, name, is_error=True, kind="ranks") for arm in list(ARMS)[1:]
+        lines.gain(EXPERIMENT, "uniform", arm, name, is_error=True, kind="ranks") for arm in list(ARMS)[1:]
     )
     return compare(
         f"TBS lowers {('L2', 'L∞')[number]} on Bateman, M = 1 (×{unit:g}, squared error)",
@@ -278,23 +218,16 @@ def _claim(lines: Lines, name: str, number: int, unit: float) -> Claim:
         f"{ours[0]} → {ours[1]}; as in the code {show_gain(coded, 1 / unit)}",
         f"paired gain over uniform points {show_gain(gain, 1 / unit)}; third method {show_gain(variance, 1 / unit)}; "
         f"default design {show_gain(default, 1 / unit)}",
-        (coded,), gain, printed=unit * (float(before.split()[0]) - float(after.split()[0])), at_scale=_enough(lines),
+        (coded,), gain, printed=unit * (float(before.split()[0]) - float(after.split()[0])),
     )  # fmt: skip
 
 
-def _enough(lines: Lines) -> bool:
-    """At least half of the paper's points and epochs."""
-    numbers, paper = lines.settings(experiment_of("bateman", RUNS["bateman"])), SETTINGS["paper"]["bateman"]
-    return bool(numbers) and all(2 * numbers[name] >= paper[name] for name in ("n_points", "epochs"))
-
-
 def _claim_aeg(lines: Lines) -> Claim:
-    experiment = experiment_of("bateman", RUNS["bateman"])
-    aeg, ael = (lines.interval(experiment, "TBS", name) for name in ("aeg", "ael"))
-    balance = lines.values(experiment, "TBS", "aeg") - lines.values(experiment, "TBS", "ael")
+    aeg, ael = (lines.interval(EXPERIMENT, "TBS", name) for name in ("aeg", "ael"))
+    balance = lines.values(EXPERIMENT, "TBS", "aeg") - lines.values(EXPERIMENT, "TBS", "ael")
     honest = interval_of(balance, "ranks")
     return compare(
         "TBS gains more than it loses over (u_0, η_0): AEG > AEL (×0.01)", f"AEG {PAPER_AEG}, AEL {PAPER_AEL}",
         f"AEG {show(aeg, 100)}, AEL {show(ael, 100)}", f"AEG − AEL {show_gain(honest, 100)}", (), honest,
-        printed=0.0209, at_scale=_enough(lines),
+        printed=0.0209,
     )  # fmt: skip

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,53 +27,48 @@ _FORMAT = 1
 
 
 def write_features(path: str | Path, batches: Batches, *, network: str, head: str) -> None:
-    """Write the features and labels of one pass; an interrupted pass leaves what was there.
+    """Write the features and labels of one pass, of which only the labels are held; see :func:`write_whole`."""
+    target, labels = _check_path(path), list[Array]()
 
-    The labels are held until the end; the features are not.
-    """
-    target = _check_path(path)
-    part, labels, n_rows = target.with_name(f"{target.name}.part"), list[Array](), 0
-    dtype, shape = np.dtype(np.float32), (0,)
-    try:
-        with _stored(part):
-            file = part.open("w+b")
-        with file:
-            for rows, own in batches:
+    def write(temporary: Path) -> None:
+        n_rows, first = 0, np.empty((0, 0))
+        with temporary.open("w+b") as file:
+            for rows, own in _read(batches):
                 if not n_rows:
-                    dtype, shape = rows.dtype, rows.shape[1:]
-                _check_batch(rows, dtype, shape, what="features")
+                    first = rows[:0]
+                    file.write(_header(first, 0))
+                _check_batch(rows, first, what="features")
                 _add_labels(labels, own, len(rows), is_first=not n_rows)
-                with _stored(part):
-                    file.write(b"" if n_rows else _header(dtype, n_rows, shape))
-                    file.write(np.ascontiguousarray(rows, dtype=dtype).data)
+                file.write(np.ascontiguousarray(rows, dtype=first.dtype).data)
                 n_rows += len(rows)
             if not n_rows:
                 raise InputError("data yielded no batch; expected at least 1 sample")
-            with _stored(part):
-                file.seek(0)
-                file.write(_header(dtype, n_rows, shape))
-                file.flush()
-                os.fsync(file.fileno())
+            file.seek(0)
+            file.write(_header(first, n_rows))
         target.unlink(missing_ok=True)
         if labels:
             known = np.concatenate(labels)
-            write_whole(labels_path(target), lambda temporary: _save(temporary, known))
+            write_whole(labels_path(target), lambda part: np.save(part, known))
         note = {"format": _FORMAT, "network": network, "head": head, "n_rows": n_rows, "labels": bool(labels)}
-        text = json.dumps(note, indent=1) + "\n"
-        write_whole(note_path(target), lambda temporary: temporary.write_text(text, encoding="utf-8"))
-        with _stored(part):
-            part.replace(target)
-    finally:
-        with suppress(OSError):
-            part.unlink()
+        write_whole(note_path(target), lambda part: part.write_text(json.dumps(note, indent=1) + "\n"))
+
+    write_whole(target, write)
 
 
-def _check_batch(rows: Array, dtype: np.dtype[Any], shape: tuple[int, ...], *, what: str) -> None:
+def _read(batches: Batches) -> Batches:
+    """The batches; that the data cannot be read is not an error of writing."""
+    try:
+        yield from batches
+    except OSError as error:
+        raise StorageError(f"the data cannot be read ({one_line(error)}); expected batches; check the files") from error
+
+
+def _check_batch(rows: Array, first: Array, *, what: str) -> None:
     """All batches have one dtype and one shape."""
-    if rows.shape[1:] != shape or not np.can_cast(rows.dtype, dtype, casting="safe"):
+    if rows.shape[1:] != first.shape[1:] or not np.can_cast(rows.dtype, first.dtype, casting="safe"):
         raise InputError(
-            f"{what} are {dtype} of shape {shape} in one batch and {rows.dtype} of shape {rows.shape[1:]} in another; "
-            "expected the same in all batches"
+            f"{what} are {first.dtype} of shape {first.shape[1:]} in one batch and {rows.dtype} of shape "
+            f"{rows.shape[1:]} in another; expected the same in all batches"
         )
 
 
@@ -107,44 +100,28 @@ def _add_labels(labels: list[Array], own: Array | None, n_rows: int, *, is_first
     if own.dtype.hasobject:
         raise InputTypeError(f"labels have dtype {own.dtype}; expected numbers or text of one length")
     if labels:
-        _check_batch(own, labels[0].dtype, labels[0].shape[1:], what="labels")
+        _check_batch(own, labels[0], what="labels")
     labels.append(own)
 
 
-def _save(path: Path, array: Array) -> None:
-    with path.open("wb") as file:
-        np.save(file, array)
-
-
-def _header(dtype: np.dtype[Any], n_rows: int, shape: tuple[int, ...]) -> bytes:
+def _header(first: Array, n_rows: int) -> bytes:
     """The header of an ``.npy`` file; NumPy pads it to the same length for any number of rows."""
     buffer = io.BytesIO()
-    about = {"descr": dtype.str, "fortran_order": False, "shape": (n_rows, *shape)}
+    about = {"descr": first.dtype.str, "fortran_order": False, "shape": (n_rows, *first.shape[1:])}
     np.lib.format.write_array_header_1_0(buffer, about)
     return buffer.getvalue()
-
-
-@contextmanager
-def _stored(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written ({error.strerror or error}); choose another folder, or free some space"
-        ) from error
 
 
 def _check_path(path: Any) -> Path:
     try:
         found = Path(path)
+        is_folder = found.parent.is_dir()
     except TypeError as error:
         raise InputTypeError(f"memmap is a {type(path).__name__}; expected the path of an .npy file") from error
-    if found.suffix != ".npy":
-        raise InputError(f"memmap={str(path)!r} must end in .npy, for example features.npy")
-    try:
-        is_folder = found.parent.is_dir()
     except ValueError as error:
         raise StorageError(f"memmap={str(path)!r} is not a valid path ({one_line(error)})") from error
+    if found.suffix != ".npy":
+        raise InputError(f"memmap={str(path)!r} must end in .npy, for example features.npy")
     if not is_folder:
         raise StorageError(f"memmap={str(path)!r}: the folder {found.parent} does not exist; create it first")
     return found
@@ -161,8 +138,7 @@ def _read_note(path: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise StorageError(f"{note} cannot be read ({one_line(error)}); run project again") from error
-    wanted = {"n_rows", "labels", "network", "head"}
-    if not isinstance(found, dict) or found.get("format") != _FORMAT or not wanted <= set(found):
+    if not isinstance(found, dict) or found.get("format") != _FORMAT or not {"n_rows", "labels", "network", "head"} <= set(found):
         raise StorageError(f"{note} was not written by project; run project again")
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -80,15 +80,8 @@ class Split:
     def run(self, batch: Any) -> Pass:
         """Run the network once and watch the head; modes as they are."""
         calls: list[tuple[Tensor, Tensor]] = []
-
-        def watch(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any], out: Tensor) -> None:
-            calls.append((given[0] if given else named["input"], out))
-
-        handle = self.head.register_forward_hook(watch, with_kwargs=True)
-        try:
+        with watched({"": self.head}, lambda _, given, out: calls.append((given, out))):
             output = run_network(self.network, batch, self.forward)
-        finally:
-            handle.remove()
         if len(calls) != 1:
             raise InputError(
                 f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another layer by "
@@ -98,10 +91,10 @@ class Split:
 
     def own_head(self) -> Head:
         """The head the network came with."""
-        linear = self.head
-        bias = None if linear.bias is None else linear.bias.detach().cpu().double().numpy()
-        is_fixed = linear.bias is not None and not linear.bias.requires_grad
-        return Head(linear.weight.detach().cpu().double().numpy(), bias, is_bias_fixed=is_fixed)
+        weight, bias = (
+            None if p is None else p.detach().cpu().double().numpy() for p in (self.head.weight, self.head.bias)
+        )
+        return Head(weight, bias, is_bias_fixed=bias is not None and not self.head.bias.requires_grad)
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
@@ -109,8 +102,8 @@ class Split:
             joined = copy.deepcopy(self.network)
         except Exception as error:
             raise InputError(
-                f"network cannot be copied ({one_line(error)}); it must allow copy.deepcopy; drop what holds "
-                " locks, files or tensors with a history"
+                f"network cannot be copied ({one_line(error)}); it must allow copy.deepcopy; drop what holds locks, "
+                "files or tensors with a history"
             ) from error
         linear: nn.Linear = joined.get_submodule(self.name)  # type: ignore[assignment]
         with torch.no_grad():
@@ -198,10 +191,8 @@ def _check_one_row(name: str, seen: Pass) -> None:
 def _check_linear(parts: Split, seen: Pass) -> None:
     """A head that is not W z + b cannot be replaced by another W and b: what was fitted would not be what runs."""
     head = parts.head
-    expected = seen.features.double() @ head.weight.double().T
-    if head.bias is not None:
-        expected = expected + head.bias.double()
-    if not same_up_to_rounding(seen.logits, expected):
+    bias = None if head.bias is None else head.bias.double()
+    if not same_up_to_rounding(seen.logits, nn.functional.linear(seen.features.double(), head.weight.double(), bias)):
         raise InputError(
             f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
             "changes what goes in or comes out; expected a plain nn.Linear; remove the hook, put an nn.Linear in its "
@@ -213,11 +204,14 @@ def same_up_to_rounding(found: Tensor, expected: Tensor) -> bool:
     """Whether two results of the same sums agree as far as the precision of ``found`` goes."""
     if found.shape != expected.shape:
         return False
-    share = _ROUNDING.get(found.dtype, _ROUNDING_HALF)
     ours, theirs = found.double(), expected.double()
-    finite = theirs[torch.isfinite(theirs)]
-    allowed = share * float(finite.abs().max()) if finite.numel() else 0.0
-    return torch.allclose(ours, theirs, rtol=0.0, atol=allowed + 1e-12, equal_nan=True)
+    allowed = _ROUNDING.get(found.dtype, _ROUNDING_HALF) * _largest(theirs) + 1e-12
+    return torch.allclose(ours, theirs, rtol=0.0, atol=allowed, equal_nan=True)
+
+
+def _largest(values: Tensor) -> float:
+    finite = values[torch.isfinite(values)]
+    return float(finite.abs().max()) if finite.numel() else 0.0
 
 
 def response_of(name: str, logits: Tensor, output: Tensor) -> str:
@@ -248,8 +242,7 @@ def _precision(dtype: torch.dtype) -> float:
 def _agrees(found: Tensor, values: Tensor, at_zero: float, dtype: torch.dtype) -> bool:
     """Whether outputs are these values up to a share of their distance from ``at_zero``, and rounding."""
     ours, theirs = found.reshape(-1), values.reshape(-1)
-    finite = theirs[torch.isfinite(theirs)]
-    rounding = 4 * _precision(dtype) * float(finite.abs().max()) if finite.numel() else 0.0
+    rounding = 4 * _precision(dtype) * _largest(theirs)
     allowed = rounding + _ROUNDING.get(dtype, _ROUNDING_HALF) * (theirs - at_zero).abs()
     is_near = (ours == theirs) | ((ours - theirs).abs() <= allowed) | (ours.isnan() & theirs.isnan())
     return bool(is_near.all())
@@ -302,12 +295,7 @@ def output_logits(output: Any) -> Tensor:
 def undisturbed(network: nn.Module) -> Iterator[None]:
     """Run in eval mode; give back modes, buffers and random states exactly as they were, also after an error."""
     modes = [(module, module.training) for module in network.modules()]
-    buffers = [
-        (module, name, buffer, buffer.clone())
-        for module in network.modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
+    buffers = [(m, name, b, b.clone()) for m, _ in modes for name, b in m._buffers.items() if b is not None]
     with kept_random_state(network):
         try:
             network.eval()
@@ -322,20 +310,31 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
                         buffer.copy_(kept)
 
 
-def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
-    ran: list[str] = []
-    watched = [(name, module) for name, module in network.named_modules() if _is_layer(module)]
-    handles = [m.register_forward_hook(lambda *_, name=name: ran.append(name)) for name, m in watched]
+@contextmanager
+def watched(layers: Mapping[str, nn.Module], look: Callable[[str, Any, Any], None]) -> Iterator[None]:
+    """Call ``look(name, input, output)`` whenever one of the layers has run."""
+
+    def hook(name: str) -> Callable[..., None]:
+        return lambda _, given, named, output: look(name, given[0] if given else named.get("input"), output)
+
+    handles = [layer.register_forward_hook(hook(name), with_kwargs=True) for name, layer in layers.items()]
     try:
-        run_network(network, sample, forward)
+        yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
+    ran: list[str] = []
+    layers = {name: module for name, module in network.named_modules() if _is_layer(module)}
+    with watched(layers, lambda name, *_: ran.append(name)):
+        run_network(network, sample, forward)
     if not ran:
         raise InputError(
             "no nn.Linear runs in a forward pass of network; name the last layer by split(network, head='...')"
         )
-    last = network.get_submodule(ran[-1])
+    last = layers[ran[-1]]
     if isinstance(last, nn.modules.conv._ConvNd):
         raise InputError(
             f"the head {ran[-1]!r} is a {type(last).__name__}; convolutional heads are not supported; if its outputs "
@@ -351,17 +350,14 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
 
 
 def _is_layer(module: nn.Module) -> bool:
-    """Whether a module multiplies its input by weights."""
-    return isinstance(module, nn.Linear | nn.modules.conv._ConvNd) or _is_quantised(module)
-
-
-def _is_quantised(module: nn.Module) -> bool:
-    """Whether a layer that is not an ``nn.Linear`` keeps its weights as small integers."""
+    """Whether a module multiplies its input by weights, also by weights that are packed as small integers."""
+    if isinstance(module, nn.Linear | nn.modules.conv._ConvNd):
+        return True
     if "quantized" in type(module).__module__:
         return hasattr(module, "weight")
-    own = [*module._parameters.values(), *module._buffers.values()]
     packed = (torch.int8, torch.uint8, torch.int32)
-    return any(tensor is not None and tensor.ndim == 2 and tensor.dtype in packed for tensor in own)
+    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    return any(tensor.ndim == 2 and tensor.dtype in packed for tensor in own)
 
 
 def _named_head(network: nn.Module, head: str) -> str:
@@ -401,12 +397,7 @@ def _check_trainable(network: nn.Module, name: str) -> None:
 
 
 def _check_own_weights(network: nn.Module, name: str) -> None:
-    head: nn.Linear = network.get_submodule(name)  # type: ignore[assignment]
-    users = [
-        f"{module_name}.{key}" if module_name else key
-        for module_name, module in network.named_modules(remove_duplicate=False)
-        for key, parameter in module.named_parameters(recurse=False)
-        if parameter is head.weight
-    ]
+    weight = network.get_submodule(name).weight
+    users = [key for key, parameter in network.named_parameters(remove_duplicate=False) if parameter is weight]
     if len(users) > 1:
         raise InputError(f"the weights of head {name!r} are shared ({', '.join(users)}); untie them first")

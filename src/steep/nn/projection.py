@@ -21,7 +21,7 @@ from steep.nn._arguments import check_seed
 from steep.nn._random import kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples, refuse_single_samples
 from steep.nn.feature_file import open_features, write_features
-from steep.nn.network import Split, run_network, run_once, split, undisturbed
+from steep.nn.network import Split, run_network, run_once, split, undisturbed, watched
 
 Array = npt.NDArray[Any]
 
@@ -131,12 +131,11 @@ def project(
     check_flag(progress, name="progress", optional=True)
     seed = check_seed(random_state)
     parts = cut(network, data, streams=streams)
+    source = {"head": parts.name, "network": digest_of(parts.network, parts.name)}
     with _passes(parts, data, seed=seed, progress=progress, streams=streams) as passes:
         if memmap is None:
-            return replace(
-                _held(passes, n_samples(data)), head=parts.name, network=digest_of(parts.network, parts.name)
-            )
-        write_features(memmap, passes, network=digest_of(parts.network, parts.name), head=parts.name)
+            return replace(_held(passes, n_samples(data)), **source)
+        write_features(memmap, passes, **source)
     return Projection.open(memmap)
 
 
@@ -171,15 +170,14 @@ def _held(passes: Iterator[tuple[FloatArray, Array | None]], total: int) -> Proj
     store, n_filled, labels = np.empty((0, 0)), 0, []
     for rows, batch_labels in passes:
         if not n_filled:
-            store = np.empty((max(total, len(rows)), rows.shape[1]), dtype=rows.dtype)
-        elif rows.shape[1:] != store.shape[1:]:
+            store = np.empty((total, rows.shape[1]), dtype=rows.dtype)
+        elif rows.shape[1] != store.shape[1]:
             raise InputError(
                 f"the head is given {store.shape[1]} features in one batch and {rows.shape[1]} in another; expected "
                 "the same for all"
             )
-        n_needed = n_filled + len(rows)
-        if n_needed > len(store):
-            store = np.concatenate([store[:n_filled], np.empty((n_needed, rows.shape[1]), dtype=store.dtype)])
+        if (n_needed := n_filled + len(rows)) > len(store):
+            store = np.concatenate([store[:n_filled], rows])
         store[n_filled:n_needed] = rows
         n_filled = n_needed
         labels += [] if batch_labels is None else [batch_labels]
@@ -207,9 +205,6 @@ def _leaves(value: Any) -> Iterator[bytes]:
         bits = value.detach().cpu().contiguous()
         yield f"{bits.dtype} {tuple(bits.shape)}".encode()
         yield bits.reshape(-1).view(torch.uint8).numpy().tobytes()
-    elif isinstance(value, np.ndarray):
-        yield f"{value.dtype} {value.shape}".encode()
-        yield value.tobytes() if not value.dtype.hasobject else repr(value.tolist()).encode()
     elif isinstance(value, dict):
         for key, part in value.items():
             yield str(key).encode()
@@ -217,6 +212,8 @@ def _leaves(value: Any) -> Iterator[bytes]:
     elif isinstance(value, tuple | list):
         for part in value:
             yield from _leaves(part)
+    elif isinstance(value, np.ndarray):
+        yield repr((value.dtype, value.tolist())).encode()
     else:
         is_plain = isinstance(value, str | bytes | int | float | bool | None)
         yield (repr(value) if is_plain else type(value).__name__).encode()
@@ -271,13 +268,9 @@ def _first_not_finite(parts: Split, inputs: Any) -> str:
         if isinstance(output, Tensor) and output.is_floating_point() and not torch.isfinite(output).all():
             seen.append(name)
 
-    leaves = [(name, m) for name, m in parts.network.named_modules() if not list(m.children())]
-    handles = [m.register_forward_hook(lambda _, __, out, name=name: look(name, out)) for name, m in leaves]
-    try:
+    leaves = {name: m for name, m in parts.network.named_modules() if not list(m.children())}
+    with watched(leaves, lambda name, _, output: look(name, output)):
         run_network(parts.network, inputs, parts.forward)
-    finally:
-        for handle in handles:
-            handle.remove()
     if not seen:
         return "no layer (the inputs themselves)"
-    return f"layer {seen[0]!r} ({type(parts.network.get_submodule(seen[0])).__name__})"
+    return f"layer {seen[0]!r} ({type(leaves[seen[0]]).__name__})"

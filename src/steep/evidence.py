@@ -337,7 +337,8 @@ class Score:
             return cls(title, **_POINTS)
         if name.startswith("neg_"):
             return cls(f"the {title}", is_error=True, most=0.0)
-        return cls(title)
+        is_share = name.startswith(("matthews", "explained_variance", "d2_"))
+        return cls(title, least=-1.0 if name.startswith("matthews") else -inf, most=1.0 if is_share else inf)
 
     def within(self, interval: Interval, control: float) -> Interval:
         """The interval without gains that lead outside the score's range, from ``control`` as a scorer returns it."""

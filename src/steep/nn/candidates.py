@@ -172,7 +172,7 @@ class Grid:
     def check_task(self, task: HeadTask) -> None:
         """Rules for classes need one class per sample."""
         by_class = [rule for rule in self.rules if not isinstance(rule, ByRatio)]
-        if by_class and task.name not in ("multiclass", "binary"):
+        if by_class and not task.has_classes:
             raise InputError(
                 f"{by_class[0]!r} needs one class per sample, got a {task.name} head; use weight_ratio instead"
             )
@@ -391,8 +391,8 @@ class ScoredHeads:
 
     def scored(self, fitted: FittedHead) -> FittedHead:
         """With its answers for the held-out samples."""
-        outputs, everyone = fitted.head.outputs(self.held_out.features), np.arange(len(self.held_out))
-        kept = tuple(score.keep(outputs, everyone) for score in self.scores)
+        outputs = fitted.head.outputs(self.held_out.features)
+        kept = tuple(score.keep(outputs) for score in self.scores)
         values = (float(score.values(own[None])[0]) for score, own in zip(self.scores, kept, strict=True))
         return replace(fitted, kept=kept, values=tuple(values))
 

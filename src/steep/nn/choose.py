@@ -51,26 +51,13 @@ _UNKNOWN = Interval(np.nan, np.nan, np.nan, 0)
 
 @dataclass(frozen=True)
 class Choice:
-    """The head chosen, and the evidence for it.
+    """The head chosen (its number, 0 for the original one), and the evidence for it.
 
-    Attributes
-    ----------
-    chosen : int
-        Number of the head; 0 is the original one.
-    gain : Interval
-        Gain over the original head of the choice, on samples it was not made by; of the choice that did not count
-        if the original head is kept. NaN if the original head's scores are not finite.
-    retraining : float
-        The part of that gain which equal weights have too.
-    rows : dict of int to Interval
-        Gain of the best head of each row of the table on the samples that it was chosen by.
-    doubt : str or None
-        Why the samples cannot tell whether a head is better.
-    is_beaten : bool
-        Whether any head, or mean of two, scores higher than the original one on all samples.
-    outputs : ndarray or None
-        Outputs of the choice for each sample, by the head chosen without its fold: what other scores are measured by.
-        None if the original head is kept.
+    ``gain`` over the original head is measured on samples the choice was not made by, NaN if the original head's
+    scores are not finite; ``retraining`` is the part of it that equal weights have too; ``rows`` are the gains of the
+    best head of each row of the table on the samples it was chosen by; ``doubt`` is why the samples cannot tell.
+    ``is_beaten`` says whether any head, or mean of two, scores higher than the original one on all samples.
+    ``outputs`` are those of the choice for each sample, by the head chosen without its fold.
     """
 
     chosen: int
@@ -85,41 +72,30 @@ class Choice:
 def choose_head(
     found: ScoredHeads, *, confidence: float, blends: bool = False, random_state: int = 0
 ) -> tuple[ScoredHeads, Choice]:
-    """Choose by the deciding score; a blended head that was chosen is returned as the last of the heads.
-
-    Parameters
-    ----------
-    found : ScoredHeads
-        The heads, the original one first.
-    confidence : float
-        The original head is replaced if the interval of the gain at this confidence excludes zero.
-    blends : bool, default False
-        Whether means of two heads are tried.
-    random_state : int, default 0
-        Seed of the folds and of the evidence.
-    """
+    """Choose by the deciding score; a blended head that was chosen is returned as the last of the heads."""
     generator = np.random.default_rng(random_state)
     score = found.scores[0]
     fold = _deal(score, generator)
     parts = [np.arange(len(fold)), *(np.flatnonzero(fold != number) for number in range(_N_FOLDS))]
     picker = _Picker(found, parts, blends=blends)
     equal, picked = picker.picks("equal"), picker.picks("equal", "weighted")
-    crossed_equal, crossed = (_crossed([picker.answers(pick) for pick in picks], fold) for picks in (equal, picked))
-    top = float(score.values(picker.answers(picked[0])[None])[0])
+    crossed_equal, crossed = (_crossed([picker.answers(*pick) for pick in picks], fold) for picks in (equal, picked))
+    top = float(score.values(picker.answers(*picked[0])[None])[0])
     shown = sorted({number for number in found.best().values() if number})
     answers = np.stack([picker.kept[0], crossed_equal, crossed, *picker.kept[shown]])
     judge = _Judge(score, answers, confidence, generator)
     row = 2
     if not judge.is_sure(judge.evidence([2], 1)):
         picked, row = equal, 1
-    choice = replace(_concluded(judge, row, picked[0].one, shown), is_beaten=top > float(judge.values[0]))
+    one, other = picked[0]
+    choice = replace(_concluded(judge, row, one, shown), is_beaten=top > float(judge.values[0]))
     if not choice.chosen:
         return found, choice
-    outputs = [picker.fitted(pick).head.outputs(found.held_out.features) for pick in picked]
+    outputs = [picker.fitted(*pick).head.outputs(found.held_out.features) for pick in picked]
     choice = replace(choice, outputs=_crossed(outputs, fold))
-    if picked[0].other is None:
+    if other is None:
         return found, choice
-    blended = found.scored(picker.fitted(picked[0]))
+    blended = found.scored(picker.fitted(one, other))
     return replace(found, heads=[*found.heads, blended]), replace(choice, chosen=len(found.heads))
 
 
@@ -164,16 +140,8 @@ def _crossed(answers: Sequence[Array], fold: Rows) -> Array:
 # ------------------------------------------------------------------------------- picks
 
 
-@dataclass(frozen=True)
-class _Pick:
-    """The best head, and the one it is blended with if that is better still."""
-
-    one: int
-    other: int | None = None
-
-
 class _Picker:
-    """Picks the best head, or mean of two, by the samples of each part."""
+    """Picks the best head, and the one it is blended with if that is better still, by the samples of each part."""
 
     def __init__(self, found: ScoredHeads, parts: list[Rows], *, blends: bool) -> None:
         self.found, self.kept, self.parts = found, found.kept, parts
@@ -184,39 +152,38 @@ class _Picker:
             starts = sorted({start for values in self.values for start in self._starts(values)})
             self.pairs = _blended_answers(found, starts)
 
-    def picks(self, *kinds: str) -> list[_Pick]:
+    def picks(self, *kinds: str) -> list[tuple[int, int | None]]:
         """The best of these kinds by the samples of each part, the first of equals."""
         return [self._pick(number, kinds) for number in range(len(self.parts))]
 
-    def answers(self, pick: _Pick) -> Array:
-        """What the score knows of the pick, sample by sample."""
-        found: Array = self.kept[pick.one] if pick.other is None else self.pairs[pick.one][pick.other]
+    def answers(self, one: int, other: int | None) -> Array:
+        """What the score keeps of the answers of a pick, sample by sample."""
+        found: Array = self.kept[one] if other is None else self.pairs[one][other]
         return found
 
-    def fitted(self, pick: _Pick) -> FittedHead:
+    def fitted(self, one: int, other: int | None) -> FittedHead:
         """The head of a pick."""
-        one = self.found.heads[pick.one]
-        if pick.other is None:
-            return one
-        other = self.found.heads[pick.other]
-        pair = one.candidate, other.candidate
-        reweighted = any(candidate.reweighted for candidate in pair)
-        candidate = HeadCandidate("blended", weight_ratio=None, reweighted=reweighted, blend=pair)
-        return FittedHead(candidate, blend(one.head, other.head, self.found.task))
+        if other is None:
+            return self.found.heads[one]
+        a, b = (self.found.heads[number] for number in (one, other))
+        reweighted = a.candidate.reweighted or b.candidate.reweighted
+        blended = (a.candidate, b.candidate)
+        candidate = HeadCandidate("blended", weight_ratio=None, reweighted=reweighted, blend=blended)
+        return FittedHead(candidate, blend(a.head, b.head, self.found.task))
 
-    def _pick(self, number: int, kinds: tuple[str, ...]) -> _Pick:
+    def _pick(self, number: int, kinds: tuple[str, ...]) -> tuple[int, int | None]:
         values = np.where(np.isin(self.kinds, kinds), self.values[number], -np.inf)
-        one = int(np.argmax(values))
-        best, found = values[one], _Pick(one)
+        one, other = int(np.argmax(values)), None
+        best = values[one]
         if "weighted" not in kinds:
-            return found
+            return one, None
         for start in self._starts(self.values[number]) if self.pairs else ():
             pair_values = self._values(self.pairs[start], self.parts[number])
             pair_values[~self._partners(start)] = -np.inf
-            other = int(np.argmax(pair_values))
-            if pair_values[other] > best:
-                best, found = pair_values[other], _Pick(start, other)
-        return found
+            if pair_values.max() > best:
+                one, other = start, int(np.argmax(pair_values))
+                best = pair_values[other]
+        return one, other
 
     def _values(self, kept: Array, rows: Rows) -> FloatArray:
         return self.found.scores[0].part(rows).values(kept[:, rows])
@@ -227,11 +194,9 @@ class _Picker:
 
     def _partners(self, start: int) -> npt.NDArray[np.bool_]:
         """Heads of the same data, and the original one with any."""
-        own = self.found.candidates[start]
-        return np.array([
-            "original" in (own.kind, other.kind) or own.reweighted == other.reweighted
-            for other in self.found.candidates
-        ])  # fmt: skip
+        reweighted = np.array([candidate.reweighted for candidate in self.found.candidates])
+        is_original = self.kinds == "original"
+        return np.asarray(is_original | is_original[start] | (reweighted == reweighted[start]))
 
 
 # ------------------------------------------------------------------------------- evidence
@@ -280,30 +245,19 @@ class _Judge:
         if n_for < self.fewest:
             samples = "1 sample" if n_for == 1 else f"{n_for} samples"
             return f"the gain of the best one rests on {samples}, and at least {self.fewest} are needed"
-        low, high = self.score.bounds
-        interval = evidence.interval(0)
-        if interval.high - interval.low > high - low:
-            return "the interval of the gain is wider than the range of the score"
-        return None
+        is_unknown = self.score.words.cannot_tell(evidence.interval(0))
+        return "the interval of the gain is wider than the range of the score" if is_unknown else None
 
     def bounded(self, gain: Interval) -> Interval:
         """A gain over the original head, within what the score can gain and lose."""
-        low, high = (bound - self.values[0] for bound in self.score.bounds)
-        return replace(gain, low=max(gain.low, low), high=min(gain.high, high))
+        return self.score.words.within(gain, float(self.values[0]))
 
 
 # ------------------------------------------------------------------------------- means of two heads
 
 
 def blend(one: Head, other: Head, task: HeadTask) -> Head:
-    """The mean of two heads.
-
-    Examples
-    --------
-    >>> a, b = (Head(np.array([[x, y]]), np.zeros(1)) for x, y in ((4.0, 0.0), (0.0, 1.0)))
-    >>> blend(a, b, HeadTask("binary", 1)).weight
-    array([[1., 1.]])
-    """
+    """The mean of two heads."""
     (first, s), (second, t) = (_direction(head, task) for head in (one, other))
     mean = np.sqrt(s * t) / 2 * (first + second)
     return Head(mean[:, :-1], None if one.bias is None else mean[:, -1])
@@ -311,23 +265,22 @@ def blend(one: Head, other: Head, task: HeadTask) -> Head:
 
 def can_blend(task: HeadTask, original: Head) -> bool:
     """Classes, and a bias that moves with the weights: a frozen one would count twice."""
-    return task.name in ("multiclass", "binary") and not original.is_bias_fixed
+    return task.has_classes and not original.is_bias_fixed
 
 
 def _blended_answers(found: ScoredHeads, starts: list[int]) -> dict[int, Array]:
     """What the score knows of the mean of each start and every head: ``{start: (n_heads, n_samples)}``."""
-    features, everyone = found.held_out.features, np.arange(len(found.held_out))
 
     def outputs(number: int) -> FloatArray:
         direction, _ = _direction(found.heads[number].head, found.task)
-        return Head(direction[:, :-1], direction[:, -1]).outputs(features)
+        return Head(direction[:, :-1], direction[:, -1]).outputs(found.held_out.features)
 
     first = {start: outputs(start) for start in starts}
     pairs: dict[int, list[Array]] = {start: [] for start in starts}
-    for number in range(len(found.heads)):
+    for number in range(len(found.heads) if starts else 0):
         other = outputs(number)
         for start, own in first.items():
-            pairs[start].append(found.scores[0].keep(own + other, everyone))
+            pairs[start].append(found.scores[0].keep(own + other))
     return {start: np.stack(rows) for start, rows in pairs.items()}
 
 

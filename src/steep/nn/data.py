@@ -60,7 +60,7 @@ class HeadData:
 
     def advice(self, original: Head) -> str | None:
         """Say so if the training features have collapsed: training samples are right far more often than others."""
-        if self.validation is None or self.reweighting is not None or self.task.name not in ("multiclass", "binary"):
+        if self.validation is None or self.reweighting is not None or not self.task.has_classes:
             return None
         wrong, unseen = (
             1 - float(self.task.scores(original.outputs(s.features), s.targets).mean())

@@ -138,7 +138,11 @@ def _read_note(path: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise StorageError(f"{note} cannot be read ({one_line(error)}); run project again") from error
-    if not isinstance(found, dict) or found.get("format") != _FORMAT or not {"n_rows", "labels", "network", "head"} <= set(found):
+    if (
+        not isinstance(found, dict)
+        or found.get("format") != _FORMAT
+        or not {"n_rows", "labels", "network", "head"} <= set(found)
+    ):
         raise StorageError(f"{note} was not written by project; run project again")
     return found
 

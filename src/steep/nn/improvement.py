@@ -359,12 +359,12 @@ def _course(score: MeanScore, start: float, end: float) -> str:
 def _calibration(found: ScoredHeads, choice: Choice) -> list[str]:
     """A warning if the probabilities are significantly worse than those of the original head."""
     task, held_out = found.task, found.held_out
-    if task.name not in ("multiclass", "binary") or any(score.name == "neg_log_loss" for score in found.scores):
+    if not task.has_classes or any(score.name == "neg_log_loss" for score in found.scores):
         return []
     log_loss = MeanScore("neg_log_loss", task, held_out.targets, log_likelihoods(task))
     assert choice.outputs is not None
     outputs = found.heads[0].head.outputs(held_out.features), choice.outputs
-    old, new = (-log_loss.keep(own, np.arange(len(held_out))) for own in outputs)
+    old, new = (-log_loss.keep(own) for own in outputs)
     if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
         return []
     return [f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable."]

@@ -53,16 +53,6 @@ _EQUAL = {
 # A cell of fewer samples says little about its accuracy and does not count.
 _FEWEST_CONTRADICTED = 10
 
-# Scores by the start of their name: those between 0 and 1, and those with other bounds.
-_SHARES = (
-    "accuracy", "balanced_accuracy", "average_precision", "f1", "precision", "recall", "roc_auc", "jaccard", "top_k",
-    "worst_group_accuracy", "worst_class_accuracy", "worst_contradicted",
-)  # fmt: skip
-_BOUNDS = {
-    "matthews": (-1.0, 1.0), "r2": (-np.inf, 1.0), "explained_variance": (-np.inf, 1.0), "d2_": (-np.inf, 1.0),
-    "neg_": (-np.inf, 0.0), "max_error": (-np.inf, 0.0), "worst_decile": (-np.inf, 0.0),
-    "worst_group_mae": (-np.inf, 0.0),
-}  # fmt: skip
 # Draws of the samples: cheap where cells are all that counts, a call of the scorer each where it is not.
 _N_DRAWS, _N_WHOLE_DRAWS = 1000, 200
 
@@ -87,18 +77,9 @@ class MeanScore:
         return self.words.title.removeprefix("the ")
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """The least and the largest value; infinite if there is none."""
-        if self.name.startswith(_SHARES):
-            return 0.0, 1.0
-        known = (bounds for start, bounds in _BOUNDS.items() if self.name.startswith(start))
-        return next(known, (-np.inf, np.inf))
-
-    @property
     def strata(self) -> Array:
         """What samples are dealt by, so that each part holds all of it: their classes, if they have any."""
-        has_classes = self.task.name in ("multiclass", "binary")
-        return self.targets.reshape(-1) if has_classes else np.zeros(len(self.targets), np.int64)
+        return self.targets.reshape(-1) if self.task.has_classes else np.zeros(len(self.targets), np.int64)
 
     def part(self, rows: npt.NDArray[np.intp]) -> Self:
         """The same score on some of the samples."""
@@ -116,10 +97,10 @@ class MeanScore:
         """A value in its own sign: an accuracy, or an error ≥ 0."""
         return -value if self.words.is_error else value
 
-    def keep(self, outputs: FloatArray, units: npt.NDArray[np.intp]) -> Array:
-        """What has to be known of a head: one row for each of these samples."""
+    def keep(self, outputs: FloatArray) -> Array:
+        """What the score needs of the outputs of a head, one row per sample."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.function(outputs, self.targets[units])
+            return self.function(outputs, self.targets)
 
     def values(self, kept: Array) -> FloatArray:
         """Score of every head, ``(n_heads,)``; −∞ for one whose outputs are no numbers."""
@@ -128,7 +109,7 @@ class MeanScore:
 
     def value(self, outputs: FloatArray) -> float:
         """Score of one head by its outputs for all samples."""
-        return float(self.values(self.keep(outputs, np.arange(len(outputs)))[None])[0])
+        return float(self.values(self.keep(outputs)[None])[0])
 
 
 @dataclass(frozen=True)
@@ -200,17 +181,9 @@ class WholeScore(MeanScore):
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples of a class that is predicted at last, where predictions count; else those with other outputs."""
-        if self.task.name in ("multiclass", "binary") and self._is_of_predictions:
+        if self.task.has_classes and getattr(self.scorer, "_response_method", None) == "predict":
             return super().n_for(*(self.task.scores(outputs, self.targets) for outputs in (kept, original)))
         return int(np.count_nonzero((kept != original).any(axis=1)))
-
-    @property
-    def _is_of_predictions(self) -> bool:
-        return getattr(self.scorer, "_response_method", None) == "predict"
-
-    def keep(self, outputs: FloatArray, units: npt.NDArray[np.intp]) -> Array:
-        """The outputs themselves."""
-        return outputs
 
     def values(self, kept: Array) -> FloatArray:
         """Score of every head."""
@@ -225,7 +198,7 @@ class WholeScore(MeanScore):
         return np.array([found[outputs.tobytes()] for outputs in kept])
 
     def _draw(self, generator: np.random.Generator) -> npt.NDArray[np.intp]:
-        if self.task.name not in ("multiclass", "binary"):
+        if not self.task.has_classes:
             return generator.integers(len(self.targets), size=len(self.targets))
         labels = self.targets.reshape(-1)
         parts = [np.flatnonzero(labels == label) for label in np.unique(labels)]
@@ -235,8 +208,11 @@ class WholeScore(MeanScore):
         if not np.isfinite(outputs).all():
             return -np.inf
         assert self.scorer is not None
+        gives = "classes and probabilities: use accuracy, f1_macro, average_precision or neg_log_loss"
+        if self.task.name == "regression":
+            gives = "numbers and no probabilities: use neg_mean_absolute_error, r2, worst_decile or max_error"
         y = self.targets[rows]
-        answers = _answers(self.task, outputs)
+        answers = (_NumberAnswers if self.task.name == "regression" else _ClassAnswers)(self.task, outputs)
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
@@ -246,28 +222,18 @@ class WholeScore(MeanScore):
         except Exception as error:
             raise InputError(
                 f"scoring={self.name!r} cannot score a {self.task.name} head of {self.task.n_outputs} outputs "
-                f"({one_line(error)[:200]}); expected a score of what it gives; {_gives(self.task)}"
+                f"({one_line(error)[:200]}); expected a score of what it gives; it gives {gives}"
             ) from error
         if caught and not self.warned:
-            first = " ".join(str(caught[0].message).split())[:200]
-            self.warned.append(first)
-            warnings.warn(
-                f"scoring={self.name!r} warned; further warnings are not shown: {first}",
-                caught[0].category,
-                stacklevel=2,
-            )
+            self.warned.append(" ".join(str(caught[0].message).split())[:200])
+            words = f"scoring={self.name!r} warned; further warnings are not shown: {self.warned[0]}"
+            warnings.warn(words, caught[0].category, stacklevel=2)
         if not np.isfinite(value):
             raise InputError(
                 f"scoring={self.name!r} is {value} on {len(rows)} validation samples, which is not finite; pass "
                 "more samples, or use another score"
             )
         return value
-
-
-def _gives(task: HeadTask) -> str:
-    if task.name == "regression":
-        return "it gives numbers and no probabilities: use neg_mean_absolute_error, r2, worst_decile or max_error"
-    return "it gives classes and probabilities: use accuracy, f1_macro, average_precision or neg_log_loss"
 
 
 class _Given:
@@ -300,26 +266,14 @@ class _ClassAnswers(_Given, ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
 
 class _NumberAnswers(_Given, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Of a regression head."""
-
-
-def _answers(task: HeadTask, outputs: FloatArray) -> Any:
-    return (_NumberAnswers if task.name == "regression" else _ClassAnswers)(task, outputs)
+    pass
 
 
 # ------------------------------------------------------------------------------- scores by name
 
 
 def check_scoring(scoring: Any) -> Wanted:
-    """The scores asked for, the deciding one first; empty for the default of the task.
-
-    Names of ours have no scorer: they are made once the data are known.
-
-    Examples
-    --------
-    >>> list(check_scoring(["worst_group_accuracy", "accuracy"]))
-    ['worst_group_accuracy', 'accuracy']
-    """
+    """The scores asked for, the deciding one first; names of ours have no scorer. Empty for the default of the task."""
     if scoring is None:
         return {}
     if isinstance(scoring, Mapping | str) or callable(scoring):
@@ -354,30 +308,30 @@ def make_scores(
     """
     wanted = wanted or {_default(task): None}
     codes = None if groups is None else check_groups(groups, len(targets))
-    if codes is not None and "worst_group_accuracy" in wanted and task.name in ("multiclass", "binary"):
-        _warn_of_groups_that_are_classes(codes, targets.reshape(-1).astype(np.int64))
+    if codes is not None and "worst_group_accuracy" in wanted and task.has_classes:
+        pairs = np.unique(np.column_stack([codes, targets.reshape(-1)]), axis=0)
+        if len(pairs) == len(np.unique(codes)) == len(np.unique(targets)):
+            warn_user(
+                "groups are the classes, so worst_group_accuracy is worst_class_accuracy; pass "
+                "scoring='worst_class_accuracy' and leave groups out"
+            )
     samples = _Scored(task, targets, codes, contradicted)
     return [samples.score(name, scorer) for name, scorer in wanted.items()]
 
 
 def refuse_unfit(wanted: Wanted, task: HeadTask, *, has_groups: bool) -> None:
     """Raise if a score does not fit the head, or lacks its groups."""
+    known = {"regression": _OF_NUMBERS, "multilabel": _OF_LABELS}.get(task.name, _OF_CLASSES)
     for name, scorer in wanted.items():
         if name in _WITH_GROUPS and not has_groups:
             raise InputError(f"scoring={name!r} needs groups, got none; pass groups=, one for each sample")
-        if scorer is None:
-            _refuse_task(name, task)
-
-
-def _refuse_task(name: str, task: HeadTask) -> None:
-    is_number = task.name == "regression"
-    if task.name == "multilabel" and name in _OF_CLASSES and name not in _OF_LABELS:
-        raise InputError(
-            f"scoring={name!r} needs one class per sample, but the head has several labels per sample; use "
-            f"{', '.join(_OF_LABELS)}, or a scikit-learn scorer such as f1_macro"
-        )
-    if is_number != (name in _OF_NUMBERS):
-        known = _OF_NUMBERS if is_number else _OF_LABELS if task.name == "multilabel" else _OF_CLASSES
+        if scorer is not None or name in known:
+            continue
+        if task.name == "multilabel" and name in _OF_CLASSES:
+            raise InputError(
+                f"scoring={name!r} needs one class per sample, but the head has several labels per sample; use "
+                f"{', '.join(_OF_LABELS)}, or a scikit-learn scorer such as f1_macro"
+            )
         raise InputError(
             f"scoring={name!r} does not fit a {task.name} head; expected one of {', '.join(known)}, or a scikit-learn "
             "scorer of what it gives; choose one"
@@ -407,10 +361,10 @@ class _Scored:
         if scorer is not None:
             equal = self._equal_to(name, scorer)
             if equal is None:
-                return WholeScore(name, task, targets, _nothing, scorer=scorer)
+                return WholeScore(name, task, targets, lambda outputs, _: outputs, scorer=scorer)
             return replace(self.score(equal, None), name=name)
         if task.name == "multilabel" and name == "balanced_accuracy":
-            return WholeScore(name, task, targets, _nothing, scorer=_balanced_over_labels)
+            return WholeScore(name, task, targets, lambda outputs, _: outputs, scorer=_balanced_over_labels)
         function = self._function(name)
         if name in ("accuracy", "neg_log_loss", "neg_mean_squared_error", "neg_mean_absolute_error"):
             return MeanScore(name, task, targets, function)
@@ -427,7 +381,7 @@ class _Scored:
         """The score of ours that a scikit-learn score is equal to; None if there is none."""
         equal = _EQUAL.get(name)
         # A mapping may give the name to another scorer.
-        if equal is None or self.task.name not in ("multiclass", "binary") or repr(scorer) != repr(get_scorer(name)):
+        if equal is None or not self.task.has_classes or repr(scorer) != repr(get_scorer(name)):
             return None
         if equal == "balanced_accuracy" and len(np.unique(self.targets)) < max(self.task.n_outputs, 2):
             return None
@@ -501,16 +455,3 @@ def _balanced_over_labels(estimator: Any, rows: Array, y: Array) -> float:
     with np.errstate(invalid="ignore"):
         recalls = [(right & (y == value)).sum(axis=0) / (y == value).sum(axis=0) for value in (0, 1)]
     return float(np.nanmean(np.nanmean(recalls, axis=0)))
-
-
-def _nothing(outputs: FloatArray, targets: Array) -> Array:
-    return outputs
-
-
-def _warn_of_groups_that_are_classes(groups: npt.NDArray[np.int64], classes: npt.NDArray[np.int64]) -> None:
-    n_pairs = len(np.unique(np.stack([groups, classes]), axis=1).T)
-    if n_pairs == len(np.unique(groups)) == len(np.unique(classes)):
-        warn_user(
-            "groups are the classes, so worst_group_accuracy is worst_class_accuracy; pass "
-            "scoring='worst_class_accuracy' and leave groups out"
-        )

@@ -41,6 +41,11 @@ class HeadTask:
         """Which convex problem the head solves."""
         return {"multiclass": "softmax", "regression": "squared"}.get(self.name, "sigmoid")
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether each sample has one class."""
+        return self.name in ("multiclass", "binary")
+
     def refuse_one_label(self, targets: npt.NDArray[Any]) -> None:
         """Refuse labels that are all the same: no head can be told from another by them."""
         if len(targets) > 1 and (targets == targets[0]).all():
@@ -75,7 +80,7 @@ class HeadTask:
 
     def as_labels(self, targets: npt.NDArray[Any]) -> Labels:
         """Targets in the form the measures work with: one class a sample, or columns."""
-        if self.name in ("multiclass", "binary"):
+        if self.has_classes:
             return Labels(codes=targets.reshape(-1).astype(np.int32))
         return Labels(values=targets)
 

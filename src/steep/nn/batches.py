@@ -9,8 +9,8 @@ yields batches each time it is iterated over, such as one that reads file after 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sized
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ Batch = tuple[Any, Any]
 _LABEL_KEYS = ("labels", "label", "y")
 # Inputs of a batch: 32 MB at most, which leaves room for the activations of usual networks.
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
+_FORMS = "a tensor, a dict of tensors, (inputs, labels), a Dataset, a DataLoader or a list of dicts"
 
 
 def iterate_batches(data: Any, batch_size: int | None = None, *, streams: bool = False) -> Generator[Batch, None, None]:
@@ -41,28 +42,109 @@ def iterate_batches(data: Any, batch_size: int | None = None, *, streams: bool =
         yield from _batches(data, check_batch_size(batch_size))
 
 
-def is_stream(data: Any) -> bool:
-    """Whether data come in batches whose number is not known: a loader over a stream, or any iterable of batches."""
-    if isinstance(data, DataLoader):
-        return isinstance(data.dataset, IterableDataset)
-    known = isinstance(data, Tensor | np.ndarray | Dataset | list | tuple | Mapping | str | bytes)
-    return not known and isinstance(data, Iterable) and not isinstance(data, Iterator)
-
-
 def _batches(data: Any, batch_size: int | None) -> Iterator[Batch]:
     if isinstance(data, DataLoader):
         # Begun here and not at the first batch: a loader draws a seed when it is begun.
-        return (separate(_copied(batch)) for batch in iter(_in_order(data)))
+        return (separate(mapped(batch, _cloned)) for batch in iter(_in_order(data)))
     if (held := _held(data)) is not None:
         return _slices(*held, batch_size)
     if isinstance(data, Dataset) or (isinstance(data, list) and data and isinstance(data[0], Mapping | tuple)):
         return _collated(data, batch_size)
-    if is_stream(data):
-        return (separate(_as_tensors(_copied(batch))) for batch in iter(data))
-    raise InputTypeError(
-        f"data is a {type(data).__name__}; expected a tensor, a dict of tensors, (inputs, labels), a Dataset, a "
-        "DataLoader or a list of dicts"
-    )
+    if _is_stream(data):
+        return (separate(mapped(batch, _tensor)) for batch in iter(data))
+    raise InputTypeError(f"data is a {type(data).__name__}; expected {_FORMS}")
+
+
+@contextmanager
+def _kept_generators(data: Any) -> Iterator[None]:
+    """The generators of a loader are given back in the states they were in."""
+    owners = (data, data.sampler, data.batch_sampler) if isinstance(data, DataLoader) else ()
+    generators = [own for owner in owners if (own := getattr(owner, "generator", None)) is not None]
+    states = [generator.get_state() for generator in generators]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+# ------------------------------------------------------------------------------- the tensors of a batch
+
+
+def mapped(batch: Any, function: Callable[[Any], Any]) -> Any:
+    """A batch with a function applied to each tensor and array in its dicts, tuples and lists."""
+    if isinstance(batch, Tensor | np.ndarray):
+        return function(batch)
+    if isinstance(batch, Mapping):
+        return {key: mapped(value, function) for key, value in batch.items()}
+    return type(batch)(mapped(part, function) for part in batch) if type(batch) in (tuple, list) else batch
+
+
+def move(inputs: Any, device: torch.device) -> Any:
+    """Inputs on the network's device."""
+    return mapped(inputs, lambda value: value.to(device) if isinstance(value, Tensor) else value)
+
+
+def _cloned(value: Any) -> Any:
+    """Loaders without automatic batches hand out the data set's own tensors."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _tensor(value: Any) -> Any:
+    """Numbers as a tensor of its own memory."""
+    is_numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+    return torch.from_numpy(np.array(value)) if is_numeric else _cloned(value)
+
+
+def first_rows(inputs: Any, n: int = 2) -> Any:
+    """The first samples of a batch, where it is plain which those are; else the batch."""
+    parts = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
+    if not all(isinstance(part, Tensor) and part.ndim for part in parts) or len({len(part) for part in parts}) != 1:
+        return inputs
+    return mapped(inputs, lambda value: value[:n])
+
+
+def fitting_batch(inputs: Any, *, single: bool = False) -> int:
+    """How many samples make a batch that fits in memory."""
+    parts = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
+    tensors = [part for part in parts if isinstance(part, Tensor | np.ndarray)]
+    rows = 1 if single else max(1, len(tensors[0]) if tensors else 1)
+    bytes_each = sum(part.nbytes for part in tensors) / rows
+    return int(min(_LARGEST_BATCH, max(_SMALLEST_BATCH, _BATCH_BYTES // max(bytes_each, 1))))
+
+
+def separate(batch: Any) -> Batch:
+    """Inputs and labels of one batch."""
+    if isinstance(batch, Mapping):
+        key = next((key for key in _LABEL_KEYS if key in batch), None)
+        inputs = {name: _stacked(value) for name, value in batch.items() if name != key}
+        return inputs, None if key is None else _stacked(batch[key])
+    if isinstance(batch, tuple | list):
+        if len(batch) < 2:
+            return batch[0], None
+        inputs = separate(batch[0])[0] if isinstance(batch[0], Mapping) else batch[0]
+        return inputs if len(batch) == 2 else (inputs, *batch[1:-1]), batch[-1]
+    return batch, None
+
+
+def _stacked(value: Any) -> Any:
+    """Undo what a ``DataLoader`` makes of samples that hold lists of numbers: one tensor per place in the list."""
+    is_listed = type(value) is list and value and all(isinstance(v, Tensor) and v.ndim == 1 for v in value)
+    return torch.stack(value, dim=1) if is_listed and len({len(part) for part in value}) == 1 else value
+
+
+def label_array(labels: Any) -> npt.NDArray[Any]:
+    """Labels of a batch as an array, whatever they came in."""
+    if isinstance(labels, Tensor):
+        held = labels.detach().cpu()
+        return np.asarray(held.float() if held.dtype in (torch.bfloat16, torch.float16) else held)
+    try:
+        return np.asarray(labels)
+    except ValueError as error:
+        raise InputError(f"labels are ragged ({one_line(error)}); expected the same form for each sample") from error
+
+
+# ------------------------------------------------------------------------------- data that are held whole
 
 
 def _held(data: Any) -> Batch | None:
@@ -78,17 +160,26 @@ def _held(data: Any) -> Batch | None:
     return _columns(inputs) if isinstance(inputs, Mapping) else inputs, labels
 
 
+def _is_pair(data: Any) -> bool:
+    """Inputs as one array or a dict of them, and labels as anything with a length that is not a sample itself."""
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        return False
+    if not isinstance(data[0], Tensor | np.ndarray | Mapping) or isinstance(data[1], Mapping):
+        return False
+    return isinstance(data[1], Tensor | np.ndarray) or (isinstance(data, tuple) and hasattr(data[1], "__len__"))
+
+
 def _columns(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs by name, each a tensor or an array of one row per sample."""
     if not inputs:
         raise InputError("the dict of inputs is empty; expected at least one tensor; pass the inputs by name")
     columns = {name: _column(name, values) for name, values in inputs.items()}
+    n_rows = {name: len(values) if values.ndim else 0 for name, values in columns.items()}
     first = next(iter(columns))
-    for name, values in columns.items():
-        if _n_rows(values) != _n_rows(columns[first]):
+    for name, n in n_rows.items():
+        if n != n_rows[first]:
             raise InputError(
-                f"input {name!r} has {_n_rows(values)} rows and {first!r} {_n_rows(columns[first])}; expected one row "
-                "per sample in each"
+                f"input {name!r} has {n} rows and {first!r} {n_rows[first]}; expected one row per sample in each"
             )
     return columns
 
@@ -102,49 +193,18 @@ def _column(name: str, values: Any) -> Any:
         )
     try:
         return torch.tensor(values)
-    except ValueError as error:
-        if "str" not in str(error):
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        if isinstance(error, ValueError) and "str" not in str(error):
             raise InputError(
                 f"input {name!r} is ragged ({one_line(error)}); expected rows of one length; pad them"
             ) from error
-        raise _not_numeric(name) from error
-    except (TypeError, RuntimeError, OverflowError) as error:
-        raise _not_numeric(name) from error
-
-
-def _not_numeric(name: str) -> InputTypeError:
-    return InputTypeError(f"input {name!r} holds text or objects; expected numbers; encode them first")
-
-
-def _n_rows(values: Any) -> int:
-    return len(values) if values.ndim else 0
-
-
-@contextmanager
-def _kept_generators(data: Any) -> Iterator[None]:
-    """The generators of a loader are given back in the states they were in."""
-    with ExitStack() as stack:
-        if isinstance(data, DataLoader):
-            for owner in (data, data.sampler, data.batch_sampler):
-                stack.enter_context(_restored(getattr(owner, "generator", None)))
-        yield
-
-
-def _as_tensors(batch: Any) -> Any:
-    """Arrays of a batch as tensors; its last part, the labels, may stay what it is."""
-    if isinstance(batch, np.ndarray):
-        return torch.from_numpy(np.array(batch)) if batch.dtype.kind in "biufc" else batch
-    if isinstance(batch, dict):
-        return {key: _as_tensors(value) for key, value in batch.items()}
-    return type(batch)(_as_tensors(part) for part in batch) if type(batch) in (tuple, list) else batch
+        raise InputTypeError(f"input {name!r} holds text or objects; expected numbers; encode them first") from error
 
 
 def _slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]:
-    """Batches of data that are held whole."""
     columns = inputs if isinstance(inputs, dict) else {"": inputs}
     for values in columns.values():
-        if values.ndim == 0:
-            raise InputError("data has shape (); expected one row per sample")
+        _refuse_scalar(values)
         if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
             raise InputTypeError(f"data has dtype {values.dtype}; expected numbers; encode text and objects first")
     n_inputs = len(next(iter(columns.values())))
@@ -157,12 +217,15 @@ def _slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]
     size = batch_size or fitting_batch(inputs)
     for start in range(0, n_inputs, size):
         rows = slice(start, start + size)
-        part = {name: _copied_rows(values[rows]) for name, values in columns.items()}
-        yield part if isinstance(inputs, dict) else part[""], None if known is None else known[rows]
+        yield mapped(inputs, lambda values, rows=rows: _tensor(values[rows])), None if known is None else known[rows]
 
 
-def _copied_rows(part: Any) -> Tensor:
-    return part.clone() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
+def _refuse_scalar(values: Any) -> None:
+    if values.ndim == 0:
+        raise InputError("data has shape (); expected one row per sample")
+
+
+# ------------------------------------------------------------------------------- data sets, loaders and streams
 
 
 def _collated(data: Any, batch_size: int | None) -> Iterator[Batch]:
@@ -192,108 +255,35 @@ def _listed_as_tensors(item: Any) -> Any:
 
 def _are_numbers(value: Any) -> bool:
     """Whether a list, or a list in it, begins with a number."""
-    while type(value) in (list, tuple) and value:
-        value = value[0]
-        if isinstance(value, int | float | np.number):
-            return True
-    return False
-
-
-def separate(batch: Any) -> Batch:
-    """Inputs and labels of one batch."""
-    if isinstance(batch, Mapping):
-        key = next((key for key in _LABEL_KEYS if key in batch), None)
-        inputs = {name: _stacked(value) for name, value in batch.items() if name != key}
-        return inputs, None if key is None else _stacked(batch[key])
-    if isinstance(batch, tuple | list):
-        if len(batch) < 2:
-            return batch[0], None
-        inputs = separate(batch[0])[0] if isinstance(batch[0], Mapping) else batch[0]
-        return inputs if len(batch) == 2 else (inputs, *batch[1:-1]), batch[-1]
-    return batch, None
-
-
-def _stacked(value: Any) -> Any:
-    """Undo what a ``DataLoader`` makes of samples that hold lists of numbers: one tensor per place in the list."""
-    is_listed = type(value) is list and value and all(isinstance(v, Tensor) and v.ndim == 1 for v in value)
-    is_even = is_listed and len({len(part) for part in value}) == 1
-    return torch.stack(value, dim=1) if is_even else value
-
-
-def label_array(labels: Any) -> npt.NDArray[Any]:
-    """Labels of a batch as an array, whatever they came in."""
-    if isinstance(labels, Tensor):
-        told = labels.detach().cpu()
-        return np.asarray(told.float() if told.dtype in (torch.bfloat16, torch.float16) else told)
-    try:
-        return np.asarray(labels)
-    except ValueError as error:
-        raise InputError(f"labels are ragged ({one_line(error)}); expected the same form for each sample") from error
+    if type(value) not in (list, tuple) or not value:
+        return False
+    return isinstance(value[0], int | float | np.number) or _are_numbers(value[0])
 
 
 def n_samples(data: Any, *, streams: bool = False) -> int:
     """Samples that one pass over the data yields: a guess for a loader with its own batches, 0 for a stream."""
-    if streams and is_stream(data):
+    if streams and _is_stream(data):
         return 0
     _refuse_streams(data)
     if isinstance(data, DataLoader):
-        return _loader_length(data)
+        if data.batch_size is None or _is_reordered(data) or not hasattr(data.sampler, "__len__"):
+            return len(data.dataset)  # type: ignore[arg-type]
+        drawn = len(data.sampler)
+        return drawn // data.batch_size * data.batch_size if data.drop_last else drawn
     if (held := _held(data)) is not None:
         data = next(iter(held[0].values())) if isinstance(held[0], dict) else held[0]
-    if isinstance(data, Tensor | np.ndarray) and data.ndim == 0:
-        raise InputError("data has shape (); expected one row per sample")
+        _refuse_scalar(data)
     if not isinstance(data, Sized):
-        raise InputTypeError(
-            f"data is a {type(data).__name__}; expected a tensor, a dict of tensors, (inputs, labels), a Dataset, a "
-            "DataLoader or a list of dicts, with a length"
-        )
+        raise InputTypeError(f"data is a {type(data).__name__}; expected {_FORMS}, with a length")
     return len(data)
-
-
-def _loader_length(loader: DataLoader[Any]) -> int:
-    if loader.batch_size is None or _is_reordered(loader) or not hasattr(loader.sampler, "__len__"):
-        return len(loader.dataset)  # type: ignore[arg-type]
-    drawn = len(loader.sampler)  # type: ignore[arg-type]
-    return drawn // loader.batch_size * loader.batch_size if loader.drop_last else drawn
-
-
-def first_rows(inputs: Any, n: int = 2) -> Any:
-    """The first samples of a batch, where it is plain which those are; else the batch."""
-    if isinstance(inputs, Tensor):
-        return inputs[:n]
-    parts = list(inputs.values()) if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else []
-    if not parts or not all(isinstance(p, Tensor) and p.ndim and len(p) == len(parts[0]) for p in parts):
-        return inputs
-    return {k: v[:n] for k, v in inputs.items()} if isinstance(inputs, dict) else tuple(p[:n] for p in parts)
-
-
-def fitting_batch(inputs: Any, *, single: bool = False) -> int:
-    """How many samples make a batch that fits in memory."""
-    parts = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple) else [inputs]
-    tensors = [part for part in parts if isinstance(part, Tensor | np.ndarray)]
-    rows = 1 if single else max(1, len(tensors[0]) if tensors else 1)
-    bytes_each = sum(part.nbytes for part in tensors) / rows
-    return int(min(_LARGEST_BATCH, max(_SMALLEST_BATCH, _BATCH_BYTES // max(bytes_each, 1))))
-
-
-def move(inputs: Any, device: torch.device) -> Any:
-    """Inputs on the network's device."""
-    if isinstance(inputs, Tensor):
-        return inputs.to(device)
-    if isinstance(inputs, dict):
-        return {key: move(value, device) for key, value in inputs.items()}
-    return type(inputs)(move(part, device) for part in inputs) if type(inputs) in (tuple, list) else inputs
 
 
 def _is_reordered(loader: DataLoader[Any]) -> bool:
     """Whether the loader goes over its data set in another order, or leaves the end out, and need not."""
-    sampler = loader.sampler
-    is_shuffle = (
-        isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == len(loader.dataset)  # type: ignore[arg-type]
-    )
-    return loader.batch_size is not None and (
-        is_shuffle or (loader.drop_last and isinstance(sampler, SequentialSampler))
-    )
+    sampler, dataset = loader.sampler, loader.dataset
+    is_shuffle = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == len(dataset)  # type: ignore[arg-type]
+    is_cut = loader.drop_last and isinstance(sampler, SequentialSampler)
+    return loader.batch_size is not None and (is_shuffle or is_cut)
 
 
 def _in_order(loader: DataLoader[Any]) -> DataLoader[Any]:
@@ -303,18 +293,17 @@ def _in_order(loader: DataLoader[Any]) -> DataLoader[Any]:
     return DataLoader(loader.dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn)
 
 
-def _copied(batch: Any) -> Any:
-    """A batch of its own memory: loaders without automatic batches hand out the data set's own tensors."""
-    if isinstance(batch, Tensor):
-        return batch.clone()
-    if isinstance(batch, Mapping):
-        return {key: _copied(value) for key, value in batch.items()}
-    return type(batch)(_copied(part) for part in batch) if type(batch) in (tuple, list) else batch
+def _is_stream(data: Any) -> bool:
+    """Whether data come in batches whose number is not known: a loader over a stream, or any iterable of batches."""
+    if isinstance(data, DataLoader):
+        return isinstance(data.dataset, IterableDataset)
+    known = isinstance(data, Tensor | np.ndarray | Dataset | list | tuple | Mapping | str | bytes)
+    return not known and isinstance(data, Iterable) and not isinstance(data, Iterator)
 
 
 def _refuse_streams(data: Any) -> None:
     source = data.dataset if isinstance(data, DataLoader) else data
-    if isinstance(source, IterableDataset) or is_stream(data):
+    if isinstance(source, IterableDataset) or _is_stream(data):
         raise InputTypeError(
             f"data is a stream ({type(source).__name__}) of unknown length; expected samples that can be counted; pass "
             "list(data), or their features: project(network, DataLoader(data), memmap='features.npy')"
@@ -328,23 +317,3 @@ def refuse_single_samples(data: Any) -> None:
             f"data is a stream of single samples ({type(data).__name__}); expected batches; pass DataLoader(data, "
             "batch_size=...)"
         )
-
-
-def _is_pair(data: Any) -> bool:
-    """Inputs as one array or a dict of them, and labels as anything with a length that is not a sample itself."""
-    if not (isinstance(data, tuple | list) and len(data) == 2):
-        return False
-    if not isinstance(data[0], Tensor | np.ndarray | Mapping) or isinstance(data[1], Mapping):
-        return False
-    return isinstance(data[1], Tensor | np.ndarray) or (isinstance(data, tuple) and hasattr(data[1], "__len__"))
-
-
-@contextmanager
-def _restored(generator: torch.Generator | None) -> Iterator[None]:
-    """A loader's own generator is given back in the state it was in."""
-    state = None if generator is None else generator.get_state()
-    try:
-        yield
-    finally:
-        if generator is not None and state is not None:
-            generator.set_state(state)

@@ -141,14 +141,10 @@ class Grid:
         powers = tuple(10.0**power for power in (_UNEVEN_POWERS if is_uneven else _USUAL_POWERS))
         has_doubt = any(isinstance(rule, Doubted) for rule in rules)
         grid = cls(
-            l2=powers
-            if full.l2 is None
-            else check_each(full.l2, lambda value: check_real(value, name="l2", minimum=0.0), name="l2"),
+            l2=check_each(powers if full.l2 is None else full.l2, _check_l2, name="l2"),
             rules=tuple(rule for rule in rules if rule != ByRatio(1.0)),  # equal weights are always tried
             n_neighbors=check_each(
-                full.n_neighbors,
-                lambda value: check_count(value, name="n_neighbors", minimum=smallest),
-                name="n_neighbors",
+                full.n_neighbors, lambda k: check_count(k, name="n_neighbors", minimum=smallest), name="n_neighbors"
             ),
             measures=measures,
             is_extended=full.l2 is None,
@@ -193,10 +189,13 @@ class Grid:
         """λ to try next: one step past each end at which a best head sits."""
         if not self.is_extended:
             return []
-        low, high, ends = min(tried), max(tried), set(best)
-        steps = {10.0 ** (round(np.log10(high)) + 1)} if high in ends else set()
-        steps |= {10.0 ** (round(np.log10(low)) - 1)} if low in ends else set()
+        ends, best = {max(tried): 1, min(tried): -1}, set(best)
+        steps = [10.0 ** (round(np.log10(end)) + step) for end, step in ends.items() if end in best]
         return [step for step in steps if step in self.reachable]
+
+
+def _check_l2(value: Any) -> float:
+    return check_real(value, name="l2", minimum=0.0)
 
 
 def _check_rule(value: Any) -> ByClass:
@@ -214,20 +213,9 @@ def _check_rule(value: Any) -> ByClass:
 class HeadCandidate:
     """How a head was fitted.
 
-    Attributes
-    ----------
-    kind : {"original", "equal", "weighted", "blended"}
-        The network's own head, fitted with equal weights or with others, or the mean of the two heads in ``blend``.
-    l2 : float or None
-        λ; None for the original head and for means.
-    weight_ratio : float or None
-        m; 1 for equal weights, None for other rules.
-    rule : str or None
-        The other rule of the weights: "Balanced()", "PseudoGroups(share=0.9)", "Doubted(gamma=8.0)".
-    n_neighbors, measure
-        What the weights were measured with.
-    reweighted, anchored : bool
-        Whether it was fitted to the data of ``reweighting=``, and held near the original head.
+    ``kind`` is "original", "equal", "weighted", or "blended" for the mean of the two heads in ``blend``. ``weight_ratio``
+    is m, 1 for equal weights and None if ``rule`` is another one, such as "Balanced()" or "PseudoGroups(share=0.9)".
+    ``reweighted`` heads were fitted to the data of ``reweighting=``; ``anchored`` ones are held near the original head.
     """
 
     kind: str
@@ -243,22 +231,20 @@ class HeadCandidate:
     def __str__(self) -> str:
         if self.blend is not None:
             return " + ".join(str(part) for part in self.blend)
-        words = (
-            [self.kind]
-            if self.kind != "weighted"
-            else [f"{self.measure or 'classes'} {self.rule or self.weight_ratio}"]
-        )
-        words += [] if self.n_neighbors is None else [f"k {self.n_neighbors}"]
-        words += [] if self.l2 is None else [f"l2 {self.l2:g}"]
-        words += [name for name in ("reweighted", "anchored") if getattr(self, name)]
-        return ", ".join(words)
+        words = [
+            self.kind != "weighted" and self.kind or f"{self.measure or 'classes'} {self.rule or self.weight_ratio}",
+            self.n_neighbors is not None and f"k {self.n_neighbors}",
+            self.l2 is not None and f"l2 {self.l2:g}",
+            self.reweighted and "reweighted",
+            self.anchored and "anchored",
+        ]
+        return ", ".join(word for word in words if word)
 
     @property
     def row(self) -> str:
         """The row of the table that its kind is in."""
-        words = ["equal weights" if self.kind == "equal" else self.kind]
-        words += ["reweighting data"] if self.reweighted else []
-        return ", ".join(words + (["anchored"] if self.anchored else []))
+        kind = "equal weights" if self.kind == "equal" else self.kind
+        return kind + ", reweighting data" * self.reweighted + ", anchored" * self.anchored
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -295,15 +281,9 @@ class HeadTraining:
 
     @classmethod
     def of(
-        cls,
-        samples: HeadSamples,
-        task: HeadTask,
-        grid: Grid,
-        original: Head,
-        *,
-        n_jobs: int | None,
+        cls, samples: HeadSamples, task: HeadTask, grid: Grid, original: Head, *, n_jobs: int | None,
         is_reweighting: bool = False,
-    ) -> HeadTraining:
+    ) -> HeadTraining:  # fmt: skip
         """Search the neighbours once, for every measure and every k."""
         neighbors = None
         if grid.sizes:
@@ -318,7 +298,7 @@ class HeadTraining:
         return cls(FeatureSpace(samples, task, original, neighbors, middle), grid, is_reweighting)
 
     def weightings(self) -> list[HeadWeighting]:
-        """The weights to try beside equal ones."""
+        """The weights to try in addition to equal ones."""
         return apply_rules(self.grid.rules, self.space, self.grid.measures, self.grid.sizes)
 
     def fitters(self) -> list[_Fitter]:
@@ -398,10 +378,8 @@ class ScoredHeads:
 
     def table(self) -> pd.DataFrame:
         """Every candidate with its held-out scores."""
-        columns = {
-            score.unit: [self.value(number, i) for number in range(len(self.heads))]
-            for i, score in enumerate(self.scores)
-        }
+        everyone = range(len(self.heads))
+        columns = {score.unit: [self.value(n, i) for n in everyone] for i, score in enumerate(self.scores)}
         return settings_table(self.candidates).assign(**columns)
 
 

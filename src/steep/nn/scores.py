@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
@@ -442,9 +443,8 @@ def log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
     def each(outputs: FloatArray, targets: Array) -> Array:
         z = outputs.astype(np.float64)
         if task.name != "multiclass":
-            return np.asarray(-np.logaddexp(0.0, -np.where(targets > 0.5, z, -z)).mean(axis=1))
-        own = z[np.arange(len(z)), targets]
-        return np.asarray(own - np.logaddexp.reduce(z, axis=1))
+            return np.asarray(log_expit(np.where(targets > 0.5, z, -z)).mean(axis=1))
+        return np.asarray(log_softmax(z, axis=1)[np.arange(len(z)), targets])
 
     return each
 

@@ -26,8 +26,7 @@ from steep.exceptions import FunctionError, InputError, SteepError
 from steep.measures import MEASURES, Measure, Neighborhood
 from steep.neighbors import neighbor_graph
 from steep.neighbors.query import nearest
-from steep.nn.heads import Head, HeadSamples, HeadTask, fit_head
-from steep.nn.heads.fitting import CANDIDATE_TOLERANCE
+from steep.nn.heads import CANDIDATE_TOLERANCE, Head, HeadSamples, HeadTask, fit_head
 from steep.rescaling import rescale
 from steep.weighting.cross_fitting import deal
 

@@ -1,20 +1,10 @@
 """Heads: weighted linear models on features, solved as the convex problems they are, or by the paper's Adam."""
 
-from steep.nn.heads.adam import fit_adam
-from steep.nn.heads.fitting import HeadGrid, HeadSamples, fit_head
+from steep.nn.heads.fitting import CANDIDATE_TOLERANCE, HeadGrid, HeadSamples, fit_adam, fit_head
 from steep.nn.heads.problem import Head, HeadProblem, fit_logistic, ridge_heads
 from steep.nn.heads.task import HeadTask, TaskName, find_task
 
 __all__ = [
-    "Head",
-    "HeadGrid",
-    "HeadProblem",
-    "HeadSamples",
-    "HeadTask",
-    "TaskName",
-    "find_task",
-    "fit_adam",
-    "fit_head",
-    "fit_logistic",
-    "ridge_heads",
-]
+    "CANDIDATE_TOLERANCE", "Head", "HeadGrid", "HeadProblem", "HeadSamples", "HeadTask", "TaskName", "find_task",
+    "fit_adam", "fit_head", "fit_logistic", "ridge_heads",
+]  # fmt: skip

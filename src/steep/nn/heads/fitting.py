@@ -1,7 +1,4 @@
-"""Heads for samples of any task: one to convergence, or all of a grid over λ and weights.
-
-λ may be asked for in several rounds; each starts from the nearest λ solved.
-"""
+"""Heads for samples of any task: one to convergence or by the paper's Adam, or all of a grid over λ and weights."""
 
 from __future__ import annotations
 
@@ -11,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from steep._validation import FloatArray
-from steep.nn.heads.adam import fit_adam
 from steep.nn.heads.problem import TOLERANCE, Head, HeadProblem, fit_logistic, ridge_heads
 from steep.nn.heads.task import HeadTask
 
@@ -32,9 +31,7 @@ class HeadSamples:
         return len(self.features)
 
     def rows(self, rows: npt.NDArray[np.intp]) -> HeadSamples:
-        """Some of them; the first so many are not copied."""
-        if np.array_equal(rows, np.arange(len(rows))):
-            return HeadSamples(self.features[: len(rows)], self.targets[: len(rows)])
+        """Some of them."""
         return HeadSamples(self.features[rows], self.targets[rows])
 
 
@@ -49,16 +46,11 @@ def fit_head(
     tolerance: float = TOLERANCE,
     adam: dict[str, Any] | None = None,
 ) -> Head:
-    """Line 6 of Algorithm 3: one head to convergence, or by Adam with the settings given.
-
-    ``anchored`` holds it near the original one, to convergence only.
-    """
-    form = _form(original)
+    """Line 6 of Algorithm 3: one head to convergence, near the original one if ``anchored``, or by Adam."""
+    form = _form(original, anchored=anchored and adam is None)
     if adam is not None:
         settings: dict[str, Any] = {"n_outputs": task.n_outputs, "loss": task.loss, "l2": l2, **form, **adam}
         return fit_adam(samples.features, samples.targets, weight, **settings)
-    if anchored:
-        form["anchor"] = original
     if task.loss == "squared":
         return ridge_heads(samples.features, samples.targets, weight, [l2], **form)[0]
     return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), gap=tolerance)
@@ -67,9 +59,9 @@ def fit_head(
 class HeadGrid:
     """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
 
-    The first search starts at the ``original`` head, which also says whether there is a bias and whether it is fixed;
-    ``anchored`` heads are held near it, instead of near zero. ``reachable`` are λ that may be asked for later: ridge
-    heads are cheap once the features are decomposed.
+    The ``original`` head says whether there is a bias and whether it is fixed; ``anchored`` heads are held near it. λ
+    may be asked for in several rounds: each starts from the nearest λ solved, the first from the original head. Ridge
+    heads are solved for all ``reachable`` λ together, which is cheap once the features are decomposed.
     """
 
     def __init__(
@@ -77,46 +69,40 @@ class HeadGrid:
         samples: HeadSamples, task: HeadTask, weights: Sequence[FloatArray], *, original: Head, anchored: bool = False,
         reachable: Sequence[float] = (),
     ) -> None:  # fmt: skip
-        self.samples, self.task, self.weights = samples, task, weights
-        self.form, self.reachable = _form(original), reachable
-        if anchored:
-            self.form["anchor"] = original
-        self.solved: dict[float, Head] = {}
-        self.start = _start(original)
-        self.ridge: dict[float, list[Head]] = {}
+        self.samples, self.task, self.weights = samples, task, [np.ones(len(samples)), *weights]
+        self.form, self.reachable, self.start = _form(original, anchored=anchored), reachable, _start(original)
+        self.solved: dict[float, list[Head]] = {}
 
     def heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
         """Yield λ and its heads, the one of equal weights first."""
         if self.task.loss == "squared":
             yield from self._ridge_heads(l2s)
             return
-        start = self._nearest(max(l2s))
         problem = _problem(self.samples, self.task, self.form)
-        equal = np.ones(len(self.samples))
-        for l2, heads in problem.path([equal, *self.weights], l2s, start=start, gap=CANDIDATE_TOLERANCE):
-            self.solved[l2] = heads[0]
+        start = self._nearest(max(l2s))
+        for l2, heads in problem.path(self.weights, l2s, start=start, gap=CANDIDATE_TOLERANCE):
+            self.solved[l2] = heads[:1]
             yield l2, heads
 
     def _nearest(self, l2: float) -> Head | None:
         if not self.solved:
             return self.start
-        return self.solved[min(self.solved, key=lambda known: abs(np.log((known + 1e-300) / (l2 + 1e-300))))]
+        return self.solved[min(self.solved, key=lambda known: abs(np.log((known + 1e-300) / (l2 + 1e-300))))][0]
 
     def _ridge_heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
-        if missing := [l2 for l2 in l2s if l2 not in self.ridge]:
-            together = sorted({*missing, *self.reachable})
-            samples, equal = self.samples, np.ones(len(self.samples))
+        if not self.solved.keys() >= {*l2s}:
+            together, samples = sorted({*l2s, *self.reachable}), self.samples
             paths = [
-                ridge_heads(samples.features, samples.targets, weight, together, **self.form)
-                for weight in (equal, *self.weights)
+                ridge_heads(samples.features, samples.targets, weight, together, **self.form) for weight in self.weights
             ]
-            self.ridge |= dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))
-        yield from ((l2, self.ridge[l2]) for l2 in sorted(l2s, reverse=True))
+            self.solved = dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))
+        yield from ((l2, self.solved[l2]) for l2 in sorted(l2s, reverse=True))
 
 
-def _form(original: Head) -> dict[str, Any]:
-    """Whether a bias is fitted, and the one that is given instead."""
-    return {"bias": original.bias is not None and not original.is_bias_fixed, "offset": original.fixed_bias}
+def _form(original: Head, *, anchored: bool) -> dict[str, Any]:
+    """Whether a bias is fitted, the one that is given instead, and the head that is held near."""
+    form = {"bias": original.bias is not None and not original.is_bias_fixed, "offset": original.fixed_bias}
+    return form | ({"anchor": original} if anchored else {})
 
 
 def _start(original: Head) -> Head | None:
@@ -127,3 +113,46 @@ def _start(original: Head) -> Head | None:
 def _problem(samples: HeadSamples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
     link: Any = task.loss
     return HeadProblem(samples.features, samples.targets, n_outputs=task.n_outputs, link=link, **form)
+
+
+# ------------------------------------------------------------------------------- as in the paper
+
+
+def fit_adam(
+    features: FloatArray, targets: FloatArray, weight: FloatArray, *, n_outputs: int, loss: str, l2: float = 0.0,
+    learning_rate: float = 1e-3, batch_size: int = 25, epochs: int = 25, seed: int = 0, bias: bool = True,
+    offset: FloatArray | None = None,
+) -> Head:  # fmt: skip
+    """Train one head by Adam on shuffled mini-batches; ``l2`` is a plain penalty ½ λ ‖W‖² here.
+
+    Targets are class numbers for the loss "softmax", columns for "sigmoid" and "squared"; ``offset`` is a bias that is
+    not fitted but given, with ``bias=False``.
+    """
+    generator, n_features = torch.Generator().manual_seed(seed), features.shape[1]
+    dtype = torch.from_numpy(features[[0]]).dtype
+    head = nn.utils.skip_init(nn.Linear, n_features, n_outputs, bias=bias, dtype=dtype)
+    for parameter in head.parameters():
+        nn.init.uniform_(parameter, -(n_features**-0.5), n_features**-0.5, generator=generator)
+    w = torch.as_tensor(weight, dtype=dtype)
+    y = torch.as_tensor(targets, dtype=torch.int64 if loss == "softmax" else dtype)
+    given = 0.0 if offset is None else torch.as_tensor(offset, dtype=dtype)
+    optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate)
+    with torch.enable_grad():
+        for _ in range(epochs):
+            for rows in torch.split(torch.randperm(len(features), generator=generator), batch_size):
+                optimizer.zero_grad()
+                z = torch.from_numpy(features[rows.numpy()])  # a copy of these rows: features may lie in a file
+                losses = w[rows] * _sample_losses(head(z) + given, y[rows], loss)
+                torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
+                optimizer.step()
+    trained_bias = head.bias.detach().double().numpy() if bias else offset
+    return Head(head.weight.detach().double().numpy(), trained_bias, is_bias_fixed=offset is not None)
+
+
+def _sample_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
+    if loss == "softmax":
+        return functional.cross_entropy(outputs, targets, reduction="none")
+    columns = targets.reshape(outputs.shape)
+    if loss == "sigmoid":
+        return functional.binary_cross_entropy_with_logits(outputs, columns, reduction="none").sum(dim=1)
+    return ((outputs - columns) ** 2).sum(dim=1) / 2

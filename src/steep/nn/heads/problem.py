@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,10 +34,7 @@ TOLERANCE = 1e-8
 
 @dataclass(frozen=True)
 class Head:
-    """A linear layer: ``weight`` (n_outputs, n_features) and ``bias`` (n_outputs,) or None.
-
-    A bias that ``is_bias_fixed`` is the caller's own, frozen: it is used as it is and never fitted.
-    """
+    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None; a fixed bias is not fitted."""
 
     weight: FloatArray
     bias: FloatArray | None
@@ -61,11 +58,10 @@ class Head:
 
 
 class HeadProblem:
-    """Features, labels and link of a logistic head.
+    """Features and targets of a logistic head: class numbers for the link "softmax", 0/1 columns for "sigmoid".
 
-    Targets are class numbers for the link "softmax", 0/1 columns for "sigmoid". Features in a ``numpy.memmap`` are read
-    as they are used; without a bias they are not centred. ``offset`` is a bias that is not fitted but given, with
-    ``bias=False``; ``anchor`` is W₀ and b₀ of J₀, None for J.
+    Without a bias features are not centred. ``offset`` is a bias that is not fitted but given, with ``bias=False``;
+    ``anchor`` is W₀ and b₀ of J₀, None for J.
     """
 
     def __init__(
@@ -80,12 +76,11 @@ class HeadProblem:
         if bias and anchor is None:
             held[-1] = 0.0
         self.shape = n_outputs, rows.shape[1]
-        as_classes = np.asarray(targets, dtype=np.intp) if link == "softmax" else None
-        columns = np.asarray(targets, dtype=rows.dtype).reshape(len(features), -1).T if as_classes is None else None
-        self.problem = LogisticProblem(
-            rows, columns if as_classes is None else as_classes.reshape(-1), n_outputs, held, self.parameters(anchor),  # type: ignore[arg-type]
-            offset,
-        )  # fmt: skip
+        if link == "softmax":
+            given: Any = np.asarray(targets, dtype=np.intp).reshape(-1)
+        else:
+            given = np.asarray(targets, dtype=rows.dtype).reshape(len(features), -1).T
+        self.problem = LogisticProblem(rows, given, n_outputs, held, self.parameters(anchor), offset)
 
     def parameters(self, head: Head | None) -> FloatArray:
         """A head in the coordinates of the scaled features; zero when there is none."""

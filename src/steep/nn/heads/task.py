@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, softmax
 
 from steep._validation import FloatArray, check_choice
 from steep.exceptions import InputError, InputTypeError, warn_user
@@ -63,7 +64,11 @@ class HeadTask:
     def targets(self, labels: Any, *, name: str = "labels") -> npt.NDArray[Any]:
         """Check labels and return class numbers, or float columns."""
         array = np.asarray(labels)
-        _refuse_text(array, name)
+        if array.dtype.kind in "USmMV":
+            raise InputTypeError(
+                f"{name} has dtype {array.dtype}; need numbers, for classes those of the head's outputs; encode text "
+                "by np.unique(labels, return_inverse=True)[1]"
+            )
         columns = check_labels(labels, n_samples=len(array), task="regression", name=name).array
         if self.name == "multiclass":
             return _class_numbers(columns, array.shape, self.n_outputs, name)
@@ -72,9 +77,13 @@ class HeadTask:
                 f"{name} has shape {array.shape} for a head of {self.n_outputs} outputs; need "
                 f"({len(array)}, {self.n_outputs})"
             )
-        if self.name == "regression":
-            _check_size(columns, name)
-        elif not np.isin(columns, (0, 1)).all():
+        largest, allowed = float(np.abs(columns).max(initial=0.0)), _LARGEST / columns.shape[1] ** 0.5
+        if self.name == "regression" and largest > allowed:
+            raise InputError(
+                f"{name} reach {largest:.3g}; expected numbers up to {allowed:.3g}; divide them, and the outputs of "
+                "the network, by a constant"
+            )
+        if self.name != "regression" and not np.isin(columns, (0, 1)).all():
             raise InputError(f"{name} holds values other than 0 and 1; expected 0/1 for a {self.name} head")
         return columns
 
@@ -87,10 +96,8 @@ class HeadTask:
     def probabilities(self, outputs: FloatArray) -> FloatArray:
         """Probability of each class, or of each label of several."""
         if self.name == "multiclass":
-            shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True), dtype=np.float64)
-            shares: FloatArray = shifted / shifted.sum(axis=1, keepdims=True)
-            return shares
-        positive: FloatArray = np.exp(-np.logaddexp(0.0, -outputs.astype(np.float64)))
+            return np.asarray(softmax(outputs.astype(np.float64), axis=1))
+        positive = np.asarray(expit(outputs.astype(np.float64)))
         return positive if self.name == "multilabel" else np.hstack([1 - positive, positive])
 
     def predictions(self, outputs: FloatArray, labels: Labels) -> FloatArray:
@@ -104,15 +111,12 @@ class HeadTask:
     def scores(self, outputs: FloatArray, targets: npt.NDArray[Any], *, threshold: float = 0.0) -> Scores:
         """Score of each sample; larger is better. ``threshold`` is that between 0 and 1 in the outputs."""
         if self.name == "multiclass":
-            hits: Scores = outputs.argmax(axis=1) == targets
-            return hits
+            return np.asarray(outputs.argmax(axis=1) == targets)
         if self.name == "regression":
             with np.errstate(over="ignore", invalid="ignore"):
-                errors: Scores = (-((outputs - targets) ** 2).sum(axis=1)).astype(np.float32)
-            return errors
+                return np.asarray((-((outputs - targets) ** 2).sum(axis=1)).astype(np.float32))
         right = (outputs > threshold) == (targets > 0.5)
-        each: Scores = right[:, 0] if self.name == "binary" else right.mean(axis=1, dtype=np.float32)
-        return each
+        return np.asarray(right[:, 0] if self.name == "binary" else right.mean(axis=1, dtype=np.float32))
 
 
 def find_task(task: TaskName, labels: Any, n_outputs: int) -> HeadTask:
@@ -151,23 +155,6 @@ def _are_shares(array: npt.NDArray[Any], n_outputs: int) -> bool:
         return False
     sums = array.sum(axis=1, dtype=np.float64)
     return bool((array >= 0).all() and (np.abs(sums - 1) <= _NEAR_ONE).all())
-
-
-def _check_size(columns: FloatArray, name: str) -> None:
-    largest, allowed = float(np.abs(columns).max(initial=0.0)), _LARGEST / columns.shape[1] ** 0.5
-    if largest > allowed:
-        raise InputError(
-            f"{name} reach {largest:.3g}; expected numbers up to {allowed:.3g}; divide them, and the outputs of the "
-            "network, by a constant"
-        )
-
-
-def _refuse_text(array: npt.NDArray[Any], name: str) -> None:
-    if array.dtype.kind in "USmMV":
-        raise InputTypeError(
-            f"{name} has dtype {array.dtype}; need numbers, for classes those of the head's outputs; encode text by "
-            "np.unique(labels, return_inverse=True)[1]"
-        )
 
 
 def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int, name: str) -> npt.NDArray[np.int64]:

@@ -213,8 +213,8 @@ def _check_rule(value: Any) -> ByClass:
 class HeadCandidate:
     """How a head was fitted.
 
-    ``kind`` is "original", "equal", "weighted", or "blended" for the mean of the two heads in ``blend``. ``weight_ratio``
-    is m, 1 for equal weights and None if ``rule`` is another one, such as "Balanced()" or "PseudoGroups(share=0.9)".
+    ``kind`` is "original", "equal", "weighted", or "blended" for the mean of the two heads in ``blend``.
+    ``weight_ratio`` is m, 1 for equal weights and None if ``rule`` is another one, such as "PseudoGroups(share=0.9)".
     ``reweighted`` heads were fitted to the data of ``reweighting=``; ``anchored`` ones are held near the original head.
     """
 
@@ -231,8 +231,9 @@ class HeadCandidate:
     def __str__(self) -> str:
         if self.blend is not None:
             return " + ".join(str(part) for part in self.blend)
+        weighted = f"{self.measure or 'classes'} {self.rule or self.weight_ratio}"
         words = [
-            self.kind != "weighted" and self.kind or f"{self.measure or 'classes'} {self.rule or self.weight_ratio}",
+            weighted if self.kind == "weighted" else self.kind,
             self.n_neighbors is not None and f"k {self.n_neighbors}",
             self.l2 is not None and f"l2 {self.l2:g}",
             self.reweighted and "reweighted",

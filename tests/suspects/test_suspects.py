@@ -182,7 +182,10 @@ def test_labels_that_nobody_can_predict_are_said_to_be_such():
     assert "cannot show how many are wrong" in str(found(y=y).verdict)
 
 
-@pytest.mark.parametrize("estimator", [KNeighborsClassifier(5), LinearSVC(), RandomForestClassifier(10)])
+@pytest.mark.parametrize(
+    "estimator",
+    [KNeighborsClassifier(5), LinearSVC(), *(RandomForestClassifier(10, random_state=seed) for seed in range(4))],
+)
 def test_estimators_without_weights_or_probabilities_will_do(estimator):
     assert set(found(estimator=estimator).top(4).index) == set(WRONG)
 

@@ -47,6 +47,7 @@ _LEAST_SHARE, _MOST_SHARE = 0.25, 0.75
 _REPEATED = 0.08
 # Neighbours are too weak where they name this share of the labels that the model names, or fewer.
 _WEAK = 0.6
+_COARSE = 32  # different probabilities, and fewer, are those of ten trees or five neighbours
 _JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
 # Labels are surely contradicted below and above these z of their own and of another class.
 _SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
@@ -201,8 +202,8 @@ def neighbors_help(opinions: Opinions, predicted: Any, asked: csr_matrix) -> boo
     some = order[: int(np.clip(_AT_ONCE // n_classes, 1_000, _COMPARED))]
     mine, all_others = _dense(predicted[rows]), _dense(predicted[some])
     near = _dense(predicted[asked[rows].indices]).reshape(len(rows), -1, n_classes)
-    # A model that is certain of everything, or says the same everywhere, leaves the order to the neighbours.
-    if len(np.unique(mine)) <= 2:
+    # A model with few different probabilities, or one that is certain of everything, leaves ties to the neighbours.
+    if len(np.unique(mine)) <= _COARSE:
         return True
     nearest = 1 + max(1, round(k * len(some) / n_samples))  # the sample itself is among them
     gaps = np.array([np.abs(all_others - p).sum(axis=1) for p in mine])

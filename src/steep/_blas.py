@@ -63,10 +63,7 @@ class _OneBlasThread:
 
 @lru_cache(maxsize=2)
 def _libraries(kind: str, n_modules: int) -> ThreadpoolController:
-    """Libraries of one kind that were loaded when ``n_modules`` modules were imported.
-
-    Only those: on leaving, a limit sets every library of its controller back.
-    """
+    """Libraries of one kind, loaded when ``n_modules`` were imported; only these are set back when a limit ends."""
     return ThreadpoolController().select(user_api=kind)
 
 
@@ -80,10 +77,7 @@ def few_threads(n_numbers: int) -> AbstractContextManager[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold BLAS to one thread, and OpenMP as well, which torch uses.
-
-    The limit of OpenMP belongs to the calling thread alone, so calls in several threads do not meet.
-    """
+    """Hold BLAS to one thread, and OpenMP as well, which torch uses and whose limit is the calling thread's own."""
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.get_num_threads()  # the first question in a thread sets its number, over any limit

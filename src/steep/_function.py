@@ -21,11 +21,7 @@ PassAs = Literal["auto", "array", "point", "keywords", "mapping"]
 
 
 def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> FloatArray:
-    """Call ``function`` on the rows of ``X`` and return its values as ``(n_samples, n_outputs)``.
-
-    A vectorized function is called once with the ``(n_samples, n_features)`` array and may return ``(n_samples,)`` or
-    ``(n_samples, n_outputs)``; otherwise it is called once for each row and may return a number or a vector.
-    """
+    """Values ``(n_samples, n_outputs)`` at the rows of ``X``, in one call of a vectorized function or one per row."""
     check_function(function)
     if check_flag(vectorized, name="vectorized"):
         values = output_rows(function_values(function(X.copy()), "function"), len(X))

@@ -29,10 +29,7 @@ def card(
     edge: str = "plain",
     share: float | None = None,
 ) -> str:
-    """One result as HTML: what it is, what it says, figures in one line, and a table folded up below.
-
-    The first ``rows`` of the table are shown; ``edge`` is "plain", "sure" or "unsure"; ``share``, 0 to 1, is a bar.
-    """
+    """One result as HTML: title, sentence, a bar of ``share``, figures in one line, and ``rows`` of a folded table."""
     parts = [f"<b>{escape(title)}</b>"]
     if sentence:
         parts.append(f'<div style="max-width:80ch">{escape(sentence)}</div>')

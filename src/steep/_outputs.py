@@ -25,11 +25,7 @@ def named_outputs(value: Any) -> dict[str, Any] | None:
 
 
 def labelled(value: Any) -> list[tuple[str, Any]] | None:
-    """Names and what they name, or None if there are no names.
-
-    A mapping has names, and so have the columns of a table (pandas, polars, Arrow) and the entries of a pandas Series,
-    unless they are only numbered. Names may occur twice.
-    """
+    """Names, which may occur twice, and entries of a mapping, table or Series; None if they are only numbered."""
     if isinstance(value, Mapping):
         return [(str(name), entry) for name, entry in value.items()]
     table = _as_pandas(value)

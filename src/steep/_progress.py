@@ -51,10 +51,7 @@ class Bar:
 
 @contextmanager
 def progress_bar(*, total: int, label: str, done: int = 0, shown: bool | None = None) -> Iterator[Bar]:
-    """Open a bar of ``total`` steps on stderr; ``done`` of them were done before and do not count for the time left.
-
-    By default it is ``shown`` on a terminal and in a notebook, once the work has taken two seconds.
-    """
+    """A bar of ``total`` steps on stderr, ``done`` of them before; by default ``shown`` where someone watches."""
     bar = Bar(_open(total, label, done, shown))
     try:
         yield bar

@@ -34,10 +34,9 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
     """Return ``X`` as a finite 2-D float array of numbers up to 1e100; float32 and float64 are kept without a copy."""
     points = _numeric_array(X, name)
     if points.ndim != 2:
-        raise InputError(
-            f"{name} has shape {points.shape}; need 2 dimensions (n_samples, n_features); "
-            f"{_reshape_hint(points.ndim, name)}"
-        )
+        hint = f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
+        hint = hint if points.ndim == 1 else "flatten each sample to one row"
+        raise InputError(f"{name} has shape {points.shape}; need 2 dimensions (n_samples, n_features); {hint}")
     if n_features is not None and points.shape[1] != n_features:
         raise InputError(
             f"{name} has {points.shape[1]} columns, need {n_features}; pass the same inputs in the same order"
@@ -79,14 +78,11 @@ def check_numbers(values: Any, *, name: str) -> FloatArray:
 
 def check_vector(values: Any, *, name: str, n_samples: int | None = None, minimum: float | None = None) -> FloatArray:
     """Return ``values`` as a finite float64 array of shape ``(n_samples,)``; any length ≥ 1 if that is None."""
-    vector = _numeric_array(values, name).astype(np.float64, copy=False)
-    if not vector.size:
-        raise InputError(f"{name} has 0 values (shape={vector.shape}); need at least 1; pass some data")
+    vector = check_numbers(values, name=name)
     if n_samples is None:
         n_samples = len(vector) if vector.ndim else 1
     if vector.shape != (n_samples,):
         raise InputError(f"{name} has shape {vector.shape}; need ({n_samples},), one value per sample")
-    _check_finite(vector, name)
     if minimum is not None and vector.min() < minimum:
         at = int(vector.argmin())
         raise InputError(f"{name}[{at}] is {vector[at]:g}; need values ≥ {minimum:g}")
@@ -285,12 +281,6 @@ def _check_finite(array: FloatArray, name: str) -> None:
         f"{name} contains {kind}, first at {list(at)} ({int((~finite).sum())} entries in all); need "
         "finite numbers; impute or drop those rows"
     )
-
-
-def _reshape_hint(ndim: int, name: str) -> str:
-    if ndim == 1:
-        return f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
-    return "flatten each sample to one row"
 
 
 def is_collection(data: Any) -> bool:

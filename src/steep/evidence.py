@@ -71,25 +71,11 @@ _ROUNDING = 1e-6
 class Evidence:
     """Mean gain of every candidate over the control, its standard error, and the choice.
 
-    Attributes
-    ----------
-    gains, standard_errors : ndarray of shape (n_candidates,)
-        In the units of the score, larger is better.
-    critical : float
-        Standard errors to either side of an interval that holds for all candidates at once.
-    n_units : int
-        J, the paired comparisons.
-    counts : ndarray of bool of shape (n_candidates,)
-        Which candidates beat the control.
-    chosen : int or None
-        The best of those; None when none does.
-    nearest : int
-        ``chosen``, or else the candidate with the largest t, of those not dropped if there are any.
-    n_scored : ndarray of int of shape (n_candidates,), optional
-        Paired comparisons of every candidate, where some were dropped.
-    kept_share : float, default 1
-        Share of the chosen candidate's gain that is left when the effect of choosing is taken off; 1 when none is
-        chosen.
+    ``gains`` and ``standard_errors`` are in the units of the score, larger is better; ``critical`` is how many standard
+    errors to either side an interval for all candidates at once reaches; ``n_units`` is J. ``counts`` says which
+    candidates beat the control, ``chosen`` is the best of those, if any, and ``nearest`` that one or else the candidate
+    with the largest t, of those not dropped if there are any. ``n_scored`` are the comparisons of every candidate where
+    some were dropped; ``kept_share`` is the share of the chosen gain left without the effect of choosing.
     """
 
     gains: FloatArray
@@ -127,19 +113,11 @@ def weigh_evidence(
     *,
     every_sign: bool = True,
 ) -> Evidence:
-    """Choose a candidate, or none, from its paired differences to the control.
+    """Choose a candidate, or none, from its paired differences to the control, ``(n_candidates, n_units)``.
 
-    Parameters
-    ----------
-    differences : ndarray of shape (n_candidates, n_units)
-        Score of each candidate minus that of the control; larger is better. NaN in the units that a dropped candidate
-        missed; each needs two.
-    test_ratio : float
-        n_test/n_train of the folds, for the interval; 0 where units are independent.
-    confidence : float
-        Probability that no candidate counts when none differs from the control and units are independent.
-    every_sign : bool, default=True
-        Whether up to ten units are flipped in every way; otherwise signs are drawn, as for more units.
+    A dropped candidate has NaN in the units it missed; each needs two. ``test_ratio`` is n_test/n_train, 0 where units
+    are independent; ``confidence`` the probability that no candidate counts when none differs from the control;
+    ``every_sign`` says whether up to ten units are flipped in every way instead of at random.
     """
     n_units = differences.shape[1]
     n_scored = n_units - np.isnan(differences).sum(axis=1)
@@ -306,18 +284,10 @@ def weigh_resamples(
 
 @dataclass(frozen=True)
 class Score:
-    """A score as people read it.
+    """A score as people read it: its name in a sentence, and whether smaller is better.
 
-    Attributes
-    ----------
-    title : str
-        What it is called in a sentence.
-    is_error : bool
-        Whether smaller is better; gains are then amounts by which it is lowered.
-    factor, unit : float, str
-        What gains are multiplied by, and the word behind them.
-    least, most : float
-        Values that the score cannot leave, as scorers return it (an error with a minus sign).
+    Gains are multiplied by ``factor`` and followed by ``unit``; ``least`` and ``most`` are values that the score cannot
+    leave, as scorers return it (an error with a minus sign).
     """
 
     title: str

@@ -37,13 +37,7 @@ class UnsupportedEstimatorError(SteepError, TypeError):
 
 
 class AcceptanceError(SteepError, RuntimeError):
-    """Too few of the points drawn fell inside the domain.
-
-    Attributes
-    ----------
-    acceptance_rate : float
-        Share of the drawn points that were inside.
-    """
+    """Too few of the points drawn fell inside the domain: a share of ``acceptance_rate``."""
 
     def __init__(self, message: str, *, acceptance_rate: float) -> None:
         super().__init__(message)

@@ -53,10 +53,7 @@ def deviations(values: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as class ``codes`` or as ``values``; exactly one of the two is set.
-
-    ``classes`` are what the codes stand for, in order; rows taken from others keep them all.
-    """
+    """Labels as class ``codes``, which stand for ``classes`` in order, or as ``values``; one of the two is set."""
 
     codes: npt.NDArray[np.int32] | None = None
     values: npt.NDArray[np.float64] | None = None
@@ -90,11 +87,7 @@ class Labels:
 
 
 def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y") -> Labels:
-    """Return ``y`` in the form its kind asks for.
-
-    ``task="auto"`` goes by :func:`infer_task`. Of classes in several columns, those of 0 and 1 are multi-label, and any
-    other column becomes one column for each of its classes.
-    """
+    """``y`` in the form of its kind; classes in several columns are 0/1 columns, or become one column per class."""
     check_choice(task, name="task", choices=TASKS)
     array = label_array(y, name)
     if array.ndim not in (1, 2) or array.shape[0] != n_samples or 0 in array.shape:
@@ -119,10 +112,7 @@ def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y"
 
 
 def infer_task(y: Any, name: str = "y") -> Literal["classification", "regression"]:
-    """Whether labels are classes or numbers where task= is not given; the rule is at the head of this file.
-
-    Labels in several columns are numbers as soon as one of the columns is.
-    """
+    """Whether labels are classes or numbers where task= is not given; numbers as soon as one column is."""
     return _inferred(label_array(y, name), y)
 
 
@@ -148,10 +138,7 @@ def are_quantities(different: npt.NDArray[Any], n_samples: int) -> bool:
 
 
 def warn_of_float_classes(labels: Labels, task: Task, *, fewest: int = 3) -> None:
-    """Warn where ``task="auto"`` took a few whole floats (0.0, 1.0, 2.0) as quantities.
-
-    Two classes weigh the same either way, so that ``fewest`` is 3 where only weights are wanted.
-    """
+    """Warn where "auto" took a few whole floats as quantities; two classes get the same weights either way."""
     if task != "auto" or labels.codes is not None or labels.n_columns > 1:
         return
     values = labels.array[:, 0]

@@ -63,14 +63,12 @@ class Rescaling:
 
 def check_rescaling(given: Any, default: Rescaling = Rescaling()) -> Rescaling:
     """Return the rescaling, the default for None."""
-    if given is None:
-        return default
-    if not isinstance(given, Rescaling):
+    if not isinstance(given, Rescaling | None):
         raise InputTypeError(
             f"rescaling={shown(given)} is a {type(given).__name__}; expected a steep.Rescaling, for example "
             'steep.Rescaling(method="max")'
         )
-    return given
+    return default if given is None else given
 
 
 def rescale(variation: Any, *, weight_ratio: float = WEIGHT_RATIO, rescaling: Rescaling | None = None) -> FloatArray:

@@ -47,9 +47,11 @@ class Axis:
 
     def from_unit(self, u: FloatArray) -> FloatArray:
         """Map [0, 1] to values of the axis; what lies inside lands inside, whatever the rounding."""
-        x: FloatArray = self.low + u * (self.high - self.low)
-        inside = (u >= 0) & (u <= 1)
-        return np.where(inside, np.clip(x, self.low, self.high), x)
+        x = self._stretched(u)
+        return np.where((u >= 0) & (u <= 1), np.clip(x, self.low, self.high), x)
+
+    def _stretched(self, u: FloatArray) -> FloatArray:
+        return self.low + u * (self.high - self.low)
 
     def along(self, n: int) -> FloatArray:
         """Up to ``n`` values from one end to the other; all where it has no more."""
@@ -114,11 +116,8 @@ class Log(Axis):
         least = max(1e-300 * self.low, 5e-324)
         return np.asarray(np.log(np.maximum(x, least) / self.low) / np.log(self.high / self.low))
 
-    def from_unit(self, u: FloatArray) -> FloatArray:
-        """Map [0, 1] to values of the axis."""
-        x: FloatArray = self.low * (self.high / self.low) ** u
-        inside = (u >= 0) & (u <= 1)
-        return np.where(inside, np.clip(x, self.low, self.high), x)
+    def _stretched(self, u: FloatArray) -> FloatArray:
+        return np.asarray(self.low * (self.high / self.low) ** u)
 
     def check(self, name: str) -> None:
         """Reject ends without a logarithm."""
@@ -145,10 +144,8 @@ class _Counted(Axis):
         """Map each whole number to the middle of its share of [0, 1]."""
         return np.asarray((x - self.low + 0.5) / (self.high - self.low + 1))
 
-    def from_unit(self, u: FloatArray) -> FloatArray:
-        """Map [0, 1] to whole numbers."""
-        x: FloatArray = self.low + np.floor(u * (self.high - self.low + 1))
-        return np.where((u >= 0) & (u <= 1), np.clip(x, self.low, self.high), x)
+    def _stretched(self, u: FloatArray) -> FloatArray:
+        return np.asarray(self.low + np.floor(u * (self.high - self.low + 1)))
 
     def contains(self, x: FloatArray) -> Any:
         """Tell which numbers are whole and within the ends."""
@@ -258,7 +255,7 @@ def make_axis(name: str, entry: Any) -> Axis:
     """Return the axis for one entry of ``bounds``: an axis, a pair of numbers, or a list of strings."""
     if isinstance(entry, Axis):
         axis = entry
-    elif _is_names(entry):
+    elif isinstance(entry, list) and len(entry) > 1 and all(isinstance(value, str) for value in entry):
         axis = Category(*entry)
     else:
         axis = Axis(*_pair(name, entry))
@@ -293,11 +290,6 @@ def check_ends(name: str, low: float, high: float) -> None:
             f"bounds of axis {name!r} are equal: ({low:g}, {high:g}); need low < high; leave a fixed input "
             "out of the bounds and set it inside the function"
         )
-
-
-def _is_names(entry: Any) -> bool:
-    """Whether an entry is a list of two or more names: a category in short."""
-    return isinstance(entry, list) and len(entry) > 1 and all(isinstance(value, str) for value in entry)
 
 
 # What JSON gives back as it was.

@@ -87,11 +87,6 @@ class Box:
         return len(self.names)
 
     @property
-    def is_linear(self) -> bool:
-        """Whether every axis is a plain real number."""
-        return all(axis.kind == "linear" for axis in self.axes)
-
-    @property
     def n_points(self) -> float:
         """How many different points the box holds, the constraint left aside: infinity with a real axis."""
         return float(np.prod([axis.n_values for axis in self.axes]))
@@ -192,11 +187,7 @@ class Box:
         may_leave: bool = False,
         advice: str = "tighten the bounds around the domain",
     ) -> FloatArray:
-        """First ``n_samples`` unit points of ``draw(n)`` that lie in S, by rejection.
-
-        ``may_leave`` says that the draws may lie outside the unit cube, ``advice`` what a caller can do when
-        too few of them are kept.
-        """
+        """First ``n_samples`` unit points of ``draw(n)`` in S; ``may_leave``: draws may lie outside the unit cube."""
         if n_samples == 0 or (self.constraint is None and not may_leave):
             return draw(n_samples)
         kept: list[FloatArray] = [np.empty((0, self.n_features))]
@@ -262,12 +253,13 @@ class Box:
     def grid(self, n_samples: int) -> FloatArray:
         """Lay a regular grid, edges included, with the same number of points on every axis."""
         n_samples = check_count(n_samples, name="n_samples")
-        if self.constraint is not None or not self.is_linear:
+        if self.constraint is not None or any(axis.kind != "linear" for axis in self.axes):
             raise InputError("a grid needs a box of real axes without a constraint; use sobol, which takes both")
         # Up to 2^53 a float root, rounded, is exact where there is one.
         per_axis = round(float(n_samples) ** (1 / self.n_features))
         if per_axis**self.n_features != n_samples:
-            below, above = (_grid_size(n_samples, self.n_features, up=up) for up in (False, True))
+            floor = int(np.floor(n_samples ** (1 / self.n_features) + 1e-9))
+            below, above = (max(n, 1) ** self.n_features for n in (floor, floor + 1))
             raise InputError(
                 f"a grid in {self.n_features} dimensions needs p^{self.n_features} points, got {n_samples}; "
                 f"use {below} or {above}"
@@ -285,13 +277,19 @@ class Box:
                 f"{_MOST_SOBOL_POINTS} points of {qmc.Sobol.MAXDIM} inputs; use uniform"
             )
         sequence = qmc.Sobol(self.n_features, rng=check_generator(random_state))
-        return self.from_unit(self.draw_unit(lambda n: _sobol_next(sequence, n), n_samples))
+
+        def following(n: int) -> FloatArray:
+            """The next points: a whole power of two at first, cut, whose balance is its own."""
+            if sequence.num_generated:
+                return np.asarray(sequence.random(n))
+            return np.asarray(sequence.random_base2(int(np.ceil(np.log2(n))))[:n])
+
+        return self.from_unit(self.draw_unit(following, n_samples))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Box):
             return NotImplemented
-        same = self.axes == other.axes and self.constraint is other.constraint
-        return self.names == other.names and same
+        return self.names == other.names and self.axes == other.axes and self.constraint is other.constraint
 
     def __hash__(self) -> int:
         return hash((self.names, self.axes))
@@ -315,15 +313,3 @@ def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
     if not rows:
         raise InputError("bounds is empty; need one (low, high) pair per input")
     return names, tuple(make_axis(name, row) for name, row in zip(names, rows, strict=True))
-
-
-def _sobol_next(sequence: qmc.Sobol, n_samples: int) -> FloatArray:
-    """The next points of a sequence: a whole power of two at first, cut, whose balance is its own."""
-    if sequence.num_generated == 0:
-        return np.asarray(sequence.random_base2(int(np.ceil(np.log2(n_samples))))[:n_samples])
-    return np.asarray(sequence.random(n_samples))
-
-
-def _grid_size(n_samples: int, n_features: int, *, up: bool) -> int:
-    per_axis = int(np.floor(n_samples ** (1 / n_features) + 1e-9)) + up
-    return int(max(per_axis, 1) ** n_features)

@@ -46,27 +46,10 @@ class Derivatives(Protocol):
 class FiniteDifferences:
     """Derivatives of ``function`` by central differences on one batched stencil.
 
-    Parameters
-    ----------
-    function : callable
-        Called with all nodes at once, shape ``(n, n_features)``, as long as they fit into 128 MiB; see
-        ``vectorized``.
-    bounds : bounds or Box, optional
-        Scale of each axis, and limits the nodes must stay within: a stencil that would leave the box
-        is moved inwards, by at most its own reach; one that would break the constraint is moved to a place
-        nearby where it does not, or rejected. Without bounds the scale is the range of ``X`` and nodes may
-        lie outside it.
-    step : float, optional
-        h as a share of each axis. Default (machine epsilon)^(1/(order+2)), which balances truncation
-        O(h²) against rounding O(1/h^order): 1.2e-4 at order 2. Made smaller where a stencil of high order
-        would not fit into the box.
-    vectorized : bool, default True
-        False when ``function`` takes one point at a time.
-
-    Attributes
-    ----------
-    n_evaluations : int
-        Points at which the function was evaluated so far.
+    ``bounds`` give the scale of each axis and limits of the nodes: a stencil that would leave the box is moved inwards,
+    one that would break the constraint to a place nearby, or rejected; without them the scale is the range of ``X``.
+    ``step`` is h as a share of each axis; by default (machine epsilon)^(1/(order+2)), which balances truncation O(h²)
+    against rounding O(1/h^order), and less where a stencil would not fit into the box. ``n_evaluations`` counts.
 
     Examples
     --------
@@ -113,15 +96,10 @@ class FiniteDifferences:
         """h along each axis; both arms of a stencil fit into the box."""
         share: FloatArray = np.full(len(reach), self.step or np.finfo(np.float64).eps ** (1 / (order + 2)))
         if self.box is not None:
-            share = np.minimum(share, 0.5 / np.maximum(reach, 1))
-        return share * self._width(points)
-
-    def _width(self, points: FloatArray) -> FloatArray:
-        if self.box is not None:
-            return self.box.width
+            return np.minimum(share, 0.5 / np.maximum(reach, 1)) * self.box.width
         width: FloatArray = np.ptp(points, axis=0)
         # A column that does not vary has no range; fall back on its size, then on 1.
-        return np.where(width > 0, width, np.where(points[0] != 0, np.abs(points[0]), 1.0))
+        return share * np.where(width > 0, width, np.where(points[0] != 0, np.abs(points[0]), 1.0))
 
     def _differences(
         self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray, rows: Any
@@ -180,8 +158,7 @@ class FiniteDifferences:
         """Tell for each centre whether all its nodes belong to the domain."""
         if not len(centres) or self.box is None:
             return np.ones(len(centres), dtype=bool)
-        inside = self.box.contains(self._nodes(centres, offsets, step)).reshape(len(offsets), -1)
-        return np.asarray(np.all(inside, axis=0))
+        return np.all(self.box.contains(self._nodes(centres, offsets, step)).reshape(len(offsets), -1), axis=0)
 
 
 def _joined(blocks: list[FloatArray]) -> FloatArray:

@@ -44,11 +44,9 @@ _DENSITY_BOUND = 3.0
 
 @one_blas_thread()
 def slope(around: Neighborhood) -> FloatArray:
-    """Variance explained by a linear fit in the neighbourhood, beyond what noise alone would explain.
+    """Variance explained by a linear fit along r ≤ k/4 principal directions, less what chance explains: adjusted R².
 
-    The fit uses the r leading principal directions of the neighbourhood, r = k/4 at most. On labels
-    that are pure noise it would explain r/(k−1) of the variance; that share of the residual is taken
-    off, as in the adjusted R².
+    On labels that are pure noise the fit would explain r/(k−1) of the variance; that share of the residual is taken off.
     """
     k = around.n_neighbors
     n_directions = max(1, min(around.points.shape[1], k // _NEIGHBORS_PER_DIRECTION, k - 2))
@@ -129,8 +127,7 @@ def disagreement(around: Neighborhood) -> FloatArray:
 def ambiguity(around: Neighborhood) -> FloatArray:
     """Variance over the neighbours without the sample itself; a wrong label does not raise its own."""
     others = around.indices[:, 1:]
-    size = max(others.shape[1], 1)
-    return np.asarray(prefix_variances(around.labels, others, [size])[0])
+    return np.asarray(prefix_variances(around.labels, others, [max(others.shape[1], 1)])[0])
 
 
 def smoothed(around: Neighborhood) -> FloatArray:

@@ -26,19 +26,9 @@ RECALL = 0.998
 class Neighborhood:
     """Labelled points and their neighbours.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_samples, n_coordinates)
-        Samples in the space in which distances are taken.
-    labels : Labels
-        What is known of f at each of them.
-    indices : ndarray of int of shape (n_samples, k)
-        S_k(x_i), nearest first; column 0 is the sample itself, unless it was asked to be left out.
-    predicted : ndarray of shape (n_samples, n_columns), optional
-        Predictions of a model that has not seen the sample, in the columns of the labels (one per class); for
-        the measures that ask a model.
-    given : (X, y), optional
-        The data as the caller knows them, for a user-supplied measure.
+    ``points`` lie where distances are taken; ``indices`` ``(n_samples, k)`` are nearest first, the sample itself in
+    column 0 unless left out. ``predicted``, in the columns of the labels, is of a model that has not seen the sample,
+    for measures that ask one; ``given`` is (X, y) as the caller knows them, for a user-supplied measure.
     """
 
     points: FloatArray
@@ -84,10 +74,7 @@ class Neighborhood:
         n_jobs: int | None = None,
         given: tuple[Any, Any] | None = None,
     ) -> Self:
-        """Find the neighbours of data that are checked already, unless a graph is given.
-
-        Large data are searched approximately; the seed is fixed, so that the same data always get the same weights.
-        """
+        """Find the neighbours of checked data, unless a graph is given; the same data always get the same ones."""
         if neighbors is not None:
             return cls(points, labels, check_graph(neighbors, len(points), n_neighbors), given=given)
         if n_neighbors == 1 and include_self:  # a sample is its own nearest neighbour: nothing to search
@@ -124,21 +111,9 @@ def in_safe_units(values: FloatArray) -> FloatArray:
 class FunctionAround:
     """Points, and the function to evaluate around them.
 
-    Attributes
-    ----------
-    function : callable
-        f, called with an ``(n, n_coordinates)`` array in the coordinates of ``points``; may be None where
-        ``derivatives`` say all.
-    points : ndarray of shape (n_samples, n_coordinates)
-        Where to measure.
-    order, epsilon : int, float or array
-        n and ε of Eq. dn; ε is also the variance of the noise in Eq. Dhat.
-    derivatives : callable, optional
-        ``derivatives(X, multi_indices)``; default finite differences of ``function``.
-    bounds : Box, optional
-        S in the coordinates of ``points``: f is evaluated inside it only. Default anywhere.
-    n_draws, random_state : int, seed
-        k of Eq. Dhat, and the seed of its noise.
+    ``function``, in the coordinates of ``points``, may be None where ``derivatives(X, multi_indices)`` say all; by
+    default they are finite differences. ``order`` and ``epsilon`` are n and ε of Eq. dn, the latter also the variance
+    of the noise of Eq. Dhat, ``n_draws`` its k; f is evaluated inside ``bounds`` only.
     """
 
     function: Function | None

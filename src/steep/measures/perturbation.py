@@ -74,7 +74,12 @@ def perturbation_variance(
     points = check_points(X, n_features=None if box is None else box.n_features)
     n_samples, n_features = points.shape
     scale = np.sqrt(check_epsilon(epsilon, n_features))
-    n_draws = _check_draws(n_draws, points.size)
+    n_draws = check_count(n_draws, name="n_draws", minimum=2)
+    if n_draws * points.size > _MOST_NUMBERS:
+        raise InputError(
+            f"n_draws={n_draws} takes {n_draws * points.size:.3g} random numbers; need at most {_MOST_NUMBERS}; lower "
+            "it or measure fewer points at a time"
+        )
     check_choice(center, name="center", choices=("mean", "point"))
     noise = check_generator(random_state).standard_normal((n_draws, n_samples, n_features)) * scale
     drawn: FloatArray = points + noise
@@ -82,8 +87,9 @@ def perturbation_variance(
         drawn = np.array([_inside(box, points, draw) for draw in drawn])
     noisy = evaluate(function, drawn.reshape(-1, n_features), vectorized=vectorized)
     draws = noisy.reshape(n_draws, n_samples, -1)
-    middle = evaluate(function, points, vectorized=vectorized) if center == "point" else None
-    return _spread(draws, middle)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = evaluate(function, points, vectorized=vectorized) if center == "point" else draws.mean(axis=0)
+        return check_variation(((draws - middle) ** 2).sum(axis=(0, 2)) / (n_draws - 1))
 
 
 def perturbation(around: FunctionAround) -> FloatArray:
@@ -98,14 +104,6 @@ def perturbation(around: FunctionAround) -> FloatArray:
         bounds=around.bounds,
         random_state=around.random_state,
     )
-
-
-def _spread(draws: FloatArray, middle: FloatArray | None) -> FloatArray:
-    """Σ (f(x + e_i) − c)²/(k − 1), summed over outputs; c the mean of the draws unless given."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        centre = draws.mean(axis=0) if middle is None else middle
-        variation: FloatArray = ((draws - centre) ** 2).sum(axis=(0, 2)) / (len(draws) - 1)
-    return check_variation(variation)
 
 
 def _inside(box: Box, points: FloatArray, draws: FloatArray) -> FloatArray:
@@ -128,13 +126,3 @@ def _reflected(box: Box, points: FloatArray) -> FloatArray:
     """Points of the box: what lies outside is reflected at its faces, whole numbers stay whole."""
     folded = np.abs(np.mod(box.unit(points) + 1, 2) - 1)
     return box.from_unit(folded)
-
-
-def _check_draws(n_draws: int, n_numbers: int) -> int:
-    n_draws = check_count(n_draws, name="n_draws", minimum=2)
-    if n_draws * n_numbers > _MOST_NUMBERS:
-        raise InputError(
-            f"n_draws={n_draws} takes {n_draws * n_numbers:.3g} random numbers; need at most {_MOST_NUMBERS}; lower it "
-            "or measure fewer points at a time"
-        )
-    return n_draws

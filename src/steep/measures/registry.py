@@ -41,26 +41,12 @@ def _usual_size(n_samples: int, n_coordinates: int) -> int:
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure: its name, its function and what it needs.
+    """One measure: its name, its function of a neighbourhood or of a ``FunctionAround``, and what it ``needs``.
 
-    Attributes
-    ----------
-    name : str
-        As users write it.
-    function : callable
-        Of a :class:`Neighborhood`, or of a :class:`FunctionAround`, → ``(n_samples,)``.
-    needs : {"function", "labels", "model"}
-        What a use must be able to give.
-    smallest_k : int
-        Fewest neighbours, the sample itself counted, for which it makes sense; 0 for none at all.
-    prefixes : callable, optional
-        ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` in one pass, where that is quicker.
-    asks_trained : bool
-        Whether a model that is trained already is asked, where there is one, in place of cross-fitted ones.
-    uses_points : bool
-        Whether it looks at where the points are, beyond who is whose neighbour.
-    size : callable
-        ``size(n_samples, n_coordinates)``: k for a caller who named none.
+    ``smallest_k`` neighbours, the sample itself counted, are the fewest for which it makes sense; 0 for none at all.
+    ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` does all k in one pass, where that is quicker. With
+    ``asks_trained`` a model that is trained already is asked where there is one; ``uses_points`` is whether it looks at
+    where the points are, beyond who is whose neighbour; ``size(n_samples, n_coordinates)`` is the default k.
     """
 
     name: str
@@ -133,19 +119,9 @@ _INSTEAD = {
 
 
 def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
-    """Return the measure that a use was asked for, or reject it by name.
+    """The measure that a use was asked for: a name, a :class:`Measure`, or ``measure(X, y)`` → values ≥ 0.
 
-    ``measure`` is a name of ``MEASURES``; a :class:`Measure`; or ``measure(X, y)`` → values ≥ 0, which gets the data as
-    the caller knows them. ``use`` says who asks, for the error, and ``feeds`` what the use can give.
-
-    Examples
-    --------
-    >>> resolve("slope", use="design", feeds=("function", "labels")).needs
-    'labels'
-    >>> resolve("taylor", use="sample_weights", feeds=("labels",))
-    Traceback (most recent call last):
-        ...
-    steep.exceptions.InputError: measure='taylor' evaluates the function itself, which sample_weights cannot ...
+    ``use`` says who asks, for the error, and ``feeds`` what the use can give.
     """
     if isinstance(measure, str):
         name = _ALIASES.get(measure, measure)
@@ -181,12 +157,7 @@ def _own(function: Callable[[Any, Any], Any]) -> Measure:
             raise InputError(
                 "measure is a callable, and the data as the caller knows them are not at hand; need a name"
             )
-        values = function(*(_copy(data) for data in around.given))
+        values = function(*(data.copy() if isinstance(data, np.ndarray) else data for data in around.given))
         return check_vector(values, name="measure(X, y)", n_samples=len(around.points), minimum=0.0)
 
     return Measure(getattr(function, "__name__", "measure"), checked, smallest_k=0)
-
-
-def _copy(data: Any) -> Any:
-    """What a caller's function may change without harm."""
-    return data.copy() if isinstance(data, np.ndarray) else data

@@ -61,9 +61,11 @@ def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: An
     n_samples, n_features = points.shape
     if n_samples < 3:
         raise InputError(f"surprise needs at least 3 samples, got {n_samples}; pass more data")
-    k = _usual(n_features) if n_neighbors is None else check_count(n_neighbors, name="n_neighbors")
+    size = default_size(n_samples, n_features)
+    if n_neighbors is not None:
+        size = min(check_count(n_neighbors, name="n_neighbors"), n_samples - 1) + 1
     wanted = np.arange(n_samples) if at is None else check_indices(at, name="at", n_samples=n_samples)
-    _, around = nearest(points, points[wanted], min(k, n_samples - 1) + 1)
+    _, around = nearest(points, points[wanted], size)
     return _surprise(points, labels.array, wanted, _without_self(around, wanted))
 
 
@@ -75,11 +77,7 @@ def surprise(around: Neighborhood) -> FloatArray:
 
 def default_size(n_samples: int, n_coordinates: int) -> int:
     """k where the caller named none, the sample itself counted."""
-    return min(_usual(n_coordinates), n_samples - 1) + 1
-
-
-def _usual(n_coordinates: int) -> int:
-    return max(20, 3 * (n_coordinates + 1))
+    return min(max(20, 3 * (n_coordinates + 1)), n_samples - 1) + 1
 
 
 def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:

@@ -76,7 +76,7 @@ def taylor_variation(
     """
     points = check_points(X, n_features=None if bounds is None else Box(bounds).n_features)
     epsilon = check_epsilon(epsilon, points.shape[1])
-    k = multi_indices(points.shape[1], check_count(order, name="order"))
+    k = multi_indices(points.shape[1], order)
     if derivatives is None:
         if function is None:
             raise InputError("function is None and derivatives is None; expected one; pass function")
@@ -119,14 +119,8 @@ def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:
 
 
 def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
-    """List every multi-index with 1 ≤ |k| ≤ ``order``, by |k| first.
-
-    Returns
-    -------
-    ndarray of shape (C(n_features + order, order) − 1, n_features)
-    """
-    n_features = check_count(n_features, name="n_features")
-    order = check_count(order, name="order")
+    """Every multi-index with 1 ≤ |k| ≤ ``order``, by |k| first, ``(C(n_features + order, order) − 1, n_features)``."""
+    n_features, order = check_count(n_features, name="n_features"), check_count(order, name="order")
     if order > _HIGHEST_ORDER:
         raise InputError(f"order={order} is too large; need at most {_HIGHEST_ORDER}; 2 is usual")
     n_indices = comb(n_features + order, order) - 1

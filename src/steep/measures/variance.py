@@ -83,12 +83,7 @@ def variances(around: Neighborhood, sizes: Sequence[int]) -> FloatArray:
 
 
 def prefix_variances(labels: Labels, indices: npt.NDArray[np.integer[Any]], sizes: Sequence[int]) -> FloatArray:
-    """Variance over the first k neighbours for every k in ``sizes``, in one pass over the largest.
-
-    Returns
-    -------
-    ndarray of shape (len(sizes), n_samples)
-    """
+    """Variance over the first k neighbours for every k, ``(len(sizes), n_samples)``, in one pass over the largest."""
     largest = max(sizes)
     rows = {k: row for row, k in enumerate(sizes)}
     variances = np.empty((len(sizes), len(indices)))

@@ -105,8 +105,7 @@ def design(
     even, sequence = _start_points(box, n_initial, chosen.start, fixed, generator)
     seen = Evaluated.at(box, *simulator(even))
     n_started, none = len(seen.X), np.empty((0, box.n_features))
-    variation: FloatArray = np.empty(0)
-    hedge = None
+    variation, hedge = np.empty(0), None
     for number, size in enumerate(_round_sizes(n_runs - n_initial, n_rounds(chosen, costs=measuring.costs))):
         variation = measuring(seen)
         runs = Runs(seen, variation, among(seen.X, even), failed=np.vstack([none, *simulator.failed]))
@@ -116,7 +115,11 @@ def design(
         even = np.vstack([even, points[: planned.n_even]])
         X, labels = simulator(points)
         seen = seen.joined(Evaluated.at(box, X, labels)) if len(X) else seen
-    _report(simulator, len(seen.X))
+    if n_failed := len(simulator.failed):
+        warn_user(
+            f"function failed at {n_failed} of {n_failed + len(seen.X)} points, which are left out, first at "
+            f"{format_point(simulator.failed[0])}: {simulator.messages[0]}; see failures() of the design"
+        )
     return Design(
         X=seen.X,
         y=squeezed(seen.labels),
@@ -132,21 +135,9 @@ def design(
     )
 
 
-def _report(simulator: Simulator, n_worked: int) -> None:
-    """Warn of points that failed."""
-    if simulator.failed:
-        where = format_point(simulator.failed[0])
-        warn_user(
-            f"function failed at {len(simulator.failed)} of {len(simulator.failed) + n_worked} points, which are left "
-            f"out, first at {where}: {simulator.messages[0]}; see failures() of the design"
-        )
-
-
 def _check_room(box: Box, n_points: int) -> None:
     """Refuse a design of more points than there are, before anything is run."""
-    n_held = box.n_points
-    if n_held <= _LISTED:
-        n_held = len(box.every_point())
+    n_held = len(box.every_point()) if box.n_points <= _LISTED else box.n_points
     if n_points > n_held:
         raise InputError(
             f"the domain holds {n_held:g} different points, n_runs asks for {n_points}; lower it or widen the bounds"

@@ -23,11 +23,7 @@ from steep.sampling.strategies import Strategy
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Points and their labels; each form is derived once.
-
-    ``X`` are points in the user's units, ``unit`` the same in the unit cube, ``coordinates`` those in which distances
-    are taken (a category has one for each value), ``labels`` the values of f there, ``(n_samples, n_outputs)``.
-    """
+    """Points in the user's units, in the unit cube and in the ``coordinates`` of distances, and their ``labels``."""
 
     X: FloatArray
     unit: FloatArray
@@ -51,12 +47,8 @@ class Evaluated:
                 f"function returned {self.labels.shape[1]} outputs at first and {new.labels.shape[1]} now; need the "
                 "same number everywhere"
             )
-        return Evaluated(
-            np.vstack([self.X, new.X]),
-            np.vstack([self.unit, new.unit]),
-            np.vstack([self.coordinates, new.coordinates]),
-            np.vstack([self.labels, new.labels]),
-        )
+        forms = ("X", "unit", "coordinates", "labels")
+        return Evaluated(*(np.vstack([getattr(self, form), getattr(new, form)]) for form in forms))
 
 
 def embedded(box: Box, X: FloatArray) -> FloatArray:
@@ -67,11 +59,9 @@ def embedded(box: Box, X: FloatArray) -> FloatArray:
 
 
 class Measuring:
-    """The measure of a strategy, fed with evaluated points.
+    """The measure of a strategy, fed with evaluated points: of labels each time, of the function once per point.
 
-    A measure of labels is taken again each time, of standardised labels at embedded unit points. One that
-    evaluates or differentiates the function is taken once a point, in the unit cube; ``n_evaluations`` counts
-    what it spends, and ``costs`` tells whether it spends anything.
+    ``n_evaluations`` counts what it spends, and ``costs`` says whether it spends anything.
     """
 
     def __init__(self, strategy: Strategy, box: Box, function: Function, generator: np.random.Generator) -> None:
@@ -96,16 +86,13 @@ class Measuring:
         """Variation at every point; of no point for a strategy that measures nothing."""
         if self.measure is None:
             return self._known
-        variation = self._measured(self.measure, seen)
+        if self.measure.needs == "function":
+            fresh = self.measure.variation(self._function_around(seen.unit[len(self._known) :]))
+            variation = self._known = np.concatenate([self._known, fresh])
+        else:
+            variation = label_variation(self.measure, seen, n_neighbors=self.n_neighbors)
         warn_flat(variation)
         return variation
-
-    def _measured(self, measure: Measure, seen: Evaluated) -> FloatArray:
-        if measure.needs == "function":
-            fresh = measure.variation(self._function_around(seen.unit[len(self._known) :]))
-            self._known = np.concatenate([self._known, fresh])
-            return self._known
-        return label_variation(measure, seen, n_neighbors=self.n_neighbors)
 
     def _function_around(self, unit: FloatArray) -> FunctionAround:
         constraint = None if self.box.constraint is None else self.box.contains_unit

@@ -28,10 +28,7 @@ HOPELESS = 0.01
 
 
 def trust_in(box: Box, worked: FloatArray, failed: FloatArray) -> Trust:
-    """How far runs are trusted to work, as a function of unit points.
-
-    ``worked`` and ``failed`` are embedded coordinates of runs that gave a result, and of those that did not.
-    """
+    """How far runs are trusted to work, as a function of unit points, from embedded runs that did and did not."""
     tried = np.vstack([worked, failed])
 
     def trust(unit: FloatArray) -> FloatArray:
@@ -50,7 +47,5 @@ def _n_nearer(at: FloatArray, worked: FloatArray, failed: FloatArray) -> FloatAr
     bounded = np.concatenate([[-np.inf], worked, [np.inf]])
     place = np.searchsorted(worked, at)
     gap = np.minimum(at - bounded[place], bounded[place + 1] - at)
-    counts: FloatArray = np.maximum(
-        np.searchsorted(failed, at + gap, side="left") - np.searchsorted(failed, at - gap, side="right"), 0
-    )
-    return counts
+    n_failed = np.searchsorted(failed, at + gap, side="left") - np.searchsorted(failed, at - gap, side="right")
+    return np.asarray(np.maximum(n_failed, 0))

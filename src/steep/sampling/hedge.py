@@ -61,15 +61,8 @@ _CONFIDENCE = 0.8
 class Hedge:
     """What was decided, and why.
 
-    Attributes
-    ----------
-    share : float
-        How far the next runs follow the variation: 0.75, 0.5 or 0.
-    sentence : str
-        Why, in plain words.
-    gains : dict of str to float
-        For each quick surrogate the RMSE over the domain with placed runs over that without; below one is better. Empty
-        where too few runs can be compared.
+    ``share`` is how far the next runs follow the variation: 0.75, 0.5 or 0; ``gains`` is for each quick surrogate the
+    RMSE over the domain with placed runs over that without, empty where too few runs can be compared.
     """
 
     share: float
@@ -88,12 +81,7 @@ def choose_share(
     domain: FloatArray,
     generator: np.random.Generator,
 ) -> Hedge:
-    """Decide how many of the next runs are placed.
-
-    ``points`` are the runs so far in coordinates whose distances mean something, ``labels`` their labels
-    ``(n_samples, n_outputs)``; ``is_even`` says which of them stand for the domain. ``domain`` are points spread evenly
-    over S in the same coordinates, by which the part nearest to each run is measured.
-    """
+    """Decide how many of the next runs are placed, from those so far and points spread evenly over the ``domain``."""
     even = _some(np.flatnonzero(is_even), generator)
     placed = _some(np.flatnonzero(~is_even), generator)
     values = _scaled(labels, even) if len(even) > 1 else standardised(labels)
@@ -115,10 +103,7 @@ def domain_points(box: Box, sequence: EvenSequence) -> FloatArray:
 
 
 class EvenPart(NamedTuple):
-    """What a share means for the next runs: how many go on with the Sobol sequence, and the floor of the density.
-
-    ``floor`` is None where the usual one holds.
-    """
+    """How many of the next runs go on with the Sobol sequence, and the floor of the density; None is the usual one."""
 
     n_even: int
     floor: float | None
@@ -152,23 +137,18 @@ def _scaled(labels: FloatArray, even: IntArray) -> FloatArray:
 def _gains(
     points: FloatArray, values: FloatArray, n_even: int, domain: FloatArray, generator: np.random.Generator
 ) -> FloatArray:
-    """Share of the error of even runs that mixed ones spare, ``(2, n_kinds, n_splits)``: of RMSE and largest error.
-
-    Larger is better for mixing. The first ``n_even`` runs are even.
-    """
+    """Share of RMSE and largest error of the first, even runs that mixed ones spare, ``(2, n_kinds, n_splits)``."""
     cells = np.bincount(nearest(points, domain)[1][:, 0], minlength=len(points)).astype(float)
     rows, alone, mixed = np.arange(len(points)), [], []
     for _ in range(_REPEATS):
         # Each fold holds its part of the even runs, and of the placed ones.
         fold = np.concatenate([generator.permutation(np.arange(n) % _FOLDS) for n in (n_even, len(points) - n_even)])
         for i in range(_FOLDS):
-            held = rows[(fold == i) & (cells > 0)]
-            train = rows[fold != i]
-            even, other = (
-                _thinned(train, cells[train], generator)
-                if points.shape[1] <= _FILLED
-                else _exchanged(train, n_even, generator)
-            )
+            held, train = rows[(fold == i) & (cells > 0)], rows[fold != i]
+            if points.shape[1] <= _FILLED:
+                even, other = _thinned(train, cells[train], generator)
+            else:
+                even, other = _exchanged(train, n_even, generator)
             weights = cells[held] / cells[held].sum()
             alone.append([_error(kind, points, values, even, held, weights) for kind in KERNELS])
             mixed.append([_error(kind, points, values, other, held, weights) for kind in KERNELS])

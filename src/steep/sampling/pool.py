@@ -39,10 +39,7 @@ _MOST_POWER = 3
 
 
 def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> FloatArray:
-    """Unit points of S to choose ``n_samples`` from: a Sobol set, part of it moved to the faces, one each.
-
-    A domain of fewer points, all of whole numbers or categories, is its own pool.
-    """
+    """Unit points of S to choose from: all of a small domain, else a Sobol set, part of it moved to one face each."""
     size = max(_CANDIDATES, _CANDIDATES_PER_SAMPLE * n_samples)
     if box.n_points <= size:
         return whole_pool(box)
@@ -81,10 +78,7 @@ def distinct(pool: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def interpolate(points: FloatArray, variation: FloatArray, pool: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Variation of each candidate, and its distance to the nearest measured point.
-
-    The variation is the mean of the nearest measured points, weighted by 1/distance².
-    """
+    """Variation of each candidate, a mean of those nearby weighted by 1/distance², and the distance to the nearest."""
     distances, indices = nearest(points, pool, min(_AROUND, len(points)))
     closeness = 1 / (distances + 1e-9) ** 2
     values: FloatArray = (closeness * variation[indices]).sum(axis=1) / closeness.sum(axis=1)
@@ -100,12 +94,7 @@ def wanted_density(variation: FloatArray, *, temper: float, floor: float) -> Flo
 
 
 def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_samples: int) -> IntArray:
-    """Choose ``n_samples`` candidates of the pool.
-
-    ``pool`` holds the candidates in the coordinates distances are taken in, ``weights`` their wanted density up to a
-    factor, ``distances`` those to the nearest taken point, infinite where there is none. Returns indices of the pool in
-    the order in which they were taken.
-    """
+    """Candidates in the order taken, by the wanted density ``weights`` and ``distances`` to the nearest taken point."""
     # Squares spare a root per step: w δ^q and w^(2/q) δ² have the same order.
     roots = np.maximum(weights, 0.0) ** (2 / min(pool.shape[1], _MOST_POWER))
     squares = np.minimum(distances, 1e6) ** 2

@@ -48,6 +48,11 @@ def _gaps(A: FloatArray, B: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
 
+def _middle(points: FloatArray) -> float:
+    """Median distance between points."""
+    return float(np.median(_gaps(points, points)[np.triu_indices(len(points), 1)])) or 1.0
+
+
 def _smooth(A: FloatArray, B: FloatArray, scale: float) -> FloatArray:
     return np.asarray(np.exp(-0.5 * (_gaps(A, B) / scale) ** 2))
 
@@ -74,8 +79,7 @@ def matern(A: FloatArray, B: FloatArray, length: float) -> FloatArray:
 def length_scale(points: FloatArray, labels: FloatArray) -> float:
     """Length scale of the greatest likelihood, of a few, for a process of Matérn 5/2 through the last runs."""
     points, labels = points[-_MOST:], labels[-_MOST:]
-    gaps = _gaps(points, points)
-    middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
+    middle = _middle(points)
     return max((scale * middle for scale in _LENGTHS), key=lambda length: _likelihood(points, labels, length))
 
 
@@ -130,10 +134,7 @@ def _cost(logs: FloatArray, points: FloatArray, values: FloatArray, middle: Floa
 
 
 class Fitted(NamedTuple):
-    """A quick surrogate: where it was fitted, its kernel and coefficients, and its errors by leave-one-out.
-
-    ``nugget`` is g; ``errors`` is ``(n_samples, n_outputs)``.
-    """
+    """A quick surrogate: points, kernel, coefficients, nugget g and leave-one-out errors ``(n_samples, n_outputs)``."""
 
     points: FloatArray
     kernel: Kernel
@@ -153,8 +154,7 @@ class Fitted(NamedTuple):
 def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
     """Fit a quick surrogate of one of ``KERNELS`` to labels of about unit size, by least leave-one-out error."""
     kernel, scales = KERNELS[kind]
-    gaps = _gaps(points, points)
-    middle = float(np.median(gaps[np.triu_indices(len(points), 1)])) or 1.0
+    middle = _middle(points)
     best: Fitted | None = None
     for scale in scales:
         values, vectors = np.linalg.eigh(kernel(points, points, scale * middle))
@@ -173,13 +173,8 @@ def fit(kind: str, points: FloatArray, labels: FloatArray) -> Fitted:
 
 
 def fill_doubt(known: FloatArray, pool: FloatArray, weights: FloatArray, length: float, n_samples: int) -> IntArray:
-    """Choose ``n_samples`` candidates, one by one where the weight times the doubt is largest.
-
-    ``known`` are the points that are there; ``pool``, ``weights`` and ``n_samples`` are those of
-    :func:`steep.sampling.pool.greedy_fill`; ``length`` is the length scale of the process in the same coordinates.
-    """
-    n_known = len(known)
-    rows = np.zeros((n_known + n_samples, len(pool)))
+    """Candidates one by one where weight times doubt is largest, given ``known`` points and the length scale."""
+    rows = np.zeros((len(known) + n_samples, len(pool)))
     with few_threads(rows.size):
         return _filled(known, pool, np.maximum(weights, 0.0) ** 2, length, rows)
 

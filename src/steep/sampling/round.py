@@ -34,9 +34,8 @@ _JUDGED = 2048
 class Runs:
     """All that a round is planned from.
 
-    ``seen`` are the results that are followed, with their ``variation`` (empty where nothing is measured); ``is_even``
-    says which of them stand for the whole domain. ``others`` are results that are not followed, ``pending`` runs in
-    flight, and ``failed`` runs that failed, all ``(n, n_features)`` in the user's units.
+    ``seen`` are the results that are followed, with their ``variation``; ``is_even`` marks those that stand for the
+    domain. ``others`` are other results, ``pending`` runs in flight, ``failed`` runs that failed, in the user's units.
     """
 
     def __init__(
@@ -91,11 +90,7 @@ def plan_round(
     sequence: EvenSequence,
     generator: np.random.Generator,
 ) -> Planned:
-    """Choose the ``n`` points of round ``number``; fewer where the domain has not so many points left.
-
-    ``number`` counts the rounds before; ``sequence`` is the Sobol sequence of the start; the random choices follow
-    ``generator``.
-    """
+    """Choose ``n`` points after ``number`` rounds, or those left; ``sequence`` is the Sobol sequence of the start."""
     seen, n_coordinates = runs.seen, runs.seen.coordinates.shape[1]
     trust = _trust(box, runs, generator)
     n_even, floor = (n if strategy.measure is None else 0), strategy.floor

@@ -135,11 +135,9 @@ class VariationSampler:
             Points without a variation (runs in flight, failures) that are never drawn again.
         """
         points, taken = self._rows(X, "X"), self._rows([] if occupied is None else occupied, "occupied")
-        values = (
-            check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
-            if len(points)
-            else points[:, 0]
-        )
+        values = points[:, 0]
+        if len(points):
+            values = check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
         if len(points) and not (inside := self.box.contains(points)).all():
             first = int(np.argmin(inside))
             raise InputError(f"X[{first}] lies outside {shown(self.box)}; need points of the domain; widen the bounds")
@@ -160,8 +158,7 @@ class VariationSampler:
     ) -> Self:
         """:meth:`fit` of points in unit and embedded coordinates; ``occupied`` are embedded, too.
 
-        ``scale`` stretches the embedded coordinates. ``trust(U)`` multiplies the density at the unit points of a pool,
-        for example where runs fail. ``length`` is the length scale of "doubt" in scaled coordinates.
+        ``scale`` stretches embedded coordinates, ``trust(U)`` multiplies a density, ``length`` is of "doubt".
         """
         self._generator = check_generator(self.random_state)
         self._scale, self._trust, self._length = scale, trust, length
@@ -246,14 +243,9 @@ class VariationSampler:
             n_uniform = int(generator.binomial(n_samples, self.floor))
         drawn = [self.box.draw_unit(lambda n: generator.random((n, self.box.n_features)), n_uniform)]
         if mixture is not None and n_uniform < n_samples:
-            drawn.append(
-                self.box.draw_unit(
-                    lambda n: mixture.sample(n, random_state=generator),
-                    n_samples - n_uniform,
-                    may_leave=True,
-                    advice="raise n_components or floor, or widen the bounds",
-                )
-            )
+            advice = "raise n_components or floor, or widen the bounds"
+            draw = lambda n: mixture.sample(n, random_state=generator)  # noqa: E731
+            drawn.append(self.box.draw_unit(draw, n_samples - n_uniform, may_leave=True, advice=advice))
         return generator.permutation(np.vstack(drawn))
 
 

@@ -19,10 +19,7 @@ _LEAST = 0.1
 
 
 def axis_scales(points: FloatArray, labels: FloatArray) -> tuple[FloatArray, float | None]:
-    """Scale of each coordinate, of geometric mean one, and the length of a process in coordinates so scaled.
-
-    With up to four coordinates the scale follows from slopes (:func:`axis_relevance`) and no process is fitted.
-    """
+    """Scale of each coordinate, of geometric mean one, and from five on the length of a process so scaled."""
     if points.shape[1] < MANY_INPUTS:
         return axis_relevance(points, labels), None
     lengths = length_scales(points, standardised(labels))
@@ -32,10 +29,7 @@ def axis_scales(points: FloatArray, labels: FloatArray) -> tuple[FloatArray, flo
 
 @one_blas_thread()
 def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
-    """Scale of each coordinate, of geometric mean one: root mean square slope of local linear fits.
-
-    ``points`` lie in the unit cube; outputs are standardised first.
-    """
+    """Scale of each unit coordinate, of geometric mean one: root mean square slope of local linear fits."""
     n_samples, n_coordinates = points.shape
     k = min(2 * n_coordinates + 3, n_samples)
     if k < 3 or n_coordinates == 1:

@@ -23,18 +23,9 @@ STYLES = ("auto", "array", "point", "keywords", "mapping")
 
 
 class Simulator:
-    """Evaluates points, notes those that fail, and counts.
+    """Evaluates points, counts them, and notes those that fail and why (``failed``, ``messages``).
 
-    ``pass_as``, ``n_jobs`` and ``function`` are those of :func:`steep.design`.
-
-    Attributes
-    ----------
-    outputs : tuple of str or None
-        Names of the outputs, where the function returns a mapping.
-    failed, messages : list
-        Points that failed, and why.
-    n_evaluations : int
-        Points evaluated so far.
+    ``outputs`` are the names of the outputs, where the function returns a mapping.
     """
 
     def __init__(
@@ -77,8 +68,6 @@ class Simulator:
             raise answer.error
         return np.ravel(function_values(self._values(answer), "function"))
 
-    # ---------------------------------------------------------------- all points at once
-
     def _at_once(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         try:
             raw = self.function(X.copy())
@@ -108,8 +97,6 @@ class Simulator:
         for x in X[~worked]:
             self._fail(x, "NaN or infinity")
         return X[worked], labels[worked]
-
-    # ---------------------------------------------------------------- one point at a time
 
     def _values(self, raw: Any) -> Any:
         """Numbers of an answer: outputs that have names in the order of the first answer, one column for each."""
@@ -150,8 +137,6 @@ class Simulator:
             return X[:0], np.empty((0, self._n_outputs or 0))
         self._n_outputs = labels.shape[1]
         return X[kept], labels
-
-    # ---------------------------------------------------------------- failures
 
     def _fail(self, x: FloatArray, reason: Exception | str) -> None:
         self.failed.append(x.copy())

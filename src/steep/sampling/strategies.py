@@ -213,8 +213,7 @@ def n_rounds(strategy: Strategy, *, costs: bool) -> int:
 def initial_runs(n_runs: int, n_features: int, strategy: Strategy, n_initial: int | None) -> int:
     """How many of the runs come before the labels decide: by default a quarter, at least 2(d + 1).
 
-    Fewer show little about f, and the estimated error by which a campaign stops was truest after a quarter of even
-    runs. A budget below 2(d + 1) is spread evenly.
+    The estimated error by which a campaign stops was truest after a quarter of even runs.
     """
     if n_initial is None:
         return n_runs if strategy.measure is None else min(n_runs, max(n_runs // 4, 2 * (n_features + 1)))

@@ -76,8 +76,22 @@ class Axis:
         return _number(value, f"value of {name!r}")
 
     def check(self, name: str) -> None:
-        """Reject ends that make no axis."""
-        check_ends(name, self.low, self.high)
+        """Reject ends that are not finite, reversed or equal."""
+        low, high = self.low, self.high
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise InputError(f"bounds of axis {name!r} are ({low:g}, {high:g}); need finite numbers; choose a range")
+        if not np.isfinite(high - low):
+            raise InputError(
+                f"bounds of axis {name!r} are ({low:g}, {high:g}), further apart than floats reach; choose a smaller "
+                "range or unit"
+            )
+        if low > high:
+            raise InputError(f"bounds of axis {name!r} are reversed: ({low:g}, {high:g}); use ({high:g}, {low:g})")
+        if low == high:
+            raise InputError(
+                f"bounds of axis {name!r} are equal: ({low:g}, {high:g}); need low < high; leave a fixed input "
+                "out of the bounds and set it inside the function"
+            )
 
     def key(self) -> tuple[Any, ...]:
         """What makes two axes the same; also their form in a storage."""
@@ -272,24 +286,6 @@ def axis_from_key(key: Sequence[Any]) -> Axis:
         raise InputError(
             f"stored axis {shown(key)} is none of {', '.join(kinds)} with its ends or values; is the file damaged?"
         ) from error
-
-
-def check_ends(name: str, low: float, high: float) -> None:
-    """Reject ends that are not finite, reversed or equal."""
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise InputError(f"bounds of axis {name!r} are ({low:g}, {high:g}); need finite numbers; choose a range")
-    if not np.isfinite(high - low):
-        raise InputError(
-            f"bounds of axis {name!r} are ({low:g}, {high:g}), further apart than floats reach; choose a smaller "
-            "range or unit"
-        )
-    if low > high:
-        raise InputError(f"bounds of axis {name!r} are reversed: ({low:g}, {high:g}); use ({high:g}, {low:g})")
-    if low == high:
-        raise InputError(
-            f"bounds of axis {name!r} are equal: ({low:g}, {high:g}); need low < high; leave a fixed input "
-            "out of the bounds and set it inside the function"
-        )
 
 
 # What JSON gives back as it was.

@@ -46,7 +46,7 @@ _DENSITY_BOUND = 3.0
 def slope(around: Neighborhood) -> FloatArray:
     """Variance explained by a linear fit along r ≤ k/4 principal directions, less what chance explains: adjusted R².
 
-    On labels that are pure noise the fit would explain r/(k−1) of the variance; that share of the residual is taken off.
+    On labels that are pure noise the fit would explain r/(k−1) of the variance; that share of the rest is taken off.
     """
     k = around.n_neighbors
     n_directions = max(1, min(around.points.shape[1], k // _NEIGHBORS_PER_DIRECTION, k - 2))

@@ -87,8 +87,9 @@ def perturbation_variance(
         drawn = np.array([_inside(box, points, draw) for draw in drawn])
     noisy = evaluate(function, drawn.reshape(-1, n_features), vectorized=vectorized)
     draws = noisy.reshape(n_draws, n_samples, -1)
+    middle = evaluate(function, points, vectorized=vectorized) if center == "point" else None
     with np.errstate(over="ignore", invalid="ignore"):
-        middle = evaluate(function, points, vectorized=vectorized) if center == "point" else draws.mean(axis=0)
+        middle = draws.mean(axis=0) if middle is None else middle
         return check_variation(((draws - middle) ** 2).sum(axis=(0, 2)) / (n_draws - 1))
 
 

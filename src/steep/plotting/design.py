@@ -78,9 +78,11 @@ def plot_design(
         if ax is not None:
             raise InputError(f"ax is one picture and {n_features} inputs need one for each pair; leave ax out")
         return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2), failed)
-    ax = tidy(new_axes() if ax is None else ax)
-    draw = _line if n_features == 1 else _plane
-    draw(plan, ax, function, _checked_output(plan, output), failed)
+    ax, number = tidy(new_axes() if ax is None else ax), _checked_output(plan, output)
+    if n_features == 1:
+        _line(plan, ax, function, number, failed)
+    else:
+        _plane(plan, ax, 0, 1, failed)
     return ax
 
 
@@ -122,14 +124,14 @@ def _fill_variation(plan: Drawable, ax: Axes) -> None:
     ax.patch.set_visible(False)
 
 
-def _plane(plan: Drawable, ax: Axes, function: Function | None, output: int, failed: FloatArray | None) -> None:
-    """Two inputs."""
-    _scatter(plan, ax, 0, 1)
-    _crosses(ax, failed, 0, 1)
-    for place, along in enumerate("xy"):
-        span(ax, plan.domain.axes[place], along=along)
-    ax.set(xlabel=name_of(plan.domain.names[0]), ylabel=name_of(plan.domain.names[1]))
-    legend(ax)
+def _plane(plan: Drawable, ax: Axes, across: int, up: int, failed: FloatArray | None, **text: Any) -> None:
+    """Points over two inputs."""
+    _scatter(plan, ax, across, up)
+    _crosses(ax, failed, across, up)
+    span(ax, plan.domain.axes[across], along="x")
+    span(ax, plan.domain.axes[up], along="y")
+    ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))
+    legend(ax, **text)
 
 
 def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, str, int]]]:
@@ -238,11 +240,9 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     >>> plot_error(wave).get_xlabel()
     'runs'
     """
-    box = plan.domain
-    points = box.embed(box.unit(plan.X))
-    history = error_history(points, plan.labels, plan.is_even)
+    history = error_history(plan.coordinates, plan.labels, plan.is_even)
     if not history:
-        raise InputError(f"there are {len(points)} results, which are too few to estimate an error; run more")
+        raise InputError(f"there are {len(plan.X)} results, which are too few to estimate an error; run more")
     ax = tidy(new_axes() if ax is None else ax)
     sizes = [error.n_runs for error in history]
     ax.fill_between(
@@ -254,7 +254,7 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     plain_ticks(ax.xaxis)
     plain_ticks(ax.yaxis)
     n_initial = int(plan.is_initial.sum())
-    if sizes[0] < n_initial < len(points):
+    if sizes[0] < n_initial < len(plan.X):
         ax.axvline(n_initial, color=QUIET, lw=1, ls=":")
         ax.annotate(" end of the start", (n_initial, 0.98), xycoords=("data", "axes fraction"), va="top", color=QUIET)
     return ax
@@ -288,23 +288,14 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     if plan.X.shape[1] == 1:
         _line(plan, left, None, 0, failed)
     else:
-        _steepest(plan, left, failed)
+        across, up = (int(i) for i in np.argsort(-plan.steepness(), kind="stable")[:2])
+        _plane(plan, left, across, up, failed, fontsize="small")
     try:
         plot_error(plan, ax=right)
     except InputError:
         right.set_axis_off()
         right.text(0.5, 0.5, "too few runs for an error", ha="center", color=QUIET, transform=right.transAxes)
     return panels
-
-
-def _steepest(plan: Drawable, ax: Any, failed: FloatArray | None) -> None:
-    across, up = (int(i) for i in np.argsort(-plan.steepness(), kind="stable")[:2])
-    _scatter(plan, ax, across, up)
-    _crosses(ax, failed, across, up)
-    span(ax, plan.domain.axes[across], along="x")
-    span(ax, plan.domain.axes[up], along="y")
-    ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))
-    legend(ax, fontsize="small")
 
 
 def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: int = 0, max_inputs: int = 4) -> Any:
@@ -358,8 +349,7 @@ def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
     """A surrogate in the user's units, and what it says about results it has not seen where that is known."""
     if predict is not None:
         return partial(evaluate, predict), evaluate(predict, plan.X)
-    box = plan.domain
-    points = box.embed(box.unit(plan.X))
+    box, points = plan.domain, plan.coordinates
     if len(points) < 2 * fewest_points(points.shape[1]):
         raise InputError(
             f"there are {len(points)} results; need at least {2 * fewest_points(points.shape[1])} for a surrogate; run "

@@ -102,18 +102,19 @@ def plot_heat_map(
     """
     table = _table(results)
     gain = _gain_column(table, score)
-    rows = table[table["measure"].notna()].copy()
-    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
-    if not len(rows):
+    rows, grids = gain_grids(table, gain)
+    if not grids:
         raise InputError("results hold no weighting; need at least one; pass a weight_ratio other than 1")
-    grids = {str(measure): part for measure, part in rows.groupby("measure", sort=False)}
     # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
     largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
-    heights = [part["n_neighbors"].nunique() for part in grids.values()]
+    heights = [len(best) for best in grids.values()]
     size = (7.0, 0.9 + sum(0.95 + 0.42 * height for height in heights))
     panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
-    for ax, (measure, part) in zip(panels, grids.items(), strict=True):
-        image = _draw(ax, part, gain, chosen, factor, largest)
+    for ax, (measure, best) in zip(panels, grids.items(), strict=True):
+        image = _draw(ax, factor * best, largest)
+        if chosen in rows.index and rows["measure"][chosen] == measure:
+            places = best.columns.get_loc(rows["weight_ratio"][chosen]), best.index.get_loc(rows["n_neighbors"][chosen])
+            ax.add_patch(_frame(*places))
         ax.set_title(name_of(measure), loc="left", fontsize="medium")
     panels[-1].set_xlabel("weight ratio m")
     label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
@@ -141,8 +142,15 @@ def _gain_column(table: pd.DataFrame, score: str | None) -> str:
     return wanted[0]
 
 
-def _draw(ax: Any, part: pd.DataFrame, gain: str, chosen: int | None, factor: float, largest: float) -> Any:
-    best = factor * part.groupby(["n_neighbors", "weight_ratio"])[gain].max().unstack()
+def gain_grids(table: pd.DataFrame, gain: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Rows that weight, their gains without rounding, and a grid of the best by k and m for each measure."""
+    rows = table[table["measure"].notna()].copy()
+    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
+    parts = rows.groupby("measure", sort=False)
+    return rows, {str(name): part.groupby(list(_NEEDED[1:]))[gain].max().unstack() for name, part in parts}
+
+
+def _draw(ax: Any, best: pd.DataFrame, largest: float) -> Any:
     values: FloatArray = best.to_numpy(dtype=np.float64)
     image = ax.imshow(values, cmap=diverging(), vmin=-largest, vmax=largest, aspect="auto")
     ax.set_xticks(range(len(best.columns)), [f"{ratio:g}" for ratio in best.columns])
@@ -153,9 +161,6 @@ def _draw(ax: Any, part: pd.DataFrame, gain: str, chosen: int | None, factor: fl
             colour = "white" if abs(value) > 0.7 * largest else "black"
             text = f"{value:.2g}".replace("-", "−", 1)
             ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
-    if chosen is not None and chosen in part.index:
-        size, ratio = part["n_neighbors"][chosen], part["weight_ratio"][chosen]
-        ax.add_patch(_frame(int(np.flatnonzero(best.columns == ratio)[0]), int(np.flatnonzero(best.index == size)[0])))
     return image
 
 

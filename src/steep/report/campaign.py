@@ -12,9 +12,8 @@ import pandas as pd
 from steep._validation import FloatArray
 from steep.campaign import Campaign
 from steep.exceptions import InputTypeError
-from steep.report.design import SCRIPTS, prepare
+from steep.report.design import ORIGINS, SCRIPTS, origins_of, prepare
 from steep.report.page import cell_of, check_text, number, write_page
-from steep.report.runs import ORIGINS, origins_of
 
 # Attempts that are listed, the last ones.
 _MOST_FAILURES = 200
@@ -22,12 +21,7 @@ _LONGEST_TEXT = 4000
 # Where results are counted over time, this many places are enough for a line.
 _MOST_TIMES = 2000
 # Seconds above which the next unit is easier to read.
-_UNITS = (
-    ("seconds", 1.0, 300.0),
-    ("minutes", 60.0, 18_000.0),
-    ("hours", 3600.0, 432_000.0),
-    ("days", 86_400.0, np.inf),
-)
+_UNITS = (("seconds", 1.0, 300.0), ("minutes", 60.0, 18e3), ("hours", 3600.0, 432e3), ("days", 86400.0, np.inf))
 
 
 def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = None) -> Path:
@@ -100,16 +94,8 @@ def _content(campaign: Campaign, runs: pd.DataFrame) -> dict[str, Any]:
     """Results, and the points without one, for the template and the scripts."""
     done = runs[(runs["state"] == "done") & runs["inside"]].sort_values(["told", "run"], kind="stable")
     if not len(done):
-        words = {"error_words": "No result has come in yet.", "error": "–"}
-        return {
-            "data": None,
-            "blocks": {},
-            "rows": [],
-            "names": {},
-            "judged": False,
-            "shown": "",
-            "n_points": 0,
-        } | words
+        empty = {"data": None, "blocks": {}, "rows": [], "names": {}, "judged": False, "shown": "", "n_points": 0}
+        return empty | {"error_words": "No result has come in yet.", "error": "–"}
     plan = campaign.to_design()
     others = runs[(runs["state"] != "done") & runs["inside"]]
     place = {x.tobytes(): i for i, x in enumerate(plan.X)}

@@ -54,31 +54,13 @@ class Cards:
     Row numbers are those of ``index`` if it holds whole numbers, and otherwise places in the data.
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        table: Any = None,
-        target: str = "",
-        images: Any = None,
-        texts: Any = None,
-        index: Any = None,
-    ) -> None:
+    def __init__(self, labels: Labels, *, table: Any, target: str, images: Any, texts: Any, index: Any) -> None:
         self.labels = labels
         self.numbers = _row_numbers(index, len(labels))
         self.columns = _Columns(table, len(labels), target)
         self._pictures = None if images is None else Pictures(images, len(labels))
         self._texts = None if texts is None else _checked_texts(texts, len(labels))
-
-    @property
-    def has_pictures(self) -> bool:
-        """Whether samples are pictures."""
-        return self._pictures is not None
-
-    @property
-    def has_texts(self) -> bool:
-        """Whether samples are texts."""
-        return self._texts is not None
+        self.has_pictures, self.has_texts = images is not None, texts is not None
 
     def label(self, row: int) -> str:
         """The label of one sample, in words."""
@@ -157,10 +139,12 @@ class _Columns:
             return
         if (n_rows := count_rows(table, "table")) != n_samples:
             raise InputError(f"table has {n_rows} rows for {n_samples} samples; expected one per sample")
-        self._frame, n_columns = _first_columns(table, target)
+        frame = frame_of(table, "table")
+        places = [place for place, name in enumerate(frame.columns) if str(name) != target]
+        self._frame = frame.iloc[:, places[:_MOST_COLUMNS]]
         self.names = [cut(column_name(name)) for name in self._frame.columns]
         self.kinds = ["number" if is_number(dtype) else "text" for dtype in self._frame.dtypes]
-        self.left_out = n_columns - self._frame.shape[1]
+        self.left_out = len(places) - self._frame.shape[1]
 
     def cells(self, rows: IntArray) -> list[list[dict[str, Any]]]:
         """Text of each cell, and the number to sort it by where it is one."""
@@ -168,13 +152,6 @@ class _Columns:
             return [[] for _ in rows]
         part = take_rows(self._frame, rows)
         return [[cell_of(value) for value in values] for values in part.itertuples(index=False, name=None)]
-
-
-def _first_columns(table: Any, target: str) -> tuple[pd.DataFrame, int]:
-    """The first columns but the target, and how many there are."""
-    frame = frame_of(table, "table")
-    places = [place for place, name in enumerate(frame.columns) if str(name) != target]
-    return frame.iloc[:, places[:_MOST_COLUMNS]], len(places)
 
 
 def _checked_texts(texts: Any, n_samples: int) -> list[str]:

@@ -67,13 +67,10 @@ def axes_of(X: Any, rows: IntArray, label: tuple[str, FloatArray]) -> list[dict[
     features = _features(part)
     n_columns = np.shape(part)[1] if np.ndim(part) == 2 else len(features)
     plain = [_axis(name, "", values) for name, values in [*features, label]]
-    return plain if len(features) == n_columns <= 2 else [*_components(points), *plain]
-
-
-def _components(points: FloatArray) -> list[dict[str, Any]]:
-    """First two principal components."""
-    coordinates, shares = principal_plane(points)
-    return [_axis(f"component {i + 1}", f"{100 * shares[i]:.0f} % of the spread", coordinates[:, i]) for i in range(2)]
+    if len(features) == n_columns <= 2:
+        return plain
+    planes = zip(("component 1", "component 2"), *(part.T for part in principal_plane(points)), strict=True)
+    return [*(_axis(name, f"{100 * share:.0f} % of the spread", values) for name, values, share in planes), *plain]
 
 
 def array_of(values: Any, name: str) -> npt.NDArray[Any]:

@@ -22,8 +22,8 @@ from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray, check_sample_weight, check_size, check_vector
 from steep.evidence import Verdict
 from steep.labels import Labels
-from steep.metrics import without_rounding
 from steep.neighbors.query import nearest
+from steep.plotting.gains import gain_grids
 from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
 from steep.report.maps import Shown, axes_of
 from steep.report.page import check_text, number, pack, pack_text, verdict_of, write_page
@@ -295,24 +295,20 @@ def heat_maps(table: pd.DataFrame) -> list[dict[str, Any]]:
     gain = next((name for name in names if name.startswith("mean_gain_")), None)
     if gain is None or not {"measure", "n_neighbors", "weight_ratio"} <= set(names):
         return []
-    rows = table[table["measure"].notna()].copy()
-    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
+    rows, grids = gain_grids(table, gain)
     largest = float(np.abs(rows[gain]).max()) if len(rows) else 0.0
-    return [_grid(str(measure), part, gain, largest) for measure, part in rows.groupby("measure", sort=False)]
-
-
-def _grid(measure: str, part: pd.DataFrame, gain: str, largest: float) -> dict[str, Any]:
-    """One measure; parameters of the estimator that were tried too are shown at their best."""
-    best = part.groupby(["n_neighbors", "weight_ratio"])[gain].max().unstack()
-    return {
-        "measure": measure,
-        "score": gain.removeprefix("mean_gain_"),
-        "ratios": [float(ratio) for ratio in best.columns],
-        "rows": [
-            {"size": int(size), "cells": [_shaded(float(value), largest) for value in values]}
-            for size, values in zip(best.index, best.to_numpy(), strict=True)
-        ],
-    }
+    return [
+        {
+            "measure": measure,
+            "score": gain.removeprefix("mean_gain_"),
+            "ratios": [float(ratio) for ratio in best.columns],
+            "rows": [
+                {"size": int(size), "cells": [_shaded(float(value), largest) for value in values]}
+                for size, values in zip(best.index, best.to_numpy(), strict=True)
+            ],
+        }
+        for measure, best in grids.items()
+    ]
 
 
 def _shaded(value: float, largest: float) -> dict[str, Any]:

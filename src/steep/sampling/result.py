@@ -85,6 +85,11 @@ class Design:
         return Box([(a, b if b > a else a + 1.0) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
 
     @property
+    def coordinates(self) -> FloatArray:
+        """Points in the coordinates in which distances are taken: the unit cube, a category with one for each value."""
+        return self.domain.embed(self.domain.unit(self.X))
+
+    @property
     def is_placed(self) -> npt.NDArray[np.bool_]:
         """Which points were placed: neither of the start nor even."""
         return ~self.is_initial if self.is_even is None else ~self.is_initial & ~self.is_even
@@ -92,14 +97,17 @@ class Design:
     @property
     def parts(self) -> str:
         """How many points are of the start, even and placed, in plain words."""
+        return "{:,} of the start, {:,} even and {:,} placed".format(*self._n_parts)
+
+    @property
+    def _n_parts(self) -> tuple[int, int, int]:
         n_initial, n_placed = int(self.is_initial.sum()), int(self.is_placed.sum())
-        n_even = len(self.X) - n_initial - n_placed
-        return f"{n_initial:,} of the start, {n_even:,} even and {n_placed:,} placed"
+        return n_initial, len(self.X) - n_initial - n_placed, n_placed
 
     def estimated_error(self) -> ErrorEstimate:
         """Error of a surrogate over S, with an interval; see :meth:`steep.Campaign.estimated_error`."""
         even = np.ones(len(self.X), dtype=bool) if self.is_even is None else self.is_even
-        return ErrorTrack().estimate(self.domain.embed(self.domain.unit(self.X)), self.labels, even)
+        return ErrorTrack().estimate(self.coordinates, self.labels, even)
 
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""
@@ -146,14 +154,8 @@ class Design:
         return f"Design of {len(self.X):,} runs over {', '.join(self.domain.names)}: {self.parts}"
 
     def _repr_html_(self) -> str:
-        n_initial, n_placed = int(self.is_initial.sum()), int(self.is_placed.sum())
-        figures = {
-            "points": len(self.X),
-            "of the start": n_initial,
-            "even": len(self.X) - n_initial - n_placed,
-            "placed": n_placed,
-            "evaluations": self.n_evaluations,
-        }
+        parts = dict(zip(("of the start", "even", "placed"), self._n_parts, strict=True))
+        figures = {"points": len(self.X), **parts, "evaluations": self.n_evaluations}
         why = "" if self.hedge is None else f". {text_of(self.hedge)}"
         about = f"Inputs: {text_of(self.domain)}{why}"
         return card("Design", about, figures, self.to_dataframe(), rows=8)

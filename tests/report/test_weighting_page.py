@@ -152,10 +152,11 @@ def test_rounding_is_not_shown_as_a_gain():
 
 def test_neighbours_that_disagree_are_told():
     labels = read_labels(np.array(["cat", "dog", "dog", "dog"]), 4)
-    around = Cards(labels).around(0, np.array([0, 1, 2, 3]))
+    cards = Cards(labels, table=None, target="", images=None, texts=None, index=None)
+    around = cards.around(0, np.array([0, 1, 2, 3]))
     assert around["words"] == "3 of 3 are dog"
     assert around["differs"]
-    assert not Cards(labels).around(1, np.array([0, 2, 3]))["differs"]
+    assert not cards.around(1, np.array([0, 2, 3]))["differs"]
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5), (3, 4, 5, 1), (3, 4, 5, 3), (3, 4, 5, 4), (3, 200, 100)])

@@ -158,7 +158,8 @@ class FiniteDifferences:
         """Tell for each centre whether all its nodes belong to the domain."""
         if not len(centres) or self.box is None:
             return np.ones(len(centres), dtype=bool)
-        return np.all(self.box.contains(self._nodes(centres, offsets, step)).reshape(len(offsets), -1), axis=0)
+        inside = self.box.contains(self._nodes(centres, offsets, step))
+        return np.asarray(inside.reshape(len(offsets), -1).all(axis=0))
 
 
 def _joined(blocks: list[FloatArray]) -> FloatArray:

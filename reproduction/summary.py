@@ -38,7 +38,7 @@ HOW = """\
 Intervals are at 95 %. Over starts they are Student's. Repeated splits share their data: √(1/J + n_test/n_train) takes
 the place of √(1/J), as in `steep.evidence`. Networks share a test set: its sampling error is added. Where networks get
 stuck (Table 1, Bateman, surrogates) errors have heavy tails: the interval is that of Wilcoxon's signed ranks. A single
-repeat gives no interval.
+repeat gives no interval, and fewer than six no ranks.
 """
 
 Kind = Literal["starts", "splits", "networks", "ranks"]
@@ -47,7 +47,7 @@ TEST_RATIO, N_TEST = 0.25, 10_000
 
 
 def interval_of(gains: FloatArray, kind: Kind = "starts", *, differ: float = 0.0) -> Interval | None:
-    """95 % interval of the mean gain (of its median-like centre for "ranks"); None for fewer than two repeats.
+    """95 % interval of the mean gain (of its median-like centre for "ranks"); None for fewer than two repeats, or six ranks.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def interval_of(gains: FloatArray, kind: Kind = "starts", *, differ: float = 0.0
     (None, -0.2, -0.36)
     """
     n = len(gains)
-    if n < 2:
+    if n < (6 if kind == "ranks" else 2):
         return None
     if kind == "ranks":
         return _signed_ranks(gains)
@@ -83,9 +83,8 @@ def _signed_ranks(gains: FloatArray) -> Interval:
     rows, columns = np.triu_indices(n)
     means = np.sort((gains[rows] + gains[columns]) / 2)
     spread = np.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-    cut = max(round(n * (n + 1) / 4 - stats.norm.ppf(0.975) * spread), 0)
-    low, high = (-np.inf, np.inf) if cut == 0 else (means[cut - 1], means[-cut])
-    return Interval(float(np.median(means)), float(low), float(high), n)
+    cut = max(round(n * (n + 1) / 4 - stats.norm.ppf(0.975) * spread), 1)
+    return Interval(float(np.median(means)), float(means[cut - 1]), float(means[-cut]), n)
 
 
 class Lines:

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -88,35 +89,17 @@ def test_a_deleted_line_comes_back_with_the_same_value(smoke, tmp_path, name):
 
 
 @pytest.mark.slow
-def test_the_page_is_written_from_the_lines(smoke, tmp_path):
-    laptop = as_laptop(smoke, tmp_path)
-    path = write_report(laptop, tmp_path / "not there yet" / "docs")
-    texts = pages(laptop, "laptop")
-    for name, text in texts.items():
-        assert (path.parent / name).read_text() == text
+def test_the_pages_and_pictures_are_drawn_from_the_lines(smoke):
+    lines = collect(smoke / "results", "smoke")
+    texts = pages(smoke / "results", "laptop", lines)
     for name in EXPERIMENTS:
         assert module(name).TITLE in texts[f"{FOLDER}/{name}.md"]
-    for image in ("lemma1", "gb", "tbs", "doublem", "f1-runge", "hyp-search-boston", "difficult-mnist", "convergence"):
-        assert (path.parent / "images/reproduction" / f"{image}.png").stat().st_size > 1000
-        assert any(f"{image}.png" in text for text in texts.values())
-    changed = lines_of(laptop / "laptop/table1.jsonl")
-    changed[0]["result"]["mse"] += 1.0
-    (laptop / "laptop/table1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in changed))
-    assert pages(laptop, "laptop") != texts
-
-
-def as_laptop(smoke, folder):
-    """Smoke lines under the name and settings of laptop lines, to draw pages from."""
-    for name in EXPERIMENTS:
-        known = {(job.experiment, *line): job.settings for job in module(name).jobs("laptop") for line in job.lines}
-        lines = lines_of(smoke / "results/smoke" / f"{name}.jsonl")
-        kept = [line for line in lines if (line["experiment"], line["arm"], line["seed"]) in known]
-        for line in kept:
-            line["settings"] = runner.plain(known[line["experiment"], line["arm"], line["seed"]])
-        path = folder / "results/laptop" / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(line) + "\n" for line in kept))
-    return folder / "results"
+        for figure in module(name).summarize(lines[name]).figures:
+            assert f"{figure.name}.png" in texts[f"{FOLDER}/{name}.md"]
+            assert figure.draw().axes
+    changed = [dict(line) for line in lines["table1"].all]
+    changed[0]["result"] = {**changed[0]["result"], "mse": changed[0]["result"]["mse"] + 1.0}
+    assert pages(smoke / "results", "laptop", {**lines, "table1": Lines(changed, "smoke")}) != texts
 
 
 @pytest.mark.slow
@@ -133,6 +116,15 @@ def test_the_page_works_with_any_part_of_the_lines(smoke, name):
 def test_committed_pages_and_lines_agree():
     for name, text in pages(ROOT / "results", "laptop").items():
         assert (ROOT / "docs" / name).read_text() == text, "run python -m reproduction --report --scale laptop"
+
+
+def test_the_readme_quotes_the_counts_of_the_page():
+    page = (ROOT / "docs/reproduction.md").read_text()
+    n, holds, protocol, fails = re.search(
+        r"Of (\d+) claims: (\d+) holds, (\d+) holds under[^,]*, (\d+) does not", page
+    ).groups()
+    quoted = f"of {n}, {holds} hold, {protocol} hold under the paper's protocol only, {fails} do not"
+    assert quoted in " ".join((ROOT / "README.md").read_text().split())
 
 
 def test_smoke_lines_give_no_page_and_no_verdict(tmp_path):

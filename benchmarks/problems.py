@@ -43,8 +43,10 @@ def tanh(U):
 
 
 def bateman_1(U):
-    """The paper's Bateman equations, M = 1."""
-    return bateman(scaled(U, [(0, 4), (0, 2), (0, 10)]).T)
+    """Two substances that use each other up, u' = η' = −0.45 u η: the printed signs of Bateman, not the paper's system."""
+    u0, eta0, t = scaled(U, [(0, 1), (0.01, 1), (0, 10)])
+    u, eta = bateman(np.column_stack([u0, -eta0, t])).T
+    return np.column_stack([u, -eta])
 
 
 def bateman_3(U):

@@ -178,11 +178,11 @@ def head_claim(
     """
     original, equal, vbsw, improved = (prefix + arm for arm in ARMS)
     gains = lines.gains_per_model(experiment, original, vbsw)
-    if not len(gains):
+    first, second = lines.paired(experiment, equal, vbsw, "accuracy")
+    if not len(gains) or not len(first):
         return not_run(title, paper)
     control = lines.gains_per_model(experiment, original, equal)
     differ = [(lines.result(experiment, vbsw, seed) or {}).get("differ", 0.0) for seed in lines.seeds(experiment, vbsw)]
-    first, second = lines.paired(experiment, equal, vbsw, "accuracy")
     honest = interval_of(second - first, "networks", differ=float(np.mean(differ)))
     told = show_gain(honest) if honest else f"{float(second[0] - first[0]):+.3g} (one network)"
     by_improve = lines.gain(experiment, original, improved, "accuracy", kind="networks")

@@ -47,7 +47,7 @@ TEST_RATIO, N_TEST = 0.25, 10_000
 
 
 def interval_of(gains: FloatArray, kind: Kind = "starts", *, differ: float = 0.0) -> Interval | None:
-    """95 % interval of the mean gain (of its median-like centre for "ranks"); None for fewer than two repeats, or six ranks.
+    """95 % interval of the mean gain, or of its centre by ranks; None for fewer than two repeats, or six ranks.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def tanh(U):
 
 
 def bateman_1(U):
-    """Two substances that use each other up: the printed signs of Bateman, u' = η' = −0.45 u η, not the paper's system."""
+    """Two substances that use each other up, u' = η' = −0.45 u η: the printed signs, not the system of the paper."""
     u0, eta0, t = scaled(U, [(0, 1), (0.01, 1), (0, 10)])
     u, eta = bateman(np.column_stack([u0, -eta0, t])).T
     return np.column_stack([u, -eta])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,22 +29,12 @@ _PAIRS = 2**21  # pairs of cells compared at a time
 
 @dataclass(frozen=True)
 class Atlas:
-    """The cells of all groups.
+    """The cells of all groups."""
 
-    Attributes
-    ----------
-    start : ndarray of int, shape (n_cells + 1,)
-        First position of each cell, counted over all groups.
-    centers, radius : ndarray
-        Of every cell.
-    first_cell, first_point : ndarray of int, shape (n_groups + 1,)
-        Where each group begins.
-    """
-
-    start: IntArray
+    start: IntArray  # first position of each cell, counted over all groups, and the number of points
     centers: FloatArray
     radius: FloatArray
-    first_cell: IntArray
+    first_cell: IntArray  # where each group begins, (n_groups + 1,)
     first_point: IntArray
 
     @classmethod
@@ -88,11 +78,8 @@ class Atlas:
         return int(np.searchsorted(self.first_cell, cell, side="right") - 1)
 
 
-def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> Summary:
+def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> dict[str, Any]:
     """List the cells near each cell, and choose the reach."""
-    done = plan.store.summary("atlas")
-    if done is not None:
-        return done
     atlas = Atlas.of(groups)
     truth = merge_truth(plan, partition, groups, atlas)
     n_near = NEAR
@@ -107,15 +94,10 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> Sum
     plan.store.write("near", near.cell)
     kinds = ("points", "rows", "labels")
     plan.store.drop(*(f"{kind}-{chunk}" for kind in kinds for chunk in range(plan.n_chunks)))
-    return plan.store.finish(
-        "atlas",
-        near_start=near.start,
-        reach=reach,
-        estimate=[estimate.recall, estimate.kept],
-        judged=truth.rows,
-        truth=truth.distances[:, -1],
+    return {
+        "near_start": near.start, "reach": reach, "judged": truth.rows, "truth": truth.distances[:, -1],
         **{field.name: getattr(atlas, field.name) for field in fields(atlas)},
-    )
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -164,18 +146,10 @@ def _nearest(centers: FloatArray, n_near: int) -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class Judged(Truth):
-    """Exact neighbours of sampled points, as positions.
+    """Exact neighbours of sampled points, as positions."""
 
-    Attributes
-    ----------
-    top : ndarray
-        The k-th score that each had found in its own cell.
-    unit : float
-        Length in the frame of a length 1 of the points.
-    """
-
-    top: FloatArray
-    unit: float
+    top: FloatArray  # the k-th score that each had found in its own cell
+    unit: float  # length in the frame of a length 1 of the points
 
 
 def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas: Atlas) -> Judged:
@@ -196,11 +170,7 @@ def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas
 
 
 def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) -> FloatArray:
-    """The reach from which each true neighbour of one point is found, as its group would sweep.
-
-    Only the cells of the point and of its neighbours are read. Those of its own group meet in their order; of the
-    others its own cell always comes first (joining.py).
-    """
+    """The reach from which each true neighbour of one point is found, as its group would sweep (joining.py)."""
     mine, others = int(truth.rows[q]), truth.indices[q]
     home = int(atlas.cell_of(np.array([mine]))[0])
     group = atlas.group_of_cell(home)

@@ -24,15 +24,11 @@ from steep.neighbors.threads import threads
 _ROWS = 16_384  # points compared with those that judge at a time
 
 
-def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Summary:
+def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> dict[str, Any]:
     """Gather the rows of a group, cut them into cells, and join each cell with itself."""
-    name = f"group-{group}"
-    done = plan.store.summary(name)
-    if done is not None:
-        return done
     points, rows = (gathered(plan, group, groups, kind) for kind in ("points", "rows"))
     if not len(points):
-        return plan.store.finish(name, **_nothing(plan))
+        return _nothing(plan)
     frame = frame_of(partition)
     near = _nearest_here(plan, partition, points, rows)
     with threads(plan.n_jobs) as team:
@@ -49,18 +45,12 @@ def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> Su
     plan.store.write(f"scores-{group}", lists.score)
     plan.store.write(f"lists-{group}", lists.index)
     judged = np.flatnonzero(np.isin(rows, partition["judged_rows"]))
-    return plan.store.finish(
-        name,
-        n_points=len(rows),
-        sizes=np.diff(cells.start),
-        centers=cells.centers,
-        radius=radius_of(cells, lists),
-        near_distance=near[0],
-        near_place=np.where(near[1] >= 0, place[near[1]], -1),
-        judged_rows=rows[judged],
-        judged_place=judged,
-        judged_top=lists.top[judged],
-    )
+    return {
+        "n_points": len(rows), "sizes": np.diff(cells.start), "centers": cells.centers,
+        "radius": radius_of(cells, lists), "near_distance": near[0],
+        "near_place": np.where(near[1] >= 0, place[near[1]], -1), "judged_rows": rows[judged],
+        "judged_place": judged, "judged_top": lists.top[judged],
+    }  # fmt: skip
 
 
 def read_group(plan: Plan, group: int, groups: Summary) -> dict[str, npt.NDArray[Any]]:
@@ -107,10 +97,7 @@ def _nothing(plan: Plan) -> dict[str, Any]:
 
 
 def _nearest_here(plan: Plan, partition: Summary, points: FloatArray, rows: IntArray) -> tuple[FloatArray, IntArray]:
-    """Distances and places of the nearest points, in this group, of those that judge; −1 where there are no more.
-
-    Only points nearer than the farthest a neighbour can be are measured: products in float32 rule out the others.
-    """
+    """Distances and places of the nearest points, in this group, of those that judge; −1 where there are no more."""
     asked, limit = partition["judged"], partition["farthest"].copy()
     frame = frame_of(partition)
     placed = frame.place_float32(asked)

@@ -6,9 +6,8 @@ Chunks are those of the caller; a ``.npy`` file has none, and is cut into pieces
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,37 +19,18 @@ from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.labels import label_array
 
-Kind = Literal["array", "frame"]
-
 
 @dataclass(frozen=True)
 class Rows:
-    """A table in chunks.
+    """A table in chunks."""
 
-    Attributes
-    ----------
-    blocks : list
-        One Delayed, or a call that a task makes, per chunk.
-    lengths : tuple of int
-        Rows of each.
-    n_columns : int
-    dtype : numpy.dtype
-        Of the numbers in memory, or of the labels.
-    kind : {"array", "frame"}
-        What is returned: a Dask array or a Dask series.
-    source : str
-        Where the data are from; the same source is taken to hold the same data.
-    divisions : tuple, optional
-        Those of a frame.
-    """
-
-    blocks: list[Any]
-    lengths: tuple[int, ...]
+    blocks: list[Any]  # one Delayed, or a call that a task makes, per chunk
+    lengths: tuple[int, ...]  # rows of each
     n_columns: int
-    dtype: np.dtype[Any]
-    kind: Kind
-    source: str
-    divisions: tuple[Any, ...] | None = None
+    dtype: np.dtype[Any]  # of the numbers in memory, or of the labels
+    kind: Literal["array", "frame"]  # whether a Dask array or a Dask series is returned
+    source: str  # where the data are from; the same source is taken to hold the same data
+    divisions: tuple[Any, ...] | None = None  # those of a frame
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -116,25 +96,24 @@ def _cut_alike(y: Any, points: Rows) -> Any:
     import dask.array as da
 
     labels = label_array(y, "y")
-    if len(labels) != points.bounds[-1]:
-        raise InputError(
-            f"y has {len(labels)} rows and X has {points.bounds[-1]}; expected as many; pass the same rows"
-        )
+    _check_as_many(len(labels), points)
     if labels.dtype.kind == "O":
         labels = labels.astype(np.str_)
     return da.from_array(labels, chunks=(points.lengths, *labels.shape[1:]))
 
 
-def _check_alike(points: Rows, labels: Rows) -> None:
-    if points.bounds[-1] != labels.bounds[-1]:
+def _check_as_many(n_labels: int, points: Rows) -> None:
+    if n_labels != points.bounds[-1]:
         raise InputError(
-            f"y has {labels.bounds[-1]:,} rows and X has {points.bounds[-1]:,}; expected as many; pass the same rows"
+            f"y has {n_labels:,} rows and X has {points.bounds[-1]:,}; expected as many; pass the same rows"
         )
+
+
+def _check_alike(points: Rows, labels: Rows) -> None:
+    _check_as_many(labels.bounds[-1], points)
     if points.lengths != labels.lengths:
-        at = next(
-            (i for i, pair in enumerate(zip(points.lengths, labels.lengths, strict=False)) if pair[0] != pair[1]),
-            min(len(points.lengths), len(labels.lengths)),
-        )
+        differs = [one != other for one, other in zip_longest(points.lengths, labels.lengths)]
+        at = differs.index(True)
         raise InputError(
             f"X has {len(points.lengths)} partitions and y {len(labels.lengths)}, of other lengths from partition "
             f"{at} on; expected the same partitions; use y.rechunk(X.chunks[0]) or repartition"
@@ -145,10 +124,9 @@ def _check_alike(points: Rows, labels: Rows) -> None:
 
 
 def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
-    """A frame, the lengths of whose partitions are counted now: Dask does not know them.
+    """A frame, the lengths of whose partitions are counted now: Dask does not know them."""
+    from dask.base import tokenize
 
-    Nothing is optimised: that may join small partitions, and those of X otherwise than those of y.
-    """
     is_series = data.ndim == 1
     if not is_series and name == "X":
         for column, dtype in data.dtypes.items():
@@ -156,11 +134,13 @@ def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
                 raise InputError(
                     f"column {column!r} of X has dtype {dtype}; need numbers in Dask frames; drop or encode it first"
                 )
+    # Optimising may join small partitions, and those of X otherwise than those of y.
     blocks = list(data.to_delayed(optimize_graph=False))
     lengths = _lengths(blocks, name) if alike is None or len(alike.lengths) != len(blocks) else alike.lengths
     kinds = [data.dtype] if is_series else list(data.dtypes)
     plain = [kind if isinstance(kind, np.dtype) else _plain_dtype(kind) for kind in kinds]
-    return Rows(blocks, lengths, len(kinds), np.result_type(*plain), "frame", _source_of(data), tuple(data.divisions))
+    source = str(tokenize(data))
+    return Rows(blocks, lengths, len(kinds), np.result_type(*plain), "frame", source, tuple(data.divisions))
 
 
 def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
@@ -179,19 +159,11 @@ def _plain_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype({"i": np.int64, "u": np.uint64, "f": np.float64, "b": np.bool_}.get(kind, np.object_))
 
 
-def _source_of(data: Any) -> str:
-    from dask.base import tokenize
-
-    return str(tokenize(data))
-
-
 def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
     """Frames of a Parquet file or folder; labels may be one of its columns."""
-    import dask.dataframe as dd
-
     if not Path(X).exists():
         raise StorageError(f"X={str(X)!r} is not there; need a .npy file or a folder of Parquet; check the path")
-    table = _read_parquet(dd, X)
+    table = _read_parquet(X)
     if y is None or not isinstance(y, str | os.PathLike):
         return table, y
     if str(y) in table.columns:
@@ -203,39 +175,30 @@ def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
         )
     if str(y).endswith(".npy"):
         return table, y
-    labels = _read_parquet(dd, y)
+    labels = _read_parquet(y)
     return table, labels[labels.columns[0]] if len(labels.columns) == 1 else labels
 
 
-def _read_parquet(dd: Any, path: Any) -> Any:
+def _read_parquet(path: Any) -> Any:
+    import dask.dataframe as dd
+    import pyarrow.dataset as ds
+
     try:
-        _check_columns(path)
-        return dd.read_parquet(str(path))
-    except StorageError:
-        raise
+        parts = list(ds.dataset(str(path), format="parquet").get_fragments())
+        columns = [{name for name in part.physical_schema.names if not name.startswith("__")} for part in parts]
+        table = dd.read_parquet(str(path))
     except Exception as error:  # pyarrow, fsspec and Dask each have their own
         raise StorageError(
             f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); expected a .npy file or a folder of "
             "Parquet files"
         ) from error
-
-
-def _check_columns(path: Any) -> None:
-    """Name the first file that lacks a column of others: Dask reads the columns that the first of them has."""
-    import pyarrow.dataset as ds
-
-    columns = {
-        part.path: {name for name in part.physical_schema.names if not name.startswith("__")}
-        for part in ds.dataset(str(path), format="parquet").get_fragments()
-    }
-    everywhere = set().union(*columns.values())
-    for file, names in columns.items():
-        if names != everywhere:
-            lacking = sorted(everywhere - names)[0]
+    for part, names in zip(parts, columns, strict=True):  # Dask reads the columns that the first file has
+        for lacking in sorted(set().union(*columns) - names):
             raise StorageError(
-                f"{file} lacks column {lacking!r} that other files have; expected the same columns in all files; "
+                f"{part.path} lacks column {lacking!r} that other files have; expected the same columns in all files; "
                 "add it, or move the file away"
             )
+    return table
 
 
 # -------------------------------------------------------------------------------------- .npy files
@@ -277,12 +240,10 @@ def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
     if name == "X":
         _check_numeric(mapped.dtype, name)
     lengths = alike.lengths if alike is not None and alike.bounds[-1] == len(mapped) else _cut(mapped)
-    ends = (0, *np.cumsum(lengths).tolist())
-    blocks: Sequence[Callable[[], Any]] = [Slice(str(path), first, last) for first, last in pairwise(ends)]
+    blocks = [Slice(str(path), *ends) for ends in pairwise((0, *np.cumsum(lengths).tolist()))]
     state = os.stat(path)
-    source = f"{path} {state.st_size} {state.st_mtime_ns}"
     width = mapped.shape[1] if mapped.ndim == 2 else 1
-    return Rows(list(blocks), lengths, width, mapped.dtype, "array", source)
+    return Rows(blocks, lengths, width, mapped.dtype, "array", f"{path} {state.st_size} {state.st_mtime_ns}")
 
 
 def _cut(mapped: Any) -> tuple[int, ...]:

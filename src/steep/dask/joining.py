@@ -34,16 +34,12 @@ from steep.neighbors.threads import Team, threads
 _PAIRS = 2**20  # pairs measured at a time
 
 
-def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Summary:
+def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> dict[str, Any]:
     """Find the neighbours of one group's points, and write what is wanted of them in the order of the rows."""
-    name = f"joined-{group}"
-    done = plan.store.summary(name)
-    if done is not None:
-        return done
     atlas = Atlas.read(found)
     splits = np.zeros(plan.n_chunks + 1, np.int64)
     if atlas.first_cell[group] == atlas.first_cell[group + 1]:
-        return plan.store.finish(name, splits=splits, found=np.empty(0), low=np.inf, high=-np.inf, size=0.0)
+        return {"splits": splits, "found": np.empty(0), "low": np.inf, "high": -np.inf, "size": 0.0}
     with threads(plan.n_jobs) as team:
         meeting = Meeting(plan, group, atlas, found, team)
         meeting.sweep()
@@ -58,7 +54,7 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> Su
         _write_graph(plan, meeting, order, unit)
     shares = _shares_found(meeting, found, unit)
     splits[:] = np.searchsorted(rows[order], plan.bounds)
-    return plan.store.finish(name, splits=splits, found=shares, low=low, high=high, size=size)
+    return {"splits": splits, "found": shares, "low": low, "high": high, "size": size}
 
 
 class Meeting:
@@ -263,11 +259,8 @@ def _shares_found(meeting: Meeting, found: Summary, unit: float) -> FloatArray:
 # ------------------------------------------------------------------------- data that one task can hold
 
 
-def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summary:
+def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> dict[str, Any]:
     """Find the neighbours of all points; what is written is what one group would write."""
-    done = plan.store.summary("joined-0")
-    if done is not None:
-        return done
     counts = np.stack([part["counts"] for part in sorted_])
     own = read_group(plan, 0, {"counts": counts, "group": np.zeros(counts.shape, np.int64)})
     points, rows, found = own["points"], own["rows"], own["labels"]
@@ -275,13 +268,9 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
     if plan.wanted == "variation":
         labels = Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
     distances, indices, info = search_graph(
-        points,
-        n_neighbors=plan.n_neighbors,
-        include_self=plan.include_self,
-        recall=plan.recall,
-        n_jobs=plan.n_jobs,
-        random_state=plan.seed,
-    )
+        points, n_neighbors=plan.n_neighbors, include_self=plan.include_self, recall=plan.recall,
+        n_jobs=plan.n_jobs, random_state=plan.seed,
+    )  # fmt: skip
     low = high = size = 0.0
     plan.store.write("out-rows-0", rows)
     if labels is not None:
@@ -293,5 +282,6 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> Summar
             distances = distances * distances * np.float32(0.5)
         plan.store.write("out-distances-0", distances)
         plan.store.write("out-indices-0", indices)
+    plan.store.drop(*(f"{kind}-{chunk}" for kind in "xy" for chunk in range(plan.n_chunks)))
     splits = np.asarray(plan.bounds, np.int64)
-    return plan.store.finish("joined-0", splits=splits, found=[info.estimated_recall], low=low, high=high, size=size)
+    return {"splits": splits, "found": [info.estimated_recall], "low": low, "high": high, "size": size}

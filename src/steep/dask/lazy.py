@@ -43,7 +43,6 @@ class Joined:
 
     plan: Plan
     shared: Delayed  # the plan, as a node of the graph
-    partition: Delayed
     groups: Delayed
     atlas: Delayed | None
     name: Callable[..., str]
@@ -92,24 +91,28 @@ def _layout(plan: Plan, given: Sequence[Rows | None], name: Callable[..., str], 
     points: Any = given[0]
     shared = delayed(plan, traverse=False, name=name("plan"))
 
-    def task(function: Callable[..., Any], key: str, *arguments: Any) -> Delayed:
-        return delayed(function, pure=False)(shared, *arguments, dask_key_name=key)
+    def stage(function: Callable[..., Any], called: str, *arguments: Any) -> Delayed:
+        return delayed(_once, pure=False)(shared, called, function, *arguments, dask_key_name=name(called))
 
-    taken = [
-        task(_take, name("take", chunk), chunk, *_blocks(plan, given, chunk, known)) for chunk in range(plan.n_chunks)
-    ]
-    partition = task(train_partition, name("train"), taken)
-    rows = [task(sort_chunk, name("sort", chunk), chunk, taken[chunk], partition) for chunk in range(plan.n_chunks)]
+    take, chunks, parts = delayed(_take, pure=False), range(plan.n_chunks), range(plan.n_groups)
+    taken = [take(shared, i, *_blocks(plan, given, i, known), dask_key_name=name("take", i)) for i in chunks]
+    partition = stage(train_partition, "partition", taken)
+    rows = [stage(sort_chunk, f"sorted-{i}", i, taken[i], partition) for i in chunks]
+    atlas = None
     if plan.n_groups == 1:
-        joined = [task(join_whole, name("join", 0), partition, rows)]
-        together = delayed(list)(joined, dask_key_name=name("joined"))
-        return Joined(plan, shared, partition, together, None, name, holder, points)
-    groups = task(deal_groups, name("deal"), partition, rows)
-    cut = [task(cut_group, name("cut", group), group, partition, groups) for group in range(plan.n_groups)]
-    atlas = task(draw_atlas, name("atlas"), partition, cut)
-    joined = [task(join_group, name("join", group), group, partition, atlas) for group in range(plan.n_groups)]
+        joined = [stage(join_whole, "joined-0", partition, rows)]
+    else:
+        groups = stage(deal_groups, "groups", partition, rows)
+        cut = [stage(cut_group, f"group-{i}", i, partition, groups) for i in parts]
+        atlas = stage(draw_atlas, "atlas", partition, cut)
+        joined = [stage(join_group, f"joined-{i}", i, partition, atlas) for i in parts]
     together = delayed(list)(joined, dask_key_name=name("joined"))  # one edge to each chunk, not one from each group
-    return Joined(plan, shared, partition, together, atlas, name, holder, points)
+    return Joined(plan, shared, together, atlas, name, holder, points)
+
+
+def _once(plan: Plan, name: str, stage: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a stage on the worker, unless it is done."""
+    return plan.store.once(name, stage, plan, *arguments)
 
 
 def _take(plan: Plan, chunk: int, *blocks: Any) -> Any:

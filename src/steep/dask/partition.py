@@ -25,11 +25,8 @@ _ROWS = 16_384  # rows placed at a time
 _ROUNDING = 1e-6  # a column whose deviation is a smaller share of its largest entry is constant
 
 
-def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
+def train_partition(plan: Plan, taken: Sequence[Summary]) -> dict[str, Any]:
     """From what the chunks say: mean and scale of the columns, the frame, the centres, and the classes."""
-    done = plan.store.summary("partition")
-    if done is not None:
-        return done
     lower = np.min([part["lower"] for part in taken], axis=0)
     upper = np.max([part["upper"] for part in taken], axis=0)
     largest = np.maximum(upper, -lower)
@@ -46,7 +43,7 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> Summary:
     figures |= {"center": frame.center, "frame": [frame.exponent, frame.typical, frame.extent, frame.largest]}
     figures |= _coarse(plan, frame, sample) | _classes(taken)
     _refuse_quantities(plan, figures["classes"])
-    return plan.store.finish("partition", **figures)
+    return figures
 
 
 def _moments(taken: Sequence[Summary]) -> tuple[FloatArray, FloatArray]:
@@ -95,12 +92,8 @@ def _coarse(plan: Plan, frame: Frame, sample: FloatArray) -> dict[str, Any]:
     centers = kmeans(frame.bend(frame.place(sample)).astype(np.float32), plan.n_coarse, plan.rng(2))
     judged = plan.judged()
     farthest = nearest(sample, sample[judged], plan.n_others + 1)[0][:, -1]
-    return {
-        "centers": centers,
-        "judged": sample[judged],
-        "judged_rows": plan.sampled_rows()[judged],
-        "farthest": farthest,
-    }
+    rows = plan.sampled_rows()[judged]
+    return {"centers": centers, "judged": sample[judged], "judged_rows": rows, "farthest": farthest}
 
 
 def _classes(taken: Sequence[Summary]) -> dict[str, Any]:
@@ -120,16 +113,14 @@ def _refuse_quantities(plan: Plan, classes: npt.NDArray[Any]) -> None:
 # ----------------------------------------------------------------------------------- sorting rows
 
 
-def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Summary:
+def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> dict[str, Any]:
     """Write the rows of a chunk in the order of their coarse cells, placed, with their labels."""
-    name = f"sorted-{chunk}"
-    done = plan.store.summary(name)
-    if done is not None:
-        return done
     if not int(taken["n_rows"]):
-        return plan.store.finish(name, counts=np.zeros(plan.n_coarse, np.int64))
+        return {"counts": np.zeros(plan.n_coarse, np.int64)}
     raw = plan.store.read(f"x-{chunk}")
-    labels = global_codes(plan.store.read(f"y-{chunk}"), taken["classes"], partition["classes"])
+    labels = plan.store.read(f"y-{chunk}")
+    if len(taken["classes"]):  # codes of the chunk become codes among all classes
+        labels = np.searchsorted(partition["classes"], taken["classes"]).astype(np.int32)[labels]
     points = np.empty(raw.shape, plan.dtype)
     cell = np.zeros(len(raw), np.int64)
     frame = frame_of(partition)
@@ -144,27 +135,15 @@ def sort_chunk(plan: Plan, chunk: int, taken: Summary, partition: Summary) -> Su
     plan.store.write(f"points-{chunk}", points[order])
     plan.store.write(f"rows-{chunk}", (order + plan.bounds[chunk]).astype(np.int64))
     plan.store.write(f"labels-{chunk}", labels[order])
-    summary = plan.store.finish(name, counts=np.bincount(cell, minlength=plan.n_coarse))
-    plan.store.drop(f"x-{chunk}", f"y-{chunk}")
-    return summary
-
-
-def global_codes(labels: npt.NDArray[Any], mine: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Codes of a chunk as codes among all classes; numbers as they are."""
-    return labels if not len(mine) else np.searchsorted(classes, mine).astype(np.int32)[labels]
+    return {"counts": np.bincount(cell, minlength=plan.n_coarse)}
 
 
 # ---------------------------------------------------------------------------------- dealing groups
 
 
-def deal_groups(plan: Plan, partition: Summary, sorted_: Sequence[Summary]) -> Summary:
-    """Which rows of which chunk belong to which group.
-
-    A coarse cell is dealt whole, unless it alone is larger than half a group (many equal rows): then chunk by chunk.
-    """
-    done = plan.store.summary("groups")
-    if done is not None:
-        return done
+def deal_groups(plan: Plan, partition: Summary, sorted_: Sequence[Summary]) -> dict[str, Any]:
+    """Which rows of which chunk belong to which group."""
+    plan.store.drop(*(f"{kind}-{chunk}" for kind in "xy" for chunk in range(plan.n_chunks)))
     counts = np.stack([part["counts"] for part in sorted_])  # (chunks, coarse cells)
     order = spatial_order(partition["centers"].astype(np.float64), counts.sum(axis=0))
     group = np.empty(counts.shape, np.int64)
@@ -174,12 +153,11 @@ def deal_groups(plan: Plan, partition: Summary, sorted_: Sequence[Summary]) -> S
         total = int(counts[:, cell].sum())
         if total <= size / 2:
             group[:, cell] = int((before + total / 2) / size)
-        else:
+        else:  # a cell larger than half a group (many equal rows) is dealt chunk by chunk
             middle = before + np.cumsum(counts[:, cell]) - counts[:, cell] / 2
             group[:, cell] = (middle / size).astype(np.int64)
         before += total
-    group = np.minimum(group, plan.n_groups - 1)
-    return plan.store.finish("groups", group=group, counts=counts)
+    return {"group": np.minimum(group, plan.n_groups - 1), "counts": counts}
 
 
 def spatial_order(centers: FloatArray, counts: IntArray) -> IntArray:

@@ -27,55 +27,25 @@ Wanted = Literal["variation", "graph"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is about.
+    """What a run is about."""
 
-    Attributes
-    ----------
-    store : Store
-        Where stages meet.
-    bounds : tuple of int
-        First row of each chunk, and the number of rows last.
-    n_features : int
-        Columns of X.
-    dtype : str
-        That of the points: "float32" or "float64".
-    n_others : int
-        Neighbours looked for, the sample itself not counted.
-    include_self, recall, metric, standardised
-        As in the public functions.
-    wanted : {"variation", "graph"}
-        What is returned; labels are read for "variation".
-    task : str
-        "classification" or "regression"; how labels are read.
-    inferred : bool
-        Whether integers are read as classes because task= was not given.
-    seed : int
-        Of the partition.
-    n_groups, n_coarse : int
-        Groups of cells, one a task; coarse cells they are made of.
-    framed : bool
-        Whether the result is a series with the index of X.
-    n_jobs : int or None
-        Threads of a task.
-    """
-
-    store: Store
-    bounds: tuple[int, ...]
+    store: Store  # where stages meet
+    bounds: tuple[int, ...]  # first row of each chunk, and the number of rows last
     n_features: int
-    dtype: str
-    n_others: int
+    dtype: str  # of the points: "float32" or "float64"
+    n_others: int  # neighbours looked for, the sample itself not counted
     include_self: bool
     recall: float
-    n_groups: int
-    n_coarse: int
+    n_groups: int  # groups of cells, one a task
+    n_coarse: int  # coarse cells they are made of
     metric: str = "euclidean"
     standardised: bool = False
-    wanted: Wanted = "graph"
-    task: str = "regression"
-    seed: int = 0
-    framed: bool = False
-    inferred: bool = False
-    n_jobs: int | None = None
+    wanted: Wanted = "graph"  # what is returned; labels are read for "variation"
+    task: str = "regression"  # how labels are read
+    seed: int = 0  # of the partition
+    framed: bool = False  # whether the result is a series with the index of X
+    inferred: bool = False  # whether integers are read as classes because task= was not given
+    n_jobs: int | None = None  # threads of a task
 
     @property
     def n_rows(self) -> int:

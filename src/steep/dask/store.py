@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -31,18 +32,10 @@ Summary = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Store:
-    """A folder that the client and all workers see.
-
-    Attributes
-    ----------
-    folder : str
-        Where it is.
-    durable : bool
-        Whether files must outlive the machine, as those of a checkpoint must.
-    """
+    """A folder that the client and all workers see."""
 
     folder: str
-    durable: bool = False
+    durable: bool = False  # whether files must outlive the machine, as those of a checkpoint must
 
     def path(self, name: str) -> Path:
         """The file of an array."""
@@ -91,6 +84,11 @@ class Store:
             return None
         with np.load(path, allow_pickle=False) as found:
             return {key: found[key] for key in found.files}
+
+    def once(self, name: str, stage: Callable[..., Mapping[str, Any]], *arguments: Any) -> Summary:
+        """What a stage has left behind; it runs only if it is not done."""
+        done = self.summary(name)
+        return self.finish(name, **stage(*arguments)) if done is None else done
 
     def finish(self, name: str, **figures: Any) -> Summary:
         """Say that a task is done, and what the next stages need to know of it."""
@@ -183,7 +181,7 @@ def checkpoint_store(folder: Any, about: Mapping[str, Any]) -> Store:
     note = path / _MANIFEST
     asked = json.loads(json.dumps(about))
     if note.exists():
-        _check_same(path, _read_note(note), asked)
+        _check_same(path, asked)
     elif path.is_dir() and any(path.iterdir()):
         raise InputError(
             f"checkpoint={str(path)!r} holds other files; need an empty folder or a checkpoint of steep; name another"
@@ -202,26 +200,18 @@ def checkpoint_store(folder: Any, about: Mapping[str, Any]) -> Store:
     return Store(str(path.resolve()), durable=True)
 
 
-def _read_note(note: Path) -> dict[str, Any]:
+def _check_same(path: Path, asked: Mapping[str, Any]) -> None:
+    note = path / _MANIFEST
     try:
-        found = json.loads(note.read_text())
-    except (OSError, ValueError) as error:
+        found = dict(json.loads(note.read_text()))
+    except (OSError, ValueError, TypeError) as error:
         raise StorageError(
             f"{note} cannot be read ({error}); need a checkpoint of steep; name another folder"
         ) from error
-    return found if isinstance(found, dict) else {}
-
-
-def _check_same(path: Path, found: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    other = [key for key in asked if key != "source" and found.get(key) != asked[key]]
-    if other:
-        key = other[0]
-        raise InputError(
-            f"checkpoint={str(path)!r} was made with {key} {_short(found.get(key))}, not {_short(asked[key])}; need "
-            "the same data and settings; name another folder"
-        )
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    for key, value in asked.items():
+        if key != "source" and found.get(key) != value:
+            before, now = (shorten(json.dumps(one), 60, placeholder="...") for one in (found.get(key), value))
+            raise InputError(
+                f"checkpoint={str(path)!r} was made with {key} {before}, not {now}; need the same data and settings; "
+                "name another folder"
+            )

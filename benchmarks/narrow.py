@@ -15,6 +15,7 @@ import numpy as np
 from neighbor_data import cifar_pixels, mnist_pixels
 from reproduction.records import machine, write_json
 from steep.neighbors.frame import Frame
+from steep.neighbors.lists import Join
 from steep.neighbors.narrow import BETAS, LADDER, _ranks, _rotated, leading_directions
 from steep.neighbors.recall import Truth, exact_sample
 from steep.neighbors.threads import threads
@@ -28,7 +29,7 @@ def needed(X):
     X = X[rng.choice(len(X), N, replace=False)]
     frame = Frame.of(X)
     with threads(1) as team:
-        truth = exact_sample(X, frame, K, rng, team)
+        truth = exact_sample(Join(X, frame, K, False, team), 400, rng)
         truth = Truth(truth.rows[:SAMPLED], truth.indices[:SAMPLED], truth.distances[:SAMPLED])
         points, half = _rotated(X, frame, leading_directions(X, frame, LADDER[-1], rng), team)
     ranks = _ranks(points, half, truth, LADDER, BETAS)

@@ -6,6 +6,7 @@ import pytest
 from neighbors_oracle import brute_force
 from steep.neighbors import neighbor_graph
 from steep.neighbors.frame import Frame
+from steep.neighbors.lists import Join
 from steep.neighbors.narrow import (
     BETAS,
     _ranks,
@@ -70,7 +71,7 @@ def test_where_all_directions_hold_as_much_all_are_kept():
     rng = np.random.default_rng(0)
     frame = Frame.of(X)
     with threads(1) as team:
-        truth = exact_sample(X, frame, 10, rng, team)
+        truth = exact_sample(Join(X, frame, 10, False, team), 400, rng)
         assert narrow_view(leading_view(X, frame, 64, rng, team), truth, 0.95) is None
 
 
@@ -79,7 +80,7 @@ def test_ranks_are_places_among_all_points():
     frame = Frame.of(X)
     with threads(1) as team:
         points, half = _rotated(X, frame, leading_directions(X, frame, 16, rng), team)
-        truth = exact_sample(X, frame, 5, rng, team)
+        truth = exact_sample(Join(X, frame, 5, False, team), 400, rng)
     few = Truth(truth.rows[:20], truth.indices[:20], truth.distances[:20])
     ranks = _ranks(points, half, few, [8, 16], BETAS)
     for i, p in enumerate([8, 16]):
@@ -169,7 +170,7 @@ def test_bounds_change_nothing_about_the_rows_found(data):
     with threads(2) as team:
         leading = leading_view(X, frame, 64, np.random.default_rng(0), team)
         bounds = leading.bounds(frame) or Bounds(leading.points, 1.0)  # flat data: little is ruled out
-        found = bounded_rows(X, frame, rows, 10, team, bounds)
-        true = exact_rows(X, frame, rows, 10, team)
+        job = Join(X, frame, 10, False, team)
+        found, true = bounded_rows(job, rows, bounds), exact_rows(job, rows)
     np.testing.assert_array_equal(found[0], true[0])
     np.testing.assert_array_equal(found[1], true[1])

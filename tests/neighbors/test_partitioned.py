@@ -11,6 +11,7 @@ from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, partitioned
 from steep.neighbors.cells import Cells, cut, near_cells
 from steep.neighbors.frame import Frame, into_range
+from steep.neighbors.lists import Join
 from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
 from steep.neighbors.threads import threads
 
@@ -46,8 +47,9 @@ def test_a_sample_searched_through_the_cells_is_as_exact_as_one_compared_with_al
     with threads(1) as team:
         cells = cut(X, frame, 200, rng, team)
         near = near_cells(cells, cells.n_cells - 1, team)
-        found = exact_sample_by_cells(X, frame, cells, near, 10, np.random.default_rng(4), team, 300)
-        expected = exact_sample(X, frame, 10, np.random.default_rng(4), team, size=300)
+        job = Join(X, frame, 10, False, team)
+        found = exact_sample_by_cells(job, cells, near, 300, np.random.default_rng(4))
+        expected = exact_sample(job, 300, np.random.default_rng(4))
     np.testing.assert_array_equal(found.rows, expected.rows)
     np.testing.assert_array_equal(found.distances, expected.distances)
 

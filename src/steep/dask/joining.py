@@ -113,10 +113,10 @@ class Meeting:
             at = np.minimum(np.searchsorted(block, self.near_cell), len(block) - 1)
             met = block[at] == self.near_cell
             owner, cell = self.near_owner[met], n_own_cells + at[met]
-            keys = np.concatenate([owner * len(cells) + cell, cell * len(cells) + owner])
+            keys = np.concatenate([owner * cells.n_cells + cell, cell * cells.n_cells + owner])
         else:
             met = (self.near_cell >= self.first) & (self.near_cell < self.last)
-            keys = self.near_owner[met] * len(cells) + self.near_cell[met] - self.first
+            keys = self.near_owner[met] * cells.n_cells + self.near_cell[met] - self.first
         return listed_near(cells, np.sort(keys), self.team)
 
     def sweep(self) -> None:

@@ -22,7 +22,7 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import BEND, Float32Array, Frame, half_norms, row_lengths
 from steep.neighbors.kernels.joins import join_within
 from steep.neighbors.kernels.sweep import extents, place_cells, sweep_across
-from steep.neighbors.lists import Lists, Rounds, batches
+from steep.neighbors.lists import Join, Lists, Rounds, batches
 from steep.neighbors.threads import Team
 from steep.neighbors.tiles import join_tiles
 
@@ -242,8 +242,8 @@ def all_keys(n_cells: int) -> IntArray:
 
 def nearest_keys(centers: FloatArray, n_near: int, team: Team) -> IntArray:
     """Return the keys of the ``n_near`` nearest cells of each, by their centres, and of those it is near to."""
-    n_cells, frame = len(centers), Frame.of(centers)
-    nearest = join_tiles(centers, frame, n_near, include_self=False, team=team)[1]
+    n_cells = len(centers)
+    nearest = join_tiles(Join(centers, Frame.of(centers), n_near, False, team))[1]
     one_way = nearest.astype(np.int64).ravel()
     owner = np.repeat(np.arange(n_cells), n_near)
     return np.unique(np.concatenate([owner * n_cells + one_way, one_way * n_cells + owner]))

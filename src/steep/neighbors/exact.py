@@ -24,7 +24,7 @@ from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radi
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.complete import Whole, complete, count_left, measure_lists
-from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
+from steep.neighbors.lists import NOBODY, Join, Lists, batches, empty_lists
 from steep.neighbors.narrow import bounding_view
 from steep.neighbors.proof import Bounds, proven
 from steep.neighbors.threads import Team
@@ -39,27 +39,24 @@ SAMPLE = 8  # cells on which that share is estimated
 REACH = 0.4  # of the sweep; any is right, this one is quick
 
 
-def join_exact(
-    X: FloatArray, frame: Frame, n_others: int, *, include_self: bool, team: Team
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
-    """Return distances and indices of the ``n_others`` nearest others of each point, exactly."""
+def join_exact(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Return distances and indices of the nearest others of each point, exactly."""
+    X, frame, n_others, _, team = job
     width = n_others + SLACK
     cell_size = max(CELL, 4 * width, len(X) // MOST_CELLS)
     if len(X) < max(WORTHWHILE, 4 * cell_size):
-        return join_tiles(X, frame, n_others, include_self=include_self, team=team)
-    watch, X = Stopwatch(), np.ascontiguousarray(X)
+        return join_tiles(job)
+    watch = Stopwatch()
     # The seed decides how long it takes, never what is found.
     rng = np.random.default_rng(0)
     view = bounding_view(X, frame, rng, team)
-    if view is None:
-        cells = cut(X, frame, cell_size, rng, team)
-    else:
-        cells = cut(view.points, Frame.of(view.points), cell_size, rng, team)
+    searched = (X, frame) if view is None else (view.points, Frame.of(view.points))
+    cells = cut(*searched, cell_size, rng, team)
     lists = empty_lists(len(X), width)
     join_cells(cells, lists, team)
     if _share_left(cells, lists) > (LARGE_SHARE if view is None else LARGE_WIDE_SHARE):
         del cells, lists
-        return join_tiles(X, frame, n_others, include_self=include_self, team=team)
+        return join_tiles(job)
     watch.lap("within cells")
     near, reach = near_cells(cells, cells.n_cells - 1, team), _reach(cells, lists)
     swept = sweep(cells, near, REACH, radius_of(cells, lists), lists, team)
@@ -73,7 +70,7 @@ def join_exact(
     certain = _certain(cells, near, reach, lists) if view is None else lists.top * (1 - 1e-6)
     lists, certain = _in_order(cells, lists, np.asarray(certain, np.float64))
     del cells, near, swept
-    distances, indices = proven(X, frame, lists, certain, n_others, include_self=include_self, team=team)
+    distances, indices = proven(job, lists, certain)
     watch.lap("proof")
     return distances, indices, {"seconds": watch.seconds}
 

@@ -210,16 +210,16 @@ def _run(
         if found is not None:
             return _without_compiler(found, include_self, watch)
     from steep.neighbors.exact import join_exact
+    from steep.neighbors.lists import Join
     from steep.neighbors.partitioned import join_partitioned
     from steep.neighbors.threads import threads
     from steep.neighbors.tree import join_tree
 
     with threads(n_jobs) as team:
-        if used == "tree":
-            return join_tree(points, frame, n_others, include_self=include_self, team=team)
-        if used == "exact":
-            return join_exact(points, frame, n_others, include_self=include_self, team=team)
-        return join_partitioned(points, frame, n_others, recall=recall, include_self=include_self, rng=rng, team=team)
+        job = Join(np.ascontiguousarray(points), frame, n_others, include_self, team)
+        if used == "partitioned":
+            return join_partitioned(job, recall, rng)
+        return join_tree(job) if used == "tree" else join_exact(job)
 
 
 def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> str:

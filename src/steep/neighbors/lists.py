@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import IntArray
-from steep.neighbors.frame import Float32Array
+from steep._validation import FloatArray, IntArray
+from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.best import Best, color
 from steep.neighbors.threads import Team
 
 NOBODY = np.iinfo(np.int32).max
+
+
+class Join(NamedTuple):
+    """What is joined with itself, how many others each point needs, and the threads that do it."""
+
+    X: FloatArray  # features lie one behind the other
+    frame: Frame
+    n_others: int
+    include_self: bool
+    team: Team
 
 
 @dataclass

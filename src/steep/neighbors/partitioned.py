@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,9 @@ from steep.neighbors.distances import lengths_between, ranked
 from steep.neighbors.exact import join_exact
 from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.compare import finish
-from steep.neighbors.lists import Lists, empty_lists
+from steep.neighbors.lists import Join, Lists, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
-from steep.neighbors.proof import settle
+from steep.neighbors.proof import settled
 from steep.neighbors.recall import (
     Estimate,
     Truth,
@@ -38,7 +38,6 @@ from steep.neighbors.recall import (
     needed_reach,
     sample_size,
 )
-from steep.neighbors.threads import Team
 
 CELL = 600  # points per cell: fewer make more pairs of cells, more make longer joins within
 NEAR = 200  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
@@ -47,52 +46,28 @@ AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
 FEW_FAR = 1e11  # the same for far points
 
 
-class Join(NamedTuple):
-    """What is searched, and how."""
-
-    X: FloatArray
-    frame: Frame
-    n_others: int
-    recall: float
-    rng: np.random.Generator
-    team: Team
-
-
-def join_partitioned(
-    X: FloatArray,
-    frame: Frame,
-    n_others: int,
-    *,
-    recall: float,
-    include_self: bool,
-    rng: np.random.Generator,
-    team: Team,
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
-    """Return distances and indices of ``n_others`` neighbours, and what was done."""
-    watch = Stopwatch()
-    X = np.ascontiguousarray(X)
+def join_partitioned(job: Join, recall: float, rng: np.random.Generator) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Return distances and indices of the neighbours, and what was done."""
+    watch, (X, frame, n_others, _, team) = Stopwatch(), job
     leading = leading_view(X, frame, min(MOST_AXES, X.shape[1] // 2), rng, team)
     watch.lap("leading")
     view, truth = None, None
     if leading is not None:
-        bounds = leading.bounds(frame)
-        truth = exact_sample(X, frame, n_others, rng, team, size=sample_size(recall, wide=True), bounds=bounds)
-        del bounds
+        truth = exact_sample(job, sample_size(recall, wide=True), rng, leading.bounds(frame))
         watch.lap("sample")
         view = narrow_view(leading, truth, recall)
         watch.lap("narrow")
     del leading
-    job = Join(X, frame, n_others, recall, rng, team)
-    begun = _begin(job, view, truth, watch)
+    begun = _begin(job, recall, rng, view, truth, watch)
     if view is not None and not begun[-1].kept:  # a few coordinates promised more than they hold
         view = None
-        begun = _begin(job, None, truth, watch)
+        begun = _begin(job, recall, rng, None, truth, watch)
     cells, lists, radius, near, truth, reach, estimate = begun
     del begun
     affordable = X.size * len(X) <= AFFORDABLE
     if not estimate.kept and affordable:
         del cells, lists, near
-        return _exactly(X, frame, n_others, include_self, team, watch)
+        return _exactly(job, watch)
     swept = sweep(cells, near, reach, radius, lists, team)
     done = {
         "n_probes": float(1 + np.isfinite(swept).sum() / cells.n_cells),
@@ -104,14 +79,14 @@ def join_partitioned(
     watch.lap("across cells")
     order = cells.order
     del cells, near, swept  # no longer needed; the memory is, for the copies of the lists
-    distances, indices = _finish(job, order, lists, include_self)
+    distances, indices = _finish(job, order, lists)
     watch.lap("sort")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
         found = ranked(lengths_between(X[truth.rows], X[indices[truth.rows, -n_others:]]))
     estimate = check_promise(truth, found, recall)
     if not estimate.kept and affordable:
-        return _exactly(X, frame, n_others, include_self, team, watch)
+        return _exactly(job, watch)
     if not estimate.kept:
         warn_user(
             f"recall={recall:g} is out of reach of the partitioned search, estimated {estimate.recall:.3f}; "
@@ -120,19 +95,17 @@ def join_partitioned(
     return distances, indices, {**done, "estimated_recall": estimate.recall, "seconds": watch.seconds}
 
 
-def _exactly(
-    X: FloatArray, frame: Frame, n_others: int, include_self: bool, team: Team, watch: Stopwatch
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+def _exactly(job: Join, watch: Stopwatch) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Search exactly, where the promise could not be kept otherwise."""
-    distances, indices, done = join_exact(X, frame, n_others, include_self=include_self, team=team)
+    distances, indices, done = join_exact(job)
     return distances, indices, {"algorithm": "exact", "seconds": watch.seconds | done["seconds"]}
 
 
 def _begin(
-    job: Join, view: Narrow | None, truth: Truth | None, watch: Stopwatch
+    job: Join, recall: float, rng: np.random.Generator, view: Narrow | None, truth: Truth | None, watch: Stopwatch
 ) -> tuple[Cells, Lists, FloatArray, Near, Truth, float, Estimate]:
     """Cut the cells, join each with itself, and plan how far to reach from there."""
-    X, frame, n_others, recall, rng, team = job
+    X, frame, n_others, _, team = job
     width = n_others if view is None else view.width
     cell_size = max(CELL, 4 * width)
     if view is None:
@@ -149,9 +122,9 @@ def _begin(
     if truth is None:
         size = sample_size(recall)
         if len(near.cell) == cells.n_cells * (cells.n_cells - 1):  # all are listed
-            truth = exact_sample_by_cells(X, frame, cells, near, n_others, rng, team, size)
+            truth = exact_sample_by_cells(job, cells, near, size, rng)
         else:
-            truth = exact_sample(X, frame, n_others, rng, team, size=size)
+            truth = exact_sample(job, size, rng)
         watch.lap("sample")
     n_near, scores = NEAR, _scores(truth, frame, view)
     while True:
@@ -172,9 +145,9 @@ def _scores(truth: Truth, frame: Frame, view: Narrow | None) -> FloatArray:
         return np.asarray(0.5 * np.square(np.minimum(truth.distances * frame.unit, 1e150)))
 
 
-def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists, include_self: bool) -> tuple[FloatArray, IntArray]:
+def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists) -> Any:
     """Sort each list, bring the lists back into the caller's order, search exactly what has found too few."""
-    X, frame, n_others, team = job.X, job.frame, job.n_others, job.team
+    X, frame, n_others, include_self, team = job
     unsure = np.zeros(len(X), dtype=np.bool_)
     best = lists if lists.index.shape[1] == n_others else empty_lists(len(X), n_others)
 
@@ -187,6 +160,4 @@ def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists, include_self:
     far = frame.is_far(X)
     if far.sum() * X.size <= FEW_FAR:
         unsure |= far
-    again = Lists(distances[:, -n_others:], indices[:, -n_others:], distances[:, -1])
-    settle(X, frame, np.flatnonzero(unsure), again, team)
-    return distances, indices
+    return settled(job, unsure, distances, indices)

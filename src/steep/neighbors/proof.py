@@ -8,16 +8,17 @@ with all others, measuring only those that float32 cannot rule out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
 from steep.neighbors.kernels.best import sort_pairs
 from steep.neighbors.kernels.compare import Block, Found, Rounding, compare, nearest_scores, prove, scan_rows
-from steep.neighbors.lists import NOBODY, Lists, batches, empty_lists
-from steep.neighbors.threads import Team
+from steep.neighbors.lists import NOBODY, Join, Lists, batches, empty_lists
 
 ROWS = 1_024  # compared with all at a time: so many make placing the others in the frame cheap
 PILOT = 8  # rows on which is counted what bounds leave to be measured
@@ -32,14 +33,9 @@ class Bounds:
     slack: float
 
 
-def proven(
-    X: FloatArray, frame: Frame, lists: Lists, certain: FloatArray, n_others: int, *, include_self: bool, team: Team
-) -> tuple[FloatArray, IntArray]:
-    """Return the best of shortlists, by float64 distances of the data as given.
-
-    No point missing from list q has a score below ``certain[q]`` in the frame.
-    """
-    n_points, X = len(X), np.ascontiguousarray(X)
+def proven(job: Join, lists: Lists, certain: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the best of shortlists; no point missing from list q has a score below ``certain[q]`` in the frame."""
+    (X, frame, n_others, _, team), n_points = job, len(job.X)
     out = empty_lists(n_points, n_others)
     unsure = np.zeros(n_points, dtype=np.bool_)
     certain[frame.is_far(X)] = -np.inf
@@ -47,59 +43,57 @@ def proven(
         lambda rows: prove(X, lists.index, certain, frame.unit, out.score, out.index, unsure, rows),
         batches(n_points, 5_000),
     )
-    settle(X, frame, np.flatnonzero(unsure), out, team)
-    return out.in_rows_of(np.arange(n_points, dtype=np.int32), include_self)
+    return settled(job, unsure, *out.in_rows_of(np.arange(n_points, dtype=np.int32), job.include_self))
 
 
-def settle(X: FloatArray, frame: Frame, rows: IntArray, lists: Lists, team: Team) -> None:
-    """Replace the lists of some rows by their exact neighbours and distances, sorted."""
+def settled(job: Join, unsure: npt.NDArray[np.bool_], distances: FloatArray, indices: IntArray) -> Any:
+    """Return a graph in which the lists of some rows are replaced by their exact neighbours."""
+    rows = np.flatnonzero(unsure)
     if len(rows):
-        distances, indices = exact_rows(X, frame, rows, lists.index.shape[1], team)
-        lists.score[rows] = np.minimum(distances, np.finfo(np.float32).max)
-        lists.index[rows] = indices
+        exact, indices[rows, -job.n_others :] = exact_rows(job, rows)
+        distances[rows, -job.n_others :] = np.minimum(exact, np.finfo(np.float32).max)
+    return distances, indices
 
 
-def exact_rows(X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team) -> tuple[FloatArray, IntArray]:
-    """Return ranked float64 distances and indices of the ``width`` nearest others of some rows, sorted."""
-    X = np.ascontiguousarray(X)
+def exact_rows(job: Join, rows: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return ranked float64 distances and indices of the nearest others of some rows, sorted."""
+    X, frame, width, _, team = job
     scores = np.full((len(rows), width), np.inf)
     indices = np.full((len(rows), width), NOBODY, np.int32)
     far = frame.is_far(X[rows])
     near = np.flatnonzero(~far)
 
     def look(part: IntArray) -> None:
-        scores[part], indices[part] = _compare(X, frame, rows[part], width, team)
+        scores[part], indices[part] = _compare(job, rows[part])
 
     n_parts = max(1, -(-len(near) // ROWS), min(team.n_threads, len(near)))
     team.each(look, np.array_split(near, n_parts))
     if far.any():  # rows that are far in this frame have one of their own
-        scores[far], indices[far] = exact_rows(X, Frame.of(X, rows[far]), rows[far], width, team)
+        scores[far], indices[far] = exact_rows(job._replace(frame=Frame.of(X, rows[far])), rows[far])
     return scores, indices
 
 
-def bounded_rows(
-    X: FloatArray, frame: Frame, rows: IntArray, width: int, team: Team, bounds: Bounds
-) -> tuple[FloatArray, IntArray]:
+def bounded_rows(job: Join, rows: IntArray, bounds: Bounds) -> tuple[FloatArray, IntArray]:
     """:func:`exact_rows` of wide data: what is too far in a few coordinates is not measured in all."""
-    half = half_norms(bounds.points)
+    half, width = half_norms(bounds.points), job.n_others
     limit = np.empty(len(rows))
 
     def foresee(part: IntArray) -> None:
-        limit[part] = _limits(X, rows[part], width, bounds, half, frame)
+        limit[part] = _limits(job, rows[part], bounds, half)
 
     parts = np.array_split(np.arange(len(rows)), max(1, -(-len(rows) // 128)))
-    team.each(foresee, parts)
+    job.team.each(foresee, parts)
     few = slice(0, PILOT)
     near = bounds.points[rows[few]]
     scores = half_norms(near)[:, None] + half - near @ bounds.points.T
     if (scores <= _widened(limit[few], bounds.slack)[:, None]).mean() > LEFT:
-        return exact_rows(X, frame, rows, width, team)
+        return exact_rows(job, rows)
     found = np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32)
 
     def look(part: IntArray) -> None:
-        found[0][part], found[1][part] = _compare(X, frame, rows[part], width, team, bounds, limit[part])
+        found[0][part], found[1][part] = _compare(job, rows[part], bounds, limit[part])
 
-    team.each(look, parts)
+    job.team.each(look, parts)
     return found
 
 
@@ -108,26 +102,22 @@ def _widened(limit: FloatArray, slack: float) -> FloatArray:
     return np.asarray(0.5 * np.square(np.sqrt(2 * limit) + slack))
 
 
-def _limits(X: FloatArray, rows: IntArray, width: int, bounds: Bounds, half: Float32Array, frame: Frame) -> FloatArray:
-    """Return a score that the ``width``-th neighbour of each row does not exceed: that of the nearest by bounds."""
+def _limits(job: Join, rows: IntArray, bounds: Bounds, half: Float32Array) -> FloatArray:
+    """Return a score that the last neighbour of each row does not exceed: that of the nearest by bounds."""
+    X, width = job.X, job.n_others
     lists, mine = empty_lists(len(rows), 2 * width), bounds.points[rows]
     for first in range(0, len(X), CHUNK // 2):
         others = np.arange(first, min(first + CHUNK // 2, len(X)))
         products = mine @ bounds.points[others[0] : others[-1] + 1].T
         scan_rows(products, rows, half[rows], others, half[first:], lists.best)
-    return np.asarray(nearest_scores(X, rows, lists.index, width, frame.unit))
+    return np.asarray(nearest_scores(X, rows, lists.index, width, job.frame.unit))
 
 
 def _compare(
-    X: FloatArray,
-    frame: Frame,
-    rows: IntArray,
-    width: int,
-    team: Team,
-    bounds: Bounds | None = None,
-    limit: FloatArray | None = None,
+    job: Join, rows: IntArray, bounds: Bounds | None = None, limit: FloatArray | None = None
 ) -> tuple[FloatArray, IntArray]:
     """Compare some rows with all, a block of them at a time; in few coordinates where ``bounds`` are given."""
+    X, frame, width, _, team = job
     limit = np.full(len(rows), np.inf) if limit is None else limit
     found = Found(np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32), limit)
     points = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]

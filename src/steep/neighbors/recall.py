@@ -15,12 +15,10 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, rounding_of
 from steep.neighbors.distances import SLACK, best_of, certain_scores, lengths_between
-from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.complete import complete_some
 from steep.neighbors.kernels.sweep import meeting_gaps
-from steep.neighbors.lists import Lists, empty_lists
+from steep.neighbors.lists import Join, Lists, empty_lists
 from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
-from steep.neighbors.threads import Team
 
 LEAST_SAMPLE, SAMPLE, LEAST_WIDE_SAMPLE = 400, 900, 256  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise
@@ -46,41 +44,24 @@ class Estimate:
     kept: bool
 
 
-def exact_sample(
-    X: FloatArray,
-    frame: Frame,
-    width: int,
-    rng: np.random.Generator,
-    team: Team,
-    *,
-    size: int = LEAST_SAMPLE,
-    bounds: Bounds | None = None,
-) -> Truth:
+def exact_sample(job: Join, size: int, rng: np.random.Generator, bounds: Bounds | None = None) -> Truth:
     """Search a sample of points exactly."""
-    rows = np.sort(rng.choice(len(X), min(size, len(X)), replace=False))
-    if bounds is None:
-        distances, indices = exact_rows(X, frame, rows, width, team)
-    else:
-        distances, indices = bounded_rows(X, frame, rows, width, team, bounds)
+    rows = _sampled(job, size, rng)
+    distances, indices = exact_rows(job, rows) if bounds is None else bounded_rows(job, rows, bounds)
     return Truth(rows, indices, distances)
 
 
-def exact_sample_by_cells(
-    X: FloatArray,
-    frame: Frame,
-    cells: Cells,
-    near: Near,
-    width: int,
-    rng: np.random.Generator,
-    team: Team,
-    size: int = LEAST_SAMPLE,
-) -> Truth:
+def _sampled(job: Join, size: int, rng: np.random.Generator) -> IntArray:
+    return np.sort(rng.choice(len(job.X), min(size, len(job.X)), replace=False))
+
+
+def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: np.random.Generator) -> Truth:
     """:func:`exact_sample` where every two cells are near each other: most of them are too far to be looked at.
 
     Cells are in float32. What they find is measured in float64, and where that does not prove that nobody is
     missing, the point is compared with all others.
     """
-    rows = np.sort(rng.choice(len(X), min(size, len(X)), replace=False))
+    (X, frame, width, *_), rows = job, _sampled(job, size, rng)
     place = np.empty(len(X), np.int64)
     place[cells.order] = np.arange(len(X))
     lists, longest = empty_lists(len(rows), width + SLACK), np.zeros(len(rows), np.float32)
@@ -96,7 +77,7 @@ def exact_sample_by_cells(
         reached = 0.5 * np.square(distances[:, -1] * frame.unit) * (1 + 1e-6)
     unsure = np.flatnonzero(~(reached < certain) | vacant.any(axis=1) | frame.is_far(X[rows]))
     if len(unsure):
-        distances[unsure], indices[unsure] = exact_rows(X, frame, rows[unsure], width, team)
+        distances[unsure], indices[unsure] = exact_rows(job, rows[unsure])
     return Truth(rows, indices, distances)
 
 

@@ -9,19 +9,18 @@ import numpy as np
 from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import SLACK, certain_scores
-from steep.neighbors.frame import Float32Array, Frame, half_norms
+from steep.neighbors.frame import Float32Array, half_norms
 from steep.neighbors.kernels.joins import join_across, join_within
-from steep.neighbors.lists import Lists, Rounds, empty_lists
+from steep.neighbors.lists import Join, Lists, Rounds, empty_lists
 from steep.neighbors.proof import proven
 from steep.neighbors.threads import Team
 
 TILE = 1024  # points per tile
 
 
-def join_tiles(
-    X: FloatArray, frame: Frame, n_others: int, *, include_self: bool, team: Team
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
-    """Return distances and indices of the ``n_others`` nearest others of each point, exactly."""
+def join_tiles(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Return distances and indices of the nearest others of each point, exactly."""
+    X, frame, n_others, _, team = job
     watch = Stopwatch()
     points = frame.place_float32(X)
     half = half_norms(points)
@@ -32,7 +31,7 @@ def join_tiles(
     else:
         certain = certain_scores(lists.top, np.sqrt(2.0 * half.astype(np.float64)), X.shape[1], 24)
     del points
-    distances, indices = proven(X, frame, lists, certain, n_others, include_self=include_self, team=team)
+    distances, indices = proven(job, lists, certain)
     watch.lap("proof")
     return distances, indices, {"seconds": watch.seconds}
 

@@ -9,20 +9,16 @@ import numpy.typing as npt
 
 from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.frame import Frame
 from steep.neighbors.kernels.leaves import Tree, build, finish_tree, search_leaves
-from steep.neighbors.lists import Lists, empty_lists
-from steep.neighbors.proof import settle
-from steep.neighbors.threads import Team
+from steep.neighbors.lists import Join, Lists, empty_lists
+from steep.neighbors.proof import settled
 
 LEAF = 16  # points per leaf, at most
 
 
-def join_tree(
-    X: FloatArray, frame: Frame, n_others: int, *, include_self: bool, team: Team
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
-    """Return distances and indices of the ``n_others`` nearest others of each point, exactly."""
-    watch = Stopwatch()
+def join_tree(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """Return distances and indices of the nearest others of each point, exactly."""
+    watch, (X, frame, n_others, _, team) = Stopwatch(), job
     n_points, n_features = X.shape
     depth = max(0, int(np.ceil(np.log2(n_points / LEAF))))
     n_nodes, n_leaves = 2 ** (depth + 1) - 1, 2**depth
@@ -44,24 +40,18 @@ def join_tree(
 
     team.each(look, np.array_split(leaves, -(-n_leaves // 1000)))
     watch.lap("search")
-    distances, indices = _finish(X, frame, order, lists, include_self, team)
+    distances, indices = _finish(job, order, lists)
     watch.lap("sort")
     return distances, indices, {"seconds": watch.seconds}
 
 
-def _finish(
-    X: FloatArray, frame: Frame, order: npt.NDArray[np.int32], lists: Lists, include_self: bool, team: Team
-) -> tuple[FloatArray, IntArray]:
+def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists) -> tuple[FloatArray, IntArray]:
     """Rank every list by distances of the data as given; search again where squares could not decide."""
-    n_points, X = len(X), np.ascontiguousarray(X)
+    n_points = len(job.X)
     unsure = np.zeros(n_points, dtype=np.bool_)
 
     def work(first: int) -> None:
-        finish_tree(X, order, lists.score, lists.index, unsure, first, min(first + 50_000, n_points))
+        finish_tree(job.X, order, lists.score, lists.index, unsure, first, min(first + 50_000, n_points))
 
-    team.each(work, range(0, n_points, 50_000))
-    n_others = lists.index.shape[1]
-    distances, indices = lists.in_rows_of(order, include_self)
-    again = Lists(distances[:, -n_others:], indices[:, -n_others:], distances[:, -1])
-    settle(X, frame, np.flatnonzero(unsure), again, team)
-    return distances, indices
+    job.team.each(work, range(0, n_points, 50_000))
+    return settled(job, unsure, *lists.in_rows_of(order, job.include_self))

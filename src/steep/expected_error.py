@@ -52,11 +52,7 @@ _HISTORY = 12
 
 
 def interpolant(points: FloatArray, labels: FloatArray) -> Predict:
-    """The interpolant through some results.
-
-    ``predict(points)`` has shape ``(n, n_outputs)``. At least 2(n_coordinates + 1) points are needed, in coordinates in
-    which distances are meant.
-    """
+    """The interpolant through at least 2(n_coordinates + 1) results: ``predict(points)`` is ``(n, n_outputs)``."""
     unique = np.unique(points, axis=0, return_index=True)[1]
     known, values, k = points[unique], labels[unique], min(_NEIGHBORS, len(unique))
     low, high = values.min(axis=0), values.max(axis=0)
@@ -95,14 +91,11 @@ def _independent(points: FloatArray) -> FloatArray:
 
 
 def cross_errors(points: FloatArray, labels: FloatArray, *, n_folds: int = 10) -> tuple[FloatArray, FloatArray]:
-    """Every result predicted from others: dealt into folds, one fold from the rest; of very many, some.
-
-    Predictions, NaN where there is none, and the largest deviation of each over the outputs, in deviations of y.
-    """
+    """Results predicted from other folds, NaN where they are not, and their largest deviations, in deviations of y."""
     fold = np.arange(len(points)) % n_folds
     if len(points) > _MOST_JUDGED:  # some of them, evenly spread over the runs, from all others
         fold, n_folds = np.full(len(points), -1), 1
-        fold[_evenly(0, len(points), _MOST_JUDGED // 3)] = 0
+        fold[np.linspace(0, len(points) - 1, _MOST_JUDGED // 3).astype(int)] = 0
     predicted = np.full(labels.shape, np.nan)
     for i in range(n_folds):
         if (fold == i).any() and (fold != i).sum() >= fewest_points(points.shape[1]):
@@ -115,24 +108,11 @@ def fewest_points(n_coordinates: int) -> int:
     return 2 * (n_coordinates + 1)
 
 
-def _evenly(start: int, end: int, most: int) -> IntArray:
-    """Up to ``most`` of the numbers from ``start`` to ``end``, which is left out."""
-    return np.unique(np.linspace(start, end - 1, min(end - start, most)).astype(int))
-
-
 class ErrorEstimate(float):
     """A root mean square error over the domain, in standard deviations of the output; a float with an interval.
 
-    Attributes
-    ----------
-    low, high : float
-        Interval at 90 %.
-    n_runs, n_judged : int
-        Runs so far, and even runs the estimate rests on.
-    rate : float
-        r of error ∝ runs^(−r).
-    n_constant : int
-        Outputs that are constant up to rounding; they do not count.
+    ``low`` and ``high`` are an interval at 90 %, ``n_runs`` the runs so far, ``n_judged`` the even runs the estimate
+    rests on, ``rate`` r of error ∝ runs^(−r), and ``n_constant`` outputs that are constant up to rounding, left out.
 
     Examples
     --------

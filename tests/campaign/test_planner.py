@@ -9,7 +9,7 @@ from steep.exceptions import InputError, InputTypeError
 from steep.measures import MEASURES, Measure
 from steep.measures.surprise import surprise
 from steep.sampling import Adaptive, Even, Taylor, Variance, VariationSampler
-from steep.sampling.scales import axis_relevance
+from steep.sampling.process import axis_relevance
 
 
 def test_points_asked_are_inside_and_all_different(campaign):

@@ -8,9 +8,8 @@ from steep.domain.axes import Category, Integer, Log
 from steep.exceptions import AcceptanceError, InputError
 from steep.neighbors.query import nearest
 from steep.sampling.pool import candidate_pool, greedy_fill, random_draw, wanted_density
-from steep.sampling.process import fill_doubt, length_scale, matern
+from steep.sampling.process import axis_relevance, fill_doubt, length_scale, matern
 from steep.sampling.sampler import DRAWS
-from steep.sampling.scales import axis_relevance
 
 
 def ridge(X):

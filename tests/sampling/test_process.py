@@ -4,8 +4,7 @@ from scipy.optimize import approx_fprime
 
 from steep import Adaptive, design
 from steep.sampling import VariationSampler
-from steep.sampling.process import _cost, length_scales, matern
-from steep.sampling.scales import axis_scales
+from steep.sampling.process import _cost, axis_scales, length_scales, matern
 from steep.sampling.strategies import MANY_INPUTS
 
 

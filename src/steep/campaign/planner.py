@@ -115,7 +115,7 @@ class Planner:
         if not len(runs.seen.X):
             few = f"{len(runs.others)} results are too few to compare: the next runs are even, as Sobol's."
             return Hedge(0.0, few, {})
-        return concentrate(self.box, runs.seen, runs.is_even, self.sequence, generator).hedge
+        return concentrate(self.box, runs.seen, runs.is_even, self.sequence, generator)[2]
 
     def _add(self, points: FloatArray, n: int, origin: str, lease: float | None) -> list[Job]:
         """Commit the first ``n`` of the points that nobody asked for yet."""

@@ -112,9 +112,9 @@ def plot_heat_map(
     panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
     for ax, (measure, best) in zip(panels, grids.items(), strict=True):
         image = _draw(ax, factor * best, largest)
-        if chosen in rows.index and rows["measure"][chosen] == measure:
-            places = best.columns.get_loc(rows["weight_ratio"][chosen]), best.index.get_loc(rows["n_neighbors"][chosen])
-            ax.add_patch(_frame(*places))
+        if chosen is not None and chosen in rows.index and rows["measure"][chosen] == measure:
+            ratio, size = rows["weight_ratio"][chosen], rows["n_neighbors"][chosen]
+            ax.add_patch(_frame(list(best.columns).index(ratio), list(best.index).index(size)))
         ax.set_title(name_of(measure), loc="left", fontsize="medium")
     panels[-1].set_xlabel("weight ratio m")
     label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"

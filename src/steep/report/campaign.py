@@ -62,10 +62,12 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
         {"name": "given up", "value": f"{state['n_failed']:,}", "id": ""},
         {"name": "estimated error (deviations)", "value": content.pop("error"), "id": ""},
     ]
+    stored = campaign.journal.path
+    name = "A campaign" if stored == ":memory:" else f"Campaign {Path(stored).stem}"
     return write_page(
         path,
         "runs.html",
-        title=check_text(title, name="title", default=_title(campaign.journal.path)),
+        title=check_text(title, name="title", default=name),
         scripts=SCRIPTS if content["data"] else (),
         kind="campaign",
         verdict={"sentence": told, "state": "none"},
@@ -73,10 +75,6 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
         campaign=state,
         **content,
     )
-
-
-def _title(path: str) -> str:
-    return "A campaign" if path == ":memory:" else f"Campaign {Path(path).stem}"
 
 
 def _read(campaign: Campaign) -> pd.DataFrame:
@@ -94,8 +92,8 @@ def _content(campaign: Campaign, runs: pd.DataFrame) -> dict[str, Any]:
     """Results, and the points without one, for the template and the scripts."""
     done = runs[(runs["state"] == "done") & runs["inside"]].sort_values(["told", "run"], kind="stable")
     if not len(done):
-        empty = {"data": None, "blocks": {}, "rows": [], "names": {}, "judged": False, "shown": "", "n_points": 0}
-        return empty | {"error_words": "No result has come in yet.", "error": "–"}
+        empty: dict[str, Any] = {"data": None, "blocks": {}, "rows": [], "names": {}, "judged": False, "n_points": 0}
+        return empty | {"shown": "", "error_words": "No result has come in yet.", "error": "–"}
     plan = campaign.to_design()
     others = runs[(runs["state"] != "done") & runs["inside"]]
     place = {x.tobytes(): i for i, x in enumerate(plan.X)}

@@ -119,7 +119,9 @@ def weighting_page(
     around = _neighbors(X, shown.hardest, neighbors, n_samples)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
     data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
-    blocks = _kept(ratio, known)
+    # The shares of all samples, from which the page writes the weights of any ratio.
+    kept = pack_text(np.nan_to_num(ratio.share, nan=-1.0), data["kept"]) if n_samples <= _MOST_KEPT else ""
+    blocks = {"kept": kept} if kept else {}
     is_counted = np.array_equal(cards.numbers, np.arange(n_samples))
     data["numbers"] = pack(cards.numbers, "u4") if blocks and not is_counted else None
     return write_page(
@@ -179,14 +181,6 @@ def _groups(ratio: Ratio, labels: Labels) -> list[dict[str, Any]]:
         for name, group in zip(labels.classes, groups, strict=True)
         if len(group)
     ]
-
-
-def _kept(ratio: Ratio, weights: FloatArray) -> dict[str, str]:
-    """The shares of all samples, from which the page writes the weights of any ratio."""
-    if len(weights) > _MOST_KEPT:
-        return {}
-    share = np.nan_to_num(ratio.share, nan=-1.0)
-    return {"kept": pack_text(share, "f8" if len(weights) <= _MOST_EXACT else "f4")}
 
 
 def _neighbors(X: Any, rows: IntArray, given: Any, n_samples: int) -> dict[int, IntArray]:

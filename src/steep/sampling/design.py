@@ -105,7 +105,8 @@ def design(
     even, sequence = _start_points(box, n_initial, chosen.start, fixed, generator)
     seen = Evaluated.at(box, *simulator(even))
     n_started, none = len(seen.X), np.empty((0, box.n_features))
-    variation, hedge = np.empty(0), None
+    variation: FloatArray = np.empty(0)
+    hedge = None
     for number, size in enumerate(_round_sizes(n_runs - n_initial, n_rounds(chosen, costs=measuring.costs))):
         variation = measuring(seen)
         runs = Runs(seen, variation, among(seen.X, even), failed=np.vstack([none, *simulator.failed]))

@@ -1,4 +1,4 @@
-"""The Gaussian process of designs: its kernels, its length scales, its errors and its doubt.
+"""The Gaussian process of designs: its kernels, its length scales, its errors and its doubt; and what axes matter.
 
     f̂(x) = m + k(x, X) K⁻¹ (y − m)          K with a nugget g on its diagonal; the prediction of a process
     m = 1ᵀK⁻¹y / 1ᵀK⁻¹1                      so that runs crowded in one place do not move the mean everywhere else
@@ -17,6 +17,7 @@ long.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ from scipy.optimize import minimize
 
 from steep._blas import few_threads, one_blas_thread
 from steep._validation import FloatArray, IntArray
+from steep.domain import Box
+from steep.measures.surprise import standardised
+from steep.neighbors.query import nearest
+from steep.sampling.strategies import MANY_INPUTS
 
 Kernel = Callable[[FloatArray, FloatArray, float], FloatArray]
 
@@ -196,3 +201,43 @@ def _filled(known: FloatArray, pool: FloatArray, squares: FloatArray, length: fl
         rows[n_known + i] = gaps / np.sqrt(max(variance[best], 0.0) + _JITTER)
         variance -= rows[n_known + i] ** 2
     return taken
+
+
+def axis_scales(points: FloatArray, labels: FloatArray) -> tuple[FloatArray, float | None]:
+    """Scale of each coordinate, of geometric mean one, and from five on the length of a process so scaled."""
+    if points.shape[1] < MANY_INPUTS:
+        return axis_relevance(points, labels), None
+    lengths = length_scales(points, standardised(labels))
+    middle = float(np.exp(np.log(lengths).mean()))
+    return middle / lengths, middle
+
+
+@one_blas_thread()
+def axis_relevance(points: FloatArray, labels: FloatArray) -> FloatArray:
+    """Scale of each unit coordinate, of geometric mean one: root mean square slope of local linear fits."""
+    n_samples, n_coordinates = points.shape
+    k = min(2 * n_coordinates + 3, n_samples)
+    if k < 3 or n_coordinates == 1:
+        return np.ones(n_coordinates)
+    distances, around = nearest(points, points, k)
+    size = distances.mean(axis=1)[:, None, None] + 1e-12
+    offsets = (points[around] - points[around].mean(axis=1, keepdims=True)) / size
+    values = standardised(labels)[around]
+    values = values - values.mean(axis=1, keepdims=True)
+    # A little ridge settles slopes that few neighbours leave open.
+    normal = offsets.transpose(0, 2, 1) @ offsets + 1e-3 * np.eye(n_coordinates)
+    slopes = np.linalg.solve(normal, offsets.transpose(0, 2, 1) @ values) / size
+    rms = np.sqrt((slopes**2).mean(axis=(0, 2)))
+    if not rms.max() > 0:
+        return np.ones(n_coordinates)
+    scale = np.maximum(rms, _LEAST * rms.max())
+    return np.asarray(scale / np.exp(np.log(scale).mean()))
+
+
+def input_relevance(box: Box, X: FloatArray, labels: FloatArray) -> FloatArray:
+    """How much each input matters: :func:`axis_relevance`, a category as much as its most relevant value."""
+    unit = box.unit(X)
+    widths = [axis.embed(unit[:1, i]).shape[1] for i, axis in enumerate(box.axes)]
+    ends = np.cumsum([0, *widths])
+    scale = axis_relevance(box.embed(unit), labels)
+    return np.array([scale[start:end].max() for start, end in pairwise(ends)])

@@ -14,7 +14,7 @@ from steep._validation import FloatArray, check_choice
 from steep.domain import Box
 from steep.expected_error import ErrorEstimate, ErrorTrack
 from steep.sampling.hedge import Hedge
-from steep.sampling.scales import input_relevance
+from steep.sampling.process import input_relevance
 
 if TYPE_CHECKING:
     import pandas as pd

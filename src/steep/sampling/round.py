@@ -1,11 +1,11 @@
 """One round: which points come next, and why. Designs and campaigns plan every round by :func:`plan_round`.
 
-    1  scale of each axis, and the length of a Gaussian process where one is needed   scales.py, process.py
+    1  scale of each axis, and the length of a Gaussian process where one is needed   process.py
     2  how far the next runs follow the variation: what held-out runs say              hedge.py
     3  the even part of the round continues the Sobol sequence                         sobol.py
     4  the rest is drawn from a density that follows the variation                     sampler.py
 
-Fewer runs are placed where runs have failed (failures.py). A round is a function of its arguments alone.
+Fewer runs are placed where runs have failed (sobol.py). A round is a function of its arguments alone.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from steep._validation import FloatArray
 from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.sampling.evaluated import Evaluated, embedded
-from steep.sampling.failures import Trust, trust_in
 from steep.sampling.hedge import Hedge, choose_share, domain_points, split
-from steep.sampling.process import length_scale
+from steep.sampling.process import axis_relevance, axis_scales, length_scale
 from steep.sampling.sampler import VariationSampler
-from steep.sampling.scales import axis_relevance, axis_scales
-from steep.sampling.sobol import EvenSequence
+from steep.sampling.sobol import EvenSequence, Trust, trust_in
 from steep.sampling.strategies import Strategy
 
 # Of more runs than this an equal share of those that worked and those that failed judges where runs fail.
@@ -62,22 +60,13 @@ class Planned(NamedTuple):
     hedge: Hedge | None
 
 
-class Concentration(NamedTuple):
-    """Scale of each coordinate, the length of a process in scaled coordinates, and how far to follow the variation."""
-
-    scale: FloatArray
-    length: float | None
-    hedge: Hedge
-
-
 def concentrate(
     box: Box, seen: Evaluated, is_even: npt.NDArray[np.bool_], sequence: EvenSequence, generator: np.random.Generator
-) -> Concentration:
-    """What the runs so far say about placing more of them."""
+) -> tuple[FloatArray, float | None, Hedge]:
+    """Scale of each coordinate, length of a process in scaled ones, and how far to follow the variation."""
     scale, length = axis_scales(seen.coordinates, seen.labels)
     domain = domain_points(box, sequence) * scale
-    hedge = choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
-    return Concentration(scale, length, hedge)
+    return scale, length, choose_share(seen.coordinates * scale, seen.labels, is_even, domain, generator)
 
 
 def plan_round(

@@ -160,7 +160,7 @@ def test_a_template_never_reaches_into_its_inputs(template):
 
 
 def test_a_format_that_does_not_fit_is_an_error_of_one_line():
-    with pytest.raises(InputError, match=r"input 'x' is 'steel', which has no format '\.2f'"):
+    with pytest.raises(InputError, match=r"'\{x:\.2f\}' does not fit the inputs \{'x': 'steel'\}"):
         command_simulator("echo {x:.2f}")(x="steel")
 
 

@@ -95,7 +95,7 @@ def test_weights_are_loaded_first(here):
         (["--train", "train.npz", "-o", "none/x.safetensors"], "its folder does not exist; create it first"),
         (["--train", "train.npz", "--scoring", "beauty"], "scoring='beauty' is unknown"),
         (["--train", "train.npz", "--scoring", "neg_mean_squared_error"], "does not fit a multiclass head"),
-        (["--train", "train.npz", "--groups", "sex"], "no 'sex'; pass --groups with the name"),
+        (["--train", "train.npz", "--groups", "sex"], "no 'sex'; pass --groups with one of these names"),
         (["--train", "train.npz", "--scoring", "worst_group_accuracy"], "needs groups, got none"),
         (["--train", "train.npz", "--reweighting", "val.npz"], "reweighting needs validation data"),
         (["--train", "train.npz", "--task", "guess"], "task='guess' is unknown"),

@@ -105,13 +105,7 @@ def end_descendants(group: int | None = None) -> None:
 
 
 def ended(code: int) -> str:
-    """How a process ended, by its exit code.
-
-    Examples
-    --------
-    >>> ended(3), ended(-11)
-    ('ended with code 3', 'was ended by SIGSEGV')
-    """
+    """How a process ended, by its exit code."""
     if code >= 0:
         return f"ended with code {code}"
     try:

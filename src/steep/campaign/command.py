@@ -13,14 +13,13 @@ import shlex
 import string
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from steep._validation import check_real
 from steep.campaign import _guard
-from steep.exceptions import FunctionError, InputError, InputTypeError
+from steep.exceptions import CampaignError, FunctionError, InputError, InputTypeError
 
 # How much of a failed program's stderr is kept: its end, where the reason usually is.
 _KEPT = 4000
@@ -57,8 +56,7 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
     Each run has a fresh temporary directory of its own, so runs in parallel never share files; a
     relative path to the program is taken from the directory where the simulator was made. Processes
     that the program leaves behind end with it, and so does the program when this process ends, even
-    by ``kill -9``; the directory is then removed, too. (On Windows none of this holds: a program over
-    its time is killed, what it started is not.)
+    by ``kill -9``; the directory is then removed, too. Windows lacks what this needs: use WSL there.
 
     Examples
     --------
@@ -80,7 +78,11 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         env: Mapping[str, str] | None = None,
         input: str | None = None,  # noqa: A002 - the name subprocess uses
     ) -> None:
-        self.parts = _split(command)
+        if sys.platform == "win32":
+            raise CampaignError("command_simulator needs fork, which Windows lacks; run it under WSL")
+        self.parts = command_parts(command)
+        if os.sep in self.parts[0]:  # a path; a bare name is looked up in PATH
+            self.parts[0] = str(Path.cwd() / self.parts[0])
         _check_texts(file=file, input=input)
         self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
         # What a call needs, for whoever asks before the first run.
@@ -103,8 +105,7 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
             raise InputError(f"command needs inputs {missing}, got {sorted(inputs)}; name them in the bounds")
         arguments = [_fill(part, inputs) for part in self.parts]
         text = "" if self.input is None else _fill(self.input, inputs)
-        run = _run_unguarded if sys.platform == "win32" else _run_guarded
-        return self._parse(run(arguments, text, self.env, self.timeout, self.file))
+        return self._parse(_run_guarded(arguments, text, self.env, self.timeout, self.file))
 
     def _parse(self, answer: str) -> Any:
         try:
@@ -158,24 +159,20 @@ def _run_guarded(
         line = stack.enter_context(open(order, "wb", buffering=0))
         with contextlib.suppress(BrokenPipeError):  # a guard that is gone has nothing to report
             line.write(json.dumps(wanted).encode() + b"\n")
-        stdout, stderr = _communicate(guard, arguments, text, timeout)
+        try:
+            stdout, stderr = guard.communicate(text.encode(errors="surrogateescape"), timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"{arguments[0]} took more than {timeout:g} s and was killed") from error
         told = json.loads(reports.readline() or '{"error": "its guard was killed"}')
     if "error" in told:
         raise FunctionError(f"{arguments[0]} did not start: {told['error']}; check its path")
-    _check_code(arguments, told["code"], stderr)
+    if told["code"] != 0:
+        shown = stderr[-_KEPT:].decode(errors="replace")
+        raise FunctionError(f"{shlex.join(arguments)} {_guard.ended(told['code'])}; its stderr:\n{shown}")
     if "missing" in told:
-        raise _no_file(file, told["missing"], stdout)
+        shown = stdout[-200:].decode(errors="replace")
+        raise FunctionError(f"the program left no file {file!r} ({told['missing']}); its stdout ends with {shown!r}")
     return (stdout[len(stdout) - told["size"] :] if "size" in told else stdout).decode(errors="replace")
-
-
-def _communicate(
-    program: subprocess.Popen[bytes], arguments: list[str], text: str, timeout: float | None
-) -> tuple[bytes, bytes]:
-    try:
-        return program.communicate(text.encode(errors="surrogateescape"), timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        message = f"{arguments[0]} took more than {timeout:g} s and was killed"
-        raise TimeoutError(message) from error
 
 
 def _see_off(guard: subprocess.Popen[bytes]) -> None:
@@ -192,47 +189,11 @@ def _see_off(guard: subprocess.Popen[bytes]) -> None:
         guard.wait(_GRACE)
 
 
-def _run_unguarded(
-    arguments: list[str], text: str, env: dict[str, str] | None, timeout: float | None, file: str | None
-) -> str:
-    """The same without a guard, for Windows."""
-    with tempfile.TemporaryDirectory(prefix="steep-", ignore_cleanup_errors=True) as folder:
-        try:
-            program = subprocess.Popen(
-                arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
-                env=env,
-            )  # fmt: skip
-        except (OSError, ValueError) as error:
-            raise FunctionError(f"{arguments[0]} did not start: {error}; check its path") from error
-        with program:
-            try:
-                stdout, stderr = _communicate(program, arguments, text, timeout)
-            except BaseException:
-                program.kill()
-                raise
-        _check_code(arguments, program.returncode, stderr)
-        try:
-            answer = stdout if file is None else Path(folder, file).read_bytes()
-        except OSError as error:
-            raise _no_file(file, error.strerror, stdout) from error
-    return answer.decode(errors="replace")
-
-
-def _check_code(arguments: list[str], code: int, stderr: bytes) -> None:
-    if code != 0:
-        shown = stderr[-_KEPT:].decode(errors="replace")
-        raise FunctionError(f"{shlex.join(arguments)} {_guard.ended(code)}; its stderr:\n{shown}")
-
-
-def _no_file(file: str | None, reason: str | None, stdout: bytes) -> FunctionError:
-    shown = stdout[-200:].decode(errors="replace")
-    return FunctionError(f"the program left no file {file!r} ({reason}); its stdout ends with {shown!r}")
-
-
 # ---------------------------------------------------------------- templates
 
 
-def _split(command: Any) -> list[str]:
+def command_parts(command: Any) -> list[str]:
+    """The arguments of a command."""
     if not isinstance(command, str | list | tuple):
         raise InputTypeError(f"command is a {type(command).__name__}; need a string or a list of strings")
     try:
@@ -243,8 +204,6 @@ def _split(command: Any) -> list[str]:
         ) from error
     if not parts or not parts[0]:
         raise InputError("command is empty; need a program and its arguments")
-    if os.sep in parts[0]:  # a path; a bare name is looked up in PATH
-        parts[0] = str(Path.cwd() / parts[0])
     return parts
 
 
@@ -271,31 +230,13 @@ def _fields(template: str) -> list[str]:
 
 
 def _fill(template: str, inputs: Mapping[str, Any]) -> str:
-    """Put the inputs in; only plain names are looked up, never attributes or items."""
-    filled = []
-    for literal, name, form, conversion in string.Formatter().parse(template):
-        filled.append(literal)
-        if name is not None:
-            filled.append(_formatted(name, inputs[name], form or "", conversion))
-    return "".join(filled)
-
-
-def _formatted(name: str, value: Any, form: str, conversion: str | None) -> str:
-    if conversion is not None:
-        value = str(value) if conversion == "s" else repr(value) if conversion == "r" else ascii(value)
-    if not form:
-        return _text(value)
-    # Only plain values have formats: an object's own __format__ is not asked.
-    plain = value if isinstance(value, int | float | str) else str(value)
+    """Put the inputs in: the fields are plain names, never attributes or items."""
     try:
-        return format(plain, form)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"input {name!r} is {value!r}, which has no format {form!r} ({error})") from error
-
-
-def _text(value: Any) -> str:
-    # repr of a float is the shortest text that reads back as the same number.
-    return repr(float(value)) if isinstance(value, float) else str(value)
+        return template.format(**inputs)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(
+            f"{template!r} does not fit the inputs {dict(inputs)} ({error}); change its formats"
+        ) from error
 
 
 # ---------------------------------------------------------------- arguments
@@ -328,18 +269,10 @@ def _check_pattern(pattern: str) -> None:
 
 
 def last_json(text: str) -> Any:
-    r"""Return the JSON value a text consists of, or ends with after other lines.
-
-    Other lines may also follow where it is an object.
-
-    Examples
-    --------
-    >>> last_json('reading mesh [3]\n{"u": 1,\n "v": 2}\n')
-    {'u': 1, 'v': 2}
-    """
+    """Return the JSON value a text consists of, or ends with after other lines."""
     decoder = json.JSONDecoder(object_pairs_hook=_object)
     try:
-        return _once(decoder.decode(text))
+        return decoder.decode(text)
     except _TwiceError:
         raise
     except (ValueError, RecursionError) as error:
@@ -348,16 +281,18 @@ def last_json(text: str) -> Any:
     for start in _line_starts(text):
         try:
             value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, _TwiceError) and last_object is None:
+                raise
             continue
         rest = text[end:].strip() if len(text) - end < 1000 else "more"
         if not rest:
-            return _once(value)
+            return value
         if last_object is None and isinstance(value, dict) and text[end] in "\r\n":
             last_object = value
     if last_object is None:
         raise first
-    return _once(last_object)
+    return last_object
 
 
 def _line_starts(text: str) -> Iterator[int]:
@@ -373,33 +308,19 @@ def _line_starts(text: str) -> Iterator[int]:
             return
 
 
-class _Twice(dict[str, Any]):
-    """An object of JSON that has a name twice, of which a dict would keep the last."""
-
-
 class _TwiceError(ValueError):
     """An answer that has a name twice."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    return found if len(found) == len(pairs) else _Twice(names=[name for name, _ in pairs])
-
-
-def _once(value: Any) -> Any:
-    if isinstance(value, _Twice):
-        raise _TwiceError(f"outputs are named {value['names']}; expected each name once")
-    return value
+    if len(found) < len(pairs):
+        raise _TwiceError(f"outputs are named {[name for name, _ in pairs]}; expected each name once")
+    return found
 
 
 def last_row(text: str) -> dict[str, float]:
-    r"""Return the last row of a CSV, by the names in its header; other lines may come before it.
-
-    Examples
-    --------
-    >>> last_row("reading mesh\na,b\n1,2\n3,4\n")
-    {'a': 3.0, 'b': 4.0}
-    """
+    """Return the last row of a CSV, by the names in its header; other lines may come before it."""
     last: list[str] = []
     headers: dict[int, list[str]] = {}  # the last row of each length without a number
     for row in csv.reader(io.StringIO(text)):

@@ -7,7 +7,7 @@ of ``timeout``, and when this worker is gone the run has failed. A task that fin
 worker that died, and answers so.
 
 Dask keeps the answer of a task on its worker until somebody fetches it, and it is lost when the next run kills this
-worker. So the worker first leaves a copy with the scheduler; the run whose answer is lost has it from there.
+worker. So the answer itself travels as an event of the scheduler's, which the client hears before the task is over.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 
 import distributed
 
-from steep.campaign.simulate import Answer, Failure, Style, describe, simulate
-from steep.campaign.workers import Attempt, Clocked, Landing, Task, blocked
+from steep.campaign.simulate import Answer, Failure, Style, describe, pack, simulate, unpack
+from steep.campaign.workers import Attempt, Clocked, Landing, Task
 from steep.exceptions import CampaignError, InputTypeError
 
 # Seconds between two looks: at the futures, at the workers.
@@ -35,7 +35,7 @@ _SILENCE = 60.0
 # system, a quarter of an hour once there were some.
 _FIRST_WORKER = 86_400.0
 _NEXT_WORKER = 900.0
-# Seconds to wait, at least, for one of the threads of a cluster all of which are taken by runs over their time.
+# Seconds each step of closing may take.
 _GRACE = 10.0
 
 
@@ -51,7 +51,7 @@ def run_once(claim: str, topic: str, serial: int, function: Callable[..., Any], 
     event.clear()
     client.log_event(topic, [serial, distributed.get_worker().address])
     answer = simulate(function, style, inputs, catch=BaseException)
-    _copies(topic, client).put([serial, *answer])
+    client.log_event(topic, [serial, pack(answer)])
     return answer
 
 
@@ -70,16 +70,13 @@ class Cluster(Clocked):
         self._options = {key: value for key, value in options.items() if key != "retries"} | {"pure": False}
         self._wanted = n
         self._futures: dict[int, Any] = {}
-        self._stuck: dict[int, Any] = {}
         self._where: dict[int, str] = {}
         self._kept: dict[int, Answer] = {}
         self._name = f"steep-{uuid.uuid4().hex}"
         self._n_threads, self._had_workers = 0, False
         self._called = self._workers_seen = time.monotonic()
-        self._blocked_since: float | None = None
         self._check_client()
         self._roll_call()
-        self._copies = self._ask(lambda: _copies(self._name, self._client))
         self._client.subscribe_topic(self._name, self._hear)
 
     @property
@@ -106,12 +103,16 @@ class Cluster(Clocked):
         except Exception as error:  # whatever Dask says, it is about the cluster
             raise _lost(describe(error)) from error
 
-    def _hear(self, event: tuple[float, tuple[int, str]]) -> None:
-        """A worker took a claim back: its run begins."""
-        serial, address = event[1]
+    def _hear(self, event: tuple[float, tuple[int, str | bytes]]) -> None:
+        """A worker took a claim back, so that its run begins, or left an answer; hearing it twice does no harm."""
+        serial, news = event[1]
         attempt = self._flying.get(serial)
-        if attempt is not None:
-            self._where[serial] = address
+        if attempt is None:
+            return
+        if isinstance(news, bytes):
+            self._kept[serial] = unpack(news)
+        elif attempt.began is None:
+            self._where[serial] = news
             attempt.began = time.monotonic()
 
     def landed(self, seconds: float) -> list[Landing]:
@@ -127,7 +128,6 @@ class Cluster(Clocked):
             time.sleep(_LOOK)
         if time.monotonic() - self._called > _ROLL_CALL:
             alive = self._roll_call()
-            self._fetch_copies()
             found += self._bury(alive)
         if not found:
             self._check_blocked()
@@ -138,37 +138,26 @@ class Cluster(Clocked):
         future = self._futures[serial]
         if not _is_over(future):
             return None
-        answer = self._answer(future)
-        if _is_lost(answer):
-            self._fetch_copies()
         if future.cancelled():  # by somebody who wants no answer, though the worker may have left one
             self._kept.pop(serial, None)
+        answer = self._kept.pop(serial) if serial in self._kept else self._answer(future)
         return self._land(serial, answer)
 
     def _land(self, serial: int, answer: Answer) -> Landing:
-        copy = self._kept.pop(serial, None)
-        if copy is not None and _is_lost(answer):
-            answer = copy
         self._futures.pop(serial)
         self._where.pop(serial, None)
         attempt: Attempt = self._flying.pop(serial)
         return attempt.number, answer
-
-    def _fetch_copies(self) -> None:
-        """Take the copies of answers from the scheduler; those of runs that have landed are not needed any more."""
-        for serial, values, names, failure in self._ask(lambda: self._copies.get(batch=True)):
-            if serial in self._flying:
-                self._kept[serial] = Answer(
-                    list(values), None if names is None else tuple(names), failure and Failure(*failure)
-                )
 
     def _bury(self, alive: set[str]) -> list[Landing]:
         """Attempts whose worker is gone; Dask would wait for another one to make them again."""
         dead = [serial for serial in self._flying if serial in self._where and self._where[serial] not in alive]
         lost = {serial: self._futures[serial] for serial in dead if not _is_over(self._futures[serial])}
         if lost:
+            for event in self._ask(lambda: self._client.get_events(self._name)):
+                self._hear(event)  # an answer may still be on its way
             self._ask(lambda: self._client.cancel(list(lost.values())))
-        return [self._land(serial, _DIED) for serial in lost]
+        return [self._land(serial, self._kept.pop(serial, _DIED)) for serial in lost]
 
     def _answer(self, future: Any) -> Answer:
         try:
@@ -212,16 +201,6 @@ class Cluster(Clocked):
         """What a call to the scheduler returns; an error when it does not answer."""
         return _within(_SILENCE, call)
 
-    def _check_blocked(self) -> None:
-        if not self._stuck or self.n > 0 or self._flying:
-            self._blocked_since = None
-            return
-        now = time.monotonic()
-        self._blocked_since = self._blocked_since or now
-        patience = max(_GRACE, self.task.timeout or 0.0)
-        if now - self._blocked_since > patience:
-            raise CampaignError(blocked(len(self._stuck), patience))
-
     def close(self, *, at_once: bool) -> None:
         """Cancel what is left and take its claims back, as far as the scheduler still listens."""
         if self._client.status != "running":
@@ -230,7 +209,6 @@ class Cluster(Clocked):
         claims = [f"{self._name}-{serial}" for serial in self._futures]
         with contextlib.suppress(Exception):
             self._client.unsubscribe_topic(self._name)
-            self._copies.close()
             if left:
                 _within(_GRACE, lambda: self._client.cancel(left))
             for claim in claims:
@@ -239,14 +217,6 @@ class Cluster(Clocked):
 
 def _event(name: str, client: Any) -> Any:
     return distributed.Event(name, client=client)  # type: ignore[no-untyped-call,unused-ignore]
-
-
-def _copies(name: str, client: Any) -> Any:
-    return distributed.Queue(name, client=client)  # type: ignore[no-untyped-call,unused-ignore]
-
-
-def _is_lost(answer: Answer) -> bool:
-    return answer.failure is not None and answer.failure.kind == "worker"
 
 
 def _is_over(future: Any) -> bool:

@@ -244,10 +244,7 @@ class Journal:
             self._hurried = time.monotonic() + _HASTE
 
     def _rescue(self) -> NoReturn:
-        """Write everything to a new file, go on with that one, and say so.
-
-        The file is gone from its folder, but its content is there until the last process lets go of it.
-        """
+        """Write all to a new file and say so: the content of a file that is gone lasts while a process holds it."""
         gone = self.path
         try:
             path = _new_file(self._file)
@@ -380,10 +377,7 @@ class Journal:
             self.set_meta("sessions", sessions)
 
     def take_over(self, n: int, owner: str, *, lease: float | None = None) -> list[tuple[int, bytes]]:
-        """Take up to ``n`` pending runs whose process is gone or whose lease is over: numbers and points.
-
-        They become those of ``owner``, or no one's until the time ``lease``.
-        """
+        """Take pending runs whose process is gone or whose lease is over, for ``owner`` or until ``lease``."""
         now = time.time()
         if n <= 0 or not self._rows(FREQUENT["others pending"], (owner, now)):
             return []
@@ -466,10 +460,7 @@ class Journal:
         return int(self._rows(FREQUENT["count"], (state,))[0][0])
 
     def count_asked(self, origin: str | None = None) -> int:
-        """Runs ever asked from an origin; when none is named, those that a budget pays for.
-
-        Foreign and forgotten ones are none of them.
-        """
+        """Runs ever asked from an origin; when none is named, those that a budget pays for."""
         if origin is None:
             return int(self._rows(FREQUENT["count asked"])[0][0])
         return int(self._rows(FREQUENT["count origin"], (origin,))[0][0])

@@ -40,10 +40,7 @@ class Planner:
         self.sequence = EvenSequence(box, seed)
 
     def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:
-        """Up to ``n`` runs to make next; none when the budget is spent or S has no point left.
-
-        Until the time ``lease``, if there is one, they are nobody else's, whatever becomes of this process.
-        """
+        """Up to ``n`` runs to make next; none when the budget is spent or S has no point left."""
         jobs = self._reclaim(n, lease)
         jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit, lease)
         for _ in range(_TRIES):

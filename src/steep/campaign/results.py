@@ -37,13 +37,7 @@ def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
 
 
 def check_seconds(value: Any, *, name: str) -> float:
-    """Return a length of time in seconds; a text needs its unit.
-
-    Examples
-    --------
-    >>> check_seconds("12 h", name="lease"), check_seconds(90, name="lease")
-    (43200.0, 90.0)
-    """
+    """Return a length of time in seconds; a text needs its unit."""
     if isinstance(value, str) and value.strip().replace(".", "").isdigit():
         raise InputTypeError(f"{name}={shown(value)} has no unit; need a text such as '12 h' or '90 s'; add it")
     if isinstance(value, str | timedelta):
@@ -104,10 +98,7 @@ def labels_of(y: Any, n: int) -> tuple[FloatArray, Names | None]:
 
 
 def aligned(journal: Journal, values: FloatArray, names: Names | None) -> FloatArray:
-    """Rows of results in the order of the outputs, which the first one decides, inside a transaction.
-
-    Another process may have been first: what the file says counts.
-    """
+    """Rows of results in the order of the outputs, which the first result in the file decides, inside a transaction."""
     outputs = journal.outputs()
     if outputs is None:
         outputs = checked_outputs(names or tuple(f"y{i}" for i in range(values.shape[1])))

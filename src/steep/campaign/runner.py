@@ -42,18 +42,13 @@ _PACE = 0.05
 _STOPS = ("runs", "seconds", "error")
 
 
+def without_numbers(message: str) -> str:
+    """What failures have in common whose messages differ in their numbers alone."""
+    return _NUMBERS.sub("#", message)[:500]
+
+
 class Streak:
-    """Runs in a row that failed in the same way, and how many are too many.
-
-    That is ``most``, fewer while no run has worked; None is any number.
-
-    Examples
-    --------
-    >>> streak = Streak(2)
-    >>> streak.failed(1, Failure("exception", "ValueError: 3 is odd"))
-    >>> print(streak.failed(2, Failure("exception", "ValueError: 5 is odd")))
-    2 runs in a row failed in the same way (ValueError: 5 is odd); none of them is given up: ...
-    """
+    """Runs in a row that failed in the same way; at most ``most``, or any number, and fewer while none worked."""
 
     def __init__(self, most: int | None) -> None:
         self.most = None if most is None else check_count(most, name="max_failures")
@@ -67,8 +62,7 @@ class Streak:
 
     def failed(self, number: int, failure: Failure) -> str | None:
         """Note a failed attempt; why to stop, when it is one too many."""
-        # Messages that differ in their numbers alone are alike.
-        alike = (failure.kind, _NUMBERS.sub("#", failure.message)[:500])
+        alike = (failure.kind, without_numbers(failure.message))
         if alike != self._alike:
             self.runs, self._alike = [], alike
         if number not in self.runs:

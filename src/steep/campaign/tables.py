@@ -284,13 +284,7 @@ def _values(frame: pd.DataFrame) -> FloatArray:
 
 
 def _columns(inputs: tuple[str, ...], outputs: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Names of the columns of outputs and marks, none like that of another.
-
-    Examples
-    --------
-    >>> _columns(("u", "state"), ("u",))
-    (['u_'], ['state_', 'origin', 'asked', 'told', 'run', 'expires', 'inside'])
-    """
+    """Names of the columns of outputs and marks, none like that of another."""
     labels = _distinct(outputs, inputs)
     return labels, _distinct(MARKS, (*inputs, *labels))
 

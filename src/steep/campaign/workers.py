@@ -69,15 +69,14 @@ class Attempt:
 
 
 class Clocked(Crew):
-    """Attempts that no one can stop when their time is over, which counts from their own beginning.
-
-    Subclasses put ``(attempt, answer)`` into ``_answers`` and set ``Attempt.began``.
-    """
+    """Attempts that no one can stop; subclasses put answers into ``_answers`` and set ``Attempt.began``."""
 
     late: str
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self._stuck: dict[int, Any] = {}  # futures of runs over their time, whose places stay taken
+        self._blocked_since: float | None = None
         self._attempts = itertools.count()
         self._flying: dict[int, Attempt] = {}
         self._answers: queue.Queue[tuple[int, Answer]] = queue.Queue()
@@ -94,8 +93,6 @@ class Clocked(Crew):
         for serial, answer in drain(self._answers, seconds):
             if (attempt := self._flying.pop(serial, None)) is not None:
                 found.append((attempt.number, answer))
-            else:
-                self._came_late(serial)
         return found + self._overdue()
 
     def _overdue(self) -> list[Landing]:
@@ -111,12 +108,23 @@ class Clocked(Crew):
             self._gave_up(serial)
         return found
 
+    def _check_blocked(self) -> None:
+        """Every place taken by a run over its time: wait a while for one to end, not without end."""
+        if not self._stuck or self.n > 0 or self._flying:
+            self._blocked_since = None
+            return
+        now = time.monotonic()
+        self._blocked_since = self._blocked_since or now
+        patience = max(_GRACE, self.task.timeout or 0.0)
+        if now - self._blocked_since > patience:
+            raise CampaignError(
+                f"all {len(self._stuck)} places of the executor are taken by runs over their time, which it cannot "
+                f"stop, and none ended within {patience:g} s more; pass executor='processes', whose runs are stopped, "
+                "or restart its workers; the same call resumes where the journal ends"
+            )
+
     def _gave_up(self, serial: int) -> None:
         """An attempt is over its time."""
-        return
-
-    def _came_late(self, serial: int) -> None:
-        """An attempt that was given up ended after all."""
         return
 
 
@@ -132,11 +140,7 @@ def drain(source: queue.Queue[Any], seconds: float) -> list[Any]:
 
 
 class Given(Clocked):
-    """The caller's own executor.
-
-    The clock of a run starts when its future says that it runs; a future that cannot say so counts from when it was
-    handed over. A run over its time cannot be stopped: its place in the executor stays taken until it ends.
-    """
+    """The caller's own executor; the clock starts when a future runs, or at submission where it cannot say."""
 
     late = "this executor cannot stop it, so its place stays taken until it ends by itself"
 
@@ -146,10 +150,8 @@ class Given(Clocked):
         offered = n_workers_of(executor)
         self._places = min(n or offered or os.cpu_count() or 1, offered or n or 10**6)
         self._futures: dict[int, Future[Any]] = {}
-        self._stuck: set[int] = set()
         self._broken: queue.Queue[tuple[int, BaseException]] = queue.Queue()
         self._silent_since: float | None = None
-        self._blocked_since: float | None = None
 
     @property
     def n(self) -> int:
@@ -183,26 +185,18 @@ class Given(Clocked):
             if attempt.began is None and self._futures[serial].running():
                 attempt.began = now
         found = super().landed(seconds)
-        self._futures = {
-            serial: future
-            for serial, future in self._futures.items()
-            if serial in self._flying or serial in self._stuck
-        }
+        self._futures = {serial: future for serial, future in self._futures.items() if serial in self._flying}
+        self._stuck = {serial: future for serial, future in self._stuck.items() if not future.done()}
         if not found:
             self._check_broken()
             self._check_blocked()
         return found
 
     def _gave_up(self, serial: int) -> None:
-        if not self._futures[serial].done():
-            self._stuck.add(serial)
-
-    def _came_late(self, serial: int) -> None:
-        self._stuck.discard(serial)
+        self._stuck[serial] = self._futures.pop(serial)
 
     def _check_broken(self) -> None:
         for serial, error in drain(self._broken, 0.0):
-            self._stuck.discard(serial)
             if serial in self._flying:
                 raise _broke(error) from error
         if not is_broken(self.executor):
@@ -212,31 +206,10 @@ class Given(Clocked):
         elif time.monotonic() - self._silent_since > _SILENCE:
             raise _broke("it says nothing about its runs")
 
-    def _check_blocked(self) -> None:
-        """Every place taken by a run over its time: wait a while for one to end, not without end."""
-        if self.n > 0 or self._flying:
-            self._blocked_since = None
-            return
-        now = time.monotonic()
-        if self._blocked_since is None:
-            self._blocked_since = now
-        patience = max(_GRACE, self.task.timeout or 0.0)
-        if now - self._blocked_since > patience:
-            raise CampaignError(blocked(len(self._stuck), patience))
-
     def close(self, *, at_once: bool) -> None:
         """Take back what has not begun; what runs cannot be stopped."""
-        for future in self._futures.values():
+        for future in [*self._futures.values(), *self._stuck.values()]:
             future.cancel()
-
-
-def blocked(n_stuck: int, seconds: float) -> str:
-    """What to say when every place is taken by a run that hangs."""
-    return (
-        f"all {n_stuck} places of the executor are taken by runs over their time, which it cannot stop, and none ended "
-        f"within {seconds:g} s more; pass executor='processes', whose runs are stopped, or restart its workers; the "
-        "same call resumes where the journal ends"
-    )
 
 
 def _broke(error: Any) -> CampaignError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,23 +18,7 @@ _FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
 
 
 def parse_bounds(text: str) -> dict[str, Axis]:
-    """Read the text of ``--bounds``.
-
-    Parameters
-    ----------
-    text : str
-        One entry an input, with commas between them.
-
-    Returns
-    -------
-    dict of str to Axis
-        Names and axes, in the order written.
-
-    Examples
-    --------
-    >>> parse_bounds("x=0:1, k=1e-3:1e3:log, n=1:8:int, c={steel|copper}")
-    {'x': (0, 1), 'k': Log(0.001, 1000), 'n': Integer(1, 8), 'c': Category('steel', 'copper')}
-    """
+    """Read the text of ``--bounds``: one entry per input, with commas between them."""
     axes: dict[str, Axis] = {}
     at = 0
     while at < len(text):
@@ -52,13 +38,7 @@ def parse_bounds(text: str) -> dict[str, Axis]:
 
 
 def parse_axis(name: str, text: str) -> Axis:
-    """Read the range of one input.
-
-    Examples
-    --------
-    >>> parse_axis("n", "1:8:int")
-    Integer(1, 8)
-    """
+    """Read the range of one input."""
     from steep.domain import Category, Integer, Log
     from steep.domain.axes import make_axis
 
@@ -74,13 +54,7 @@ def parse_axis(name: str, text: str) -> Axis:
 
 
 def axes_of(entries: Mapping[str, Any]) -> dict[str, Axis]:
-    """Read the ``[bounds]`` of a TOML file: text as above, pairs of numbers, or lists of categories.
-
-    Examples
-    --------
-    >>> axes_of({"u": [0, 1], "k": "1:100:log", "c": ["steel", "copper"]})
-    {'u': (0, 1), 'k': Log(1, 100), 'c': Category('steel', 'copper')}
-    """
+    """Read the ``[bounds]`` of a TOML file: text as above, pairs of numbers, or lists of categories."""
     from steep.domain import Category
     from steep.domain.axes import make_axis
 
@@ -102,14 +76,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(text: str) -> float | int | None:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return None
 
 
 def _value(text: str) -> Any:
@@ -117,5 +87,4 @@ def _value(text: str) -> Any:
     if not text:
         raise InputError("--bounds has a category without a name; need one between the bars, as {a|b}; add it")
     number = _number(text)
-    is_finite = number is not None and abs(number) != float("inf") and number == number
-    return number if is_finite else text
+    return number if number is not None and math.isfinite(number) else text

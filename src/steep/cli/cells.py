@@ -38,13 +38,7 @@ _APART = {decimal: re.compile(f"[{',' if decimal == '.' else '.'}{_SPACES}]") fo
 
 
 def decimal_of(texts: Sequence[str]) -> str | None:
-    """The decimal mark that texts prove; None where they are not all numbers, or can be read both ways.
-
-    Examples
-    --------
-    >>> decimal_of(["1,5", "2"]), decimal_of(["1.5"]), decimal_of(["1.234.567"]), decimal_of(["1.234", "7"])
-    (',', '.', ',', None)
-    """
+    """The decimal mark that texts prove; None where they are not all numbers, or can be read both ways."""
     marks = _marks([text for text in texts if text not in GAPS])
     return marks[0] if len(marks) == 1 else None
 
@@ -55,13 +49,7 @@ def _marks(texts: Sequence[str]) -> list[str]:
 
 
 def read_cells(column: pd.Series[Any], decimal: str = ".") -> tuple[pd.Series[Any], str | None]:
-    """A column as dates, numbers or names, and a remark where that may surprise.
-
-    Examples
-    --------
-    >>> read_cells(pd.Series(["7.890,00", "-"]))[0].tolist()
-    [7890.0, nan]
-    """
+    """A column as dates, numbers or names, and a remark where that may surprise."""
     if getattr(column.dtype, "kind", "O") == "i":
         return _days_of_eight_digits(column), None
     if not (column.dtype == object or isinstance(column.dtype, pd.StringDtype)):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.options import Bounds, Force, Json, Report, Seed, check_destination, check_page, writer_of
-from steep.cli.printing import aside, finish, shell_words, working
+from steep.cli.options import FRAMES, Bounds, Force, Json, Report, Seed, check_destination, check_page, writer_of
+from steep.cli.printing import aside, finish, shell_words, stage
 from steep.cli.targets import load_target
 from steep.exceptions import InputError
 
@@ -51,17 +51,16 @@ def design_command(
     to the start, and which are even: these stand for the whole domain, the others were placed.
     """
     from steep._function import calling_style
-    from steep.cli.tables import check_format, write_frame
+    from steep.cli.tables import write_frame
     from steep.domain import Box
     from steep.sampling import Adaptive, design
 
     if bounds is None:
         raise InputError('--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
     box = Box(parse_bounds(bounds))
-    check_format(output)
-    check_destination(output, force=force)
+    check_destination(output, FRAMES, force=force)
     check_page(report, force=force)
-    with aside(function), working(f"running {function} {n} times"), shell_words():
+    with aside(function), stage(f"running {function} {n} times"), shell_words():
         target = load_target(function)
         style = calling_style(target, box.names, alone="keywords")
         plan = design(target, box, n, n_initial=n_initial, strategy=Adaptive(measure), pass_as=style, random_state=seed)
@@ -79,9 +78,8 @@ def design_command(
     lines = [
         f"{function}: called with {figures['called_with']}",
         f"{output}: {len(frame)} points, {plan.parts}; {plan.n_evaluations} evaluations",
-        *([f"{report}: a page to look at"] if report is not None else []),
     ]
-    finish(figures, lines, as_json=as_json)
+    finish(figures, lines, as_json=as_json, report=report)
 
 
 def _frame(plan: Design) -> pd.DataFrame:

@@ -29,17 +29,7 @@ _NAMES = {"\t": "tabs", " ": "spaces"}
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the text of a table is to be read.
-
-    Attributes
-    ----------
-    encoding : str
-        Name of the codec, for the text behind the byte-order mark.
-    bom : bytes
-        The byte-order mark the file starts with, or nothing.
-    separator, decimal : str
-        What stands between fields, and within most numbers: a column may differ.
-    """
+    """How the text of a table is to be read; a column may have a decimal mark of its own."""
 
     encoding: str = "utf-8"
     bom: bytes = b""
@@ -53,13 +43,7 @@ class Dialect:
 
 
 def detect(raw: bytes, decimal: str | None = None) -> Dialect:
-    r"""Detect the dialect of a table from its bytes; ``decimal`` is its decimal mark, if the user named it.
-
-    Examples
-    --------
-    >>> str(detect("größe;preis\n1,5;2\n".encode("cp1252")))
-    "CSV separated by ';', CP1252, decimal commas"
-    """
+    """Detect the dialect of a table from its bytes; ``decimal`` is its decimal mark, if the user named it."""
     if decimal not in (None, ".", ","):
         raise InputError(f"--decimal is {decimal!r}; expected '.' or ','")
     encoding, bom = _encoding(raw)

@@ -111,7 +111,7 @@ def improve_command(
     result.save(output)
     if report is not None:
         writer_of("improvement_page")(report, result, title=f"Improvement of {network}")
-    finish(_figures(result, network, output, report), _lines(result, output, report), as_json=as_json)
+    finish(_figures(result, network, output, report), _lines(result, output), as_json=as_json, report=report)
 
 
 def load_arrays(path: Path, option: str = "--train") -> dict[str, Any]:
@@ -206,7 +206,7 @@ def _figures(result: Improvement, network: str, output: Path, report: Path | Non
     }  # fmt: skip
 
 
-def _lines(result: Improvement, output: Path, report: Path | None) -> list[Any]:
+def _lines(result: Improvement, output: Path) -> list[Any]:
     unit = str(result.table.columns[0])
     rows = [
         (str(name), float(row[unit]), float(row["gain"]), float(row["gain_low"]), float(row["gain_high"]))
@@ -217,5 +217,4 @@ def _lines(result: Improvement, output: Path, report: Path | None) -> list[Any]:
         table_of(["head", unit, "gain", "from", "to"], rows),
         *([result.advice] if result.advice else []),
         f"{output}: the network with the chosen head",
-        *([f"{report}: a page to look at"] if report is not None else []),
     ]

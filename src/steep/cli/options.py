@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,11 @@ import typer
 
 from steep.exceptions import InputError, MissingExtraError
 
-_TABLE, _MORE = "The table", "More"
+# What a table can be written as, and what a frame and a column can.
+TABLES = (".csv", ".parquet", ".feather", ".arrow")
+FRAMES = (*TABLES, ".txt")
+COLUMNS = (*FRAMES, ".npy")
+_TABLE = "The table"
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else, on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
@@ -80,13 +84,7 @@ def example(command: str) -> str:
 
 
 def paragraphs(text: str | None) -> str:
-    r"""A docstring as help: lines of a paragraph joined, whatever Typer makes of single line ends.
-
-    Examples
-    --------
-    >>> paragraphs("One.\n\n    Two,\n    three.")
-    'One.\n\nTwo, three.'
-    """
+    """A docstring as help: lines of a paragraph joined, whatever Typer makes of single line ends."""
     parts = inspect.cleandoc(text or "").split("\n\n")
     return "\n\n".join(" ".join(part.split()) for part in parts)
 
@@ -97,12 +95,23 @@ def add(app: typer.Typer, name: str, function: Callable[..., None], example_line
 
 
 def check_destination(
-    path: Path, *, inputs: Iterable[Path] = (), force: bool = False, option: str = "--output"
-) -> Path:
-    """Return a path that may be written, before any work is done, or say why not.
+    path: Path | None,
+    formats: Sequence[str] = (),
+    *,
+    inputs: Iterable[Path] = (),
+    force: bool = False,
+    option: str = "--output",
+) -> None:
+    """Check before any work is done that a file of one of ``formats`` may be written, if there is to be one.
 
     No file of ``inputs``, which were read, is replaced without ``force``; ``option`` is how the user named the file.
     """
+    if path is None:
+        return
+    if formats and path.suffix.lower() not in formats:
+        raise InputError(
+            f"{option} {path} has the suffix {path.suffix!r}; expected one of {', '.join(formats)}; name another file"
+        )
     if not path.name:
         raise InputError(f"{option} {path} has no file name; add one")
     if not path.parent.is_dir():
@@ -117,22 +126,21 @@ def check_destination(
         raise InputError(f"{option} {path} exists already; need a new file; name one, or pass --force to replace it")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{option} {path} cannot be written: its folder is read-only; choose another folder")
-    return path
 
 
-def check_page(path: Path | None, *, force: bool, option: str = "--report") -> None:
+def check_page(path: Path | None, *, force: bool) -> None:
     """Check before any work is done that a page can be written; its folder is created."""
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{option} must end in .html, for example page.html; got {path}")
+        raise InputError(f"--report must end in .html, for example page.html; got {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"{option} {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
+            f"--report {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
         ) from error
-    check_destination(path, force=force, option=option)
+    check_destination(path, force=force, option="--report")
     writer_of("weighting_page")
 
 

@@ -46,12 +46,12 @@ def note(text: str) -> None:
     print(f"steep: {one_line(text)}", file=sys.stderr)
 
 
-def finish(figures: Mapping[str, Any], lines: Iterable[Any], *, as_json: bool) -> None:
-    """Print the result: the figures as JSON, or the lines (text, or what Rich can draw) for people."""
+def finish(figures: Mapping[str, Any], lines: Iterable[Any], *, as_json: bool, report: Any = None) -> None:
+    """Print the result: the figures as JSON, or the lines (text, or what Rich can draw) and the page for people."""
     if as_json:
         print(json.dumps(_plain(figures), ensure_ascii=not is_unicode(sys.stdout), allow_nan=False))
         return
-    for line in lines:
+    for line in (*lines, *([f"{report}: a page to look at"] if report is not None else [])):
         print(printable(line) if isinstance(line, str) else drawn(line), flush=False)
 
 
@@ -80,14 +80,14 @@ def drawn(renderable: Any) -> str:
     return page.getvalue().rstrip("\n")
 
 
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> Any:
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
     """A plain table for :func:`finish`; numbers to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     listed = [list(row) for row in rows]
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for j, name in enumerate(columns):
         is_number = bool(listed) and all(isinstance(row[j], int | float) for row in listed)
         table.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
@@ -97,13 +97,7 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: st
 
 
 def listed(names: Iterable[Any], *, most: int = 8) -> str:
-    """Names in quotes, the first few of many.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
+    """Names in quotes, the first few of many."""
     all_names = [repr(str(name)) for name in names]
     more = len(all_names) - most
     return ", ".join(all_names[:most]) + (f" and {more} more" if more > 0 else "")
@@ -128,18 +122,6 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-@contextmanager
-def working(text: str) -> Iterator[None]:
-    """Show that something is under way, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True, markup=False).status(one_line(text) + " …"):
-        yield
-
-
 class Terminated(SystemExit):
     """The command was terminated by a signal."""
 
@@ -150,20 +132,22 @@ def has_lost_its_reader(error: BaseException) -> bool:
 
 
 @contextmanager
-def stage(text: str, n_rows: int) -> Iterator[None]:
+def stage(text: str, n_rows: int = 0) -> Iterator[None]:
     """Show that something is under way: on a terminal, and with many rows as a line on stderr."""
-    if n_rows > _MANY_ROWS and not sys.stderr.isatty():
-        note(f"{text} …")
-    with working(text):
+    if not sys.stderr.isatty():
+        if n_rows > _MANY_ROWS:
+            note(f"{text} …")
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, markup=False).status(one_line(text) + " …"):
         yield
 
 
 @contextmanager
 def aside(name: str = "your code") -> Iterator[None]:
-    """Run the user's own code: what it prints goes to stderr, and its exit is an error.
-
-    ``name`` is what the user calls the code.
-    """
+    """Run the user's own code, called ``name``: what it prints goes to stderr, and its exit is an error."""
     sys.stdout.flush()
     kept = os.dup(1)
     try:
@@ -223,7 +207,6 @@ _WORDS = tuple(
         (r"\bn_initial\b", "--n-initial"),
         (r"\bscoring=", "--scoring "),
         (r"\bmeasure=", "--measure "),
-        (r"\bn_jobs=", "--jobs "),
         (r"\brandom_state=", "--seed "),
         (r"; (?:or )?pass embedding=[^;]*", ""),
         (r"; or leave embedding=\S+ for 'auto'", ""),
@@ -234,8 +217,6 @@ _WORDS = tuple(
         (r"\bor pass more data\b", "or add rows to the table"),
         (r" to keep this quiet", " to hide this note"),
         (r"call suspects once for every column", "call the command once per column"),
-        (r"which sample_weights cannot give it", "which is not fitted with -m"),
-        (r"; use '\w+' with VarianceWeighted.*", "; leave out -m to let a model decide"),
         (r", or a callable of \(X, y\)", ""),
         (r", or None$", ""),
     )
@@ -257,10 +238,7 @@ def in_shell_words(text: str) -> str:
 
 @contextmanager
 def shell_words(y: str = "y") -> Iterator[None]:
-    """Raise the library's errors with the command's options in their text, and show each warning once.
-
-    ``y`` is what the labels are called.
-    """
+    """Raise the library's errors in the command's words, labels called ``y``, and show each warning once."""
     seen: set[str] = set()
     with warnings.catch_warnings():
         show = warnings.showwarning

@@ -32,25 +32,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """The labelled rows of a table, as the library's functions take them.
-
-    Attributes
-    ----------
-    table : Table
-        The table.
-    X : DataFrame
-        The features; the index is the row of the table.
-    y, groups : Series and ndarray of str or None
-        Labels, and which rows belong together.
-    task : {"classification", "regression"}
-        How the labels are read.
-    rows : ndarray of int
-        Rows of the table that have a label.
-    left_out : list of str
-        Columns that are not used.
-    ids : list of str
-        Columns that look like ids.
-    """
+    """The labelled ``rows`` of a table, as the library takes them; the index of X is the row of the table."""
 
     table: Table
     X: pd.DataFrame

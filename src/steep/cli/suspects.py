@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.options import (
+    FRAMES,
     Decimal,
     Drop,
     Force,
@@ -67,11 +68,9 @@ def suspects_command(
     """
     from steep import suspects
     from steep.cli.samples import read_samples
-    from steep.cli.tables import check_format, write_table
+    from steep.cli.tables import write_table
 
-    if output is not None:
-        check_format(output)
-        check_destination(output, inputs=tables, force=force)
+    check_destination(output, FRAMES, inputs=tables, force=force)
     check_page(report, force=force)
     samples = read_samples(tables, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
     with stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)), shell_words():
@@ -98,9 +97,8 @@ def suspects_command(
         table_of(["rank", "row", "score", "label", "suggested", "neighbours with that label"], _cells(worst)),
         _count(found),
         *([f"{output}: the table with its labels ranked, the most suspect row first"] if output is not None else []),
-        *([f"{report}: a page to look at"] if report is not None else []),
     ]
-    finish(figures, lines, as_json=as_json)
+    finish(figures, lines, as_json=as_json, report=report)
 
 
 def _count(found: Any) -> str:

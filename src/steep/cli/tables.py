@@ -34,10 +34,6 @@ from steep.cli.dialect import Dialect, detect
 from steep.cli.printing import listed
 from steep.exceptions import InputError, StorageError
 
-# What a table can be written as, and what a frame and a column can.
-TABLES = (".csv", ".parquet", ".feather", ".arrow")
-FRAMES = (*TABLES, ".txt")
-COLUMNS = (*FRAMES, ".npy")
 _TEXT = (".csv", ".tsv", ".txt", ".tab", ".data")
 _EXCEL = (".xlsx", ".xls", ".ods")
 _OTHER = {".json": "JSON", ".jsonl": "JSON", ".npz": "NumPy", ".npy": "NumPy", ".arff": "ARFF", ".db": "SQLite"}
@@ -108,23 +104,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns, and what they came from.
-
-    Attributes
-    ----------
-    paths : list of Path
-        The files.
-    names : tuple of str
-        Names of the columns; they may repeat.
-    columns : list of Series
-        Their values: numbers, dates, or what else there is.
-    about : str
-        How the files were read, in words.
-    remarks : dict
-        Readings that may surprise, by column.
-    text, arrow : Text or None, pyarrow Table or None
-        What is written back unchanged.
-    """
+    """Named columns, which may share a name, what they came from, and what is written back unchanged."""
 
     paths: list[Path]
     names: tuple[str, ...]
@@ -157,19 +137,7 @@ class Table:
 
 
 def open_table(paths: Sequence[Path], *, decimal: str | None = None) -> Table:
-    """Read files as one table.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files; a name with ``*`` stands for all that match, a folder for its Parquet files, "-" for standard input.
-    decimal : {".", ","}, optional
-        The decimal mark of CSV, if the user named it.
-
-    Returns
-    -------
-    Table
-    """
+    """Read files as one table; ``*`` stands for all that match, a folder for its Parquet files, "-" for stdin."""
     tables = [_open(file, decimal) for path in paths for file in _expanded(path)]
     first = tables[0]
     for other in tables[1:]:
@@ -361,34 +329,11 @@ def _unpacked(path: Path) -> bytes:
 # ------------------------------------------------------------------------------------- writing
 
 
-def check_format(path: Path, formats: Sequence[str] = FRAMES) -> str:
-    """Return the suffix of a file that can be written."""
-    suffix = path.suffix.lower()
-    if suffix not in formats:
-        raise InputError(
-            f"--output {path} has the suffix {suffix!r}; expected one of {', '.join(formats)}; name another file"
-        )
-    return suffix
-
-
 def write_table(path: Path, table: Table, columns: Mapping[str, Any], rows: IntArray | None = None) -> None:
-    """Write a table with further columns, as the suffix says.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    table : Table
-        Whose columns are written as they came.
-    columns : mapping of str to sequence
-        What is added at the end, or in place of a column of that name.
-    rows : ndarray of int, optional
-        The rows to write, in this order; the further columns then come first.
-    """
-    suffix = check_format(path)
+    """Write a table with further columns: last, in place of one of that name, or first where ``rows`` are chosen."""
     name = next(iter(columns))
     at = table.names.index(name) if name in table.names else None
-    if suffix in (".csv", ".txt") and table.text is not None:
+    if path.suffix.lower() in (".csv", ".txt") and table.text is not None:
         text = table.text
         lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
         write_whole(path, lambda temporary: text.write(temporary, lists, replaced=at, rows=rows))
@@ -406,7 +351,7 @@ def write_table(path: Path, table: Table, columns: Mapping[str, Any], rows: IntA
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:
     """Write a frame, as the suffix says."""
-    if check_format(path) in (".csv", ".txt"):
+    if path.suffix.lower() in (".csv", ".txt"):
         write_whole(path, lambda temporary: frame.to_csv(temporary, index=False))
     else:
         _write_arrow(path, _to_arrow(frame))
@@ -414,7 +359,7 @@ def write_frame(path: Path, frame: pd.DataFrame) -> None:
 
 def write_column(path: Path, name: str, values: Any) -> None:
     """Write one column without the table."""
-    if check_format(path, COLUMNS) == ".npy":
+    if path.suffix.lower() == ".npy":
         write_whole(path, lambda temporary: np.save(temporary, values))
     else:
         write_frame(path, pd.DataFrame({name: values}))

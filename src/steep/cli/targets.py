@@ -11,25 +11,7 @@ from steep.exceptions import InputError
 
 
 def load_target(text: str, *, folder: Path | None = None) -> Any:
-    """Import what ``package.module:name`` means.
-
-    Parameters
-    ----------
-    text : str
-        A module and a name in it, which may have dots; ``solver.py:run`` means the module ``solver``.
-    folder : Path, optional
-        Where modules are looked for first; default the current folder.
-
-    Returns
-    -------
-    object
-        The function, or whatever has that name.
-
-    Examples
-    --------
-    >>> load_target("math:hypot")(3, 4)
-    5.0
-    """
+    """Import ``package.module:name`` or ``solver.py:run``, looked for in ``folder`` first."""
     module_name, colon, name = text.partition(":")
     if not (colon and module_name and name):
         raise InputError(f"got {text!r}; need a module and a name in it; write package.module:function")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.options import (
+    COLUMNS,
+    TABLES,
     Decimal,
     Drop,
     Force,
@@ -120,9 +122,8 @@ def weight_command(
         str(found.verdict or _UNTESTED),
         f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}, worth "
         f"{effective:,.0f} equal ones",
-        *([f"{report}: a page to look at"] if report is not None else []),
     ]
-    finish(figures, lines, as_json=as_json)
+    finish(figures, lines, as_json=as_json, report=report)
 
 
 # --------------------------------------------------------------------------------- where it goes
@@ -130,8 +131,6 @@ def weight_command(
 
 def _destination(tables: list[Path], output: Path | None, *, force: bool) -> Path:
     """The file for the result, checked before anything is computed."""
-    from steep.cli.tables import COLUMNS, TABLES, check_format
-
     if output is None:
         first = tables[0]
         if len(tables) > 1 or not first.is_file():
@@ -141,8 +140,8 @@ def _destination(tables: list[Path], output: Path | None, *, force: bool) -> Pat
         for ending in (".gz", ".bz2", ".xz", ".zip"):
             stem = stem.removesuffix(ending)
         output = first.with_name(f"{Path(stem).stem}-weighted{suffix if suffix in TABLES else '.csv'}")
-    check_format(output, COLUMNS)
-    return check_destination(output, inputs=tables, force=force)
+    check_destination(output, COLUMNS, inputs=tables, force=force)
+    return output
 
 
 def _is_alone(output: Path) -> bool:

@@ -14,14 +14,12 @@ from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Store, settings_of, start_campaign
 from steep.cli.options import Bounds, Debug, Force, Json, check_destination
 from steep.cli.printing import finish
-from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from steep.campaign import Campaign
 
-FORMATS = (".csv", ".json", ".parquet")
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -46,13 +44,10 @@ def ask_command(
     No process has to stay alive: tell the results with steep campaign tell, from any process, when they are
     there. Points whose lease is over without a result are asked again. With --bounds a new campaign is started.
     """
-    if output is not None:
-        check_points_file(output)
     settings = settings_of(store).overridden(
         bounds=None if bounds is None else parse_bounds(bounds), initial=initial, seed=seed
     )
-    if output is not None:
-        check_destination(output, inputs=[settings.store], force=force)
+    check_destination(output, (".csv", ".json", ".parquet"), inputs=[settings.store], force=force)
     with start_campaign(settings) as campaign:
         frame = campaign.ask(n, lease=lease)
         try:
@@ -78,14 +73,6 @@ def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_js
 
 def _numbers(frame: pd.DataFrame) -> list[int]:
     return [int(number) for number in frame[frame.columns[0]]]
-
-
-def check_points_file(path: Path) -> None:
-    """Refuse a file that points cannot be written to."""
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(
-            f"--output {path} has the suffix {path.suffix!r}; need one of {', '.join(FORMATS)}; name another file"
-        )
 
 
 def text_of(frame: pd.DataFrame) -> str:

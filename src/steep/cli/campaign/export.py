@@ -10,11 +10,9 @@ import typer
 
 from steep._files import write_whole
 from steep.cli.campaign.settings import DEFAULT, Store, find_store, read_campaign
-from steep.cli.options import Debug, Force, Json, check_destination
+from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
 from steep.cli.printing import finish
-from steep.exceptions import InputError, MissingExtraError
-
-_FORMATS = (".svg", ".pdf", ".png")
+from steep.exceptions import MissingExtraError
 
 
 class State(StrEnum):
@@ -37,11 +35,10 @@ def export_command(
     debug: Debug = False,
 ) -> None:
     """Write the runs as a table: inputs, outputs, state, origin, when they were asked and told."""
-    from steep.cli.tables import check_format, write_frame
+    from steep.cli.tables import write_frame
 
     output = find_store(store).with_suffix(".csv") if output is None else output
-    check_format(output)
-    check_destination(output, inputs=[find_store(store)], force=force)
+    check_destination(output, FRAMES, inputs=[find_store(store)], force=force)
     with read_campaign(store) as campaign:
         frame = campaign.to_dataframe()
     marks = [name for name in frame.columns if name.rstrip("_") == "state"]
@@ -63,9 +60,7 @@ def plot_command(
 ) -> None:
     """Draw where a campaign has run, where it varies, and how its error falls."""
     output = find_store(store).with_suffix(".svg") if output is None else output
-    if output.suffix.lower() not in _FORMATS:
-        raise InputError(f"--output {output} is not a picture; need one of {', '.join(_FORMATS)}; name another file")
-    check_destination(output, inputs=[find_store(store)], force=force)
+    check_destination(output, (".svg", ".pdf", ".png"), inputs=[find_store(store)], force=force)
     try:
         import matplotlib
     except ImportError as error:

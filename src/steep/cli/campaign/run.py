@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,8 +79,8 @@ def run_command(
         figures, lines = describe_status(campaign.status())
         if report is not None:
             writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
-    page = [f"{report}: a page to look at"] if report is not None else []
-    finish(figures | {"report": report, "stop_reason": campaign.stop_reason}, [*lines, *reason, *page], as_json=as_json)
+    figures |= {"report": report, "stop_reason": campaign.stop_reason}
+    finish(figures, [*lines, *reason], as_json=as_json, report=report)
 
 
 def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
@@ -101,10 +100,7 @@ def _names(settings: Settings) -> tuple[str, ...]:
     """The inputs, from the bounds or from the store."""
     if settings.bounds is not None:
         return tuple(settings.bounds)
-    if not settings.store.exists():
-        raise InputError(
-            f'{settings.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
-        )
+    settings.check_bounds()
     with read_campaign(settings.store, warns=False) as campaign:
         return campaign.box.names
 
@@ -162,10 +158,9 @@ def _program(settings: Settings, names: tuple[str, ...]) -> Any:
 
 def _located(command: str, folder: Path) -> list[str]:
     """The arguments; one that names an existing file gets its full path: each run has a folder of its own."""
-    try:
-        parts = shlex.split(command)
-    except ValueError as error:
-        raise InputError(f"the command {command!r} cannot be split ({error}); close its quotes") from error
+    from steep.campaign.command import command_parts
+
+    parts = command_parts(command)
     is_path = [os.sep in part or i > 0 for i, part in enumerate(parts)]
     return [
         str(folder / part) if path and part and "{" not in part and (folder / part).is_file() else part

@@ -79,6 +79,13 @@ class Settings:
         """The same with what the user gave in addition."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
+    def check_bounds(self) -> None:
+        """A new campaign needs bounds."""
+        if self.bounds is None and not self.store.exists():
+            raise InputError(
+                f'{self.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+            )
+
 
 assert {f.name for f in fields(Settings)} == {*_KINDS, "folder"}
 
@@ -168,10 +175,7 @@ def start_campaign(settings: Settings) -> Campaign:
     from steep.campaign import Campaign
     from steep.sampling import Adaptive
 
-    if settings.bounds is None and not settings.store.exists():
-        raise InputError(
-            f'{settings.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
-        )
+    settings.check_bounds()
     strategy = None if settings.measure is None else Adaptive(settings.measure)
     return Campaign(
         settings.bounds, storage=settings.store, n_initial=settings.initial, strategy=strategy,

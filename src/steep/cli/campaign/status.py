@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.campaign.settings import DEFAULT, Store, read_campaign
-from steep.cli.options import Debug, Force, Json, check_destination
+from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
 from steep.cli.printing import finish, following, one_line, table_of
 
 if TYPE_CHECKING:
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
     from steep.campaign.status import Status
 
-# Characters of a message that tell failures apart, and kinds of failure that are shown.
-_ALIKE, _SHOWN = 200, 20
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+# Characters of a message, and kinds of failure, that are shown.
+_LENGTH, _SHOWN = 200, 20
 
 
 def status_command(
@@ -95,13 +93,7 @@ def _rate(rate: float) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Seconds as people say them.
-
-    Examples
-    --------
-    >>> _span(42), _span(3700), _span(200_000)
-    ('42 s', '1 h 1 min', '2 d 7 h')
-    """
+    """Seconds as people say them."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -123,14 +115,12 @@ def failures_command(
     debug: Debug = False,
 ) -> None:
     """List the attempts that failed: how often, where, and why."""
-    from steep.cli.tables import check_format, write_frame
-
-    if output is not None:
-        check_format(output)
-        check_destination(output, force=force)
+    check_destination(output, FRAMES, force=force)
     with read_campaign(store) as campaign:
         frame, inputs, given_up = campaign.failures(), list(campaign.box.names), campaign.n_failed
     if output is not None:
+        from steep.cli.tables import write_frame
+
         write_frame(output, frame)
     figures = {
         "attempts": len(frame), "given_up": given_up, "output": output, "failures": frame.to_dict("records")
@@ -143,13 +133,13 @@ def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path |
         return ["no run has failed"]
     marks = [name for name in frame.columns if name not in inputs]
     kind, message, trace = (next(m for m in marks if m.startswith(word)) for word in ("kind", "message", "traceback"))
-    # Messages that differ in their numbers alone are one kind of failure.
-    alike = frame[message].map(lambda text: _NUMBER.sub("#", one_line(text))[:_ALIKE])
+    from steep.campaign.runner import without_numbers
+
     rows = []
-    for (name, _), group in frame.groupby([frame[kind], alike], sort=False):
+    for (name, _), group in frame.groupby([frame[kind], frame[message].map(without_numbers)], sort=False):
         last = group.iloc[-1]
         where = ", ".join(f"{name}={_short(last[name])}" for name in inputs)
-        rows.append((len(group), name, one_line(last[message])[:_ALIKE], where))
+        rows.append((len(group), name, one_line(last[message])[:_LENGTH], where))
     rows.sort(key=lambda row: -row[0])
     lines: list[Any] = [
         f"{len(frame):,} attempts failed, {given_up:,} runs were given up",

@@ -62,8 +62,16 @@ def tell_command(
         refused = _tell_tables(campaign, given, retries)
         if run is not None:
             _tell_run(campaign, run, value or [], error, retries)
-        figures = _figures(campaign, before, refused)
-    finish(figures, _lines(figures), as_json=as_json)
+        done, failed, pending = campaign.n_done, campaign.n_failed, len(campaign.pending)
+        figures = {
+            "storage": campaign.journal.path, "new_results": done - before[0], "new_failures": failed - before[1],
+            "n_done": done, "n_failed": failed, "n_pending": pending, "refused": refused,
+        }  # fmt: skip
+    line = (
+        f"{figures['storage']}: {done - before[0]:,} results and {failed - before[1]:,} failures recorded; {done:,} "
+        f"runs done, {pending:,} pending, {failed:,} failed"
+    )
+    finish(figures, [line], as_json=as_json)
     if refused:
         first, why = next(iter(refused.items()))
         more = f", and {len(refused) - 1} more above" if len(refused) > 1 else ""
@@ -94,15 +102,7 @@ def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None
 
 
 def _outputs(values: list[str]) -> Any:
-    """Outputs of one run from NAME=NUMBER; a lone number needs no name.
-
-    Examples
-    --------
-    >>> _outputs(["u=3.2", "eta=1"])
-    {'u': [3.2], 'eta': [1.0]}
-    >>> _outputs(["3.2"])
-    [3.2]
-    """
+    """Outputs of one run from NAME=NUMBER; a lone number needs no name."""
     pairs = [value.rpartition("=") for value in values]
     names = [name.strip() for name, _, _ in pairs]
     if len(pairs) > 1 and not all(names):
@@ -120,40 +120,13 @@ def _number(text: str, whole: str) -> float:
         raise InputError(f"--value {whole} is not a number; need NAME=NUMBER, as u=3.2") from error
 
 
-def _figures(campaign: Campaign, before: tuple[int, int], refused: dict[str, str]) -> dict[str, Any]:
-    return {
-        "storage": campaign.journal.path, "new_results": campaign.n_done - before[0],
-        "new_failures": campaign.n_failed - before[1], "n_done": campaign.n_done, "n_failed": campaign.n_failed,
-        "n_pending": len(campaign.pending), "refused": refused,
-    }  # fmt: skip
-
-
-def _lines(figures: dict[str, Any]) -> list[str]:
-    return [
-        f"{figures['storage']}: {figures['new_results']:,} results and {figures['new_failures']:,} failures recorded; "
-        f"{figures['n_done']:,} runs done, {figures['n_pending']:,} pending, {figures['n_failed']:,} failed"
-    ]
-
-
 def is_table(path: Path) -> bool:
-    """Whether a name is that of results, not of a campaign.
-
-    Examples
-    --------
-    >>> is_table(Path("results.csv")), is_table(Path("-")), is_table(Path("campaign.db"))
-    (True, True, False)
-    """
+    """Whether a name is that of results, not of a campaign."""
     return str(path) == "-" or path.suffix.lower() in {*_TABLES, *_JSON, *_LINES}
 
 
 def read_results(path: Path) -> pd.DataFrame:
-    """Read a table of results: ``run``, and a column for each output, or ``error``.
-
-    Parameters
-    ----------
-    path : Path
-        CSV and other tables; JSON (one object per run, or a list of them), JSON lines; "-" is CSV on stdin.
-    """
+    """Read a table or JSON of results: ``run``, and a column per output or ``error``; "-" is stdin."""
     suffix = path.suffix.lower()
     if suffix in (*_JSON, *_LINES):
         return _of_json(path, by_line=suffix in _LINES)
@@ -177,35 +150,24 @@ def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
 
     try:
         text = path.read_text(encoding="utf-8-sig")
+        if by_line:
+            text = f"[{','.join(filter(str.strip, text.splitlines()))}]"
+        found = json.loads(text, object_pairs_hook=_object)
     except OSError as error:
         raise StorageError(f"{path} cannot be read ({error.strerror}); need a file; check its name") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text; expected JSON; write it as UTF-8") from error
-    try:
-        found = [_read(line) for line in text.splitlines() if line.strip()] if by_line else _read(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); expected one object per run; write it again") from error
-    rows = _rows(found)
+    inner = found.get("runs") if isinstance(found, dict) else found
+    rows = inner if isinstance(inner, list) else [found]
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise InputError(f'{path} has no list of objects; expected one object per run, as {{"run": 7, "u": 3.2}}')
     # Objects, so that a whole number next to a missing one does not become a rounded float.
     return pd.DataFrame(rows, dtype=object)
 
 
-def _read(text: str) -> Any:
-    """The JSON value of a text; an object that has a name twice is an error, not its last value."""
-    return json.loads(text, object_pairs_hook=_object)
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object that has a name twice is an error, not its last value."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise ValueError(f"an object has the names {names}; expected each once")
     return dict(pairs)
-
-
-def _rows(found: Any) -> list[Any]:
-    if isinstance(found, dict):
-        inner = found.get("runs")
-        return inner if isinstance(inner, list) else [found]
-    return found if isinstance(found, list) else []

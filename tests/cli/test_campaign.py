@@ -115,7 +115,7 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
         (["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"], "takes (x, t) and is given one array"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--initial", "9", "--command", "./solver {u0}"], "--initial 9"),
         (["run", "none.toml"], "none.toml cannot be read"),
-        (["plot", "-o", "c.txt"], "is not a picture; need one of .svg"),
+        (["plot", "-o", "c.txt"], "expected one of .svg"),
         (["plot"], "campaign.db does not exist"),
     ],
 )

@@ -166,7 +166,7 @@ def test_status_counts_leased_runs_apart(asked, capsys):
         (["ask", "--lease", "soon"], "lease='soon' is not a length of time"),
         (["ask", "--lease", "3600"], "lease='3600' has no unit"),
         (["ask", "-n", 0], "n=0 is too small"),
-        (["ask", "-o", "points.xyz"], "need one of .csv, .json, .parquet"),
+        (["ask", "-o", "points.xyz"], "expected one of .csv, .json, .parquet"),
         (["ask", "-o", "points.csv"], "points.csv exists already"),
         (["ask", "--bounds", "v=0:1"], "bounds"),
         (["tell"], "neither a table nor a run"),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from steep._files import write_whole
-from steep.cli.campaign.settings import DEFAULT, Store, find_store, read_campaign
+from steep.cli.campaign.settings import DEFAULT, Store, read_campaign, settings_of
 from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
 from steep.cli.printing import finish
 from steep.exceptions import MissingExtraError
@@ -37,8 +37,8 @@ def export_command(
     """Write the runs as a table: inputs, outputs, state, origin, when they were asked and told."""
     from steep.cli.tables import write_frame
 
-    output = find_store(store).with_suffix(".csv") if output is None else output
-    check_destination(output, FRAMES, inputs=[find_store(store)], force=force)
+    output = settings_of(store).store.with_suffix(".csv") if output is None else output
+    check_destination(output, FRAMES, inputs=[settings_of(store).store], force=force)
     with read_campaign(store) as campaign:
         frame = campaign.to_dataframe()
     marks = [name for name in frame.columns if name.rstrip("_") == "state"]
@@ -59,8 +59,8 @@ def plot_command(
     debug: Debug = False,
 ) -> None:
     """Draw where a campaign has run, where it varies, and how its error falls."""
-    output = find_store(store).with_suffix(".svg") if output is None else output
-    check_destination(output, (".svg", ".pdf", ".png"), inputs=[find_store(store)], force=force)
+    output = settings_of(store).store.with_suffix(".svg") if output is None else output
+    check_destination(output, (".svg", ".pdf", ".png"), inputs=[settings_of(store).store], force=force)
     try:
         import matplotlib
     except ImportError as error:

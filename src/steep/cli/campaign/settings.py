@@ -125,11 +125,6 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
             raise InputError(f"{path} has {name} = {value!r}; need {kinds}")
 
 
-def find_store(path: Path) -> Path:
-    """Return the store that a path means, which must be there."""
-    return _existing(settings_of(path).store)
-
-
 def _existing(path: Path) -> Path:
     if path.is_dir():
         raise InputError(f"{path} is a folder; need the file of a campaign; name it")

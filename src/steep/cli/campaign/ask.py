@@ -55,7 +55,7 @@ def ask_command(
             sys.stdout.flush()
         except BaseException:
             # Nobody has seen these points: they are free to be asked again.
-            campaign._release(_numbers(frame))
+            campaign._release(frame[frame.columns[0]].tolist())
             raise
 
 
@@ -69,10 +69,6 @@ def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_js
     expires = frame[frame.columns[-1]].iloc[0]
     lines = [f"{output}: {len(frame):,} points, yours until {expires:%Y-%m-%d %H:%M} UTC"]
     finish(figures | {"runs": records_of(frame)}, lines, as_json=as_json)
-
-
-def _numbers(frame: pd.DataFrame) -> list[int]:
-    return [int(number) for number in frame[frame.columns[0]]]
 
 
 def text_of(frame: pd.DataFrame) -> str:
@@ -95,7 +91,7 @@ def write_points(path: Path, frame: pd.DataFrame) -> None:
         from steep.cli.tables import write_frame
 
         write_frame(path, frame)
-        return
-    is_json = suffix == ".json"
-    text = json.dumps(records_of(frame), indent=1, ensure_ascii=False) + "\n" if is_json else text_of(frame)
-    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    else:
+        is_json = suffix == ".json"
+        text = json.dumps(records_of(frame), indent=1, ensure_ascii=False) + "\n" if is_json else text_of(frame)
+        write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from steep.campaign import Campaign
     from steep.domain.axes import Axis
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "store": (str,), "command": (str,), "function": (str,), "bounds": (dict,), "runs": (int,), "initial": (int,),
-    "outputs": (str,), "file": (str,), "stdin": (str,), "workers": (int,), "retries": (int,), "max_failures": (int,),
-    "timeout": (int, float), "stop_error": (int, float), "stop_seconds": (int, float), "measure": (str,),
-    "constraint": (str,), "seed": (int,),
+# How a file writes the entries of each type, in words and in Python's types.
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "Path": ("text", (str,)), "str": ("text", (str,)), "int": ("a whole number", (int,)),
+    "float": ("a number", (int, float)), "dict[str, Axis]": ("a table", (dict,)),
 }  # fmt: skip
 Store = Annotated[
     Path,
@@ -87,9 +86,6 @@ class Settings:
             )
 
 
-assert {f.name for f in fields(Settings)} == {*_KINDS, "folder"}
-
-
 def read_settings(path: Path) -> Settings:
     """Read a TOML file; paths in it are relative to its folder."""
     try:
@@ -112,17 +108,15 @@ def read_settings(path: Path) -> Settings:
 
 
 def _check(path: Path, entries: Mapping[str, Any]) -> None:
+    known = {f.name: _KINDS[str(f.type).removesuffix(" | None")] for f in fields(Settings) if f.name != "folder"}
     for name, value in entries.items():
-        if name not in _KINDS:
-            close = difflib.get_close_matches(name, _KINDS, n=1)
-            meant = f"did you mean {close[0]!r}?" if close else f"it may have {', '.join(_KINDS)}"
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {close[0]!r}?" if close else f"it may have {', '.join(known)}"
             raise InputError(f"{path} has an unknown entry {name!r}; need known ones; {meant}")
-        if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
-            kinds = " or ".join(
-                {"str": "text", "int": "a whole number", "float": "a number", "dict": "a table"}[kind.__name__]
-                for kind in _KINDS[name]
-            )
-            raise InputError(f"{path} has {name} = {value!r}; need {kinds}")
+        words, kinds = known[name]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise InputError(f"{path} has {name} = {value!r}; need {words}")
 
 
 def _existing(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +66,11 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
     counts.append(f"{status.n_failed:,} failed")
     lines = [f"{status.storage}: {_state(status)}", "  " + ", ".join(counts)]
     if status.rate > 0:
-        left = f", {_span(status.seconds_left)} left" if status.is_running and status.seconds_left >= 0 else ""
+        left = (
+            f", {timedelta(seconds=round(status.seconds_left))} left"
+            if status.is_running and status.seconds_left >= 0
+            else ""
+        )
         lines.append(f"  {_rate(status.rate)}{left}")
     if status.estimated_error == status.estimated_error:
         lines.append(f"  estimated error {status.estimated_error.interval} in standard deviations of the output")
@@ -90,18 +95,6 @@ def _rate(rate: float) -> str:
     if rate >= 1:
         return f"{rate:.3g} runs a second"
     return f"{60 * rate:.3g} runs a minute" if rate >= 1 / 60 else f"{3600 * rate:.3g} runs an hour"
-
-
-def _span(seconds: float) -> str:
-    """Seconds as people say them."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
 def failures_command(

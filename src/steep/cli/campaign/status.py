@@ -66,11 +66,8 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
     counts.append(f"{status.n_failed:,} failed")
     lines = [f"{status.storage}: {_state(status)}", "  " + ", ".join(counts)]
     if status.rate > 0:
-        left = (
-            f", {timedelta(seconds=round(status.seconds_left))} left"
-            if status.is_running and status.seconds_left >= 0
-            else ""
-        )
+        is_known = status.is_running and status.seconds_left >= 0
+        left = f", {timedelta(seconds=round(status.seconds_left))} left" if is_known else ""
         lines.append(f"  {_rate(status.rate)}{left}")
     if status.estimated_error == status.estimated_error:
         lines.append(f"  estimated error {status.estimated_error.interval} in standard deviations of the output")

@@ -41,7 +41,6 @@ FREQUENT = {
     "count origin": "SELECT COUNT(*) FROM runs WHERE origin = ?",
     "told": "SELECT x, y, told_order, origin FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
     "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
-    "points": "SELECT x FROM runs WHERE state = ? ORDER BY id",
     "numbered": "SELECT id, x FROM runs WHERE state = ? ORDER BY id",
     "at": "SELECT id, y FROM runs WHERE x = ? AND state != 'forgotten' ORDER BY state = 'done', id",
     "pending at": "SELECT id FROM runs WHERE x = ? AND state = 'pending' ORDER BY id",
@@ -482,7 +481,7 @@ class Journal:
 
     def points(self, state: str, width: int) -> FloatArray:
         """Points of all runs in a state, in the order they were asked."""
-        return self.numbers([x for (x,) in self._rows(FREQUENT["points"], (state,))], width)
+        return self.numbered_points(state, width)[1]
 
     def numbered_points(self, state: str, width: int) -> tuple[list[int], FloatArray]:
         """Numbers and points of all runs in a state."""

@@ -68,12 +68,6 @@ def label_rows(y: Any, n: int) -> FloatArray:
     return values
 
 
-def label_column(column: Any, n: int, name: str) -> FloatArray:
-    """Results of one output as ``(n, 1)``."""
-    refuse_masked(column, f"output {name!r}")
-    return label_rows(np.reshape(np.asarray(column), (-1, 1)), n)
-
-
 def _as_rows(y: Any, n: int) -> Any:
     refuse_masked(y, "y")
     shape = np.shape(y) if not hasattr(y, "shape") else y.shape
@@ -94,7 +88,10 @@ def labels_of(y: Any, n: int) -> tuple[FloatArray, Names | None]:
         return label_rows(y, n), None
     if not named:
         raise InputError("y has no outputs; need at least one name")
-    return np.hstack([label_column(column, n, name) for name, column in named.items()]), tuple(named)
+    for name, column in named.items():
+        refuse_masked(column, f"output {name!r}")
+    columns = [label_rows(np.reshape(np.asarray(column), (-1, 1)), n) for column in named.values()]
+    return np.hstack(columns), tuple(named)
 
 
 def aligned(journal: Journal, values: FloatArray, names: Names | None) -> FloatArray:

@@ -102,7 +102,9 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     total = check_runs(given.n_runs, name="n_runs")
     size = None if given.batch_size is None else check_count(given.batch_size, name="batch_size")
     retries = check_count(given.retries, name="retries", minimum=0)
-    seconds = None if given.timeout is None else _checked_seconds(given.timeout, given.executor)
+    if given.timeout is not None and given.executor is None:
+        raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
+    seconds = None if given.timeout is None else check_real(given.timeout, name="timeout", above=0.0)
     streak = Streak(given.max_failures)
     n_initial = campaign._n_initial_of(total)
     stop = stopper(campaign, given.stop_when, n_initial)
@@ -132,12 +134,6 @@ def _style(campaign: Campaign, pass_as: str) -> Style:
         return "keywords" if campaign.named else "array"
     style: Style = pass_as  # type: ignore[assignment]
     return style
-
-
-def _checked_seconds(timeout: Any, executor: Any) -> float:
-    if executor is None:
-        raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
-    return check_real(timeout, name="timeout", above=0.0)
 
 
 class _Loop:

@@ -106,7 +106,10 @@ def open_to_read(path: str, patience: float) -> sqlite3.Connection:
         else:
             database = _with_its_log(path)
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    return _migrated(database) if 0 < version < VERSION else database
+    if 0 < version < VERSION:  # as one of this version, in memory
+        database = _in_memory(database)
+        migrate(database)
+    return database
 
 
 def _with_its_log(path: str) -> sqlite3.Connection:
@@ -115,13 +118,6 @@ def _with_its_log(path: str) -> sqlite3.Connection:
         for suffix in ("", "-wal"):
             shutil.copy(f"{path}{suffix}", os.path.join(folder, f"store{suffix}"))
         return _in_memory(sqlite3.connect(os.path.join(folder, "store")))
-
-
-def _migrated(database: sqlite3.Connection) -> sqlite3.Connection:
-    """A file of an older version as one of this version, in memory."""
-    memory = _in_memory(database)
-    migrate(memory)
-    return memory
 
 
 def _in_memory(database: sqlite3.Connection) -> sqlite3.Connection:

@@ -85,7 +85,12 @@ def run_command(
 
 def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
     """The simulator and where it runs: all checked before a store is made."""
-    names = _names(settings)
+    if settings.bounds is not None:
+        names = tuple(settings.bounds)
+    else:
+        settings.check_bounds()
+        with read_campaign(settings.store, warns=False) as campaign:
+            names = campaign.box.names
     if settings.runs is None:
         raise InputError("the number of runs is missing; need it; pass --runs 200")
     if settings.initial is not None and not 1 <= settings.initial <= settings.runs:
@@ -94,15 +99,6 @@ def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
             "lower it"
         )
     return simulator_of(settings, names)
-
-
-def _names(settings: Settings) -> tuple[str, ...]:
-    """The inputs, from the bounds or from the store."""
-    if settings.bounds is not None:
-        return tuple(settings.bounds)
-    settings.check_bounds()
-    with read_campaign(settings.store, warns=False) as campaign:
-        return campaign.box.names
 
 
 def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[str, Any]) -> None:
@@ -142,16 +138,11 @@ def _program(settings: Settings, names: tuple[str, ...]) -> Any:
             _located(str(settings.command), settings.folder), outputs=settings.outputs, file=settings.file,
             timeout=settings.timeout, input=settings.stdin,
         )  # fmt: skip
-    unknown, unused = set(program.names) - set(names), set(names) - set(program.names)
-    if unknown:
+    if set(program.names) != set(names):
+        braced = ", ".join(f"{{{name}}}" for name in program.names) or "no input"
         raise InputError(
-            f"the command has {_braced(unknown)} and the bounds have {', '.join(names)}; need the same inputs in both; "
-            "rename them"
-        )
-    if unused:
-        raise InputError(
-            f"the command has no {_braced(unused)}; need every input of the bounds in it; put it in, or leave it out "
-            "of the bounds"
+            f"the command has {braced} and the bounds have {', '.join(names)}; need the same inputs in both; rename "
+            "them, put them in, or leave them out"
         )
     return program
 
@@ -166,7 +157,3 @@ def _located(command: str, folder: Path) -> list[str]:
         str(folder / part) if path and part and "{" not in part and (folder / part).is_file() else part
         for part, path in zip(parts, is_path, strict=True)
     ]
-
-
-def _braced(names: set[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in sorted(names))

@@ -110,7 +110,10 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
         (["run", "--bounds", "u0=0:1", "-n", "8"], "need either a program or a function"),
         (["run", "c.db", "simulator:run", "--command", "x", "--bounds", "x=0:1", "-n", "8"], "need either"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver --u0 {u}"], "the command has {u} and"),
-        (["run", "--bounds", "u0=0:1,t=0:1", "-n", "8", "--command", "./solver --u0 {u0}"], "the command has {u0} and the bounds have u0, t;"),
+        (
+            ["run", "--bounds", "u0=0:1,t=0:1", "-n", "8", "--command", "./solver --u0 {u0}"],
+            "the command has {u0} and the bounds have u0, t;",
+        ),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--command", "./solver '{u0}"], "cannot be split"),
         (["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"], "takes (x, t) and is given one array"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--initial", "9", "--command", "./solver {u0}"], "--initial 9"),

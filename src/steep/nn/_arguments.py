@@ -1,8 +1,10 @@
-"""Arguments that torch would refuse late and in its own words, checked at the door."""
+"""Checks of arguments that torch would reject late and in its own words, and random states that are given back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -26,18 +28,18 @@ def check_seed(random_state: Seed) -> int:
         raise InputTypeError("random_state is a bool; expected None, a whole number ≥ 0 or a numpy Generator")
     if isinstance(random_state, int | np.integer):
         if not 0 <= random_state <= _LARGEST_SEED:
-            raise InputError(
-                f"random_state={_short(random_state)} is out of range; expected a whole number from 0 to 2**62"
-            )
+            value = repr(random_state) if abs(random_state) < 10**30 else "a number beyond 10**30"
+            raise InputError(f"random_state={value} is out of range; expected a whole number from 0 to 2**62")
         return int(random_state)
     return int(check_generator(random_state).integers(2**31))
 
 
 def check_network(network: Any) -> nn.Module:
     """Return a network whose layers can be watched and replaced."""
-    kind, exported = type(network).__name__, "train" in getattr(network, "__dict__", {})
-    frozen = "a TorchScript module" if isinstance(network, torch.jit.ScriptModule) else None
-    if kind == "ExportedProgram" or (isinstance(network, torch.fx.GraphModule) and exported):
+    kind, frozen = type(network).__name__, None
+    if isinstance(network, torch.jit.ScriptModule):
+        frozen = "a TorchScript module"
+    elif kind == "ExportedProgram" or (isinstance(network, torch.fx.GraphModule) and "train" in vars(network)):
         frozen = "an exported program"
     if frozen is not None:
         raise InputTypeError(
@@ -49,10 +51,8 @@ def check_network(network: Any) -> nn.Module:
             "network is a state_dict; expected a torch.nn.Module; build the module and call its load_state_dict"
         )
     if not isinstance(network, nn.Module):
-        raise InputTypeError(
-            f"network is a {kind}; expected a torch.nn.Module"
-            + ("; load it first" if isinstance(network, str | bytes | PathLike) else "")
-        )
+        hint = "; load it first" if isinstance(network, str | bytes | PathLike) else ""
+        raise InputTypeError(f"network is a {kind}; expected a torch.nn.Module{hint}")
     return network
 
 
@@ -85,6 +85,25 @@ def check_batch_size(batch_size: Any) -> int | None:
     return None if batch_size is None else check_count(batch_size, name="batch_size")
 
 
-def _short(number: Any) -> str:
-    """A number as people can read it: ten to the four hundredth has 401 digits."""
-    return repr(number) if abs(number) < 10**30 else "a number beyond 10**30"
+# ------------------------------------------------------------------------------- random states
+
+
+@contextmanager
+def kept_random_state(network: nn.Module | None = None, *, seed: int | None = None) -> Iterator[None]:
+    """Run with torch's, NumPy's and Python's generators seeded, or left as they are, and give all of them back.
+
+    Data sets may draw from any of the three, and a ``DataLoader`` draws a seed for its workers from torch even when it
+    does not shuffle.
+    """
+    devices = {p.device for p in network.parameters() if p.device.type == "cuda"} if network is not None else set()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global state is what is kept
+    with torch.random.fork_rng(devices=list(devices)):
+        try:
+            if seed is not None:
+                torch.manual_seed(seed)
+                np.random.seed(seed % 2**32)  # noqa: NPY002 - for data sets that draw from it
+                random.seed(seed)
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002

@@ -139,40 +139,26 @@ def _check_shared(name: str, part: HeadSamples, other_name: str, other: HeadSamp
 
 
 def count_shared(features: FloatArray, others: FloatArray) -> int:
-    """How many rows are among other rows; 0 where as many rows of the others occur twice among themselves.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(50, 3))
-    >>> count_shared(rows[:20], rows[15:]), count_shared(rows[:20], rows[20:])
-    (5, 0)
-    """
-    direction: FloatArray = np.asarray(np.random.default_rng(0).normal(size=features.shape[1]))
-    own, theirs = (_numbers(rows, direction) for rows in (features, others))
-    order = np.argsort(theirs, kind="stable")
+    """How many rows are among other rows; 0 if as many rows of the others occur twice among themselves."""
+    direction = np.random.default_rng(0).normal(size=features.shape[1])
     reach = 2 * _SAME * float(np.linalg.norm(direction))
+    own, theirs = (
+        np.concatenate([np.asarray(part[rows], dtype=np.float64) @ direction for rows in _blocks(*part.shape)])
+        for part in (features, others)
+    )
+    order, everyone = np.argsort(theirs, kind="stable"), np.arange(len(own))
     place = np.searchsorted(theirs[order], own)
     found = np.zeros(len(own), bool)
-    for neighbor in (np.minimum(place, len(order) - 1), np.maximum(place - 1, 0)):
-        found |= _same_rows(
-            features, np.arange(len(own)), others, order[neighbor], own - theirs[order[neighbor]], reach
-        )
-    twins = np.zeros(len(order), bool)
-    twins[1:] = _same_rows(others, order[1:], others, order[:-1], np.diff(theirs[order]), reach)
-    share, natural = found.mean(), twins.mean()
-    return int(found.sum()) if share > _NATURAL * natural else 0
+    for neighbor in (order[np.minimum(place, len(order) - 1)], order[np.maximum(place - 1, 0)]):
+        found |= _same_rows(features, everyone, others, neighbor, own - theirs[neighbor], reach)
+    twins = _same_rows(others, order[1:], others, order[:-1], np.diff(theirs[order]), reach).sum() / len(order)
+    return int(found.sum()) if found.mean() > _NATURAL * twins else 0
 
 
 def _blocks(n_rows: int, n_features: int) -> Iterator[slice]:
     """Rows that are held at a time."""
     size = max(1, _BLOCK // n_features)
     return (slice(start, start + size) for start in range(0, n_rows, size))
-
-
-def _numbers(features: FloatArray, direction: FloatArray) -> FloatArray:
-    """The product of each row with a direction."""
-    parts = (np.asarray(features[rows], dtype=np.float64) for rows in _blocks(*features.shape))
-    return np.concatenate([part @ direction for part in parts])
 
 
 def _same_rows(
@@ -195,20 +181,18 @@ def warn_of_absent_classes(task: HeadTask, train: HeadSamples, validation: HeadS
         return
     counts = task.class_counts(train.targets)
     held_out = None if validation is None else task.class_counts(validation.targets)
-    one, many = ("label", "labels") if task.name == "multilabel" else ("class", "classes")
-    absent = np.flatnonzero(counts == 0)
-    if len(absent):
-        is_one = len(absent) == 1
+    words = ("label", "labels") if task.name == "multilabel" else ("class", "classes")
+    if len(absent := np.flatnonzero(counts == 0)):
+        are, them = ("is", "it") if len(absent) == 1 else ("are", "them")
         seen = 0 if held_out is None else int(held_out[absent].sum())
         warn_user(
-            f"{_named(absent, one, many)} of the network {'is' if is_one else 'are'} absent from train: a re-trained "
-            f"head will not predict {'it' if is_one else 'them'} any more"
-            + (f" (validation has {seen} samples of {'it' if is_one else 'them'})" if seen else "")
-            + "; add samples, or keep the original head"
+            f"{_named(absent, *words)} of the network {are} absent from train: a re-trained head will not predict "
+            f"{them} any more{f' (validation has {seen} samples of {them})' if seen else ''}; add samples, or keep the "
+            "original head"
         )
     if held_out is not None and len(absent := np.flatnonzero((counts > 0) & (held_out == 0))):
         warn_user(
-            f"{_named(absent, one, many)} {'is' if len(absent) == 1 else 'are'} in train and absent from validation: "
+            f"{_named(absent, *words)} {'is' if len(absent) == 1 else 'are'} in train and absent from validation: "
             "what a new head gains or loses there is not measured; add samples to validation"
         )
 

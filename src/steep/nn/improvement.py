@@ -267,7 +267,7 @@ def write_verdict(table: pd.DataFrame, found: ScoredHeads, choice: Choice) -> Ve
     where = f"{len(found.held_out):,} held-out samples"
     is_comparable = bool(np.isfinite(found.heads[0].value))
     if chosen.kind == "original":
-        sentence = _kept(found, choice, where)
+        sentence = f"The original head is kept: {_kept(found, choice, where)}."
     elif not is_comparable:
         sentence = f"The new head has a {score.unit} of {_cell(table, 'chosen', score.unit):.4g} on {where}."
     else:
@@ -292,21 +292,15 @@ def _cell(table: pd.DataFrame, row: str, column: str) -> float:
 def _kept(found: ScoredHeads, choice: Choice, where: str) -> str:
     score = found.scores[0]
     if not np.isfinite(found.values[1:]).any():
-        return f"The original head is kept: no re-trained head gives numbers on {where}."
+        return f"no re-trained head gives numbers on {where}"
     start = score.shown(found.heads[0].value)
     if not choice.is_beaten:
-        return (
-            f"The original head is kept: on {where} no re-trained head is better than its {score.unit} of "
-            f"{_value(start, score)}."
-        )
+        return f"on {where} no re-trained head is better than its {score.unit} of {_value(start, score)}"
     if choice.doubt is not None:
-        return (
-            f"The original head is kept: {where} cannot tell whether a re-trained one is better; {choice.doubt}. Pass "
-            "more validation data."
-        )
+        return f"{where} cannot tell whether a re-trained one is better; {choice.doubt}. Pass more validation data"
     return (
-        f"The original head is kept: on {where} no re-trained head is reliably better; the best choice among them, "
-        f"on samples that did not make it, {score.words.describe(choice.gain, start)}."
+        f"on {where} no re-trained head is reliably better; the best choice among them, on samples that did not make "
+        f"it, {score.words.describe(choice.gain, start)}"
     )
 
 
@@ -341,19 +335,14 @@ def _weights(found: ScoredHeads, chosen: HeadCandidate) -> str:
 def _others(found: ScoredHeads, choice: Choice) -> list[str]:
     """What happened to the scores that did not decide, on samples that did not make the choice."""
     assert choice.outputs is not None
-    return [
-        _course(score, found.value(0, number), score.shown(score.value(choice.outputs)))
-        for number, score in enumerate(found.scores)
-        if number
-    ]
-
-
-def _course(score: MeanScore, start: float, end: float) -> str:
-    title = score.words.title[0].upper() + score.words.title[1:]
-    if _value(start, score) == _value(end, score):
-        return f"{title} stays at {_value(end, score)}."
-    verb = "rises" if end > start else "falls"
-    return f"{title} {verb} from {_value(start, score)} to {_value(end, score)}."
+    sentences = []
+    for number, score in list(enumerate(found.scores))[1:]:
+        before, after = found.value(0, number), score.shown(score.value(choice.outputs))
+        start, end = _value(before, score), _value(after, score)
+        course = f"{'rises' if after > before else 'falls'} from {start} to {end}"
+        title = score.words.title[0].upper() + score.words.title[1:]
+        sentences.append(f"{title} {f'stays at {end}' if start == end else course}.")
+    return sentences
 
 
 def _calibration(found: ScoredHeads, choice: Choice) -> list[str]:

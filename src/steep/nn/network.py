@@ -19,8 +19,7 @@ from torch.nn.utils import parametrize
 
 from steep._validation import one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_batch_size, check_callable, check_network
-from steep.nn._random import kept_random_state
+from steep.nn._arguments import check_batch_size, check_callable, check_network, kept_random_state
 from steep.nn.heads import Head
 
 Forward = Callable[[nn.Module, Any], Any]

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from steep._progress import progress_bar
 from steep._validation import FloatArray, Seed, check_flag, one_line
 from steep.exceptions import InputError
-from steep.nn._arguments import check_seed
-from steep.nn._random import kept_random_state
+from steep.nn._arguments import check_seed, kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples, refuse_single_samples
 from steep.nn.feature_file import open_features, write_features
 from steep.nn.network import Split, run_network, run_once, split, undisturbed, watched

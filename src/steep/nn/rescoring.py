@@ -16,7 +16,7 @@ from torch import nn
 
 from steep._progress import progress_bar
 from steep.exceptions import FunctionError
-from steep.nn._random import kept_random_state
+from steep.nn._arguments import kept_random_state
 from steep.nn.batches import iterate_batches, label_array, move, n_samples
 from steep.nn.candidates import ScoredHeads
 from steep.nn.heads import Head, HeadTask

@@ -183,11 +183,11 @@ def apply_rules(
         found += [HeadWeighting(rule, classes, doubt, "doubt") for rule in doubted]
     ratios = [rule for rule in rules if isinstance(rule, ByRatio)]
     grouped = [rule for rule in rules if isinstance(rule, PseudoGroups)]
-    asked = list(measures) if ratios else []
-    extra = [MEASURES["disagreement"]] if grouped and MEASURES["disagreement"] not in asked else []
-    for (name, k), variation in _different(around.variations([*asked, *extra], sizes)).items():
-        own: list[Rule] = [*ratios] if any(name == measure.name for measure in measures) else []
-        own += grouped if name == "disagreement" else []
+    wanted = {measure.name: measure for measure in measures} if ratios else {}
+    wanted |= {"disagreement": MEASURES["disagreement"]} if grouped else {}
+    named = {measure.name for measure in measures}
+    for (name, k), variation in _different(around.variations([*wanted.values()], sizes)).items():
+        own = [*(ratios if name in named else ()), *(grouped if name == "disagreement" else ())]
         found += [HeadWeighting(rule, classes, variation, name, k) for rule in own]
     return found
 
@@ -264,11 +264,8 @@ def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None)
     """Neighbours of every sample, itself first."""
     if n_neighbors == 1:
         return np.arange(len(features))[:, None]
-    _, indices = neighbor_graph(
-        np.asarray(features), n_neighbors=n_neighbors, recall=RECALL, n_jobs=n_jobs, random_state=0
-    )
-    found: IntArray = indices
-    return found
+    settings = {"n_neighbors": n_neighbors, "recall": RECALL, "n_jobs": n_jobs, "random_state": 0}
+    return np.asarray(neighbor_graph(np.asarray(features), **settings)[1])
 
 
 def is_contradicted(training: HeadSamples, held_out: HeadSamples, n_neighbors: int) -> npt.NDArray[np.bool_]:

@@ -56,6 +56,11 @@ class AdamSolver:
         Samples per step.
     random_state : int or Generator, default 0
         Seed of the start and of the batches.
+
+    Examples
+    --------
+    >>> AdamSolver(epochs=5)  # as in retrain_head(network, X, y, solver=AdamSolver(epochs=5))
+    AdamSolver(learning_rate=0.001, epochs=5, batch_size=25, random_state=0)
     """
 
     learning_rate: float = 1e-3

@@ -23,8 +23,6 @@ from steep.convex.minimise import Limits, Minima, Pair, Solve, minimise
 
 # Up to this many parameters every weighting has its own Hessian at the start.
 FEW_PARAMETERS = 40
-# Steps after which Hessians are computed again: later where that costs more.
-_RENEW, _RENEW_PER_PARAMETER = 12, 1 / 4
 # Samples from which one Hessian is modelled for all, and the largest one modelled in full.
 _HESSIAN_SAMPLES, _FULL_HESSIAN = 4000, 2500
 # Hessians that are inverted: many vectors are then multiplied more quickly.
@@ -214,17 +212,18 @@ def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
 
 def _search(
     problem: LogisticProblem, weights: FloatArray, l2: float, start: FloatArray, solve: Solve, limits: Limits,
-    pairs: Sequence[Pair] = (), renewed: Any = None,
+    pairs: Sequence[Pair] | None = None, renewed: Any = None,
 ) -> Minima:  # fmt: skip
     """:func:`minimise` from starts ``(n_problems, n_outputs, n_inputs)``."""
+    asked, some = None, weights
 
     def gradient(points: FloatArray, numbers: IntArray) -> FloatArray:
-        some = weights if len(numbers) == len(weights) else weights[numbers]
+        nonlocal asked, some
+        if numbers is not asked:  # most often the same problems as last time
+            asked, some = numbers, weights if len(numbers) == len(weights) else weights[numbers]
         return problem.gradient(points.reshape(-1, *problem.shape), some, l2).reshape(points.shape)
 
-    flat = start.reshape(len(weights), -1)
-    renew_every = max(_RENEW, round(_RENEW_PER_PARAMETER * flat.shape[1]))
-    return minimise(gradient, flat, solve, limits, pairs=pairs, renewed=renewed, renew_every=renew_every)
+    return minimise(gradient, start.reshape(len(weights), -1), solve, limits, pairs=pairs, renewed=renewed)
 
 
 def solve_logistic(
@@ -260,8 +259,10 @@ def solve_logistic(
         inverses = np.linalg.inv(problem.hessian(points.reshape(-1, *problem.shape), weights[numbers], 1.0))
 
         def solve(vectors: FloatArray, some: IntArray) -> FloatArray:
-            mine = inverses if len(some) == len(numbers) else inverses[np.searchsorted(numbers, some)]
-            product: FloatArray = np.matmul(mine, vectors[:, :, None])[:, :, 0]
+            nonlocal inverses, numbers
+            if len(some) < len(numbers):
+                inverses, numbers = inverses[np.searchsorted(numbers, some)], some
+            product: FloatArray = np.matmul(inverses, vectors[:, :, None])[:, :, 0]
             return product
 
         return solve

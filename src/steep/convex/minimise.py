@@ -31,6 +31,8 @@ Pair = tuple[FloatArray, FloatArray, FloatArray]
 _N_TRIALS = 30
 # A step is kept when the slope at its end is at most this share of that at its start, upwards.
 _CURVATURE = 0.9
+# Steps after which Hessians are computed again: later where that costs more.
+_RENEW, _RENEW_PER_PARAMETER = 12, 1 / 4
 # Steps along which the gradient hardly changes say nothing.
 _LEAST_CHANGE = 1e-12
 
@@ -64,20 +66,21 @@ class Limits:
 
 @dataclass
 class Minima:
-    """Where the searches ended, and what they know of the Hessian there."""
+    """Where the searches ended, and, if asked for, what they know of the Hessian there."""
 
     theta: FloatArray
     converged: npt.NDArray[np.bool_]
     n_evaluations: npt.NDArray[Any]
     pairs: list[Pair] = field(default_factory=list)
 
-    def keep(self, known: Sequence[Pair], left: IntArray, gone: npt.NDArray[np.bool_]) -> None:
-        """Remember the pairs of the searches that end, the last ones last."""
+    def end(self, numbers: IntArray, theta: FloatArray, converged: Any, known: Sequence[Pair]) -> None:
+        """Store the searches that end, and the pairs they know, the last ones last."""
+        self.theta[numbers], self.converged[numbers] = theta, converged
         while len(self.pairs) < len(known):
             self.pairs.insert(0, (np.zeros_like(self.theta), np.zeros_like(self.theta), np.zeros(len(self.theta))))
         for kept, pair in zip(reversed(self.pairs), reversed(known), strict=False):
             for whole, some in zip(kept, pair, strict=True):
-                whole[left[gone]] = some[gone]
+                whole[numbers] = some
 
 
 def minimise(
@@ -86,9 +89,8 @@ def minimise(
     solve: Solve,
     limits: Limits,
     *,
-    pairs: Sequence[Pair] = (),
+    pairs: Sequence[Pair] | None = None,
     renewed: Callable[[FloatArray, IntArray], Solve] | None = None,
-    renew_every: int = 0,
 ) -> Minima:
     """Look for the minima of several functions.
 
@@ -99,45 +101,49 @@ def minimise(
     start : ndarray of shape (n_functions, n_parameters)
         Where to begin.
     solve : callable
-        g ↦ M⁻¹ g, one row for each of some functions.
+        g ↦ M⁻¹ g, one row for each of some functions; functions that are solved are not asked for again.
     limits : Limits
         When to stop.
-    pairs : sequence
-        Steps and changes of the gradient known of functions with nearly the same Hessians.
-    renewed, renew_every : callable, int
-        Another ``solve`` for the points reached, after so many steps: far from the start its Hessian does not help.
-        The functions that were solved before are not asked for again.
+    pairs : sequence, optional
+        Steps and changes of the gradient known of functions with nearly the same Hessians; if given, even if empty,
+        those of each search are returned.
+    renewed : callable, optional
+        Another ``solve`` for the points reached, after some steps: far from the start its Hessian does not help.
     """
-    theta, left, known = start.copy(), np.arange(len(start)), list(pairs)
-    slope = gradient(theta, left)
+    theta, left, known = start.copy(), np.arange(len(start)), list(pairs or ())
+    slope, renew_every = gradient(theta, left), max(_RENEW, round(_RENEW_PER_PARAMETER * start.shape[1]))
     found = Minima(start.copy(), np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=np.intp))
+
+    def end(gone: npt.NDArray[np.bool_], at: FloatArray, converged: Any, *others: FloatArray) -> list[FloatArray]:
+        """Take the searches that end out; the rest of arrays with a row for each."""
+        nonlocal left, theta, slope, known
+        told = [] if pairs is None else [(one[gone], other[gone], rate[gone]) for one, other, rate in known]
+        found.end(left[gone], at[gone], converged, told)
+        keep = ~gone
+        left, theta, slope = left[keep], theta[keep], slope[keep]
+        known = [(one[keep], other[keep], rate[keep]) for one, other, rate in known]
+        return [other[keep] for other in others]
+
     for number in range(1, limits.n_steps + 1):
         if renewed is not None and number % renew_every == 0:
             solve, known = renewed(theta, left), []
         direction = -_two_loops(slope, known, solve, left)
         decrement = -_dots(slope, direction) / 2
         solved = limits.reached(theta, direction, decrement)
-        step, after, stuck = direction, slope, solved
-        if not solved.all():
-            step, after, stuck = _moved(gradient, theta, slope, direction, left, ~solved, found.n_evaluations)
-        gone = solved | stuck
-        if gone.any():
-            found.converged[left[gone]] = (solved | (decrement <= 100 * limits.gap))[gone]
-            found.theta[left[gone]] = (theta + np.where(solved[:, None], direction, 0.0))[gone]
-            found.keep(known, left, gone)
-            keep = ~gone
-            left, theta, slope, step, after = left[keep], theta[keep], slope[keep], step[keep], after[keep]
-            known = [(one[keep], other[keep], rate[keep]) for one, other, rate in known]
-            if not len(left):
-                return found
+        if solved.any():
+            direction, decrement = end(solved, theta + direction, True, direction, decrement)
+        step, after, stuck = _moved(gradient, theta, slope, direction, left, found.n_evaluations)
+        if stuck.any():
+            step, after = end(stuck, theta, decrement[stuck] <= 100 * limits.gap, step, after)
+        if not len(left):
+            return found
         change = after - slope
         curved = _dots(step, change)
         clear = curved > _LEAST_CHANGE * np.sqrt(_dots(step, step) * _dots(change, change))
         rate = np.divide(1, curved, out=np.zeros(len(curved)), where=clear)
         known = [*known[1 - limits.memory :], (step, change, rate)]
         theta, slope = theta + step, after
-    found.theta[left] = theta
-    found.keep(known, left, np.ones(len(left), dtype=bool))
+    end(np.ones(len(left), dtype=bool), theta, False)
     return found
 
 
@@ -150,10 +156,8 @@ def _two_loops(slope: FloatArray, pairs: Sequence[Pair], solve: Solve, left: Int
     result = solve(rest, left)
     if pairs:  # M, scaled so that it fits the last step
         _, change, rate = pairs[-1]
-        known = rate > 0
-        scale = np.ones(len(slope))
-        scale[known] = 1 / (rate * _dots(change, solve(change, left)))[known]
-        result = result * scale[:, None]
+        fit = rate * _dots(change, solve(change, left))
+        result = result / np.where(rate > 0, fit, 1.0)[:, None]
     for (step, change, rate), share in zip(pairs, reversed(shares), strict=True):
         result += (share - rate * _dots(change, result))[:, None] * step
     return result
@@ -167,23 +171,25 @@ def _dots(one: FloatArray, other: FloatArray) -> FloatArray:
 
 def _moved(
     gradient: Gradient, theta: FloatArray, slope: FloatArray, direction: FloatArray, left: IntArray,
-    wanted: npt.NDArray[np.bool_], n_evaluations: npt.NDArray[Any],
+    n_evaluations: npt.NDArray[Any],
 ) -> tuple[FloatArray, FloatArray, npt.NDArray[np.bool_]]:  # fmt: skip
-    """Steps along the wanted directions, shortened where they overshoot, gradients at their ends, who has none."""
-    step, after, falls = direction.copy(), slope.copy(), np.abs(_dots(slope, direction))
-    long = np.flatnonzero(wanted)
-    for trial in range(_N_TRIALS):
-        some = slice(None) if len(long) == len(left) else long
-        after[some] = gradient(theta[some] + step[some], left[some])
-        n_evaluations[left[some]] += 1
-        ends = _dots(after[some], direction[some])
-        over = ~(ends <= _CURVATURE * falls[some])
+    """Steps along the directions, shortened where they overshoot, gradients at their ends, and who found none."""
+    stuck = np.zeros(len(left), dtype=bool)
+    if not len(left):
+        return direction, slope, stuck
+    step, falls, long = direction.copy(), np.abs(_dots(slope, direction)), np.arange(len(left))
+    after = gradient(theta + step, left)
+    n_evaluations[left] += 1
+    for _ in range(_N_TRIALS):
+        ends = _dots(after[long], direction[long])
+        over = ~(ends <= _CURVATURE * falls[long])
         long, ends = long[over], ends[over]
-        if not len(long) or trial == _N_TRIALS - 1:
-            break
+        if not len(long):
+            return step, after, stuck
         # Where the slope, if it were straight, would be 0.
         share = falls[long] / (falls[long] + ends)
         step[long] *= np.clip(np.nan_to_num(share, nan=0.1), 0.1, 0.7)[:, None]
-    stuck = np.zeros(len(left), dtype=bool)
+        after[long] = gradient(theta[long] + step[long], left[long])
+        n_evaluations[left[long]] += 1
     stuck[long] = True
     return step, after, stuck

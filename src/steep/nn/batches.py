@@ -217,7 +217,8 @@ def _slices(inputs: Any, labels: Any, batch_size: int | None) -> Iterator[Batch]
     size = batch_size or fitting_batch(inputs)
     for start in range(0, n_inputs, size):
         rows = slice(start, start + size)
-        yield mapped(inputs, lambda values, rows=rows: _tensor(values[rows])), None if known is None else known[rows]
+        part = {name: _tensor(values[rows]) for name, values in columns.items()}
+        yield part if isinstance(inputs, dict) else part[""], None if known is None else known[rows]
 
 
 def _refuse_scalar(values: Any) -> None:
@@ -268,7 +269,7 @@ def n_samples(data: Any, *, streams: bool = False) -> int:
     if isinstance(data, DataLoader):
         if data.batch_size is None or _is_reordered(data) or not hasattr(data.sampler, "__len__"):
             return len(data.dataset)  # type: ignore[arg-type]
-        drawn = len(data.sampler)
+        drawn = len(data.sampler)  # type: ignore[arg-type]
         return drawn // data.batch_size * data.batch_size if data.drop_last else drawn
     if (held := _held(data)) is not None:
         data = next(iter(held[0].values())) if isinstance(held[0], dict) else held[0]

@@ -31,7 +31,8 @@ def write_features(path: str | Path, batches: Batches, *, network: str, head: st
     target, labels = _check_path(path), list[Array]()
 
     def write(temporary: Path) -> None:
-        n_rows, first = 0, np.empty((0, 0))
+        n_rows = 0
+        first: Array = np.empty((0, 0))
         with temporary.open("w+b") as file:
             for rows, own in _read(batches):
                 if not n_rows:

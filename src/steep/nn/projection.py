@@ -130,7 +130,7 @@ def project(
     check_flag(progress, name="progress", optional=True)
     seed = check_seed(random_state)
     parts = cut(network, data, streams=streams)
-    source = {"head": parts.name, "network": digest_of(parts.network, parts.name)}
+    source: dict[str, Any] = {"head": parts.name, "network": digest_of(parts.network, parts.name)}
     with _passes(parts, data, seed=seed, progress=progress, streams=streams) as passes:
         if memmap is None:
             return replace(_held(passes, n_samples(data)), **source)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -264,7 +265,7 @@ def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None)
     """Neighbours of every sample, itself first."""
     if n_neighbors == 1:
         return np.arange(len(features))[:, None]
-    settings = {"n_neighbors": n_neighbors, "recall": RECALL, "n_jobs": n_jobs, "random_state": 0}
+    settings: dict[str, Any] = {"n_neighbors": n_neighbors, "recall": RECALL, "n_jobs": n_jobs, "random_state": 0}
     return np.asarray(neighbor_graph(np.asarray(features), **settings)[1])
 
 

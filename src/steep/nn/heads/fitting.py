@@ -130,7 +130,7 @@ def fit_adam(
     """
     generator, n_features = torch.Generator().manual_seed(seed), features.shape[1]
     dtype = torch.from_numpy(features[[0]]).dtype
-    head = nn.utils.skip_init(nn.Linear, n_features, n_outputs, bias=bias, dtype=dtype)
+    head = nn.Linear(n_features, n_outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
     for parameter in head.parameters():
         nn.init.uniform_(parameter, -(n_features**-0.5), n_features**-0.5, generator=generator)
     w = torch.as_tensor(weight, dtype=dtype)

@@ -122,7 +122,7 @@ class Suspects:
         """
         index = pd.RangeIndex(len(self)) if self.index is None else self.index
         rows = list(decisions)
-        places = index.get_indexer_for(rows)
+        places = index.get_indexer_for(pd.Index(rows))
         if len(places) != len(rows) or (places < 0).any():
             raise InputError("decisions names rows that are not in the table, or not once; expected rows of its index")
         labels = self.label.copy()

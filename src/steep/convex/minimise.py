@@ -127,8 +127,8 @@ def minimise(
     for number in range(1, limits.n_steps + 1):
         if renewed is not None and number % renew_every == 0:
             solve, known = renewed(theta, left), []
-        direction = -_two_loops(slope, known, solve, left)
-        decrement = -_dots(slope, direction) / 2
+        direction: FloatArray = -_two_loops(slope, known, solve, left)
+        decrement: FloatArray = -_dots(slope, direction) / 2
         solved = limits.reached(theta, direction, decrement)
         if solved.any():
             direction, decrement = end(solved, theta + direction, True, direction, decrement)

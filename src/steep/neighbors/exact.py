@@ -50,7 +50,7 @@ def join_exact(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     # The seed decides how long it takes, never what is found.
     rng = np.random.default_rng(0)
     view = bounding_view(X, frame, rng, team)
-    searched = (X, frame) if view is None else (view.points, Frame.of(view.points))
+    searched: tuple[FloatArray, Frame] = (X, frame) if view is None else (view.points, Frame.of(view.points))
     cells = cut(*searched, cell_size, rng, team)
     lists = empty_lists(len(X), width)
     join_cells(cells, lists, team)

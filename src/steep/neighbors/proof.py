@@ -8,7 +8,6 @@ with all others, measuring only those that float32 cannot rule out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,9 @@ def proven(job: Join, lists: Lists, certain: FloatArray) -> tuple[FloatArray, In
     return settled(job, unsure, *out.in_rows_of(np.arange(n_points, dtype=np.int32), job.include_self))
 
 
-def settled(job: Join, unsure: npt.NDArray[np.bool_], distances: FloatArray, indices: IntArray) -> Any:
+def settled(
+    job: Join, unsure: npt.NDArray[np.bool_], distances: FloatArray, indices: IntArray
+) -> tuple[FloatArray, IntArray]:
     """Return a graph in which the lists of some rows are replaced by their exact neighbours."""
     rows = np.flatnonzero(unsure)
     if len(rows):

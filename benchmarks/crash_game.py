@@ -99,7 +99,7 @@ class Game:
         self.left += len(self.stage.processes())
         self.stage.sweep()
         time.sleep(_LEFT_TO_ITSELF)
-        # What a worker finished after its player's death nobody could write down.
+        # What a worker finished after its player's death no one could write down.
         self.crashed.append((began, time.time()))
 
     def _by_workers(self):

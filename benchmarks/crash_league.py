@@ -1,7 +1,7 @@
 """The crash league: results that crashes lose, finished runs that are made again, runs that stay stuck.
 
     python benchmarks/crash_league.py               play what is missing, then write the summary and print the table
-    python benchmarks/crash_league.py --crashes 20  a pilot: so many crashes of each player in each discipline
+    python benchmarks/crash_league.py --crashes 20  a pilot: this many crashes of each player in each discipline
     python benchmarks/crash_league.py --players steep --disciplines kill,disk
     python benchmarks/crash_league.py --summary     the summary and the table of what was played
 

@@ -5,7 +5,7 @@
     TEAD    D/D_max + w R/R_max                  Mo and others 2017; R = |ŷ − t|, w = 1 − D/L, L the largest distance
 
 Labels are standardised; several outputs are summed. The process is Matérn 5/2 with one length scale an input. Points
-are taken one by one from a Sobol set of candidates; the length scales are fitted anew twelve times, as often as steep
+are taken one by one from a Sobol set of candidates; the length scales are fitted again twelve times, as often as steep
 measures, and the process is conditioned on every point, so that a design of 400 runs takes seconds.
 """
 

@@ -48,7 +48,7 @@ def told(path, X, y):
 
 
 def asking(directory, d, n_told, n):
-    """Seconds to ask for ``n`` points of ``d`` inputs with so many results told, by the clock and of one core."""
+    """Seconds to ask for ``n`` points of ``d`` inputs with this many results told, by the clock and of one core."""
     with Campaign([(0, 1)] * d, storage=directory / f"ask{d}-{n_told}.db", n_initial=1) as campaign:
         campaign.ask(1)
         X = np.random.default_rng(0).random((n_told, d))

@@ -63,7 +63,7 @@ ALIKE = 0.998  # correlation of the local variance with the exact one
 RECALLS = (0.78, 0.8, 0.94, 0.95, 0.985, 0.99, 0.998)
 SAMPLED = 1_000
 MOST_SECONDS, UNLIMITED = 1_200, 3_600  # CPU, of one measurement
-LARGE, FEW = 400_000, 50_000  # points above which settings are chosen on so many of them
+LARGE, FEW = 400_000, 50_000  # points above which settings are chosen on this many of them
 TRIES = 3  # settings of a peer run in full for a level, at most
 OURS = ("steep", "steep exact")
 
@@ -234,10 +234,10 @@ def forked(task, limit):
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.setitimer(signal.ITIMER_PROF, limit)  # nobody listens: the process ends
+        signal.setitimer(signal.ITIMER_PROF, limit)  # no one listens: the process ends
         try:
             result = task()
-        except Exception as error:  # a peer may refuse some data: that is its result
+        except Exception as error:  # a peer may reject some data: that is its result
             result = {"failed": f"{type(error).__name__}: {error}"[:300]}
         os.write(writer, json.dumps(result).encode())
         os._exit(0)

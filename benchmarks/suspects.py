@@ -47,7 +47,7 @@ N_TREES, N_PARTS = 100, 5
 
 
 def cleanlab_scores(given, predicted):
-    """Every way cleanlab ranks labels by the same probabilities; it refuses to adjust the third."""
+    """Every way cleanlab ranks labels by the same probabilities; it rejects to adjust the third."""
     found = {}
     for method in METHODS:
         for adjusted in (False, True)[: 1 if method == METHODS[2] else 2]:
@@ -142,7 +142,7 @@ N_TRAINED, N_LOOKED_AT, EPOCHS = 15_000, 20_000, 6
 def features_of(name, rate, seed):
     """Features of images a small network was not trained on, and their true labels.
 
-    The network is trained on other images whose labels are wrong at the same rate: nobody has a clean set to
+    The network is trained on other images whose labels are wrong at the same rate: no one has a clean set to
     train on where the labels are in doubt.
     """
     import torch

@@ -219,7 +219,7 @@ def kills(folder, options):
 
 
 class Workers:
-    """Worker processes that are started anew when they are killed, as a batch system does it.
+    """Worker processes that are started again when they are killed, as a batch system does it.
 
     A local cluster's own nannies do not replace a worker that dies while it is starting.
     """

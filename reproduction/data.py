@@ -7,7 +7,7 @@ The folder (``--data``, or the environment variable ``STEEP_DATA``) is laid out 
     boston/     boston_house_prices.csv                                             as in scikit-learn 1.1
     glue/       cls_features_<encoder>.npz                                          frozen [CLS] vectors
 
-A file whose checksum is unknown is refused: a damaged or different data set would give numbers that look right.
+A file whose checksum is unknown is rejected: a damaged or different data set would give numbers that look right.
 Smoke runs use stand-ins made from scikit-learn's own data, and every line says so.
 """
 

@@ -61,7 +61,7 @@ control* is what the paper does not compare with: equal weights re-trained the s
 {glance}
 
 🟢 every tested claim gains significantly, 🟠 some do, 🔴 none does, ⚪ not tested at this scale. {counts} What
-follows from it: [findings](findings.md). Mistakes in formulas: [errata](errata.md). Where it is in the code: [paper
+follows from it: [findings](findings.md). Mistakes in formulas: [errata](errata.md). In the code: [paper
 map](paper-map.md).
 
 ## The rule of the verdicts

@@ -109,7 +109,7 @@ def records_of(results: str | Path, scale: str, name: str) -> Records:
 
 
 def check_lines(records: Records, jobs: Sequence[Job]) -> None:
-    """Refuse a file with lines that are not of these jobs, or were run with other settings."""
+    """Reject a file with lines that are not of these jobs, or were run with other settings."""
     known: dict[Any, Any] = {(job.experiment, arm, seed): job.settings for job in jobs for arm, seed in job.lines}
     for number, line in enumerate(records, start=1):
         where, key = f"{records.path} entry {number}", _key(line)

@@ -1,6 +1,6 @@
 """Table 6: label noise. ResNet20 on CIFAR-10 with 10 to 40 % of the training labels changed at random.
 
-The test set is clean. ``improve`` chooses on held-out pictures whose labels are as noisy as the others: nobody has
+The test set is clean. ``improve`` chooses on held-out pictures whose labels are as noisy as the others: no one has
 clean ones in practice.
 """
 

@@ -59,7 +59,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path, mode):
     seen = []
     write_whole(path, lambda temporary: seen.append(stat.S_IMODE(temporary.stat().st_mode)))
     assert stat.S_IMODE(path.stat().st_mode) == mode
-    assert seen[0] & 0o077 & ~mode == 0, "while it is written nobody may read more than before"
+    assert seen[0] & 0o077 & ~mode == 0, "while it is written no one may read more than before"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -154,5 +154,5 @@ def test_a_process_that_is_stopped_leaves_the_old_file(tmp_path, how):
         run.send_signal(how)
         run.wait(60)
     assert path.read_text() == "old"
-    if how is not signal.SIGKILL:  # which nobody can handle
+    if how is not signal.SIGKILL:  # which no one can handle
         assert list(tmp_path.iterdir()) == [path]

@@ -35,7 +35,7 @@ def test_categories_do_not_throw_the_interpolant_off(n_points, largest):
 def test_no_result_is_predicted_from_itself():
     rng = np.random.default_rng(0)
     points, labels = rng.random((50, 2)), np.zeros((50, 1))
-    points[20] = 0.5  # well inside: nobody has to reach far beyond it
+    points[20] = 0.5  # well inside: no one has to reach far beyond it
     labels[20] = 1.0
     predicted, errors = cross_errors(points, labels)
     assert errors.argmax() == 20

@@ -1,4 +1,4 @@
-"""The architecture as a law: any measure goes with any use that can feed it, and the others are refused by name."""
+"""The architecture as a law: any measure goes with any use that can feed it, and the others are rejected by name."""
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ def test_any_measure_goes_with_any_use_that_can_feed_it(use, measure):
 
 @pytest.mark.parametrize(("use", "measure"), [p for p in PAIRS if MEASURES[p[1]].needs not in USES[p[0]][1]])
 def test_what_a_use_cannot_feed_is_refused_by_name(use, measure):
-    with pytest.raises(InputError, match=rf"measure='{measure}' .*, which {use} cannot give it; need one of"):
+    with pytest.raises(InputError, match=rf"measure='{measure}' .*, which {use} cannot give it; expected one of"):
         USES[use][0](measure)
 
 
@@ -131,7 +131,9 @@ def test_a_measure_may_be_a_function_of_the_callers_own(use):
 @pytest.mark.parametrize("use", USES)
 def test_an_unknown_measure_is_refused_with_the_names_of_those_there_are(use):
     known = [name for name, measure in MEASURES.items() if measure.needs in USES[use][1]]
-    with pytest.raises(InputError, match="measure='steepest' is unknown; need one of " + ", ".join(map(repr, known))):
+    with pytest.raises(
+        InputError, match="measure='steepest' is unknown; expected one of " + ", ".join(map(repr, known))
+    ):
         USES[use][0]("steepest")
 
 

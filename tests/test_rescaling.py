@@ -105,7 +105,7 @@ def test_bad_input_is_refused(v, kwargs, error, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "rank"}, "method='rank' is unknown; need one of 'minmax', 'max'"),
+        ({"method": "rank"}, "method='rank' is unknown; expected one of 'minmax', 'max'"),
         ({"normalize": "max"}, "normalize='max' is unknown"),
         ({"clip": 0.0}, "clip=0.0 is out of range"),
     ],

@@ -91,13 +91,13 @@ def _style(function: Callable[..., Any], names: tuple[str, ...], alone: PassAs) 
 
 
 def check_function(function: Any, *, name: str = "function", of: str = "X") -> None:
-    """Refuse what cannot be called."""
+    """Reject what cannot be called."""
     if not callable(function):
         raise InputTypeError(f"{name} is a {type(function).__name__}; need a callable of {of}")
 
 
 def check_signature(function: Callable[..., Any], style: str, names: tuple[str, ...]) -> None:
-    """Refuse a function whose arguments are not the inputs, before the first run."""
+    """Reject a function whose arguments are not the inputs, before the first run."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins do not tell
@@ -134,7 +134,7 @@ def function_values(raw: Any, name: str) -> FloatArray:
 
 
 def check_variation(variation: FloatArray) -> FloatArray:
-    """Refuse variation that is too large for a float: squares reach further than the values they are of."""
+    """Reject variation that is too large for a float: squares reach further than the values they are of."""
     bad = np.flatnonzero(~np.isfinite(variation))
     if bad.size:
         raise FunctionError(

@@ -139,7 +139,7 @@ def check_real(
 def check_choice(value: Any, *, name: str, choices: tuple[Any, ...]) -> Any:
     """Return ``value`` when it is one of ``choices``."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
-        raise InputError(f"{name}={shown(value)} is unknown; need one of {', '.join(map(repr, choices))}")
+        raise InputError(f"{name}={shown(value)} is unknown; expected one of {', '.join(map(repr, choices))}")
     return value
 
 
@@ -158,12 +158,12 @@ def check_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None:
         return None
     if isinstance(n_jobs, bool | np.bool_) or not isinstance(n_jobs, int | np.integer):
-        raise InputTypeError(f"n_jobs={shown(n_jobs)} is a {type(n_jobs).__name__}; need None or a whole number")
+        raise InputTypeError(f"n_jobs={shown(n_jobs)} is a {type(n_jobs).__name__}; expected None or a whole number")
     if n_jobs == 0:
         raise InputError("n_jobs=0 is invalid; use None, a positive integer, or -1 for all processors")
     if abs(int(n_jobs)) > _MOST_JOBS:
         raise InputError(
-            f"n_jobs={shown(n_jobs)} is out of range; need None, up to {_MOST_JOBS:,}, or −1 for all processors"
+            f"n_jobs={shown(n_jobs)} is out of range; expected None, up to {_MOST_JOBS:,}, or −1 for all processors"
         )
     return int(n_jobs)
 
@@ -192,7 +192,7 @@ def check_generator(random_state: Seed) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     raise InputTypeError(
-        f"random_state={shown(random_state)} is a {type(random_state).__name__}; need None, a whole number, "
+        f"random_state={shown(random_state)} is a {type(random_state).__name__}; expected None, a whole number, "
         "or a numpy Generator or RandomState"
     )
 

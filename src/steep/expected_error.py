@@ -196,7 +196,7 @@ class ErrorGoal:
     """Whether an error is reached, by a rule that one lucky estimate does not satisfy.
 
     The upper end of the 90 % interval must be at or below the goal at three looks in a row, each after another
-    result, and none of them while there are no more results than initial runs.
+    result, and no look counts while there are no more results than initial runs.
     """
 
     def __init__(self, goal: float, n_initial: int) -> None:

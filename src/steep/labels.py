@@ -154,7 +154,7 @@ def warn_of_float_classes(labels: Labels, task: Task, *, fewest: int = 3) -> Non
 
 
 def label_array(y: Any, name: str) -> npt.NDArray[Any]:
-    """Labels as NumPy holds them, none of them missing; numbers that are held as objects as numbers."""
+    """Labels as NumPy holds them, without missing ones; numbers that are held as objects as numbers."""
     if y is None:
         raise InputError(f"{name} is None; need labels. This requires y to be passed, but the target y is None")
     refuse_large(y, name)

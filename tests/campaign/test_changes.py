@@ -86,8 +86,8 @@ def test_a_forgotten_point_of_a_small_domain_is_asked_again(storage):
     ("where", "error"),
     [
         ({"colour": "red"}, r"unknown columns \['colour'\]"),
-        (lambda frame: [True], "need one boolean for each"),
-        (lambda frame: frame.t, "need one boolean for each"),
+        (lambda frame: [True], "expected one boolean each"),
+        (lambda frame: frame.t, "expected one boolean each"),
         ("kind == 'timeout'", "where is a str"),
     ],
 )

@@ -102,7 +102,7 @@ def gate():
     GATE.set()
 
 
-# A campaign that looks late finds the answer that the worker has left meanwhile: nobody wants it.
+# A campaign that looks late finds the answer that the worker has left meanwhile: no one wants it.
 @pytest.mark.parametrize("look", [0.01, 1.0])
 def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeypatch, look):
     monkeypatch.setattr("steep.campaign.dask._LOOK", look)

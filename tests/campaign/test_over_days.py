@@ -52,7 +52,7 @@ def test_two_hundred_runs_over_three_days_lose_nothing(tmp_path):
         assert campaign.n_asked == 90
         assert campaign.n_failed > 0
 
-    # Tuesday: what nobody told is leased again with new runs; another process makes runs and is killed.
+    # Tuesday: what no one told is leased again with new runs; another process makes runs and is killed.
     finish(start(1, "ask", storage, 60, tuesday))
     again = set(pd.read_csv(tuesday).run) & set(pd.read_csv(monday).run)
     running = start(1, "run", storage, 180, log)

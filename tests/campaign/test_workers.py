@@ -249,7 +249,7 @@ class Flawed(Executor):
         future = Future()
         if self.left >= 0:
             future.set_result(function(*args, **kwargs))
-        elif self.how == "refuses":
+        elif self.how == "rejects":
             raise BrokenExecutor("a worker was lost")
         elif self.how == "was shut down":
             raise RuntimeError("cannot schedule new futures after shutdown")
@@ -263,7 +263,7 @@ class Flawed(Executor):
         return future
 
 
-@pytest.mark.parametrize("how", ["refuses", "was shut down", "fails", "cancels", "is silent"])
+@pytest.mark.parametrize("how", ["rejects", "was shut down", "fails", "cancels", "is silent"])
 def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(campaign, how, monkeypatch):
     monkeypatch.setattr("steep.campaign.workers._SILENCE", 0.2)
     with pytest.raises(CampaignError, match=r"the executor broke .*pass executor='processes'"):

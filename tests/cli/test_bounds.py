@@ -35,7 +35,7 @@ def test_inputs_keep_their_order():
     ("text", "message"),
     [
         ("", "--bounds is empty"),
-        ("x", "'x', which is no input with its range"),
+        ("x", "'x', which is not an input with its range"),
         ("x=0:1,x=0:2", "'x' twice"),
         ("=0:1", "is no input with its range"),
         ("x=0", "the range of 'x' is '0'; need low:high"),

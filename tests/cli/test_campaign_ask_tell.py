@@ -130,7 +130,7 @@ def test_one_bad_table_of_many_does_not_keep_back_the_others(asked, here, capsys
     assert campaign("tell", "campaign.db", *(f"{number}.json" for number in asked.run), "--json") == 2
     out, err = capsys.readouterr()
     assert json.loads(out)["new_results"] == 5
-    assert list(json.loads(out)["refused"]) == ["4.json"]
+    assert list(json.loads(out)["rejected"]) == ["4.json"]
     assert "1 of 6 tables were not recorded: 4.json" in err.splitlines()[-1]
 
 

@@ -446,7 +446,7 @@ def test_a_table_comes_from_standard_input(table, start):
         (["--target", "kind", "-k", "0"], "-k 0 is too small"),
         (["--target", "kind", "-m", "3", "--measure", "beauty"], "--measure 'beauty' is unknown"),
         (["--target", "kind", "-m", "0"], "-m 0.0 is out of range"),
-        (["--target", "kind", "-m", "3", "--task", "guess"], "--task='guess' is unknown; need one of 'auto'"),
+        (["--target", "kind", "-m", "3", "--task", "guess"], "--task='guess' is unknown; expected one of 'auto'"),
         (["--target", "kind", "-m", "3", "--decimal", "x"], "--decimal is 'x'; expected '.' or ','"),
         (["--target", "kind", "--scoring", "beauty"], "--scoring 'beauty' is unknown"),
         (["--target", "kind", "-m", "3", "-o", "none/w.csv"], "its folder does not exist; create it first"),

@@ -29,51 +29,51 @@ X_, Y_ = blobs(3_000)
 X, Y = da.from_array(X_, chunks=(1_000, -1)), da.from_array(Y_, chunks=1_000)
 
 
-def refused(match, call, kind=SteepError):
+def rejected(match, call, kind=SteepError):
     with pytest.raises(kind, match=match) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
 def test_unknown_chunk_sizes_are_refused():
-    refused(
+    rejected(
         "X has unknown chunk sizes; need .*compute_chunk_sizes", lambda: sample_weights(X[X[:, 0] > 0], Y), InputError
     )
 
 
 def test_partitions_that_do_not_match_are_refused():
-    refused(
+    rejected(
         "X has 3 partitions and y 2, of other lengths from partition 0 on",
         lambda: neighbor_variance(X, Y.rechunk(1_500)),
         InputError,
     )
-    refused("y has 2,000 rows and X has 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
+    rejected("y has 2,000 rows and X has 3,000", lambda: neighbor_variance(X, Y[:2_000]), InputError)
     frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
     other = dd.from_pandas(pd.Series(Y_), npartitions=3).repartition(divisions=(0, 500, 2_000, 2_999))
-    refused(r"partition \d .*y has shape", lambda: neighbor_variance(frame, other).compute(), InputError)
+    rejected(r"partition \d .*y has shape", lambda: neighbor_variance(frame, other).compute(), InputError)
 
 
 def test_a_missing_value_is_named_by_its_partition():
     bad = X_.copy()
     bad[2_345, 3] = np.nan
     weights = sample_weights(da.from_array(bad, chunks=(1_000, -1)), Y)
-    refused(r"partition 2 \(rows 2,000 to 2,999\): X contains NaN", weights.compute, InputError)
+    rejected(r"partition 2 \(rows 2,000 to 2,999\): X contains NaN", weights.compute, InputError)
     values = Y_.astype(float)
     values[1_001] = np.inf
     weights = sample_weights(X, da.from_array(values, chunks=1_000))
-    refused(r"partition 1 \(rows 1,000 to 1,999\): y contains .*inf", weights.compute, InputError)
+    rejected(r"partition 1 \(rows 1,000 to 1,999\): y contains .*inf", weights.compute, InputError)
 
 
 def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
     folder = tmp_path / "run"
     first = neighbor_variance(X, Y, n_neighbors=8, checkpoint=folder).compute()
-    refused(
+    rejected(
         "was made with n_neighbors 8, not 9",
         lambda: neighbor_variance(X, Y, n_neighbors=9, checkpoint=folder),
         InputError,
     )
     other = da.from_array(X_[::-1].copy(), chunks=(1_000, -1))
-    refused(
+    rejected(
         r"holds other data in chunk \d",
         lambda: neighbor_variance(other, Y, n_neighbors=8, checkpoint=folder).compute(),
         InputError,
@@ -81,14 +81,14 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
     assert (neighbor_variance(X, Y, n_neighbors=8, checkpoint=folder).compute() == first).all()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    refused("holds other files", lambda: neighbor_variance(X, Y, checkpoint=tmp_path / "mine"), InputError)
+    rejected("holds other files", lambda: neighbor_variance(X, Y, checkpoint=tmp_path / "mine"), InputError)
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
-    refused("none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError)
-    refused("is not there", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
+    rejected("none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError)
+    rejected("is not there", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
     np.save(tmp_path / "x.npy", np.array(["a", "b"])[:, None])
-    refused("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
+    rejected("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
 
 
 def test_files_that_hold_no_array_are_named(tmp_path):
@@ -97,7 +97,7 @@ def test_files_that_hold_no_array_are_named(tmp_path):
     np.savez(tmp_path / "two.npz", a=X_, b=Y_)
     (tmp_path / "two.npz").rename(tmp_path / "two.npy")
     for name in ("empty.npy", "two.npy"):
-        refused(
+        rejected(
             f"{name}.* cannot be mapped",
             lambda name=name: sample_weights(tmp_path / name, tmp_path / "y.npy"),
             StorageError,
@@ -111,18 +111,18 @@ def test_a_file_of_parquet_that_lacks_a_column_is_named(lacking, at, tmp_path):
     for part in (0, 1):
         own = table.drop(columns=lacking) if part == at else table
         own.to_parquet(tmp_path / f"{part}.parquet")
-    refused(f"{at}.parquet lacks column '{lacking}'", lambda: sample_weights(tmp_path, "kind"), StorageError)
+    rejected(f"{at}.parquet lacks column '{lacking}'", lambda: sample_weights(tmp_path, "kind"), StorageError)
 
 
 def test_a_damaged_file_of_parquet_is_one_line(tmp_path):
     pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100]).to_parquet(tmp_path / "0.parquet")
     (tmp_path / "1.parquet").write_bytes(b"PAR1")
-    refused("cannot be read as Parquet", lambda: sample_weights(tmp_path, "kind"), StorageError)
+    rejected("cannot be read as Parquet", lambda: sample_weights(tmp_path, "kind"), StorageError)
 
 
 def test_integers_that_may_be_numbers_are_asked_about():
     many = da.from_array(7 * np.arange(3_000), chunks=1_000)
-    refused("y holds 3000 different integers.*task=", lambda: sample_weights(X, many).compute(), InputError)
+    rejected("y holds 3000 different integers.*task=", lambda: sample_weights(X, many).compute(), InputError)
     numbers = sample_weights(X, many, task="regression").compute()
     np.testing.assert_allclose(numbers, steep.sample_weights(X_, 7 * np.arange(3_000), task="regression"), rtol=1e-4)
 
@@ -137,39 +137,39 @@ def test_decimals_are_numbers_or_asked_about():
     frame = dd.from_pandas(pd.DataFrame(X_), npartitions=3)
     with dask.config.set({"dataframe.convert-string": False}):
         objects = dd.from_pandas(pd.Series(decimals, dtype=object), npartitions=3)
-    refused("y holds numbers as objects", lambda: neighbor_variance(frame, objects).compute(), InputError)
+    rejected("y holds numbers as objects", lambda: neighbor_variance(frame, objects).compute(), InputError)
 
 
 def test_what_needs_all_points_at_once_is_refused():
-    refused("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
+    rejected("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
     with dask.config.set(SMALL):
         big = da.zeros((20_000, 8), chunks=(5_000, 8))
-        refused("recall=1 needs all points in one task", lambda: neighbor_graph(big, recall=1.0), InputError)
+        rejected("recall=1 needs all points in one task", lambda: neighbor_graph(big, recall=1.0), InputError)
     frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), npartitions=1)
-    refused("column 'b' of X", lambda: sample_weights(frame, frame["a"]), InputError)
-    refused("n_neighbors=20 needs at least 20", lambda: sample_weights(X[:10], Y[:10]), InputError)
+    rejected("column 'b' of X", lambda: sample_weights(frame, frame["a"]), InputError)
+    rejected("n_neighbors=20 needs at least 20", lambda: sample_weights(X[:10], Y[:10]), InputError)
 
 
 def test_no_dask_array_is_loaded_silently():
     from sklearn.linear_model import LogisticRegression
 
-    refused("X is a Dask Array; expected data in memory", lambda: suspects(X, Y_), InputTypeError)
-    refused("y is a Dask Array; expected data in memory", lambda: suspects(X_, Y), InputTypeError)
-    refused("X is the path 'x.npy'; expected data in memory", lambda: suspects("x.npy", Y_), InputTypeError)
-    refused("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
-    refused("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
+    rejected("X is a Dask Array; expected data in memory", lambda: suspects(X, Y_), InputTypeError)
+    rejected("y is a Dask Array; expected data in memory", lambda: suspects(X_, Y), InputTypeError)
+    rejected("X is the path 'x.npy'; expected data in memory", lambda: suspects("x.npy", Y_), InputTypeError)
+    rejected("is a Dask Array", lambda: VarianceWeighted(LogisticRegression()).fit(X, Y), InputTypeError)
+    rejected("X is a ndarray in memory", lambda: sample_weights(X_, Y), InputTypeError)
 
 
 @pytest.mark.parametrize("large", [X, dd.from_pandas(pd.DataFrame(X_), npartitions=2), "x.npy", Path("table")])
 def test_functions_in_memory_name_the_door(large):
     calls = (steep.neighbor_graph, lambda X: steep.neighbor_variance(X, Y_), lambda X: steep.sample_weights(X, Y_))
     for call in calls:
-        refused("X is .*; expected data in memory; .*of steep.dask", lambda call=call: call(large), InputTypeError)
+        rejected("X is .*; expected data in memory; .*of steep.dask", lambda call=call: call(large), InputTypeError)
 
 
 def test_a_task_memory_that_is_none_is_refused():
     with dask.config.set({"steep.task-memory": "much"}):
-        refused("steep.task-memory is 'much'", lambda: sample_weights(X, Y), InputError)
+        rejected("steep.task-memory is 'much'", lambda: sample_weights(X, Y), InputError)
 
 
 def test_a_folder_that_a_worker_does_not_see_is_one_line(tmp_path):
@@ -177,4 +177,4 @@ def test_a_folder_that_a_worker_does_not_see_is_one_line(tmp_path):
 
     weights = neighbor_variance(X, Y, checkpoint=tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
-    refused("run", weights.compute)
+    rejected("run", weights.compute)

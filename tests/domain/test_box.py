@@ -118,7 +118,7 @@ def test_named_inputs_go_out_and_come_back():
     assert isinstance(rows[0]["n"], int)
     assert rows[0]["m"] in ("a", "b", "c")
     np.testing.assert_array_equal(box.encode(rows), X)
-    with pytest.raises(ValueError, match="'z' is not a value of 'm'; need one of 'a', 'b', 'c'"):
+    with pytest.raises(ValueError, match="'z' is not a value of 'm'; expected one of 'a', 'b', 'c'"):
         box.encode([rows[0] | {"m": "z"}])
 
 

@@ -141,7 +141,7 @@ def test_a_measure_may_be_a_function():
     np.testing.assert_array_equal(measure_variation(X, CLASSES, measure=lambda X, y: np.arange(120.0)), np.arange(120))
     with pytest.raises(InputError, match=r"measure\(X, y\)\[0\] is -1"):
         measure_variation(X, CLASSES, measure=lambda X, y: -np.ones(120))
-    with pytest.raises(InputError, match="measure='steepest' is unknown; need one of 'variance', 'slope'"):
+    with pytest.raises(InputError, match="measure='steepest' is unknown; expected one of 'variance', 'slope'"):
         measure_variation(X, CLASSES, measure="steepest")
 
 

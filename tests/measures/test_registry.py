@@ -23,7 +23,7 @@ def test_the_older_name_of_the_papers_measure_still_works():
 
 @pytest.mark.parametrize("odd", [None, 3, ["variance"], object()])
 def test_what_is_no_measure_is_refused(odd):
-    with pytest.raises(InputTypeError, match="need one of 'variance'"):
+    with pytest.raises(InputTypeError, match="expected one of 'variance'"):
         resolve(odd, use="here", feeds=("labels",))
 
 
@@ -104,15 +104,15 @@ def test_odd_arguments_work_or_are_refused_in_one_line():
     worked = 0
     for seed in range(800):
         points, labels, arguments = odd_arguments(seed)
-        refused = ""
+        rejected = ""
         try:
             variation = measure_variation(points, labels, **arguments)
         except SteepError as error:
-            refused = str(error)
+            rejected = str(error)
         else:
             worked += 1
             assert variation.shape == (len(points),), seed
-        assert "\n" not in refused, (seed, refused)
+        assert "\n" not in rejected, (seed, rejected)
     assert worked > 20
 
 

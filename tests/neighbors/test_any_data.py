@@ -1,4 +1,4 @@
-"""Exact engines are exact on any finite data; every odd input works or is refused by a SteepError."""
+"""Exact engines are exact on any finite data; every odd input works or is rejected by a SteepError."""
 
 import warnings
 
@@ -84,7 +84,7 @@ ODD_OPTIONS = {
 
 def test_every_odd_call_works_or_is_refused():
     rng = np.random.default_rng(0)
-    n_worked, refusals = 0, []
+    n_worked, rejections = 0, []
     for _ in range(600):
         X = ODD_DATA[rng.integers(len(ODD_DATA))] if rng.random() < 0.5 else rng.normal(size=(5, 2))
         names = rng.choice(list(ODD_OPTIONS), size=rng.integers(4), replace=False)
@@ -94,9 +94,9 @@ def test_every_odd_call_works_or_is_refused():
             steep.neighbors.neighbor_graph(X, **options)
             n_worked += 1
         except SteepError as error:
-            refusals.append(str(error))
+            rejections.append(str(error))
     assert n_worked > 50
-    assert not any("\n" in refusal for refusal in refusals)
+    assert not any("\n" in refusal for refusal in rejections)
 
 
 @pytest.mark.parametrize("seed", range(12))

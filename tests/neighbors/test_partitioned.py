@@ -55,7 +55,7 @@ def test_a_sample_searched_through_the_cells_is_as_exact_as_one_compared_with_al
 
 
 def found_share(distances, true_distances):
-    """Recall by distance: an equal point in the place of another is no miss."""
+    """Recall by distance: an equal point in the place of another is not a miss."""
     return (distances <= true_distances[:, -1:] * (1 + 1e-5)).mean()
 
 

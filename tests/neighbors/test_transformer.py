@@ -72,6 +72,6 @@ def test_queries_for_the_points_themselves_give_the_graph(metric):
     ],
 )
 def test_bad_input_is_refused_in_one_line(call, says):
-    with pytest.raises(InputError, match=says) as refused:
+    with pytest.raises(InputError, match=says) as rejected:
         call()
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(rejected.value)

@@ -291,7 +291,7 @@ def test_of_many_heads_that_are_no_better_few_are_chosen_by_resamples():
 # Bad input
 
 
-def refused(message, **kwargs):
+def rejected(message, **kwargs):
     train, held_out = shortcut(100), shortcut(60, share=0.5, seed=1)
     settings = {
         "search": HeadSearch(l2=(1e-2,), weight_ratio=(5.0,), n_neighbors=(10,)),
@@ -328,7 +328,7 @@ def refused(message, **kwargs):
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:class 1 is in train and absent from validation")
 def test_bad_input_is_refused_in_one_line(message, kwargs):
-    refused(message, **kwargs)
+    rejected(message, **kwargs)
 
 
 def test_a_head_of_numbers_gives_no_probabilities():

@@ -1,4 +1,4 @@
-"""Every page in a real browser: it opens quietly, asks nobody, and does what it offers."""
+"""Every page in a real browser: it opens quietly, asks no one, and does what it offers."""
 
 import csv
 import io

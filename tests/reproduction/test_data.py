@@ -1,4 +1,4 @@
-"""Data sets: checksums, clear refusals, stand-ins."""
+"""Data sets: checksums, clear rejections, stand-ins."""
 
 import gzip
 import io
@@ -92,7 +92,7 @@ def test_downloads_are_kept_in_the_cache_and_checked(tmp_path, monkeypatch):
     X, y = Data(cache=tmp_path / "cache").boston()
     assert X.shape == (3, 13)
     assert y.tolist() == [13.0] * 3
-    monkeypatch.setattr(urllib.request, "urlopen", None)  # a second reading asks nobody
+    monkeypatch.setattr(urllib.request, "urlopen", None)  # a second reading asks no one
     assert Data(cache=tmp_path / "cache").boston()[0].shape == (3, 13)
 
 

@@ -1,4 +1,4 @@
-"""Odd arguments at the doors of reproduction: they work, or are refused in one line."""
+"""Odd arguments at the doors of reproduction: they work, or are rejected in one line."""
 
 import random
 

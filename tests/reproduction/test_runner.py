@@ -1,4 +1,4 @@
-"""Runs resume, restore lost lines exactly, share work, refuse foreign lines, and agree with their page."""
+"""Runs resume, restore lost lines exactly, share work, reject foreign lines, and agree with their page."""
 
 import json
 import multiprocessing

@@ -202,7 +202,7 @@ def test_a_function_is_never_called_outside_the_domain():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"strategy": Adaptive("steepness")}, "measure='steepness' is unknown; need one of 'taylor', "),
+        ({"strategy": Adaptive("steepness")}, "measure='steepness' is unknown; expected one of 'taylor', "),
         ({"strategy": Adaptive("misfit")}, "measure='misfit' asks the model .* which design cannot give it"),
         ({"strategy": Adaptive("border")}, "measure='border' asks the model"),
         ({"strategy": Adaptive(3)}, "measure=3 is a int"),

@@ -84,7 +84,7 @@ def test_neighbors_of_the_same_group_are_not_asked():
         counts = np.bincount(heard, minlength=3) + np.bincount(CODES, minlength=3) / N
         assert_allclose(votes[i], counts / (len(heard) + 1))
     numbers = suspect_numbers(VALUES, PREDICTED, ballots(AROUND, np.zeros(N, int)))
-    assert_allclose(numbers.expected, PREDICTED)  # nobody is left to ask
+    assert_allclose(numbers.expected, PREDICTED)  # no one is left to ask
 
 
 def test_true_classes_are_probabilities_and_follow_a_swap_of_two_classes():

@@ -73,7 +73,7 @@ def test_the_controls_are_those_that_the_estimator_and_the_classes_allow():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"controls": "even"}, "controls='even' is unknown; need one of 'balanced', 'threshold'"),
+        ({"controls": "even"}, "controls='even' is unknown; expected one of 'balanced', 'threshold'"),
         ({"controls": 7}, "controls=7 is unknown"),
         ({"controls": ["threshold"], "estimator": LinearSVC()}, "does not apply to LinearSVC"),
     ],

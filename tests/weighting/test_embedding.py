@@ -259,7 +259,7 @@ def test_sparse_data_work_with_an_embedding_or_a_preprocessing_that_makes_them_d
         (np.array([[10**400, 1]] * N, dtype=object), "X is not numeric.*embedding="),
         (np.ma.masked_array(NUMBERS, NUMBERS > 1), "X is masked at"),
         (pd.DataFrame({"a": [1 + 2j] * N}), "complex"),
-        ([[1.0], [1.0, 2.0]] * 60, "X is no table"),
+        ([[1.0], [1.0, 2.0]] * 60, "X is not a table"),
     ],
 )
 def test_tables_that_no_distance_can_be_taken_in_are_refused(X, message):
@@ -281,7 +281,7 @@ def test_a_preprocessing_that_fails_is_named():
 
 
 def test_an_embedding_that_loses_rows_is_refused():
-    with pytest.raises(InputError, match="embedding turns 120 samples into 119; need one row a sample"):
+    with pytest.raises(InputError, match="embedding turns 120 samples into 119; expected one row per sample"):
         sample_weights(NUMBERS, Y, embedding=lambda X: X[1:])
 
 
@@ -305,7 +305,7 @@ def test_numbers_and_ridge_are_as_before():
 
 @pytest.mark.parametrize("returned", [1, None, 2.5])
 def test_an_embedding_that_returns_no_table_is_refused(returned):
-    with pytest.raises(InputError, match=f"into a {type(returned).__name__}; need one row a sample"):
+    with pytest.raises(InputError, match=f"into a {type(returned).__name__}; expected one row per sample"):
         embed([[1.0], [2.0]], lambda X: returned)
 
 

@@ -1,4 +1,4 @@
-"""Odd samples, labels and parameters at every door: each works or is refused in one line."""
+"""Odd samples, labels and parameters at every door: each works or is rejected in one line."""
 
 import datetime
 import decimal

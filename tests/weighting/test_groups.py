@@ -21,7 +21,7 @@ SMALL = {"weight_ratio": (1, 5), "measure": "misfit", "random_state": 0}
 
 
 class Remembering(LogisticRegression):
-    """Knows which rows it was fitted to, and refuses to be asked about their groups; the group is column 2."""
+    """Knows which rows it was fitted to, and rejects to be asked about their groups; the group is column 2."""
 
     asked = 0
 

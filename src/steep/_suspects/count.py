@@ -1,12 +1,12 @@
 """How many labels are wrong, within what limits, and how probable it is of each.
 
 Classes. d_f is the share of labels contradicted (the most probable class is another) among the share f of the
-samples on which the rule is surest. Where it is sure a contradicted label is nearly always a wrong one; where it
+samples on which the rule is surest. If it is sure a contradicted label is nearly always a wrong one; where it
 is not, right labels are contradicted too:
 
     n_wrong = n d_0.6,   from n (d_0.25 − 2 s) to n (d_1 + 2 s),   s² = d_0.6 (1 − d_0.6) / (n/4)
 
-If the model alone is asked, or more than half of all labels are contradicted, the surest samples are no help. With e
+If the model alone is asked, or more than half of all labels are contradicted, the surest samples do not help. With e
 the share of labels surely contradicted (another class has more than 0.5 and the own one less than 0.1),
 
     n_wrong = n (e + d_1)/2,   from n (e − 2 s) to n (d_1 + 2 s)

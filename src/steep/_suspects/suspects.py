@@ -62,7 +62,7 @@ def suspects(
     n_neighbors : int, default 20
         Neighbours asked, the sample itself not counted.
     pred_probs : array-like of shape (n_samples, n_classes), optional
-        Your own probabilities, one column per class in sorted order, each row from a model that has not seen
+        Your probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
     predictions : array-like of shape (n_samples,), optional
         The same for numbers: your out-of-sample predictions.

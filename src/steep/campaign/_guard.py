@@ -46,7 +46,7 @@ HEADER = struct.Struct(">cQ")
 # Where programs of a run make their folders: removed with the child that ran them.
 SCRATCH = "STEEP_SCRATCH"
 
-# Seconds: between two looks at whether the campaign is there; for killed processes to vanish; for a
+# Seconds: between two looks at whether the campaign still runs; for killed processes to vanish; for a
 # child to end by itself; to import what a function needs.
 _PACE = 1.0
 _VANISH = 10.0
@@ -151,7 +151,7 @@ class Inbox:
         self._bytes = bytearray()
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        """Take what is there and yield the frames it completes."""
+        """Take what has arrived and yield the frames it completes."""
         while not self.closed and select.select([self.fd], [], [], 0)[0]:
             part = os.read(self.fd, 1 << 16)
             self.closed = not part
@@ -233,7 +233,7 @@ class Worker:
 
     def _take(self, tag: bytes, body: bytes) -> None:
         if tag == SETUP:
-            self.setup = pickle.loads(body)  # from our own parent, over a pipe nobody else holds
+            self.setup = pickle.loads(body)  # from our own parent, over a pipe that no other process holds
         else:
             self.job = body
         if self.child is None:
@@ -382,7 +382,7 @@ def _load_function(setup: dict[str, Any], interpreter: ModuleType) -> Any:
     from multiprocessing import spawn
 
     if setup["style"] == "array":
-        import numpy  # noqa: F401 - the inputs are an array: loading it is no part of a run
+        import numpy  # noqa: F401 - the inputs are an array: loading it is not part of a run
     with interpreter.importing_main():
         spawn.prepare(setup["main"])
         return pickle.loads(setup["function"])
@@ -457,7 +457,7 @@ def _watch(program: int, order: int, wakes: int) -> int:
     while code is None:
         ready = select.select([order, wakes], [], [], _PACE)[0]
         if order in ready or os.getppid() != parent:
-            sys.exit()  # over its time, or nobody is left who wants the answer
+            sys.exit()  # over its time, or no process wants the answer any more
         if wakes in ready:
             os.read(wakes, 4096)
         code = _reap(program)

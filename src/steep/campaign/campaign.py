@@ -71,7 +71,7 @@ class Campaign:
     constraint : callable, optional
         Which points of the box belong to S; see :class:`Box`. It is not stored.
     strategy : Adaptive, Variance or Even, default Adaptive()
-        How runs are chosen; see :func:`steep.design`. It is stored; with a measure of your own it has to be passed
+        How runs are chosen; see :func:`steep.design`. It is stored; with a user-supplied measure it has to be passed
         again when the file is opened again.
     random_state : int, optional
         Seed, stored: a campaign resumes with the stream it was started with. Default 0.
@@ -370,7 +370,7 @@ class Campaign:
             self.journal.reopen(numbers)
 
     def _release(self, numbers: Iterable[int]) -> None:
-        """Let go of runs in flight: they are asked again by whoever asks next."""
+        """Let go of runs in flight: they are asked again by the next caller."""
         # Noted first: where the file cannot be written now, the next call does it.
         self._unreleased.extend(numbers)
         self._flush()
@@ -425,7 +425,7 @@ class Campaign:
 
     @property
     def n_asked(self) -> int:
-        """Runs the campaign chose, whatever became of them; foreign ones are none of them."""
+        """Runs the campaign chose, in any state; foreign ones are not counted."""
         return self.journal.count_asked()
 
     def estimated_error(self) -> ErrorEstimate:
@@ -470,7 +470,7 @@ class Campaign:
         """Tell results by the numbers of their runs, from any process: ``run`` and a column for each output.
 
         Rows without any output are left out; a text in the column ``error``, if there is one, tells that the run
-        failed, and it is asked again until it failed more than ``retries`` times. Inputs, where they are there too,
+        failed, and it is asked again until it failed more than ``retries`` times. Inputs, if given too,
         must be those of the run.
         """
         retries = check_count(retries, name="retries", minimum=0)
@@ -559,7 +559,7 @@ class Campaign:
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
             ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the upper end of
-            the interval of :meth:`estimated_error` is at most ``e`` at three looks in a row, none of them within
+            the interval of :meth:`estimated_error` is at most ``e`` at three looks in a row, all of them after
             the initial runs. It may still be wrong: "When may I stop?" in ``docs/how-to/designs.md`` says how often.
             Runs in flight are finished first; ``stop_reason`` says why it stopped.
         pass_as : {"auto", "keywords", "array", "mapping"}, default "auto"

@@ -85,7 +85,7 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
             self.parts[0] = str(Path.cwd() / self.parts[0])
         _check_texts(file=file, input=input)
         self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
-        # What a call needs, for whoever asks before the first run.
+        # What a call needs, for callers that ask before the first run.
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.names if name.isidentifier()]
             + [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
@@ -177,7 +177,7 @@ def _run_guarded(
 
 def _see_off(guard: subprocess.Popen[bytes]) -> None:
     """Let go of the pipes of a guard, and wait until it has cleared up."""
-    # Pipes first: a guard that still writes an answer nobody reads would wait as well.
+    # Pipes first: a guard that still writes an answer that no one reads would wait as well.
     for pipe in (guard.stdin, guard.stdout, guard.stderr):
         if pipe is not None:
             with contextlib.suppress(OSError):

@@ -229,7 +229,7 @@ class Journal:
                 raise
 
     def _is_gone(self) -> bool:
-        """Whether the file is no longer where it was opened; one that cannot be looked at now counts as there."""
+        """Whether the file has left the place where it was opened; one that cannot be read now counts as present."""
         try:
             return _identity(self._file) != self._identity
         except (FileNotFoundError, NotADirectoryError):
@@ -301,7 +301,7 @@ class Journal:
         return tuple(names)
 
     def revise(self) -> None:
-        """Note inside a transaction that what was read before is no longer all true."""
+        """Note inside a transaction that what was read before has changed."""
         self.set_meta("revision", self.revision() + 1)
 
     def revision(self) -> int:
@@ -418,7 +418,7 @@ class Journal:
         return again
 
     def release(self, numbers: Iterable[int]) -> None:
-        """Let go of pending runs inside a transaction: whoever asks next gets them."""
+        """Let go of pending runs inside a transaction: the next caller gets them."""
         self._each("release", numbers)
 
     def reopen(self, numbers: Iterable[int]) -> None:

@@ -62,7 +62,7 @@ class Planner:
         return list(zip([number for number, _ in free], points, strict=True))
 
     def _start(self, n: int, n_initial: int, limit: int | None, lease: float | None) -> list[Job]:
-        """The next points of the Sobol start, the same whoever asks; results told beforehand shorten it."""
+        """The next points of the Sobol start, the same for every caller; results told beforehand shorten it."""
         if n == 0:
             return []
         size = n_initial - self.results.n_foreign()
@@ -82,7 +82,7 @@ class Planner:
             return self._add(points, self._room(n, limit), "design", lease)
 
     def next_points(self, n: int, plan: int) -> FloatArray:
-        """``n`` points for plan number ``plan``, clear of all runs there are; fewer where S has not so many left."""
+        """``n`` points for plan number ``plan``, clear of all other runs; fewer where S has not this many left."""
         generator = np.random.default_rng([self.seed, plan])
         runs = self.runs(generator)
         return plan_round(
@@ -115,7 +115,7 @@ class Planner:
         return concentrate(self.box, runs.seen, runs.is_even, self.sequence, generator)[2]
 
     def _add(self, points: FloatArray, n: int, origin: str, lease: float | None) -> list[Job]:
-        """Commit the first ``n`` of the points that nobody asked for yet."""
+        """Commit the first ``n`` of the points not asked for yet."""
         fresh: list[FloatArray] = []
         seen: set[bytes] = set()
         for x in points:

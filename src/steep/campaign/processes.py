@@ -1,4 +1,4 @@
-"""Runs in processes of our own, each under a guard that ends whatever its run started.
+"""Runs in processes of ours, each under a guard that ends whatever its run started.
 
 A run that dies, hangs or forks touches no other (see :mod:`steep.campaign._guard`).
 """
@@ -28,7 +28,7 @@ _LOADS = 3
 
 
 class Processes(Crew):
-    """Processes of our own, each under a guard that ends whatever its run started."""
+    """Processes of ours, each under a guard that ends whatever its run started."""
 
     n = 0
 

@@ -51,7 +51,7 @@ def check_seconds(value: Any, *, name: str) -> float:
 
 
 def numbers_of(name: str, read: Callable[[], FloatArray]) -> FloatArray:
-    """What ``read`` returns, as float64 of our own."""
+    """What ``read`` returns, as float64 of ours."""
     try:
         return np.array(read(), dtype=np.float64)
     except SteepError:
@@ -64,7 +64,7 @@ def label_rows(y: Any, n: int) -> FloatArray:
     """Results as ``(n, n_outputs)``; never transposed by guessing."""
     values = numbers_of("y", lambda: check_points(_as_rows(y, n), name="y"))
     if len(values) != n:
-        raise InputError(f"y has {len(values)} rows for {n} points; need one row, or one number, for each")
+        raise InputError(f"y has {len(values)} rows for {n} points; expected one row, or one number, for each")
     return values
 
 

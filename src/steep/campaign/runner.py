@@ -53,25 +53,25 @@ class Streak:
     def __init__(self, most: int | None) -> None:
         self.most = None if most is None else check_count(most, name="max_failures")
         self.runs: list[int] = []
-        self._alike: tuple[str, str] | None = None
+        self._pattern: tuple[str, str] | None = None
         self._has_worked = False
 
     def worked(self) -> None:
         """A run gave a result."""
-        self.runs, self._alike, self._has_worked = [], None, True
+        self.runs, self._pattern, self._has_worked = [], None, True
 
     def failed(self, number: int, failure: Failure) -> str | None:
         """Note a failed attempt; why to stop, when it is one too many."""
-        alike = (failure.kind, without_numbers(failure.message))
-        if alike != self._alike:
-            self.runs, self._alike = [], alike
+        pattern = (failure.kind, without_numbers(failure.message))
+        if pattern != self._pattern:
+            self.runs, self._pattern = [], pattern
         if number not in self.runs:
             self.runs.append(number)
         if self.most is None or len(self.runs) < (self.most if self._has_worked else min(self.most, _FIRST)):
             return None
         message = " ".join(failure.message.split())
         return (
-            f"{len(self.runs)} runs in a row failed in the same way ({message[:300]}); none of them is given up: fix "
+            f"{len(self.runs)} runs in a row failed in the same way ({message[:300]}); all of them are kept: fix "
             "the cause and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )
 
@@ -294,7 +294,7 @@ def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
         return Processes(task, n or os.cpu_count() or 1)
     if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
         raise InputTypeError(
-            f"executor={executor!r} is unknown; need None, 'threads', 'processes' or an object with submit(), "
+            f"executor={executor!r} is unknown; expected None, 'threads', 'processes' or an object with submit(), "
             "as client.get_executor() of Dask gives"
         )
     if type(executor).__module__.split(".")[0] == "distributed":

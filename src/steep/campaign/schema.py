@@ -68,7 +68,7 @@ Names = tuple[str, ...]
 
 
 def check_ours(database: sqlite3.Connection, path: str) -> None:
-    """Refuse a database of something else before anything is written."""
+    """Reject a database of something else before anything is written."""
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise _newer(path, version)
@@ -99,8 +99,8 @@ def open_to_read(path: str, patience: float) -> sqlite3.Connection:
         database.close()
         if not isinstance(error, sqlite3.OperationalError):
             raise
-        # A write-ahead log needs a file next to the journal, which a read-only folder has no room for. Where no log is
-        # left, nobody writes, and the file can be taken as it is.
+        # A write-ahead log needs a file next to the journal, which a read-only folder has no room for. If no log is
+        # left, no process writes, and the file can be taken as it is.
         if not os.path.exists(f"{path}-wal"):
             database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
         else:
@@ -128,7 +128,7 @@ def _in_memory(database: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def refuse_newer(path: str) -> None:
-    """Refuse a newer schema by the file's first bytes: opening it may already change it."""
+    """Reject a newer schema by the file's first bytes: opening it may already change it."""
     try:
         with open(path, "rb") as file:
             head = file.read(64)
@@ -313,5 +313,5 @@ def checked_outputs(outputs: Any) -> Names:
         raise InputTypeError(f"outputs is {outputs!r}; need a list of names")
     names = tuple(outputs)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise InputError(f"outputs are {list(names)}; need one or more different names")
+        raise InputError(f"outputs are {list(names)}; expected one or more different names")
     return tuple(str(name) for name in names)

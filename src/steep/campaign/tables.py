@@ -300,7 +300,7 @@ def _distinct(names: tuple[str, ...], taken: tuple[str, ...]) -> list[str]:
 
 
 def _inputs(box: Box, X: FloatArray) -> pd.DataFrame:
-    """Named inputs; what is no value of its axis, as in a foreign point outside S, stays a number."""
+    """Named inputs; what is not a value of its axis, as in a foreign point outside S, stays a number."""
     columns: dict[str, pd.Series[Any]] = {}
     for name, axis, x in zip(box.names, box.axes, X.T, strict=True):
         known = np.asarray(axis.contains(x))
@@ -368,7 +368,7 @@ def _chosen(frame: pd.DataFrame, where: Where | None) -> Any:
         mask = np.asarray(where(frame.copy()))
         if mask.shape != (len(frame),) or mask.dtype != bool:
             raise InputError(
-                f"where returned {mask.dtype} of shape {mask.shape} for {len(frame)} rows; need one boolean for each"
+                f"where returned {mask.dtype} of shape {mask.shape} for {len(frame)} rows; expected one boolean each"
             )
         return mask
     if not isinstance(where, Mapping):

@@ -25,8 +25,8 @@ def parse_bounds(text: str) -> dict[str, Axis]:
         match = _ENTRY.match(text, at)
         if match is None or not match[1]:
             raise InputError(
-                f"--bounds has {text[at:]!r}, which is no input with its range; need name={_FORMS}; write it so, with "
-                "commas between inputs"
+                f"--bounds has {text[at:]!r}, which is not an input with its range; need name={_FORMS}; write it so, "
+                "with commas between inputs"
             )
         if match[1] in axes:
             raise InputError(f"--bounds has {match[1]!r} twice; need each input once; leave one out")
@@ -85,6 +85,6 @@ def _number(text: str) -> float | int | None:
 def _value(text: str) -> Any:
     """A value of a category: a number where it reads as a finite one, else text."""
     if not text:
-        raise InputError("--bounds has a category without a name; need one between the bars, as {a|b}; add it")
+        raise InputError("--bounds has a category without a name; need a name between the bars, as {a|b}; add it")
     number = _number(text)
     return number if number is not None and math.isfinite(number) else text

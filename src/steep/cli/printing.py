@@ -42,7 +42,7 @@ def one_line(text: Any) -> str:
 
 
 def note(text: str) -> None:
-    """Say something beside the result."""
+    """Say something in addition to the result."""
     print(f"steep: {one_line(text)}", file=sys.stderr)
 
 
@@ -61,7 +61,7 @@ def is_unicode(stream: Any) -> bool:
 
 
 class _Page(io.StringIO):
-    """Text in memory with the encoding of stdout, from which Rich tells what lines of tables are drawn with."""
+    """Text in memory with the encoding of stdout, from which Rich derives what lines of tables are drawn with."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]

@@ -163,7 +163,7 @@ def _check_known(name: str, table: Table) -> None:
     is_headless = all(re.fullmatch(r"[-+.\deE]+", known) for known in table.names)
     shown = ", ".join(table.names[:20]) + (", …" if len(table.names) > 20 else "")
     raise InputError(
-        f"{table.title} has no column {name!r}; its columns are {shown}{meant}{'; is there a header?' * is_headless}"
+        f"{table.title} has no column {name!r}; its columns are {shown}{meant}{'; has it a header?' * is_headless}"
     )
 
 

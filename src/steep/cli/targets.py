@@ -39,10 +39,10 @@ def _module(name: str, text: str, place: str) -> Any:
         missing = error.name or name
         if not (name == missing or name.startswith(f"{missing}.")):
             raise InputError(
-                f"{text!r}: {name} imports {missing!r}, which is not installed; need it; install it first"
+                f"{text!r}: {name} imports {missing!r}, which is not installed; install it first"
             ) from error
         raise InputError(
-            f"{text!r}: there is no module {missing!r} in {place} or among the packages installed; need one; start "
+            f"{text!r}: there is no module {missing!r} in {place} or among the installed packages; start "
             "steep in the folder of the file, or install it"
         ) from error
     except (Exception, SystemExit) as error:  # a script may end as it is imported

@@ -50,7 +50,7 @@ class Inputs:
         return self._scaled(samples[order])[np.argsort(order)]
 
     def blocks(self, n_models: int) -> Iterator[slice]:
-        """Blocks of samples, so short that the scores of so many models stay in the cache."""
+        """Blocks of samples, so short that the scores of this many models stay in the cache."""
         width = max(256, BLOCK // n_models)
         if self._held is None:
             width = min(width, max(256, BLOCK // self.shape[1]))

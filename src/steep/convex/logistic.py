@@ -162,7 +162,7 @@ class LogisticProblem:
     def _curved(self, theta: FloatArray, weight: FloatArray) -> tuple[Any, FloatArray]:
         """Samples a model of the Hessian is built from, and how much each counts.
 
-        A sample's curvature is w Σ_c p_c (1 − p_c). Where a model is sure of nearly all samples the few others carry
+        A sample's curvature is w Σ_c p_c (1 − p_c). If a model is sure of nearly all samples the few others carry
         the Hessian: they are all taken, and the rest is represented by every so-many-th.
         """
         n_samples, width = self.inputs.shape

@@ -47,21 +47,21 @@ def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
         return points, None
     if not (is_collection(y) or isinstance(y, str | os.PathLike)):
         y = _cut_alike(y, points)
-    labels = _rows(y, "y", two_dimensional=False, alike=points)
+    labels = _rows(y, "y", two_dimensional=False, like=points)
     _check_alike(points, labels)
     return points, labels
 
 
-def _rows(data: Any, name: str, *, two_dimensional: bool, alike: Rows | None = None) -> Rows:
+def _rows(data: Any, name: str, *, two_dimensional: bool, like: Rows | None = None) -> Rows:
     if isinstance(data, str | os.PathLike):
-        return _npy_rows(data, name, alike)
+        return _npy_rows(data, name, like)
     if not is_collection(data):
         raise InputTypeError(
             f"{name} is a {type(data).__name__} in memory; expected a Dask array or frame or a path; call the function "
             "of the same name in steep, or use dask.array.from_array"
         )
     if hasattr(data, "map_partitions"):
-        return _frame_rows(data, name, alike)
+        return _frame_rows(data, name, like)
     if not hasattr(data, "chunks"):
         raise InputTypeError(f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it")
     return _array_rows(data, name, two_dimensional)
@@ -123,7 +123,7 @@ def _check_alike(points: Rows, labels: Rows) -> None:
 # ------------------------------------------------------------------------------------------- frames
 
 
-def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
+def _frame_rows(data: Any, name: str, like: Rows | None) -> Rows:
     """A frame, the lengths of whose partitions are counted now: Dask does not know them."""
     from dask.base import tokenize
 
@@ -136,7 +136,7 @@ def _frame_rows(data: Any, name: str, alike: Rows | None) -> Rows:
                 )
     # Optimising may join small partitions, and those of X otherwise than those of y.
     blocks = list(data.to_delayed(optimize_graph=False))
-    lengths = _lengths(blocks, name) if alike is None or len(alike.lengths) != len(blocks) else alike.lengths
+    lengths = _lengths(blocks, name) if like is None or len(like.lengths) != len(blocks) else like.lengths
     kinds = [data.dtype] if is_series else list(data.dtypes)
     plain = [kind if isinstance(kind, np.dtype) else _plain_dtype(kind) for kind in kinds]
     source = str(tokenize(data))
@@ -162,7 +162,7 @@ def _plain_dtype(dtype: Any) -> np.dtype[Any]:
 def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
     """Frames of a Parquet file or folder; labels may be one of its columns."""
     if not Path(X).exists():
-        raise StorageError(f"X={str(X)!r} is not there; need a .npy file or a folder of Parquet; check the path")
+        raise StorageError(f"X={str(X)!r} does not exist; need a .npy file or a folder of Parquet; check the path")
     table = _read_parquet(X)
     if y is None or not isinstance(y, str | os.PathLike):
         return table, y
@@ -170,7 +170,7 @@ def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
         return table.drop(columns=str(y)), table[str(y)]
     if not Path(y).exists():
         raise InputError(
-            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; need one of "
+            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; expected one of "
             f"{', '.join(table.columns[:8])}"
         )
     if str(y).endswith(".npy"):
@@ -206,7 +206,7 @@ def _read_parquet(path: Any) -> Any:
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows of a ``.npy`` file, read by whoever calls."""
+    """Rows of a ``.npy`` file, read by the caller."""
 
     path: str
     first: int
@@ -230,7 +230,7 @@ def _mapped(path: Any, name: str) -> Any:
         ) from error
 
 
-def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
+def _npy_rows(data: Any, name: str, like: Rows | None) -> Rows:
     path = Path(data).resolve()
     mapped = _mapped(path, name)
     if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
@@ -239,7 +239,7 @@ def _npy_rows(data: Any, name: str, alike: Rows | None) -> Rows:
         raise InputError(f"{name}={str(path)!r} has 0 rows; need at least 1; pass some data")
     if name == "X":
         _check_numeric(mapped.dtype, name)
-    lengths = alike.lengths if alike is not None and alike.bounds[-1] == len(mapped) else _cut(mapped)
+    lengths = like.lengths if like is not None and like.bounds[-1] == len(mapped) else _cut(mapped)
     blocks = [Slice(str(path), *ends) for ends in pairwise((0, *np.cumsum(lengths).tolist()))]
     state = os.stat(path)
     width = mapped.shape[1] if mapped.ndim == 2 else 1

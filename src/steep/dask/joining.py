@@ -28,7 +28,7 @@ from steep.neighbors.cells import Cells, Near, listed_near, sweep
 from steep.neighbors.distances import as_float32
 from steep.neighbors.frame import half_norms
 from steep.neighbors.graph import search_graph
-from steep.neighbors.lists import NOBODY, Lists, empty_lists
+from steep.neighbors.lists import NO_POINT, Lists, empty_lists
 from steep.neighbors.threads import Team, threads
 
 _PAIRS = 2**20  # pairs measured at a time
@@ -77,7 +77,7 @@ class Meeting:
         self.away = self.n_own + self.room
 
     def _lists(self) -> Lists:
-        """The lists as the group left them; nobody from elsewhere keeps one here."""
+        """The lists as the group left them; no point from elsewhere keeps one here."""
         lists = empty_lists(self.n_own, self.plan.n_others)
         lists.score[:] = self.plan.store.read(f"scores-{self.group}")
         lists.index[:] = self.plan.store.read(f"lists-{self.group}")
@@ -144,7 +144,7 @@ class Meeting:
     def positions(self, part: slice = slice(None)) -> IntArray:
         """Neighbours of some points, by their position among all points."""
         index = self.lists.index[part]
-        if (index == NOBODY).any():
+        if (index == NO_POINT).any():
             raise SteepError(
                 f"group {self.group} found too few neighbours; need cells of more points; lower n_neighbors or raise "
                 "steep.task-memory"
@@ -154,15 +154,15 @@ class Meeting:
     def looked_up(self, kind: str, rows: Any = slice(None)) -> tuple[npt.NDArray[Any], IntArray]:
         """What is known of the neighbours of some points, ``kind-{group}``, all own points first; and who follows."""
         index = self.lists.index[rows]
-        away = _distinct(index[(index >= self.away) & (index != NOBODY)]).astype(np.int64) - self.away
+        away = _distinct(index[(index >= self.away) & (index != NO_POINT)]).astype(np.int64) - self.away
         return _table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
     def places(self, away: IntArray, rows: Any = slice(None)) -> IntArray:
-        """Where the neighbours of some points are in such a table; a place nobody took is the point's own."""
+        """Where the neighbours of some points are in such a table; a place not taken is the point's own."""
         index = self.lists.index[rows].astype(np.int64)
         own = np.arange(self.n_own)[rows][:, None]
         far = self.n_own + np.searchsorted(away, index - self.away)
-        return np.asarray(np.where(index == NOBODY, own, np.where(index < self.n_own, index, far)))
+        return np.asarray(np.where(index == NO_POINT, own, np.where(index < self.n_own, index, far)))
 
     def variation_of(self, rows: IntArray) -> FloatArray:
         """Eq. Dhat2 of some points, over the neighbours so far."""

@@ -67,7 +67,7 @@ class Plan:
         return f"partition {chunk} (rows {self.bounds[chunk]:,} to {self.bounds[chunk + 1] - 1:,})"
 
     def rng(self, *place: int) -> np.random.Generator:
-        """The random numbers of one task, the same whoever runs it."""
+        """The random numbers of one task, the same on every worker."""
         return np.random.default_rng([self.seed, *place])
 
     def sampled_rows(self) -> IntArray:
@@ -137,6 +137,6 @@ def rows_per_group(memory: int, n_features: int, dtype: str, n_others: int) -> i
 def cut_into(n_rows: int, n_features: int, dtype: str, n_others: int) -> tuple[int, int]:
     """Number of groups and of coarse cells; one of each where a task can hold all rows."""
     if n_rows > MOST_ROWS:
-        raise InputError(f"X has {n_rows:,} rows; need at most {MOST_ROWS:,}; weigh it in parts")
+        raise InputError(f"X has {n_rows:,} rows; need at most {MOST_ROWS:,}; weight it in parts")
     n_groups = -(-n_rows // rows_per_group(task_memory(), n_features, dtype, n_others))
     return (1, 1) if n_groups == 1 else (n_groups, COARSE * n_groups)

@@ -1,6 +1,6 @@
 """The folder where stages meet: arrays written whole, read in slices, and a note of what a run was about.
 
-A task writes its arrays first and its *summary* last. So a summary that is there says that the task is done: whoever
+A task writes its arrays first and its *summary* last. So an existing summary says that the task is done: whoever
 runs it again, after a worker died or in the next run of a checkpoint, reads the summary and does nothing.
 """
 
@@ -47,7 +47,7 @@ class Store:
         self._write(self.path(name), lambda path: np.save(path, rows, allow_pickle=False))
 
     def read(self, name: str, first: int = 0, last: int | None = None) -> npt.NDArray[Any]:
-        """Read some rows of an array into memory of our own: mapped pages would count as the worker's."""
+        """Read some rows of an array into memory of ours: mapped pages would count as the worker's."""
         path = self.path(name)
         shape, dtype, begin = _header(path, path.stat().st_mtime_ns)
         last = shape[0] if last is None else last
@@ -121,7 +121,7 @@ class Store:
 def unseen(folder: str | Path) -> StorageError:
     """The error of a worker that looks in vain."""
     return StorageError(
-        f"{folder} is not there for this worker; need a folder that the client and all workers share; pass "
+        f"{folder} is not visible to this worker; need a folder that the client and all workers share; pass "
         "checkpoint='/a/shared/folder'"
     )
 
@@ -176,7 +176,7 @@ def current_client() -> Any:
 
 
 def checkpoint_store(folder: Any, about: Mapping[str, Any]) -> Store:
-    """The folder of a checkpoint, begun or continued; one of other data or settings is refused."""
+    """The folder of a checkpoint, begun or continued; one of other data or settings is rejected."""
     path = Path(folder)
     note = path / _MANIFEST
     asked = json.loads(json.dumps(about))

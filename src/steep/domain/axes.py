@@ -242,7 +242,7 @@ class Category(_Counted):
         plain = value.item() if isinstance(value, np.generic) else value
         if type(plain) not in _PLAIN or plain not in self.values:
             known = ", ".join(map(shown, self.values[:20])) + (", …" if len(self.values) > 20 else "")
-            raise InputError(f"{shown(value)} is not a value of {name!r}; need one of {known}")
+            raise InputError(f"{shown(value)} is not a value of {name!r}; expected one of {known}")
         return float(self.values.index(plain))
 
     def check(self, name: str) -> None:

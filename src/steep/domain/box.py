@@ -40,7 +40,7 @@ class Box:
     bounds : sequence or mapping of name to (low, high), Log, Integer, Category or a list of names
         One entry per input. Reversed, equal, NaN or infinite bounds are rejected by name of the axis.
     constraint : callable, optional
-        ``constraint(X)`` gets points of the box, shape ``(n, n_features)``, and tells which belong to
+        ``constraint(X)`` gets points of the box, shape ``(n, n_features)``, and says which belong to
         S: an array of n booleans. Nothing is ever evaluated where it says False. It is given a copy.
 
     Attributes
@@ -311,5 +311,5 @@ def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
             raise InputTypeError(f"bounds is {shown(bounds)}; need a list of (low, high), one pair per input")
         names, rows = tuple(f"x{i}" for i in range(len(bounds))), list(bounds)
     if not rows:
-        raise InputError("bounds is empty; need one (low, high) pair per input")
+        raise InputError("bounds is empty; expected one (low, high) pair per input")
     return names, tuple(make_axis(name, row) for name, row in zip(names, rows, strict=True))

@@ -175,7 +175,7 @@ def _check_multi_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.
     try:
         k = np.asarray(multi_indices)
     except ValueError as error:
-        raise InputError(f"multi_indices is ragged ({error}); need one row of {n_features} numbers each") from error
+        raise InputError(f"multi_indices is ragged ({error}); expected one row of {n_features} numbers each") from error
     if k.ndim != 2 or not len(k) or k.shape[1] != n_features or k.dtype.kind not in "iu" or k.min() < 0:
         raise InputError(
             f"multi_indices is {k.dtype} of shape {k.shape}; need whole numbers ≥ 0 of shape (n_indices, {n_features})"

@@ -53,7 +53,7 @@ def doubt(around: Neighborhood) -> FloatArray:
     """1 − f̂_y(x_i): how far the model is from the sample's own class; neighbours have no say."""
     codes, predicted = around.labels.codes, predictions(around, "doubt")
     if codes is None:
-        raise InputError("measure='doubt' got numbers as labels; need one class per sample; use measure='misfit'")
+        raise InputError("measure='doubt' got numbers as labels; expected one class per sample; use measure='misfit'")
     return np.asarray(np.maximum(1.0 - predicted[np.arange(len(codes)), codes], 0.0))
 
 
@@ -78,7 +78,7 @@ def nearness(around: Neighborhood) -> FloatArray:
     """(1 − |m_i|)² of every sample, ``(n_samples,)``: 1 on the border between two classes, 0 far from it."""
     codes, predicted = around.labels.codes, predictions(around, "border")
     if codes is None:
-        raise InputError("measure='border' got numbers as labels; need one class per sample; use measure='misfit'")
+        raise InputError("measure='border' got numbers as labels; expected one class per sample; use measure='misfit'")
     own = np.arange(len(codes)), codes
     others = predicted.copy()
     others[own] = 0.0

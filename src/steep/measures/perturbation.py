@@ -113,13 +113,13 @@ def _inside(box: Box, points: FloatArray, draws: FloatArray) -> FloatArray:
     if box.constraint is None:
         return inside
     for _ in range(_HALVINGS):
-        refused = ~box.contains(inside)
-        if not refused.any():
+        rejected = ~box.contains(inside)
+        if not rejected.any():
             return inside
-        draws = np.where(refused[:, None], (points + draws) / 2, draws)
-        inside[refused] = _reflected(box, draws[refused])
-    refused = ~box.contains(inside)
-    inside[refused] = points[refused]
+        draws = np.where(rejected[:, None], (points + draws) / 2, draws)
+        inside[rejected] = _reflected(box, draws[rejected])
+    rejected = ~box.contains(inside)
+    inside[rejected] = points[rejected]
     return inside
 
 

@@ -4,7 +4,7 @@ Cells are found by k-means in two levels: about √C coarse cells on a sample, t
 that finding a point's cell costs √C comparisons rather than C. How good the cells are decides the speed of
 a search, never what it promises.
 
-Points are kept in float32 less the float64 centre of their cell. Where the data have far points or heavy
+Points are kept in float32 less the float64 centre of their cell. If the data have far points or heavy
 tails, cells are cut in bent coordinates (frame.py), and the centre of a cell in the tail lies as near the
 middle of the data as its innermost point, so that each point keeps digits in proportion to its own length.
 """

@@ -2,7 +2,7 @@
 
 1. Cut the data into cells and join each with itself, as the approximate engine does (partitioned.py).
 2. Count on sampled cells how many pairs of points could still be neighbours: those within the k-th
-   distance so far along the line of their cells' centres. Where that is a large share, as in high
+   distance so far along the line of their cells' centres. If that is a large share, as in high
    dimension without structure, the tiles are quicker.
 3. Sweep nearby cells, which brings the lists close to the truth, then complete every list.
 4. Prove the lists in float64, as the tiles do.
@@ -24,7 +24,7 @@ from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radi
 from steep.neighbors.distances import SLACK, certain_scores
 from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.complete import Whole, complete, count_left, measure_lists
-from steep.neighbors.lists import NOBODY, Join, Lists, batches, empty_lists
+from steep.neighbors.lists import NO_POINT, Join, Lists, batches, empty_lists
 from steep.neighbors.narrow import bounding_view
 from steep.neighbors.proof import Bounds, proven
 from steep.neighbors.threads import Team
@@ -34,7 +34,7 @@ CELL = 400  # points per cell
 MOST_CELLS = 8_000  # every cell is measured against every other
 WORTHWHILE = 8_000  # points below which tiles are done before the cells are cut
 LARGE_WIDE_SHARE = 0.5  # the same where a look costs but a few coordinates
-LARGE_SHARE = 0.15  # of all pairs: looking at so many one by one takes as long as all of them in tiles
+LARGE_SHARE = 0.15  # of all pairs: looking at this many one by one takes as long as all of them in tiles
 SAMPLE = 8  # cells on which that share is estimated
 REACH = 0.4  # of the sweep; any is right, this one is quick
 
@@ -112,7 +112,7 @@ def _complete(
 
 
 def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> FloatArray:
-    """Return the score below which nobody is missing from each list.
+    """Return the score below which no point is missing from each list.
 
     Two points meet about the centre of one of their cells or between the two: no farther from a point
     than its own centre and the longest way from there to a cell it met.
@@ -130,5 +130,5 @@ def _in_order(cells: Cells, lists: Lists, certain: FloatArray) -> tuple[Lists, F
     back = np.empty_like(cells.order)
     back[cells.order] = np.arange(len(back), dtype=back.dtype)
     n_points = len(back)
-    index = np.append(cells.order, np.int32(NOBODY))[np.minimum(lists.index, n_points)]
+    index = np.append(cells.order, np.int32(NO_POINT))[np.minimum(lists.index, n_points)]
     return Lists(lists.score[back], index[back], lists.top[back]), certain[back]

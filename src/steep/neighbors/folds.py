@@ -34,13 +34,13 @@ _FEW_ROWS = 10_000
 # Up to here one product of all rows with all is quicker than the neighbour engine.
 _FEW_PAIRS = 4_096
 
-# Rows listed beyond those that a fold keeps on average; more where features are many, which makes distances alike.
+# Rows listed beyond those that a fold keeps on average; more where features are many, which makes distances similar.
 _KNOWN_PER_WANTED = 1.1
 _KNOWN_BESIDES, _KNOWN_FOR_FEATURES = 6, 14
 
 # Coordinates up to which float32 squares cannot overflow, and a square that it may lose.
 _ORDINARY_SINGLE, _VANISHING = 1e15, 1e-36
-# Up to so many numbers a row is sorted as a whole.
+# Up to this many numbers a row is sorted as a whole.
 _FEW_KEYS = 256
 
 # Rows compared with all others at once; squares, and distances of all folds, held at once.
@@ -60,7 +60,7 @@ _FEW_DIGITS = 1e-3
 # A spread below this share of the column's largest value has lost too many digits to be searched with the others.
 _LEAST_SHARE = 1e-9
 
-# A constant column may differ from its mean by rounding; that is no spread.
+# A constant column may differ from its mean by rounding; that is not a spread.
 _ROUNDING = 1e-15
 
 
@@ -238,10 +238,10 @@ def _swallows_digits(numbers: FloatArray, trains: Sequence[IntArray]) -> bool:
     """Whether a few values are so large that the digits of the others would be lost where a fold lacks them."""
     given: FloatArray = _ordinary(np.asarray(numbers, dtype=np.float64))[0]
     spreads = _spreads(given - given.mean(axis=0), trains)
-    # A column that is constant in a fold is no reason: its values may be few.
+    # A column that is constant in a fold is not a reason: its values may be few.
     doubtful = np.flatnonzero(spreads.min(axis=0) < _LEAST_SHARE * spreads.max(axis=0))
     for train in trains if len(doubtful) else ():
-        with np.errstate(over="ignore"):  # inf is no small spread
+        with np.errstate(over="ignore"):  # inf is not a small spread
             spread = _spread(numbers[np.ix_(train, doubtful)])
         if ((spread > 0) & (spread < _LEAST_SHARE * _span(numbers[:, doubtful]))).any():
             return True
@@ -273,7 +273,7 @@ def _near_rows(points: FloatArray, n_known: int) -> tuple[IntArray, FloatArray]:
 
     D² = h_i + h_j − 2 x_i x_j, h = ‖x‖², is computed in float32. With γ the relative error of a product and
     ‖x_j‖ ≤ ‖x_i‖ + D it is wrong by γ(‖x_i‖ + ‖x_j‖)² ≤ γ(8h_i + 2D²) at most. Its last bits then give way to the
-    number of the row, so that the least numbers say themselves whose they are.
+    number of the row, so that the least numbers name their rows.
     """
     n_rows, n_features = points.shape
     lengths = np.einsum("ij,ij->i", points, points)
@@ -291,7 +291,7 @@ def _near_rows(points: FloatArray, n_known: int) -> tuple[IntArray, FloatArray]:
         keys &= ~mask
         keys |= numbers
         own = numbers[rows]
-        keys[own - start, own] = own - n_rows  # before any other; its last bits are no longer its number
+        keys[own - start, own] = own - n_rows  # before any other; its last bits then hold no number
         least = np.partition(keys, n_known, axis=1)[:, : n_known + 1]
         reach[rows] = (least[:, n_known] & ~mask).view(np.float32)
         listed = least[:, :n_known]

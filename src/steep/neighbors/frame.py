@@ -3,7 +3,7 @@
 Engines work on (x − centre)·2⁻ᵉ. The power of two costs no digit. Centre and scale are those of most
 points, so that a few far ones cost the others nothing. In this frame every point is drawn into the ball
 of radius 2⁶⁰, where float32 squares and products cannot overflow. That brings no two points farther apart
-(a projection onto a ball never does), so whoever was ruled out as too far stays ruled out. What
+(a projection onto a ball never does), so a point ruled out as too far stays ruled out. What
 is moved, *far* points, has its own neighbours found in float64.
 """
 
@@ -63,7 +63,7 @@ class Frame:
         if 2 * extent > BEND * typical:  # by the largest entry alone somebody may be far: look closer
             lower, upper = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
             extent = float(row_lengths(np.maximum(upper - center, center - lower)[None])[0])
-        if extent <= BEND * typical:  # nobody is far: the mean makes shorter vectors than the median
+        if extent <= BEND * typical:  # no point is far: the mean makes shorter vectors than the median
             center = sample.mean(axis=0)
         if X.dtype == np.float32:  # then placing a point in float32 rounds once, as from float64
             center = center.astype(np.float32).astype(np.float64)

@@ -28,7 +28,7 @@ from steep.neighbors.small import join_brute, join_small_tree
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 FEW_FEATURES = 4  # up to here a tree is quickest of all
 FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
-# Up to so many features and points SciPy's tree takes less time than loading what is compiled.
+# Up to this many features and points SciPy's tree takes less time than loading what is compiled.
 SMALL_TREE_FEATURES, SMALL_TREE_POINTS = 10, 5_000
 MEDIUM = 8_000  # up to here exact search is as quick as any other
 
@@ -102,7 +102,7 @@ def neighbor_graph(
         as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
         are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        "cosine" is 1 − cos of the angle and refuses rows of zeros.
+        "cosine" is 1 − cos of the angle and rejects rows of zeros.
     n_jobs : int or None, default=None
         Threads; None is 1, −1 all processors. The result does not depend on it.
     random_state : int, Generator or None, default=None

@@ -14,7 +14,7 @@ from steep.neighbors.frame import Float32Array, Frame
 from steep.neighbors.kernels.best import Best, color
 from steep.neighbors.threads import Team
 
-NOBODY = np.iinfo(np.int32).max
+NO_POINT = np.iinfo(np.int32).max
 
 
 class Join(NamedTuple):
@@ -45,7 +45,7 @@ class Lists:
     ) -> tuple[Float32Array, npt.NDArray[np.int32]]:
         """Return finished lists in the caller's order, ``order[position]`` being the row.
 
-        Each array is let go once it is copied, so that never more than one is there twice.
+        Each array is let go once it is copied, so that never more than one exists twice.
         """
         score, index = self.score, self.index
         if include_self:
@@ -67,7 +67,7 @@ def empty_lists(n_points: int, width: int) -> Lists:
     """
     score = np.full((n_points, width + 1), np.inf, dtype=np.float32)
     score[:, 0] = -np.inf  # comes before all scores: see kernels/best.py
-    index = np.full((n_points, width + 1), NOBODY, dtype=np.int32)
+    index = np.full((n_points, width + 1), NO_POINT, dtype=np.int32)
     return Lists(score[:, 1:], index[:, 1:], np.full(n_points, np.inf, np.float32))
 
 
@@ -86,7 +86,7 @@ class Rounds:
 
     def run(self, task: Callable[[slice], None], team: Team, *, at_once: int) -> None:
         """Call ``task`` on slices of ``pairs`` of at most ``at_once``, round by round."""
-        if team.n_threads == 1:  # nobody to collide with: one long round
+        if team.n_threads == 1:  # no other thread to collide with: one long round
             team.each(task, _slices(0, len(self.pairs), at_once))
             return
         for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True):

@@ -8,7 +8,7 @@ In high dimension the rests of two points are nearly at right angles, unless the
 search ranks pairs by |z_x − z_y|² + β (r_x² + r_y²), β = 0, ½ or 1, keeps more of them than are wanted, and measures
 those in all coordinates. On pictures the term β takes half the coordinates away. How many coordinates, how many
 candidates and which β is read off sampled points, whose true neighbours are known anyway (recall.py): each tells at
-which rank the guess puts it. Where the spectrum is flat no choice is cheaper than all coordinates, and none is taken.
+which rank the guess puts it. If the spectrum is flat no choice is cheaper than all coordinates, and none is taken.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 2. The mean distance of the k-th neighbour found so far is the cell's radius.
 3. For cells near each other look at the pairs of points within reach × radius of each other along the
    line of their centres; the reach follows from the recall promised (recall.py).
-4. Hold the result against the truth of sampled points. Where the promise is broken, search exactly if that
+4. Hold the result against the truth of sampled points. If the promise is broken, search exactly if that
    takes no more than a minute, else say so.
 """
 

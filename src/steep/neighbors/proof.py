@@ -1,6 +1,6 @@
 """What float32 cannot decide is decided in float64, from the data as given.
 
-Engines shortlist by float32 products and say below which score nobody can be missing (distances.py). Where
+Engines shortlist by float32 products and say below which score no point can be missing (distances.py). Where
 the shortlist reaches farther than that (many equal points, tight clusters far apart) the point is compared
 with all others, measuring only those that float32 cannot rule out.
 """
@@ -17,9 +17,9 @@ from steep.neighbors.distances import vanished
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
 from steep.neighbors.kernels.best import sort_pairs
 from steep.neighbors.kernels.compare import Block, Found, Rounding, compare, nearest_scores, prove, scan_rows
-from steep.neighbors.lists import NOBODY, Join, Lists, batches, empty_lists
+from steep.neighbors.lists import NO_POINT, Join, Lists, batches, empty_lists
 
-ROWS = 1_024  # compared with all at a time: so many make placing the others in the frame cheap
+ROWS = 1_024  # compared with all at a time: this many make placing the others in the frame cheap
 PILOT = 8  # rows on which is counted what bounds leave to be measured
 LEFT = 0.02  # share of all points at which bounds spare nothing
 
@@ -60,7 +60,7 @@ def exact_rows(job: Join, rows: IntArray) -> tuple[FloatArray, IntArray]:
     """Return ranked float64 distances and indices of the nearest others of some rows, sorted."""
     X, frame, width, _, team = job
     scores = np.full((len(rows), width), np.inf)
-    indices = np.full((len(rows), width), NOBODY, np.int32)
+    indices = np.full((len(rows), width), NO_POINT, np.int32)
     far = frame.is_far(X[rows])
     near = np.flatnonzero(~far)
 
@@ -89,7 +89,7 @@ def bounded_rows(job: Join, rows: IntArray, bounds: Bounds) -> tuple[FloatArray,
     scores = half_norms(near)[:, None] + half - near @ bounds.points.T
     if (scores <= _widened(limit[few], bounds.slack)[:, None]).mean() > LEFT:
         return exact_rows(job, rows)
-    found = np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32)
+    found = np.full((len(rows), width), np.inf), np.full((len(rows), width), NO_POINT, np.int32)
 
     def look(part: IntArray) -> None:
         found[0][part], found[1][part] = _compare(job, rows[part], bounds, limit[part])
@@ -120,7 +120,7 @@ def _compare(
     """Compare some rows with all, a block of them at a time; in few coordinates where ``bounds`` are given."""
     X, frame, width, _, team = job
     limit = np.full(len(rows), np.inf) if limit is None else limit
-    found = Found(np.full((len(rows), width), np.inf), np.full((len(rows), width), NOBODY, np.int32), limit)
+    found = Found(np.full((len(rows), width), np.inf), np.full((len(rows), width), NO_POINT, np.int32), limit)
     points = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
     mine = Block(0, points, half_norms(points))
     n_features, slack = points.shape[1], 0.0 if bounds is None else bounds.slack

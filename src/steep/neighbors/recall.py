@@ -58,7 +58,7 @@ def _sampled(job: Join, size: int, rng: np.random.Generator) -> IntArray:
 def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: np.random.Generator) -> Truth:
     """:func:`exact_sample` where every two cells are near each other: most of them are too far to be looked at.
 
-    Cells are in float32. What they find is measured in float64, and where that does not prove that nobody is
+    Cells are in float32. What they find is measured in float64, and where that does not prove that no one is
     missing, the point is compared with all others.
     """
     (X, frame, width, *_), rows = job, _sampled(job, size, rng)
@@ -84,8 +84,8 @@ def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: n
 def sample_size(recall: float, *, wide: bool = False) -> int:
     """Return how many points tell a recall well enough: its error grows with recall × (1 − recall).
 
-    Near 1 the error must be small beside the misses allowed, too. Of wide data as many are taken as that asks for, for
-    there a sampled point costs more than the surer estimate saves.
+    Near 1 the error must be small compared with the misses allowed, too. For wide data only
+    as many are taken as that asks for: a sampled point costs more than the surer estimate saves.
     """
     for_misses = 3.6 / max(1 - recall, 1e-9)
     if wide:
@@ -140,7 +140,7 @@ def _least_reach(needed: FloatArray, recall: float, reaches: FloatArray) -> tupl
 def check_promise(truth: Truth, distances: FloatArray, recall: float) -> Estimate:
     """Hold the distances of the lists returned for the sampled points against the truth.
 
-    An equally near point in the place of another is no miss.
+    An equally near point in the place of another is not a miss.
     """
     found = (distances <= truth.distances[:, -1:] * (1 + 3e-7)).mean(axis=1)[:, None]
     return Estimate(float(found.mean()), bool(_is_kept(found, recall, CAUTION)[0]))

@@ -77,7 +77,7 @@ def _others(short: IntArray, rows: IntArray) -> IntArray:
 
 
 def first_equals(X: FloatArray, rows: IntArray, n_others: int) -> IntArray:
-    """Return the first ``n_others`` rows equal to each of ``rows``, which have at least so many."""
+    """Return the first ``n_others`` rows equal to each of ``rows``, which have at least this many."""
     found = np.empty((len(rows), n_others), np.int32)
     if not len(rows):
         return found

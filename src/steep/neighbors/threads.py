@@ -53,7 +53,7 @@ class Team:
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[Team]:
-    """Open the threads of one call; on leaving, also by Ctrl-C, none of them is still running."""
+    """Open the threads of one call; on leaving, also by Ctrl-C, no thread is still running."""
     team = Team(effective_n_jobs(n_jobs))
     try:
         with one_blas_thread(), announced_compilation():

@@ -87,7 +87,7 @@ class TorchDerivatives:
                     derivatives = np.empty((len(paths), len(points), found[paths[0]].shape[1]))
                 for row, path in enumerate(paths):
                     derivatives[row, start : start + len(x)] = found[path].numpy()
-        assert derivatives is not None  # check_points refuses an empty X
+        assert derivatives is not None  # check_points rejects an empty X
         return derivatives
 
 

@@ -166,7 +166,7 @@ class Grid:
         return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
 
     def check_task(self, task: HeadTask) -> None:
-        """Rules for classes need one class per sample."""
+        """Rules for classes expected one class per sample."""
         by_class = [rule for rule in self.rules if not isinstance(rule, ByRatio)]
         if by_class and not task.has_classes:
             raise InputError(

@@ -248,7 +248,7 @@ def _agrees(found: Tensor, values: Tensor, at_zero: float, dtype: torch.dtype) -
 
 
 def run_network(network: nn.Module, batch: Any, forward: Forward) -> Any:
-    """Run the network; what it raises is told with the batch it was given."""
+    """Run the network; what it raises is reported with the batch it was given."""
     try:
         return forward(network, batch)
     except SteepError:

@@ -230,7 +230,9 @@ def improve(
             raise InputError(f"{name} needs validation data to choose by, got none; pass validation=")
     parts = cut(network, train)
     data = HeadData.read(parts, train, validation, reweighting, task)
-    if data.task.name == "multilabel" and is_uneven:  # rules for classes are no default for several labels per sample
+    if (
+        data.task.name == "multilabel" and is_uneven
+    ):  # rules for classes are not a default for several labels per sample
         grid = Grid.of(search, is_uneven=False)
     grid.check_task(data.task)
     refuse_unfit(wanted, data.task, has_groups=groups is not None)

@@ -104,7 +104,7 @@ class MeanScore:
             return self.function(outputs, self.targets)
 
     def values(self, kept: Array) -> FloatArray:
-        """Score of every head, ``(n_heads,)``; −∞ for one whose outputs are no numbers."""
+        """Score of every head, ``(n_heads,)``; −∞ for one whose outputs are not numbers."""
         means = kept.mean(axis=1, dtype=np.float64)
         return np.where(np.isfinite(means), means, -np.inf)
 

@@ -27,7 +27,7 @@ def plot_gains(
     factor: float = 1.0,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw gains with their intervals; zero is no gain.
+    """Draw gains with their intervals; zero is not a gain.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ _LARGEST_NUMBER = 2**32 - 1
 
 
 def count_rows(data: Any, name: str) -> int:
-    """Rows of a table, or an error that says what is no table."""
+    """Rows of a table, or an error that says what is not a table."""
     if isinstance(data, str | bytes | Mapping):
         raise InputTypeError(f"{name} is {shown(data)}; expected a frame or an array with one row per sample")
     try:

@@ -86,7 +86,7 @@ def design(
     Notes
     -----
     ``function``, ``constraint`` and user-supplied measures and derivatives get copies. Finite differences that would
-    leave S are taken at a place near by, noise that would is reflected at the faces of the box and brought halfway back
+    leave S are taken at a nearby place, noise that would is reflected at the faces of the box and brought halfway back
     to its point until the constraint allows it.
 
     Examples
@@ -137,7 +137,7 @@ def design(
 
 
 def _check_room(box: Box, n_points: int) -> None:
-    """Refuse a design of more points than there are, before anything is run."""
+    """Reject a design of more points than the domain has, before anything is run."""
     n_held = len(box.every_point()) if box.n_points <= _LISTED else box.n_points
     if n_points > n_held:
         raise InputError(
@@ -158,7 +158,7 @@ def _start_points(
         start = np.vstack([must, box.uniform(n_open, random_state=generator)])
     else:
         points = sequence.first(n_open)
-        # The sequence gives up on very many, or where a constraint refuses nearly all; the box says why.
+        # The sequence gives up on very many, or where a constraint rejects nearly all; the box says why.
         points = points if len(points) == n_open else box.sobol(n_open, random_state=generator)
         start = np.vstack([must, points])
     return (_each_once(box, start, generator) if box.n_points <= _LISTED else start), sequence

@@ -165,7 +165,7 @@ def _in_unit_units(derivatives: Derivatives, box: Box) -> Derivatives:
     def scaled(U: FloatArray, k: npt.NDArray[np.int64], /) -> FloatArray:
         partials = function_values(derivatives(box.from_unit(U), k.copy()), "derivatives")
         if partials.ndim not in (2, 3) or len(partials) != len(k):
-            return partials  # the wrong shape, which taylor_variation refuses
+            return partials  # the wrong shape, which taylor_variation rejects
         return partials * power(box.width, k).reshape(-1, *[1] * (partials.ndim - 1))
 
     return scaled

@@ -40,12 +40,12 @@ from steep.sampling.process import KERNELS, fit
 from steep.sampling.sobol import EvenSequence
 from steep.sampling.strategies import MANY_INPUTS
 
-# How far the next runs follow the variation. Some are always even: without them nobody knows the error over the domain.
+# How far the next runs follow the variation. Some are always even: without them the error is not known over the domain.
 MOST, HALF, NONE = 0.75, 0.5, 0.0
-# Up to so many inputs even points are filled in around the placed ones; and floors of the density filled.
+# Up to this many inputs even points are filled in around the placed ones; and floors of the density filled.
 _FILLED = 2
 _FLOORS = {MOST: 0.5, HALF: 0.75, NONE: 1.0}
-# Of these a quarter is of the Sobol sequence, once there are so many runs that the error can be told.
+# Of these a quarter is of the Sobol sequence, once there are this many runs that the error can be estimated.
 _SEQUEL, _ENOUGH = 0.25, 24
 # Fewest even and placed runs that can be compared; most that are, to stay quick.
 _FEWEST_EVEN, _FEWEST_PLACED, _MOST = 12, 5, 128

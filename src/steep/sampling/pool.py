@@ -30,7 +30,7 @@ _CANDIDATES_PER_SAMPLE = 8
 # Share of the candidates moved to a face, where surrogates extrapolate and err most. With three in ten, and several
 # faces at once, a third of the points of five inputs lay on two faces or more, and networks erred more.
 _EDGE = 0.1
-# Corners are candidates up to so many inputs: beyond there are too many, and too little around each.
+# Corners are candidates up to this many inputs: beyond there are too many, and too little around each.
 _CORNERS = 3
 # Measured points a candidate's variation is averaged over.
 _AROUND = 8
@@ -103,7 +103,7 @@ def greedy_fill(pool: FloatArray, weights: FloatArray, distances: FloatArray, n_
         scores = roots * squares
         scores[taken[:i]] = -1.0  # never twice, even where every weight is zero
         taken[i] = np.argmax(scores)
-        if scores[taken[i]] <= 0:  # no wanted candidate is left: the one furthest from what is there
+        if scores[taken[i]] <= 0:  # no wanted candidate is left: the one furthest from the others
             taken[i] = np.argmax(np.where(scores < 0, -1.0, squares))
         gaps = pool - pool[taken[i]]
         np.minimum(squares, np.einsum("ij,ij->i", gaps, gaps), out=squares)

@@ -53,7 +53,7 @@ class Runs:
 
 
 class Planned(NamedTuple):
-    """The points of a round, the first ``n_even`` of them of the Sobol sequence, and why so many."""
+    """The points of a round, the first ``n_even`` of them of the Sobol sequence, and why this many."""
 
     points: FloatArray
     n_even: int

@@ -188,7 +188,7 @@ class VariationSampler:
         return self.box.from_unit(unit)
 
     def sample_unit(self, n_samples: int) -> FloatArray:
-        """:meth:`sample`, in the unit cube; fewer points where the domain has not so many free ones."""
+        """:meth:`sample`, in the unit cube; fewer points where the domain has not this many free ones."""
         if not hasattr(self, "_generator"):
             raise InputError("the sampler has no density yet; call fit(X, variation) first")
         n_samples = check_count(n_samples, name="n_samples")

@@ -1,6 +1,6 @@
 """The caller's function as a design calls it: all points at once, one by one, or by the names of its inputs.
 
-A point that fails is noted and left out; a function that fails everywhere is an error. Where it takes one point at a
+A point that fails is noted and left out; a function that fails everywhere is an error. If it takes one point at a
 time, joblib runs several at once: in processes, or on a cluster.
 """
 
@@ -56,7 +56,7 @@ class Simulator:
         return evaluate(lambda points: stack_rows([self._row(answer) for answer in self._answers(points)]), X)
 
     def _answers(self, X: FloatArray) -> list[Any]:
-        """What the function answers at each point, errors included; several points at once if joblib is told so."""
+        """What the function answers at each point, errors included; several points at once if joblib says so."""
         points = self.box.decode(X) if self.style in ("keywords", "mapping") else [x.copy() for x in X]
         jobs = (delayed(_answer)(self.function, point, self.style == "keywords") for point in points)
         found: list[Any] = Parallel(self.n_jobs)(jobs)
@@ -103,7 +103,7 @@ class Simulator:
         try:
             named = named_outputs(raw)
         except ValueError as error:
-            raise FunctionError(f"function returned outputs that cannot be told apart: {error}") from error
+            raise FunctionError(f"function returned outputs that look the same: {error}") from error
         if named is None:
             return raw
         if self.outputs is None:

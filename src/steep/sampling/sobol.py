@@ -22,7 +22,7 @@ from steep._validation import FloatArray, Seed, check_generator
 from steep.domain import Box
 from steep.neighbors.query import nearest
 
-# A design takes no more points than these from the sequence: after so many it needs no even ones any more.
+# A design takes no more points than these from the sequence: after this many it needs no even ones any more.
 _MOST = 2**13
 # Points drawn to find those that a constraint allows, at most.
 _MOST_DRAWN = 2**16
@@ -42,7 +42,7 @@ class EvenSequence:
 
     def __init__(self, box: Box, random_state: Seed) -> None:
         self.box = box
-        # SciPy has directions for so many inputs; with more, nothing is even.
+        # SciPy has directions for this many inputs; with more, nothing is even.
         known = box.n_features <= qmc.Sobol.MAXDIM
         self._engine = qmc.Sobol(box.n_features, rng=check_generator(random_state)) if known else None
         self._points: FloatArray = np.empty((0, box.n_features))

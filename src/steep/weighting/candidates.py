@@ -68,7 +68,7 @@ class Menu:
         return max((k for sizes in self.sizes.values() for k in sizes), default=1)
 
     def of(self, candidates: Sequence[WeightingCandidate]) -> Menu:
-        """The same for some candidates: what none of them needs is not measured."""
+        """The same for some candidates: what no candidate needs is not measured."""
         pairs = {(c.measure, c.n_neighbors) for c in candidates}
         wanted = {m: [k for k in sizes if (m, k) in pairs] for m, sizes in self.sizes.items()}
         return replace(self, sizes={measure: sizes for measure, sizes in wanted.items() if sizes})

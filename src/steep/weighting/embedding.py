@@ -114,7 +114,8 @@ class Space:
         if returned != count_samples(X):
             found = f"{returned}" if returned is not None else f"a {type(result).__name__}"
             raise InputError(
-                f"{_name(self.transform)} turns {count_samples(X)} samples into {found}; need one row a sample; {_HELP}"
+                f"{_name(self.transform)} turns {count_samples(X)} samples into {found}; "
+                f"expected one row per sample; {_HELP}"
             )
         return _dense(result)
 
@@ -170,7 +171,7 @@ def _columns(X: Any) -> Iterator[tuple[str, pd.Series]]:
 
 
 def _series(values: npt.NDArray[Any]) -> pd.Series:
-    # Without a dtype pandas guesses one, and a guess may turn numbers and text alike into text.
+    # Without a dtype pandas guesses one, and a guess may turn numbers and text into text.
     return pd.Series(values, dtype=object) if values.dtype.kind in "OUS" else pd.Series(values)
 
 
@@ -201,7 +202,7 @@ def _kind(name: str, column: pd.Series) -> str:
 
 
 def _refuse_strange(name: str, column: pd.Series) -> None:
-    """Refuse cells that are neither text nor numbers, such as lists and dicts."""
+    """Reject cells that are neither text nor numbers, such as lists and dicts."""
     for value in column[~column.isna()]:
         if not isinstance(value, str | bytes | numbers.Number):
             raise InputTypeError(
@@ -232,7 +233,7 @@ def _categories(column: pd.Series, missing: npt.NDArray[np.bool_]) -> FloatArray
     """One column a category, 1/√2 where it is met, so that two different ones are 1 apart."""
     try:
         codes, _ = pd.factorize(column)
-    except TypeError:  # cells that cannot be hashed are told apart by what they look like
+    except TypeError:  # cells that cannot be hashed are distinguished by what they look like
         codes, _ = pd.factorize(column.map(repr))
     codes = codes.copy()
     counts = np.bincount(codes[~missing], minlength=1)
@@ -262,12 +263,12 @@ def _needs_encoding(X: Any) -> bool:
 
 
 def _objects(X: Any) -> npt.NDArray[Any]:
-    """A nested list as an array; text beside numbers does not turn them into text."""
+    """A nested list as an array; text next to numbers does not turn them into text."""
     try:
         array = np.asarray(X)
         return array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
-        raise InputError(f"X is no table ({one_line(error)}); need (n_samples, n_features); {_HELP}") from error
+        raise InputError(f"X is not a table ({one_line(error)}); need (n_samples, n_features); {_HELP}") from error
 
 
 def _plain(X: Any, embedding: Any) -> FloatArray:

@@ -1,6 +1,6 @@
 """Scores of many models on the same samples at once, where the score is a plain function of the predictions.
 
-scikit-learn checks its arguments anew at every call, which takes longer than the score itself on a few hundred
+scikit-learn checks its arguments again at every call, which takes longer than the score itself on a few hundred
 samples. Its accuracy, R², squared and absolute errors and the worst-case ones of :mod:`steep.metrics` are computed here
 for all models together; any other score, and any odd case, is None: ask the scorer.
 """

@@ -174,7 +174,7 @@ class VarianceWeightedCV(DelegatingEstimator):
     n_splits_, n_fits_ : int
         Folds that were scored, and fits that the search took, counted as for ``max_fits``.
     estimator_, sample_weight_
-        The estimator fitted on all data, and the weights it was given. Where a threshold was tuned it is
+        The estimator fitted on all data, and the weights it was given. If a threshold was tuned it is
         a ``FixedThresholdClassifier``, so that ``predict`` uses it.
     seconds_ : dict
         Time spent on neighbours, on the cross-fitting that "misfit" and "border" need, and on the
@@ -313,7 +313,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         return super().get_metadata_routing().add(splitter=check_cv(self.cv), method_mapping=mapping)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
-        """Refuse now what would otherwise fail somewhere inside a fold."""
+        """Reject now what would otherwise fail somewhere inside a fold."""
         samples = TrainingSet.check(
             X,
             y,
@@ -331,7 +331,8 @@ class VarianceWeightedCV(DelegatingEstimator):
             kind = type_of_target(y)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"y is no target of a classifier ({one_line(error)}); need one class a sample; convert them to str"
+                f"y is not a target of a classifier ({one_line(error)}); expected one class per sample; "
+                "convert them to str"
             ) from error
         if kind in ("continuous", "continuous-multioutput", "unknown"):
             raise InputError(
@@ -377,7 +378,8 @@ class VarianceWeightedCV(DelegatingEstimator):
                 splitters = [check_cv(self.cv, samples.y, classifier=is_classifier(self.estimator))]
             except (TypeError, ValueError) as error:
                 raise InputError(
-                    f"cv={self.cv!r} is no splitter ({one_line(error)}); need a number of folds, a splitter or splits"
+                    f"cv={self.cv!r} is not a splitter ({one_line(error)}); expected a number of folds, a "
+                    "splitter or splits"
                 ) from error
         blank = np.zeros((len(samples), 1))
         try:

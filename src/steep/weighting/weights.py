@@ -97,7 +97,7 @@ def _indexable(data: Any, name: str) -> Any:
         return indexable(data)[0]
     except (TypeError, ValueError) as error:
         raise InputTypeError(
-            f"a {type(data).__name__} is no data ({error}); need X of shape (n_samples, n_features) and y of shape "
+            f"a {type(data).__name__} is not data ({error}); need X of shape (n_samples, n_features) and y of shape "
             "(n_samples,)"
         ) from error
 
@@ -129,7 +129,7 @@ def measure_samples(
     watch = Stopwatch()
     largest = max((k for sizes in wanted.values() for k in sizes), default=1)
     is_known = neighbors is not None or largest == 1
-    points: FloatArray = np.empty((len(samples), 0))  # as if nobody looked at them
+    points: FloatArray = np.empty((len(samples), 0))  # as if they were not needed
     if not is_known or any(measure.uses_points for measure in wanted):
         points = samples.space.points()
     around = Neighborhood.search(

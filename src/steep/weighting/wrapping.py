@@ -92,7 +92,7 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
 
 
 def require_sample_weight(estimator: Any) -> None:
-    """Refuse an estimator that would ignore the weights or choke on them."""
+    """Reject an estimator that would ignore the weights or choke on them."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise UnsupportedEstimatorError(
             f"estimator={estimator!r} is not an estimator instance; need an object with fit(X, y, sample_weight)"
@@ -176,7 +176,7 @@ def _request_for_last_step(estimator: Any) -> None:
 
 
 def _is_undecided(estimator: Any) -> bool:
-    """Whether nobody said if ``score`` wants weights."""
+    """Whether it was not said if ``score`` wants weights."""
     return estimator.get_metadata_routing().score.requests.get("sample_weight") is None
 
 

@@ -54,7 +54,7 @@ def ask_command(
             _show(campaign, frame, output, as_json=as_json)
             sys.stdout.flush()
         except BaseException:
-            # Nobody has seen these points: they are free to be asked again.
+            # These points were not handed out: they are free to be asked again.
             campaign._release(frame[frame.columns[0]].tolist())
             raise
 

@@ -70,7 +70,7 @@ def run_command(
         initial=initial, outputs=outputs, workers=workers, timeout=timeout, max_failures=max_failures,
         stop_error=stop_error, seed=seed,
     )  # fmt: skip
-    with aside():  # what the simulator prints is no part of the result
+    with aside():  # what the simulator prints is not part of the result
         simulator, options = _checked(settings)
     with start_campaign(settings) as campaign:
         with aside():
@@ -92,7 +92,7 @@ def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
         with read_campaign(settings.store, warns=False) as campaign:
             names = campaign.box.names
     if settings.runs is None:
-        raise InputError("the number of runs is missing; need it; pass --runs 200")
+        raise InputError("the number of runs is missing; pass --runs 200")
     if settings.initial is not None and not 1 <= settings.initial <= settings.runs:
         raise InputError(
             f"--initial {settings.initial} and --runs {settings.runs} do not fit; need a start within the runs; "

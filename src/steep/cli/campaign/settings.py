@@ -113,7 +113,7 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             meant = f"did you mean {close[0]!r}?" if close else f"it may have {', '.join(known)}"
-            raise InputError(f"{path} has an unknown entry {name!r}; need known ones; {meant}")
+            raise InputError(f"{path} has an unknown entry {name!r}; need known entries; {meant}")
         words, kinds = known[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise InputError(f"{path} has {name} = {value!r}; need {words}")
@@ -150,7 +150,7 @@ def constraint_of(settings: Settings) -> Any:
         return None
     from steep.cli.targets import load_target
 
-    with aside():  # what its module prints is no part of the result
+    with aside():  # what its module prints is not part of the result
         return load_target(settings.constraint, folder=settings.folder)
 
 

@@ -54,42 +54,42 @@ def tell_command(
     store = DEFAULT if not given or is_table(given[0]) else given.pop(0)
     if (run is None) != bool(given):
         raise InputError(
-            f"got {'a run and tables' if given else 'neither a table nor a run'}; need one of them; pass results.csv, "
-            "or --run 7 --value u=3.2"
+            f"got {'a run and tables' if given else 'neither a table nor a run'}; expected one of them; pass "
+            "results.csv, or --run 7 --value u=3.2"
         )
     with open_campaign(store) as campaign:
         before = campaign.n_done, campaign.n_failed
-        refused = _tell_tables(campaign, given, retries)
+        rejected = _tell_tables(campaign, given, retries)
         if run is not None:
             _tell_run(campaign, run, value or [], error, retries)
         done, failed, pending = campaign.n_done, campaign.n_failed, len(campaign.pending)
         figures = {
             "storage": campaign.journal.path, "new_results": done - before[0], "new_failures": failed - before[1],
-            "n_done": done, "n_failed": failed, "n_pending": pending, "refused": refused,
+            "n_done": done, "n_failed": failed, "n_pending": pending, "rejected": rejected,
         }  # fmt: skip
     line = (
         f"{figures['storage']}: {done - before[0]:,} results and {failed - before[1]:,} failures recorded; {done:,} "
         f"runs done, {pending:,} pending, {failed:,} failed"
     )
     finish(figures, [line], as_json=as_json)
-    if refused:
-        first, why = next(iter(refused.items()))
-        more = f", and {len(refused) - 1} more above" if len(refused) > 1 else ""
-        raise InputError(f"{len(refused)} of {len(given)} tables were not recorded: {first}: {why}{more}")
+    if rejected:
+        first, why = next(iter(rejected.items()))
+        more = f", and {len(rejected) - 1} more above" if len(rejected) > 1 else ""
+        raise InputError(f"{len(rejected)} of {len(given)} tables were not recorded: {first}: {why}{more}")
 
 
 def _tell_tables(campaign: Campaign, tables: list[Path], retries: int) -> dict[str, str]:
     """Tell each table; those that were rejected, and why: one bad table does not keep back the others."""
-    refused: dict[str, str] = {}
+    rejected: dict[str, str] = {}
     for path in tables:
         try:
             campaign.tell_dataframe(read_results(path), retries=retries)
         except SteepError as wrong:
             if len(tables) == 1:
                 raise
-            refused[str(path)] = str(wrong)
+            rejected[str(path)] = str(wrong)
             note(f"{path}: {wrong}")
-    return refused
+    return rejected
 
 
 def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None, retries: int) -> None:

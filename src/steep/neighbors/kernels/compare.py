@@ -25,7 +25,7 @@ from steep.neighbors.kernels.vectors import (
     wide_squares_by_32,
 )
 
-ROWS = 128  # rows per product: so many make the most of a product
+ROWS = 128  # rows per product: this many make the most of a product
 FLOAT32_LEAST, FLOAT32_MOST = 1.2e-38, 3.4e38
 LARGEST = float(np.finfo(np.float32).max)
 STRIP = 64  # scores whose lowest is compared with the bound first
@@ -52,7 +52,7 @@ class Rounding(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The best of each row so far, in float64, and the score beyond which nobody is looked for."""
+    """The best of each row so far, in float64, and the score beyond which no point is looked for."""
 
     score: Any
     index: Any
@@ -160,7 +160,7 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
     width, wanted = index.shape[1], best.shape[1]
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in rows:
-        unsure[q] = np.max(index[q]) >= X.shape[0]  # a place nobody has taken
+        unsure[q] = np.max(index[q]) >= X.shape[0]  # a place not taken
         if unsure[q]:
             continue
         for j in range(width):
@@ -194,7 +194,7 @@ def compare(X, rows, mine, part, rounding, found, stop):
 
 @compiled()
 def bound_of(limit, rounding):
-    """Return the float32 score that nobody within ``limit`` exceeds."""
+    """Return the float32 score that no point within ``limit`` exceeds."""
     reach = np.sqrt(2 * limit) + rounding.slack
     return np.float32(0.5 * reach * reach * (1 + 1e-6) + rounding.least)
 
@@ -252,7 +252,7 @@ def finish(X, order, index, best, best_index, unsure, first, last):
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in range(first, last):
         row = order[q]
-        unsure[row] = index[q, width - 1] >= X.shape[0]  # a place nobody has taken
+        unsure[row] = index[q, width - 1] >= X.shape[0]  # a place not taken
         if unsure[row]:
             continue
         for j in range(width):

@@ -166,7 +166,7 @@ def meet_cell(cells, b, rows, slots, home, visit, best):
 
 @compiled()
 def complete_some(cells, near, size, rounding, rows, slots, best, longest_way):
-    """Fill the empty lists ``slots`` of some ``rows``, ascending, each by its own reach, so that nobody is missing.
+    """Fill the empty lists ``slots`` of some ``rows``, ascending, each by its own reach, so that no point is missing.
 
     The rows of a cell meet it and the ``MET_FIRST`` next to it; then all that still have to look at a cell meet it in
     one product. ``longest_way`` is how far the centre is of the farthest cell that each row has met.

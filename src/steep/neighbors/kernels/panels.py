@@ -49,7 +49,7 @@ class Room(NamedTuple):
 
 @compiled()
 def panels_for(n_points):
-    """Return how many panels hold so many points, and what the last tile of them reads besides."""
+    """Return how many panels hold this many points, and what the last tile of them reads besides."""
     return -(-n_points // TOGETHER) * TILE_PANELS
 
 
@@ -212,7 +212,7 @@ def set_limits(side, top, slots, n_rows):
 
 @compiled()
 def set_tops(side, top, n_cols):
-    """Write top_y of some columns; what no point has taken wants nobody."""
+    """Write top_y of some columns; what no point has taken wants no point."""
     for j in range(n_cols):
         side.limit[j] = top[side.place[j]]
     fill(side.limit, n_cols, -NOWHERE)

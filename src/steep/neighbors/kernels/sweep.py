@@ -113,7 +113,7 @@ def sweep_across(cells, pairs, reach, best, stop):
 def group_starts(along, size, group, starts):
     """Sort points along u into groups of ``size``, nearest first; write how near the nearest of each point's group is.
 
-    Points are told apart to a 512th of the cell, as the sweep tells them to a 256th of what it reaches.
+    Points are distinguished to a 512th of the cell, as the sweep does to a 256th of what it reaches.
     """
     low = along.min()
     step = max((along.max() - low) / np.float32(512), np.float32(1e-37))

@@ -140,7 +140,7 @@ def multiply_tile(typing_context, rows, to_next_row, cols, depth, col_half, out,
 def tile(typing_context, rows, to_next_row, cols, depth, half, limit, col_half, col_top, out, bits):
     """Multiply ``TILE_ROWS`` rows with ``TILE_PANELS`` panels; return whether there may be a hit.
 
-    ``limit`` is half_x − top_x of each row. Where there is a hit the products are written to ``out``, as
+    ``limit`` is half_x − top_x of each row. If there is a hit the products are written to ``out``, as
     :func:`multiply_tile` does, and the bits of hits to ``bits``; else nothing is.
     """
 

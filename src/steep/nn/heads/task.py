@@ -48,7 +48,7 @@ class HeadTask:
         return self.name in ("multiclass", "binary")
 
     def refuse_one_label(self, targets: npt.NDArray[Any]) -> None:
-        """Refuse labels that are all the same: no head can be told from another by them."""
+        """Reject labels that are all the same: they cannot rank heads."""
         if len(targets) > 1 and (targets == targets[0]).all():
             raise InputError(
                 f"all {len(targets)} training labels are equal; need at least two different ones to fit a head; "
@@ -88,7 +88,7 @@ class HeadTask:
         return columns
 
     def as_labels(self, targets: npt.NDArray[Any]) -> Labels:
-        """Targets in the form the measures work with: one class a sample, or columns."""
+        """Targets in the form the measures work with: one class per sample, or columns."""
         if self.has_classes:
             return Labels(codes=targets.reshape(-1).astype(np.int32))
         return Labels(values=targets)

@@ -87,6 +87,7 @@ def signature(thing):
     back = str(whole.return_annotation).removeprefix("typing.") if whole.return_annotation is not whole.empty else ""
     back = re.sub(r"\b(?:\w+\.)+(\w)", r"\1", back.replace("<class '", "").replace("'>", ""))
     text = str(whole.replace(parameters=bare, return_annotation=whole.empty))
+    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", text)
     return text + (f" → {back}" if back and not inspect.isclass(thing) else "")
 
 

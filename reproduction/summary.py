@@ -36,7 +36,7 @@ RULE = f"""\
 """
 HOW = """\
 Intervals are at 95 %. Over starts they are Student's. Repeated splits share their data: √(1/J + n_test/n_train) takes
-the place of √(1/J), as in `steep.evidence`. Networks share a test set: its sampling error is added. Where networks get
+the place of √(1/J), as in `steep.evidence`. Networks share a test set: its sampling error is added. If networks get
 stuck (Table 1, Bateman, surrogates) errors have heavy tails: the interval is that of Wilcoxon's signed ranks. A single
 repeat gives no interval, and fewer than six no ranks.
 """

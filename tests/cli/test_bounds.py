@@ -37,7 +37,7 @@ def test_inputs_keep_their_order():
         ("", "--bounds is empty"),
         ("x", "'x', which is not an input with its range"),
         ("x=0:1,x=0:2", "'x' twice"),
-        ("=0:1", "is no input with its range"),
+        ("=0:1", "is not an input with its range"),
         ("x=0", "the range of 'x' is '0'; need low:high"),
         ("x=0:1:exp", "the range of 'x' is '0:1:exp'"),
         ("x=a:b", "the range of 'x' is 'a:b'"),
@@ -47,7 +47,7 @@ def test_inputs_keep_their_order():
         ("x={a}", "two or more different values"),
         ("x={a|a}", "which are equal"),
         ("x={a||b}", "a category without a name"),
-        ("x={a|b", "is no input with its range"),
+        ("x={a|b", "is not an input with its range"),
         ("x=0.5:2.5:int", "need whole ends"),
     ],
 )

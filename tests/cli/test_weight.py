@@ -454,7 +454,7 @@ def test_a_table_comes_from_standard_input(table, start):
         (["--target", "kind", "--drop", "a", "--drop", "b", "--drop", "c", "--drop", "d"], "no column left"),
         (["--target", "kind", "--scoring", "f1"], "--scoring f1 does not work with logistic regression"),
         (["--target", "a", "--scoring", "neg_log_loss"], "--scoring neg_log_loss does not work with ridge"),
-        (["--target", "kind", "-m", "3", "--measure", "misfit"], "leave out -m to let a model decide"),
+        (["--target", "kind", "-m", "3", "--measure", "misfit"], "asks the model that is to be trained"),
         (["--target", "kind", "--groups", "two", "-k", "5"], "or --groups with more groups"),
         (["--target", "one", "-m", "3"], "has only one class"),
         ([], "Missing option '--target'"),

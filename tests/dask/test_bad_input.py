@@ -86,7 +86,7 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
 
 def test_files_that_are_not_there_are_named(tmp_path):
     rejected("none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError)
-    rejected("is not there", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
+    rejected("does not exist", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
     np.save(tmp_path / "x.npy", np.array(["a", "b"])[:, None])
     rejected("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
 

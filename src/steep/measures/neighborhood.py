@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from steep._function import Function
-from steep._validation import SMALLEST_NUMBER, FloatArray, IntArray, Seed, check_count, check_points
+from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, IntArray, Seed, check_count, check_points
 from steep.domain import Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels
@@ -100,9 +100,9 @@ class Neighborhood:
 
 
 def in_safe_units(values: FloatArray) -> FloatArray:
-    """Numbers divided by a power of two where their squares would vanish; usual ones as they are."""
+    """Numbers divided by a power of two if their squares would vanish or overflow; usual ones as they are."""
     largest = float(np.abs(values).max(initial=0.0))
-    if largest == 0 or largest > SMALLEST_NUMBER:
+    if largest == 0 or SMALLEST_NUMBER < largest <= LARGEST_NUMBER:
         return values
     return np.asarray(np.ldexp(values.astype(np.float64), -int(np.frexp(largest)[1])))
 
@@ -128,7 +128,10 @@ class FunctionAround:
 
 def check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> IntArray:
     """Return the first ``n_neighbors`` columns of a graph that fits the data and is wide enough."""
-    indices = np.asarray(neighbors[1] if isinstance(neighbors, tuple) and len(neighbors) > 1 else neighbors)
+    try:
+        indices = np.asarray(neighbors[1] if isinstance(neighbors, tuple) and len(neighbors) > 1 else neighbors)
+    except ValueError as error:
+        raise InputError(f"neighbors is ragged ({error}); expected the indices of neighbor_graph") from error
     if indices.dtype.kind not in "iu":
         raise InputTypeError(
             f"neighbors has dtype {indices.dtype}; need the integer indices that neighbor_graph returns second"

@@ -126,7 +126,7 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
     if isinstance(measure, str):
         name = _ALIASES.get(measure, measure)
         if name not in MEASURES:
-            raise InputError(f"measure={shown(measure)} is unknown; need {_known(feeds)}, or a callable of (X, y)")
+            raise InputError(f"measure={shown(measure)} is unknown; expected {_known(feeds)}, or a callable of (X, y)")
         found = MEASURES[name]
     elif isinstance(measure, Measure):
         found = measure
@@ -134,11 +134,11 @@ def resolve(measure: Any, *, use: str, feeds: Sequence[Needs]) -> Measure:
         found = _own(measure)
     else:
         raise InputTypeError(
-            f"measure={shown(measure)} is a {type(measure).__name__}; need {_known(feeds)}, or a callable of (X, y)"
+            f"measure={shown(measure)} is a {type(measure).__name__}; expected {_known(feeds)}, or a callable of (X, y)"
         )
     if found.needs not in feeds:
         raise InputError(
-            f"measure={found.name!r} {_LACKS[found.needs]}, which {use} cannot give it; need {_known(feeds)}; "
+            f"measure={found.name!r} {_LACKS[found.needs]}, which {use} cannot give it; expected {_known(feeds)}; "
             f"use {found.name!r} with {_INSTEAD[found.needs]}"
         )
     return found

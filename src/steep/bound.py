@@ -36,7 +36,7 @@ def generalization_bound(
     derivative : array-like of shape (n_samples,)
         f'(x_i).
     cell_sizes : array-like of shape (n_samples,)
-        |S_i| as a share of the domain: at least 0, adding up to one.
+        ``|S_i|`` as a share of the domain: at least 0, adding up to one.
     lipschitz : float
         K_θ ≥ 0; see :func:`lipschitz_constant`.
     constant : {"any", "centred", "exact"}, default "any"

@@ -145,5 +145,7 @@ def test_an_index_is_a_list_of_links_on_github_too(name):
     listed = [line for block in re.findall(r"```{toctree}\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     assert len(links) > 3
     assert [
-        page for page in listed if page and page[0] not in ":0" and page not in ("api", "../reproduction/*") and f"{page}.md" not in links
+        page
+        for page in listed
+        if page and page[0] not in ":0" and page not in ("api", "../reproduction/*") and f"{page}.md" not in links
     ] == []

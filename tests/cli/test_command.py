@@ -59,7 +59,7 @@ def warning(*args, **options):
     warnings.warn("two\\nlines")
     return opened(*args, **options)
 steep.cli.samples.open_table = warning
-sys.exit(steep.cli.main(["weight", "none.csv", "--target", "y"]))
+sys.exit(steep.cli.main(["weight", "none.csv", "--target", "y", "-o", "w.csv"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=MINUTE)
     assert done.stderr.splitlines()[0] == "steep: warning: two lines"

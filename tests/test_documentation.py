@@ -29,16 +29,8 @@ CODE = re.compile(
     re.DOTALL,
 )
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
-LONG = (
-    "CHANGELOG.md",
-    "docs/reproduction",
-    "docs/findings.md",
-    "docs/reference/",
-    "docs/benchmarks/",
-    "docs/decisions/",
-    "docs/how-to/",
-    "README.md",
-)
+# Pages that are generated, and the list of changes.
+LONG = ("CHANGELOG.md", "docs/reproduction", "docs/findings.md", "docs/reference/", "docs/benchmarks/")
 
 
 def blocks_of(text):

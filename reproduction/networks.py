@@ -33,20 +33,39 @@ def lenet5(seed: int = 0) -> nn.Module:
         )  # fmt: skip
 
 
-def authors_lenet(layers: Sequence[tuple[Any, Any]]) -> nn.Sequential:
-    """The authors' LeNet (three convolutions, tanh, a first pooling of stride 1) from its published weights."""
+def authors_lenet(seed: int = 0) -> nn.Sequential:
+    """The authors' LeNet: three convolutions, tanh, a first pooling of stride 1, Glorot's start (as Keras has it).
+
+    Examples
+    --------
+    >>> tuple(authors_lenet()(torch.zeros(2, 1, 28, 28)).shape)
+    (2, 10)
+    """
     network = nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2, 1), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
         nn.Conv2d(16, 120, 5), nn.Tanh(), nn.Flatten(), nn.Linear(5880, 84), nn.Tanh(), nn.Linear(84, 10),
     )  # fmt: skip
-    places = [layer for layer in network if isinstance(layer, nn.Conv2d | nn.Linear)]
-    for layer, (kernel, bias) in zip(places, layers, strict=True):
+    generator = torch.Generator().manual_seed(seed)
+    for layer in _with_weights(network):
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        nn.init.zeros_(layer.bias)
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def published_lenet(layers: Sequence[tuple[Any, Any]]) -> nn.Sequential:
+    """The authors' LeNet with its published kernels and biases, in Keras's order of axes."""
+    network = authors_lenet()
+    for layer, (kernel, bias) in zip(_with_weights(network), layers, strict=True):
         weight = torch.as_tensor(kernel)
         if weight.ndim == 2 and len(weight) == 5880:
             weight = weight.reshape(7, 7, 120, -1).permute(2, 0, 1, 3).reshape(5880, -1)
         layer.weight.data.copy_(weight.permute(3, 2, 0, 1) if weight.ndim == 4 else weight.T)
-        layer.bias.data.copy_(torch.as_tensor(bias))  # type: ignore[union-attr]
+        layer.bias.data.copy_(torch.as_tensor(bias))
     return network.eval()
+
+
+def _with_weights(network: nn.Sequential) -> list[Any]:
+    return [layer for layer in network if isinstance(layer, nn.Conv2d | nn.Linear)]
 
 
 class _Block(nn.Module):
@@ -102,7 +121,9 @@ def resnet20(seed: int = 0) -> nn.Module:
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-NETWORKS: dict[str, Callable[[int], nn.Module]] = {"lenet5": lenet5, "resnet20": resnet20}
+NETWORKS: dict[str, Callable[[int], nn.Module]] = {
+    "lenet5": lenet5, "authors-lenet": authors_lenet, "resnet20": resnet20,
+}  # fmt: skip
 
 
 def build(name: str, seed: int) -> nn.Module:

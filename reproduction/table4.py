@@ -16,7 +16,7 @@ from reproduction.appendix import row
 from reproduction.data import describe
 from reproduction.heads import ARMS, HeadPlan, Labelled, study_network
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.networks import authors_lenet
+from reproduction.networks import published_lenet
 from reproduction.pictures import pack, parts_of, unpack
 from reproduction.summary import (
     NOT_RUN,
@@ -61,7 +61,10 @@ PAPER = {
     "cifar10": ("91.01, 90.46 ± 0.10", "91.30, 90.64 ± 0.07", "1.65, 0.15 ± 0.04"),
 }
 N_SHOWN = 20
-AUTHORS = "mnist, the authors' network"
+AUTHORS, OF_RECIPE = "mnist, the authors' network", "mnist, the authors' recipe"
+# Their recipe: all 60,000 pictures, SGD with a constant step and nothing else.
+RECIPE_NETWORKS = {"smoke": 1, "laptop": 10, "paper": 40}
+RECIPE_EPOCHS = {"smoke": 1, "laptop": 100, "paper": 100}
 
 
 def recipe_of(name: str, numbers: dict[str, Any], seed: int) -> Recipe:
@@ -89,8 +92,17 @@ def jobs(scale: Scale) -> list[Job]:
             found.append(Job(name, f"network {seed}", lines, run, told))
     told = {**describe(scale), **{key: SETTINGS[scale]["mnist"][key] for key in ("heads", "head_epochs")},
             "m": row("mnist").m, "k": row("mnist").k}  # fmt: skip
-    lines = tuple((arm, 0) for arm in ARMS[:3])
-    return [*found, Job(AUTHORS, "their network", lines, partial(_run_theirs, told), told)]
+    found.append(_job_theirs(AUTHORS, 0, None, told))
+    for seed in range(RECIPE_NETWORKS[scale]):
+        recipe = Recipe("authors-lenet", RECIPE_EPOCHS[scale], 128, 1e-2, False, False, seed, "mnist", "plain sgd")
+        shown = {name: getattr(recipe, name) for name in ("epochs", "batch_size", "learning_rate", "optimizer")}
+        found.append(_job_theirs(OF_RECIPE, seed, recipe, {**told, "networks": RECIPE_NETWORKS[scale], **shown}))
+    return found
+
+
+def _job_theirs(experiment: str, seed: int, recipe: Recipe | None, told: dict[str, Any]) -> Job:
+    lines = tuple((arm, seed) for arm in ARMS[:3])
+    return Job(experiment, f"network {seed}", lines, partial(_run_theirs, recipe, seed, told), told)
 
 
 def _run(name: str, numbers: dict[str, Any], seed: int, grid: dict[str, Any], context: Context) -> Results:
@@ -105,14 +117,17 @@ def _run(name: str, numbers: dict[str, Any], seed: int, grid: dict[str, Any], co
     return {(arm, seed): found[arm] for arm in ARMS}
 
 
-def _run_theirs(numbers: dict[str, Any], context: Context) -> Results:
-    """The network that the authors publish, trained on all pictures; its heads by their protocol."""
+def _run_theirs(recipe: Recipe | None, seed: int, numbers: dict[str, Any], context: Context) -> Results:
+    """The network that the authors publish, or one of its recipe, trained on all pictures; heads by their protocol."""
     data = context.data.mnist()
     parts = parts_of(data, n_train=len(data.x_train), n_held_out=0)
     plan = HeadPlan(row("mnist"), numbers["heads"], numbers["head_epochs"], {}, context.device)
-    network = authors_lenet(context.data.authors_lenet())
+    if recipe is None:
+        network: nn.Module = published_lenet(context.data.authors_lenet())
+    else:
+        network = trained(recipe, parts.train, context)
     found = study_network(network, parts.train, parts.held_out, parts.test, plan)
-    return {(arm, 0): found[arm] for arm in ARMS[:3]}
+    return {(arm, seed): found[arm] for arm in ARMS[:3]}
 
 
 def summarize(lines: Lines) -> Section:

@@ -42,7 +42,7 @@ class Recipe:
     augment: bool  # shifts of up to 4 pixels, and mirrored pictures
     seed: int
     label: str = ""
-    optimizer: str = "adam"  # or "sgd": Nesterov's momentum 0.9, weight decay 5e-4
+    optimizer: str = "adam"  # or "sgd": Nesterov's momentum 0.9, weight decay 5e-4; "plain sgd" has neither
 
 
 def train_network(
@@ -77,9 +77,11 @@ def _file_name(recipe: Recipe, shaped_by: dict[str, str]) -> str:
 
 
 def _optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:
-    check_choice(recipe.optimizer, name="optimizer", choices=("adam", "sgd"))
+    check_choice(recipe.optimizer, name="optimizer", choices=("adam", "sgd", "plain sgd"))
     if recipe.optimizer == "adam":
         return torch.optim.Adam(network.parameters(), lr=recipe.learning_rate)
+    if recipe.optimizer == "plain sgd":
+        return torch.optim.SGD(network.parameters(), lr=recipe.learning_rate)
     return torch.optim.SGD(
         network.parameters(), lr=recipe.learning_rate, momentum=0.9, nesterov=True, weight_decay=5e-4
     )

@@ -11,7 +11,7 @@ import torch
 from reproduction.curricula import Curriculum
 from reproduction.data import StandIns
 from reproduction.jobs import Context
-from reproduction.networks import NETWORKS, authors_lenet, lenet5, resnet20
+from reproduction.networks import NETWORKS, lenet5, published_lenet, resnet20
 from reproduction.rivals import ActiveBias, TransferCurriculum, easiest_first
 from reproduction.training import Recipe, train_network
 from steep.exceptions import StorageError
@@ -190,6 +190,16 @@ def test_a_step_shows_only_the_easiest_samples():
             assert len({*rows.tolist()}) == 10
 
 
+def test_a_stopped_plain_descent_continues_to_the_same_weights(tmp_path, digits):
+    recipe = replace(RECIPE, network="authors-lenet", one_cycle=False, optimizer="plain sgd", epochs=2)
+    whole = train_network(recipe, *digits, cached(tmp_path / "whole"))
+    with pytest.raises(StoppedError):
+        train_network(recipe, *digits, cached(tmp_path / "cut"), curriculum=stop_in_epoch(Curriculum(48, 16), 1))
+    resumed = train_network(recipe, *digits, cached(tmp_path / "cut"))
+    for one, two in zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(one, two)
+
+
 def test_easiest_first_is_balanced_and_puts_the_far_side_first():
     generator = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 60)
@@ -204,7 +214,7 @@ def test_easiest_first_is_balanced_and_puts_the_far_side_first():
 
 def test_the_authors_network_is_read_as_keras_orders_it():
     layers = StandIns().authors_lenet()
-    network = authors_lenet(layers)
+    network = published_lenet(layers)
     X = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     flat = network[:8](X).detach().permute(0, 2, 3, 1).reshape(2, -1)  # place before channel
     hidden = torch.tanh(flat @ torch.as_tensor(layers[3][0]) + torch.as_tensor(layers[3][1]))

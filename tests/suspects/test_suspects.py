@@ -245,19 +245,6 @@ def test_neighbors_of_the_own_group_have_no_vote():
     assert not np.allclose(result.score, steep.suspects(X, Y, pred_probs=rough).score)
 
 
-def test_decisions_change_the_rows_they_name_and_no_others():
-    frame = pd.DataFrame(X, index=INDEXES[0])
-    result = steep.suspects(frame, Y, pred_probs=PROBABILITIES)
-    rows = result.top(3).index
-    changed = result.apply(rows)
-    assert_array_equal(changed[INDEXES[0].isin(rows)], result.suggested[INDEXES[0].isin(rows)])
-    assert_array_equal(changed[~INDEXES[0].isin(rows)], Y[~INDEXES[0].isin(rows)])
-    assert_array_equal(result.apply({rows[0]: 2})[INDEXES[0].get_loc(rows[0])], 2)
-    assert_array_equal(result.apply([]), result.label)
-    with pytest.raises(InputError, match="decisions names rows that are not in the table"):
-        result.apply(["nowhere"])
-
-
 def test_cleanlab_reads_the_same_order():
     result = steep.suspects(X, Y, pred_probs=PROBABILITIES)
     table = result.to_cleanlab()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +12,9 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 
 from steep._html import card
+from steep._suspects.decisions import corrected
 from steep._validation import FloatArray, IntArray, check_count
 from steep.evidence import Verdict
-from steep.exceptions import InputError
 from steep.metrics import Interval
 from steep.neighbors.graph import sparse_graph
 
@@ -115,19 +114,18 @@ class Suspects:
         return f"Look first at row {row}, labelled {_shown(own)}, where {_shown(other)} is expected."
 
     def apply(self, decisions: Any) -> npt.NDArray[Any]:
-        """The labels with the suggested ones in the rows you decided on; nothing is changed in place.
+        """The labels with those you decided on; nothing is changed in place.
 
-        ``decisions`` are rows by the index of the table, such as ``found.top(10).index``, or a mapping of rows to
-        labels.
+        ``decisions`` are the file that the page exports, CSV or JSON; a DataFrame with its columns ``row`` and
+        ``new_label``; a mapping of rows to labels; or a list of rows whose suggested labels are right. Rows are named
+        by the index of the table, such as ``found.top(10).index``.
         """
-        index = pd.RangeIndex(len(self)) if self.index is None else self.index
-        rows = list(decisions)
-        places = index.get_indexer_for(pd.Index(rows))
-        if len(places) != len(rows) or (places < 0).any():
-            raise InputError("decisions names rows that are not in the table, or not once; expected rows of its index")
-        labels = self.label.copy()
-        labels[places] = [decisions[row] for row in rows] if isinstance(decisions, Mapping) else self.suggested[places]
-        return labels
+        return corrected(self.label, self.index, decisions, is_number=self.has_numbers, suggested=self.suggested)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the labels are numbers, not classes."""
+        return self.label.dtype.kind == "f" and self.predicted.ndim == 1
 
     def to_cleanlab(self) -> pd.DataFrame:
         """The table with the columns of cleanlab's label issues: a small ``label_quality`` is suspicious."""
@@ -183,7 +181,7 @@ class Suspects:
     @cached_property
     def _comparable(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Labels and suggestions as numbers: classes by their codes, which text would make slow."""
-        if self.label.dtype.kind == "f" and self.predicted.ndim == 1:
+        if self.has_numbers:
             return self.label, self.suggested
         classes, codes = np.unique(self.label, return_inverse=True)
         return codes, np.searchsorted(classes, self.suggested)

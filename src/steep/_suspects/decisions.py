@@ -1,0 +1,137 @@
+"""Decisions about labels, read from a file, a frame, a mapping or a list, and checked against the data.
+
+A file holds a checksum of all rows and labels, so that decisions about other data are not taken for these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from steep._validation import IntArray, one_line, shown
+from steep.exceptions import InputError, InputTypeError, StorageError
+
+_EXPORTED = "expected the CSV or JSON file that the page of suspects exports"
+
+
+def row_names(index: pd.Index[Any] | None, n_samples: int) -> list[str]:
+    """The index as text, where its entries differ; else the places in the data."""
+    names = [] if index is None else [str(name) for name in index.tolist()]
+    return names if len(set(names)) == n_samples else [str(row) for row in range(n_samples)]
+
+
+def checksum(labels: npt.NDArray[Any], names: list[str]) -> str:
+    """What tells these rows and labels from others."""
+    text = json.dumps([[str(label) for label in labels.tolist()], names])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def corrected(
+    labels: npt.NDArray[Any],
+    index: pd.Index[Any] | None,
+    decisions: Any,
+    *,
+    is_number: bool,
+    suggested: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]:
+    """A copy of the labels with the decided ones; ``suggested`` for the rows of a plain list."""
+    source = decisions if isinstance(decisions, str | Path) else "decisions"
+    names = row_names(index, len(labels))
+    if isinstance(decisions, str | Path):
+        decisions = _read(Path(decisions))
+    if isinstance(decisions, pd.DataFrame):
+        rows, new = _columns(decisions, source, checksum(labels, names))
+    elif isinstance(decisions, Mapping):
+        rows, new = list(decisions), list(decisions.values())
+    else:
+        rows, new = _listed(decisions), None
+    if index is not None and not index.is_unique and not isinstance(decisions, pd.DataFrame):
+        raise InputError("the index of X names several rows the same; expected different names; reset the index first")
+    places = _places(rows, names, source)
+    found = labels.copy()
+    if new is not None:
+        found[places] = _as_labels(rows, new, labels, is_number, source)
+    elif suggested is not None:
+        found[places] = suggested[places]
+    return found
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """The table of decisions in a file, all as text."""
+    try:
+        if path.suffix.lower() != ".json":
+            return pd.read_csv(path, dtype=str, keep_default_na=False)
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return pd.DataFrame(found["decisions"], columns=["row", "new_label"]).assign(data=found["data"])
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read ({error.strerror}); {_EXPORTED}; check its name") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} does not hold decisions ({one_line(error)}); {_EXPORTED}; export it again") from error
+
+
+def _columns(table: pd.DataFrame, source: Any, expected: str) -> tuple[list[Any], list[Any]]:
+    if not {"row", "new_label"} <= set(table.columns):
+        raise InputError(
+            f"{source} has the columns {shown(list(table.columns))}; expected row and new_label; rename them"
+        )
+    if "data" in table.columns and not (table["data"] == expected).all():
+        raise InputError(
+            f"{source} holds decisions about other data: the checksums differ; expected decisions about these rows and "
+            "labels; pass the data that the page was written from"
+        )
+    return table["row"].tolist(), table["new_label"].tolist()
+
+
+def _listed(decisions: Any) -> list[Any]:
+    try:
+        return list(decisions)
+    except TypeError as error:
+        raise InputTypeError(
+            f"decisions is {shown(decisions)}; expected a path, a DataFrame, a mapping of rows to labels, or rows"
+        ) from error
+
+
+def _places(rows: list[Any], names: list[str], source: Any) -> IntArray:
+    known = {name: place for place, name in enumerate(names)}
+    seen: set[int] = set()
+    for row in rows:
+        place = known.get(str(row))
+        if place is None:
+            raise InputError(
+                f"{source} names row {shown(row)}, which is not in the data; expected rows of its index; remove it"
+            )
+        if place in seen:
+            raise InputError(f"{source} names row {shown(row)} more than once; expected each row once; keep one")
+        seen.add(place)
+    return np.array([known[str(row)] for row in rows], dtype=np.int64)
+
+
+def _as_labels(rows: list[Any], new: list[Any], labels: npt.NDArray[Any], is_number: bool, source: Any) -> list[Any]:
+    """The new labels as the data hold them: numbers, or one of the classes by its value or its text."""
+    known = {} if is_number else {key: one for one in np.unique(labels).tolist() for key in (str(one), one)}
+    found = [_number(value) if is_number else known.get(value) for value in map(_hashable, new)]
+    for row, value, one in zip(rows, new, found, strict=True):
+        if one is None:
+            classes = "a finite number" if is_number else f"one of {shown(np.unique(labels).tolist())}"
+            raise InputError(
+                f"{source} gives row {shown(row)} the label {shown(value)}; expected {classes}; correct it"
+            )
+    return found
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, Hashable) else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value) if np.isfinite(float(value)) else None
+    except (TypeError, ValueError):
+        return None

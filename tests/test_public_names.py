@@ -15,7 +15,8 @@ import steep
 
 NAMES = {
     "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
-    "SteepWarning", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
+    "SteepWarning", "Surrogate", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV",
+    "VariationSampler", "emulate",
     "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "generalization_bound",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
     "surprise_variation", "suspects", "taylor_variation",
@@ -36,6 +37,8 @@ LEADING = {
     "Campaign": ["bounds"],
     "command_simulator": ["command"],
     "surprise_variation": ["X", "y"],
+    "Surrogate": ["bounds"],
+    "emulate": ["simulator", "bounds", "tolerance", "max_runs"],
     "generalization_bound": ["derivative", "cell_sizes", "lipschitz"],
 }
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from steep.rescaling import Rescaling, rescale
     from steep.sampling import Adaptive, Design, Even, Taylor, Variance, VariationSampler
     from steep.sampling.design import design
+    from steep.surrogate import Surrogate, emulate
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 
     __version__: str
@@ -41,6 +42,7 @@ __all__ = [
     "Rescaling",
     "SteepError",
     "SteepWarning",
+    "Surrogate",
     "Suspects",
     "Taylor",
     "Variance",
@@ -51,6 +53,7 @@ __all__ = [
     "WeightedGaussianMixture",
     "command_simulator",
     "design",
+    "emulate",
     "generalization_bound",
     "neighbor_graph",
     "neighbor_variance",
@@ -77,12 +80,13 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),
     "steep.sampling": ("Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"),
+    "steep.surrogate": ("Surrogate", "emulate"),
     "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights"),
 }
 _ROOMS = frozenset(
     {
         "bound", "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
-        "neighbors", "records", "rescaling", "sampling", "weighting",
+        "neighbors", "records", "rescaling", "sampling", "surrogate", "weighting",
     }
 )  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -16,7 +16,7 @@ import steep
 NAMES = {
     "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
     "SteepWarning", "Surrogate", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV",
-    "VariationSampler", "emulate",
+    "VariationSampler", "emulate", "hybrid",
     "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "generalization_bound",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
     "surprise_variation", "suspects", "taylor_variation",
@@ -38,6 +38,7 @@ LEADING = {
     "command_simulator": ["command"],
     "surprise_variation": ["X", "y"],
     "Surrogate": ["bounds"],
+    "hybrid": ["simulator", "model", "tolerance", "risk"],
     "emulate": ["simulator", "bounds", "tolerance", "max_runs"],
     "generalization_bound": ["derivative", "cell_sizes", "lipschitz"],
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from steep.rescaling import Rescaling, rescale
     from steep.sampling import Adaptive, Design, Even, Taylor, Variance, VariationSampler
     from steep.sampling.design import design
-    from steep.surrogate import Surrogate, emulate
+    from steep.surrogate import Surrogate, emulate, hybrid
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 
     __version__: str
@@ -55,6 +55,7 @@ __all__ = [
     "design",
     "emulate",
     "generalization_bound",
+    "hybrid",
     "neighbor_graph",
     "neighbor_variance",
     "perturbation_variance",
@@ -80,7 +81,7 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),
     "steep.sampling": ("Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"),
-    "steep.surrogate": ("Surrogate", "emulate"),
+    "steep.surrogate": ("Surrogate", "emulate", "hybrid"),
     "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights"),
 }
 _ROOMS = frozenset(

@@ -132,7 +132,7 @@ def blend(points: FloatArray, labels: FloatArray, cells: FloatArray, kinds: tupl
 
 def _shares(predicted: FloatArray, values: FloatArray, weights: FloatArray, losses: FloatArray) -> FloatArray:
     """The weight of each candidate: one for the best, or those of an average that is clearly better."""
-    alone = np.eye(len(losses))[int(np.argmin(losses))]
+    alone: FloatArray = np.eye(len(losses))[int(np.argmin(losses))]
     roots = np.sqrt(weights)[:, None]
     # A last row asks for a sum of one.
     found, _ = nnls(np.vstack([roots * predicted, np.full(len(losses), 1e3)]), np.append(roots[:, 0] * values, 1e3))
@@ -141,7 +141,8 @@ def _shares(predicted: FloatArray, values: FloatArray, weights: FloatArray, loss
         return alone
     found = np.asarray(found / found.sum())
     loss = weights @ (predicted @ found - values) ** 2
-    return found if loss < (1 - _GAIN) * losses.min() else np.asarray(alone)
+    better: FloatArray = found if loss < (1 - _GAIN) * losses.min() else alone
+    return better
 
 
 def _features(

@@ -16,8 +16,7 @@ import steep
 NAMES = {
     "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
     "SteepWarning", "Surrogate", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV",
-    "VariationSampler", "emulate", "hybrid",
-    "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "generalization_bound",
+    "VariationSampler", "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "emulate", "hybrid",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
     "surprise_variation", "suspects", "taylor_variation",
 }  # fmt: skip
@@ -40,7 +39,6 @@ LEADING = {
     "Surrogate": ["bounds"],
     "hybrid": ["simulator", "model", "tolerance", "risk"],
     "emulate": ["simulator", "bounds", "tolerance", "max_runs"],
-    "generalization_bound": ["derivative", "cell_sizes", "lipschitz"],
 }
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steep._suspects import Suspects, suspects
-    from steep.bound import generalization_bound
     from steep.campaign import Campaign, command_simulator
     from steep.domain import Box, Category, Integer, Log
     from steep.exceptions import SteepError, SteepWarning
@@ -54,7 +53,6 @@ __all__ = [
     "command_simulator",
     "design",
     "emulate",
-    "generalization_bound",
     "hybrid",
     "neighbor_graph",
     "neighbor_variance",
@@ -69,7 +67,6 @@ __all__ = [
 # Where each name lives, and the rooms that may be entered after a plain ``import steep``.
 _HOMES = {
     "steep._suspects": ("Suspects", "suspects"),
-    "steep.bound": ("generalization_bound",),
     "steep.campaign": ("Campaign", "command_simulator"),
     "steep.domain": ("Box", "Category", "Integer", "Log"),
     "steep.exceptions": ("SteepError", "SteepWarning"),
@@ -86,8 +83,8 @@ _HOMES = {
 }
 _ROOMS = frozenset(
     {
-        "bound", "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
-        "neighbors", "records", "rescaling", "sampling", "surrogate", "weighting",
+        "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
+        "neighbors", "rescaling", "sampling", "surrogate", "weighting",
     }
 )  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -34,7 +34,7 @@ GROUPS = {
         steep.nn.torch_derivatives
     """,
     "Measures and neighbours": """
-        steep.neighbor_graph steep.neighbors.query_graph steep.neighbors.NeighborTransformer
+        steep.neighbor_graph steep.neighbors.NeighborTransformer
         steep.neighbors.sparse_graph steep.neighbors.GraphInfo steep.neighbor_variance
         steep.taylor_variation steep.perturbation_variance steep.surprise_variation
         steep.generalization_bound steep.WeightedGaussianMixture steep.measures.Measure

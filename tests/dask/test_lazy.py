@@ -65,10 +65,11 @@ def test_no_neighbor_is_counted_twice(monkeypatch):
 
 
 def test_near_cells_are_near_both_ways():
-    from steep.dask.atlas import nearest_cells
+    from steep.dask.atlas import NearCells
+    from steep.neighbors.cells import near_centers
 
     centers = np.random.default_rng(0).normal(size=(60, 3))
-    near = nearest_cells(centers, 5)
+    near = NearCells(*near_centers(centers, 5))
     listed = [set(near.cell[near.start[c] : near.start[c + 1]].tolist()) for c in range(60)]
     lengths = np.linalg.norm(centers[:, None] - centers, axis=2)
     for cell in range(60):

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from steep._validation import FloatArray, IntArray
 from steep.dask.atlas import Atlas
 from steep.dask.groups import read_group
-from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Store, Summary
 from steep.exceptions import SteepError
@@ -46,13 +45,12 @@ def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> di
     rows = plan.store.read(f"cell-rows-{group}")
     order = np.argsort(rows)
     plan.store.write(f"out-rows-{group}", rows[order])
-    unit = frame_of(partition).unit
     low = high = size = 0.0
     if plan.wanted == "variation":
         low, high, size = _write_variation(plan, meeting, order)
     else:
-        _write_graph(plan, meeting, order, unit)
-    shares = _shares_found(meeting, found, unit)
+        _write_graph(plan, meeting, order, int(partition["exponent"]))
+    shares = _shares_found(meeting, found)
     splits[:] = np.searchsorted(rows[order], plan.bounds)
     return {"splits": splits, "found": shares, "low": low, "high": high, "size": size}
 
@@ -230,14 +228,14 @@ def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[flo
     return float(variation.min()), float(variation.max()), size
 
 
-def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> None:
+def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, exponent: int) -> None:
     """Distances and rows of the neighbours, sorted; the point itself first where it is wanted."""
     distances = meeting.distances()
     meeting.positions(slice(0, meeting.n_own))
     rows, away = meeting.looked_up("cell-rows")
     indices = rows[meeting.places(away)]
     best = np.lexsort([indices, distances], axis=1)
-    distances = np.take_along_axis(distances, best, 1)[order] / unit
+    distances = np.ldexp(np.take_along_axis(distances, best, 1)[order], exponent)
     indices = np.take_along_axis(indices, best, 1)[order]
     if plan.metric == "cosine":
         distances = 0.5 * np.square(distances)
@@ -248,11 +246,11 @@ def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> 
     plan.store.write(f"out-indices-{meeting.group}", indices.astype(np.int32))
 
 
-def _shares_found(meeting: Meeting, found: Summary, unit: float) -> FloatArray:
+def _shares_found(meeting: Meeting, found: Summary) -> FloatArray:
     """Share of the true neighbours in the lists of those of our points that judge."""
     judged = found["judged"] - meeting.shift
     mine = (judged >= 0) & (judged < meeting.n_own)
-    lengths = np.sqrt(2 * meeting.lists.score[judged[mine]].astype(np.float64)) / unit
+    lengths = np.sqrt(2 * meeting.lists.score[judged[mine]].astype(np.float64))
     return np.asarray((lengths <= found["truth"][mine][:, None] * (1 + 1e-4)).mean(axis=1))
 
 
@@ -278,9 +276,10 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> dict[s
         plan.store.write("out-variation-0", variation)
         low, high, size = float(variation.min()), float(variation.max()), labels.size
     else:
+        distances = np.ldexp(distances.astype(np.float64), int(partition["exponent"]))
         if plan.metric == "cosine":
-            distances = distances * distances * np.float32(0.5)
-        plan.store.write("out-distances-0", distances)
+            distances = 0.5 * np.square(distances)
+        plan.store.write("out-distances-0", as_float32(distances))
         plan.store.write("out-indices-0", indices)
     plan.store.drop(*(f"{kind}-{chunk}" for kind in "xy" for chunk in range(plan.n_chunks)))
     splits = np.asarray(plan.bounds, np.int64)

@@ -40,7 +40,7 @@ GROUPS = {
         steep.generalization_bound steep.WeightedGaussianMixture steep.measures.Measure
     """,
     "Larger than memory": """
-        steep.dask.sample_weights steep.dask.neighbor_variance steep.dask.neighbor_graph
+        steep.dask.sample_weights steep.dask.neighbor_variance
     """,
     "Evidence": """
         steep.evidence.Verdict

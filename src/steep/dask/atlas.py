@@ -15,6 +15,7 @@ import numpy as np
 from steep._validation import FloatArray, IntArray
 from steep.dask.plan import Plan
 from steep.dask.store import Store, Summary
+from steep.measures.neighborhood import RECALL
 from steep.neighbors.cells import Cells, near_centers
 from steep.neighbors.frame import half_norms
 from steep.neighbors.lists import Lists
@@ -81,7 +82,7 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> dic
     while True:
         near = NearCells(*near_centers(atlas.centers, n_near))
         needed = np.vstack([_needed(plan, atlas, near, truth, q) for q in range(len(truth.rows))])
-        reach, estimate = choose_reach(needed, plan.recall)
+        reach, estimate = choose_reach(needed, RECALL)
         if estimate.kept or n_near >= min(NEAR_MOST, len(atlas) - 1):
             break
         n_near *= 2
@@ -90,7 +91,7 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> dic
     kinds = ("points", "rows", "labels")
     plan.store.drop(*(f"{kind}-{chunk}" for kind in kinds for chunk in range(plan.n_chunks)))
     return {
-        "near_start": near.start, "reach": reach, "judged": truth.rows, "truth": truth.distances[:, -1],
+        "near_start": near.start, "reach": reach,
         **{field.name: getattr(atlas, field.name) for field in fields(atlas)},
     }  # fmt: skip
 

@@ -87,8 +87,7 @@ def neighbor_graph(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The points, of any real dtype and memory layout. Data that do not fit in memory go to
-        ``steep.dask.neighbor_graph``.
+        The points, of any real dtype and memory layout.
     n_neighbors : int, default=20
         Neighbours per point, the point itself among them when ``include_self``.
     include_self : bool, default=True

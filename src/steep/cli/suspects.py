@@ -18,7 +18,7 @@ from steep.cli.options import (
     Keep,
     Report,
     Seed,
-    Tables,
+    TableFile,
     Target,
     Task,
     check_destination,
@@ -38,7 +38,7 @@ EXAMPLE = "steep suspects iris.csv --target kind -o suspects.csv"
 
 
 def suspects_command(
-    tables: Tables,
+    table: TableFile,
     target: Target,
     output: Annotated[
         Path | None,
@@ -70,9 +70,9 @@ def suspects_command(
     from steep.cli.samples import read_samples
     from steep.cli.tables import write_table
 
-    check_destination(output, FRAMES, inputs=tables, force=force)
+    check_destination(output, FRAMES, inputs=[table], force=force)
     check_page(report, force=force)
-    samples = read_samples(tables, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
+    samples = read_samples(table, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
     with stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)), shell_words():
         found = suspects(
             samples.X, samples.y, groups=samples.groups, task=samples.task, random_state=seed, n_neighbors=n_neighbors,
@@ -84,7 +84,7 @@ def suspects_command(
     if report is not None:
         writer_of("suspects_page")(
             report, found, X=samples.X, y=samples.shown, target=target, verdict=_count(found),
-            title=f"Labels of {samples.table.title} to look at",
+            title=f"Labels of {samples.table.path} to look at",
         )  # fmt: skip
     worst = ranked.head(top)
     figures = samples.figures() | {

@@ -65,7 +65,7 @@ class Campaign:
         Names of the outputs; default those of the first result, or ``y0, y1, …``.
     storage : str or path, default "campaign.db"
         The journal, a SQLite file, made when it does not exist. Several processes of one machine may
-        use it at the same time; put it on a local disk. ":memory:" keeps it nowhere.
+        use it at the same time; on a network file system one. ":memory:" keeps it nowhere.
     n_initial : int, optional
         Points of the Sobol start before the results decide. Default a quarter of the runs of the first :meth:`run`, at
         least 2(d+1); 4(d+1), at least 8, where :meth:`ask` comes first.

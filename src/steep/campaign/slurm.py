@@ -17,7 +17,6 @@ Nodes need the folder and the Python of the campaign, never the database (see :m
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import inspect
 import json
 import os
@@ -39,7 +38,7 @@ import numpy as np
 from steep._validation import check_count, check_real
 from steep.campaign import _task
 from steep.campaign.command import command_simulator
-from steep.campaign.journal import Journal
+from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.results import aligned, check_runs
 from steep.campaign.simulate import Answer, Failure, Style, unpack
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
@@ -193,7 +192,9 @@ def run(
         time.sleep(pace)
         try:
             progress, heard = advance(campaign) or progress, time.monotonic()
-        except CampaignError:
+        except StoreGoneError:
+            raise
+        except (CampaignError, StorageError):  # SLURM is silent, or a disk is full: for a while
             if time.monotonic() - heard > _OUTAGE:
                 raise
     if progress.stopped is not None and campaign.stop_reason is None:
@@ -493,6 +494,8 @@ def _folder(journal: Journal) -> Path:
 @contextlib.contextmanager
 def _locked(journal: Journal, *, wait: bool) -> Iterator[Any]:
     """The lock of the folder, as an open file; None where another process holds it and we do not ``wait``."""
+    import fcntl  # not on Windows
+
     folder = _folder(journal)
     try:
         folder.mkdir(exist_ok=True)

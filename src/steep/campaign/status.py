@@ -104,7 +104,8 @@ def status_of(campaign: Campaign) -> Status:
     # A process that was killed could not say how it ended.
     outcome = (sessions[-1]["outcome"] or "interrupted") if sessions and not running else None
     if order and not running:
-        outcome = None if n_queued else "stopped" if order["stopped"] else "finished"
+        ended = "finished" if journal.count_asked() >= order["n_runs"] and not holders else "interrupted"
+        outcome = None if n_queued else "stopped" if order["stopped"] else ended
     return Status(
         storage=journal.path, n_done=journal.count("done"), n_running=n_running,
         n_queued=n_queued, n_leased=max(0, n_leased - n_queued),

@@ -97,10 +97,9 @@ def checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
 
 def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[str, Any]) -> None:
     assert settings.runs is not None
-    given = {"error": settings.stop_error, "seconds": settings.stop_seconds}
     campaign.run(
         simulator, settings.runs, retries=settings.retries, max_failures=settings.max_failures or None,
-        stop_when={name: value for name, value in given.items() if value is not None} or None, **options,
+        stop_when=settings.stop_when(), **options,
     )  # fmt: skip
 
 

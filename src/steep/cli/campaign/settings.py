@@ -93,6 +93,11 @@ class Settings:
         """The same with what the user gave in addition."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
+    def stop_when(self) -> dict[str, float] | None:
+        """When to stop before the budget is spent, as :meth:`Campaign.run` takes it."""
+        given = {"error": self.stop_error, "seconds": self.stop_seconds}
+        return {name: value for name, value in given.items() if value is not None} or None
+
     def check_bounds(self) -> None:
         """A new campaign needs bounds."""
         if self.bounds is None and not self.store.exists():

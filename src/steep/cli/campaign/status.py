@@ -86,7 +86,7 @@ def _state(status: Status) -> str:
     if status.outcome is None and status.n_done + status.n_failed + status.n_leased + status.n_waiting:
         return "asked and told from outside"
     if status.outcome == "interrupted":
-        return "interrupted; the same steep campaign run resumes"
+        return "interrupted; the same command resumes"
     return {"finished": "finished", "stopped": "stopped early, as it was asked to"}.get(
         status.outcome or "", "not started"
     )

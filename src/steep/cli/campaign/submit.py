@@ -60,6 +60,7 @@ def submit_command(
         simulator, options = checked(settings)
     with start_campaign(settings) as campaign:
         from steep.campaign import slurm
+        from steep.campaign.runner import stopper
 
         style = options.get("pass_as", "keywords" if campaign.named else "array")
         progress = slurm.submit(
@@ -72,7 +73,10 @@ def submit_command(
                 note(f"nothing more is submitted: {progress.stopped}")
             return
         with following(as_json=as_json) as show, contextlib.suppress(KeyboardInterrupt):
-            slurm.run(campaign, progress, pace=interval, show=lambda now: show(*_described(campaign, now)))
+            stop = stopper(campaign, settings.stop_when(), campaign._n_initial_of(settings.runs))
+            slurm.run(
+                campaign, progress, stopper=stop, pace=interval, show=lambda now: show(*_described(campaign, now))
+            )
 
 
 def _show(campaign: Campaign, progress: Progress, *, as_json: bool) -> None:

@@ -37,7 +37,7 @@ GROUPS = {
         steep.neighbor_graph steep.neighbors.query_graph steep.neighbors.NeighborTransformer
         steep.neighbors.sparse_graph steep.neighbors.GraphInfo steep.neighbor_variance
         steep.taylor_variation steep.perturbation_variance steep.surprise_variation
-        steep.generalization_bound steep.WeightedGaussianMixture steep.measures.Measure
+        steep.WeightedGaussianMixture steep.measures.Measure
     """,
     "Larger than memory": """
         steep.dask.sample_weights steep.dask.neighbor_variance steep.dask.neighbor_graph

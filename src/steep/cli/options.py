@@ -35,13 +35,12 @@ Bounds = Annotated[
     ),
 ]
 
-Tables = Annotated[
-    list[Path],
+TableFile = Annotated[
+    Path,
     typer.Argument(
         metavar="TABLE",
         show_default=False,
-        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input; several files "
-        "or a glob are one table.",
+        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input.",
     ),
 ]
 Target = Annotated[str, typer.Option("--target", help="Column that holds the labels.", show_default=False)]

@@ -17,7 +17,7 @@ from steep.cli.options import (
     Json,
     Keep,
     Seed,
-    Tables,
+    TableFile,
     Target,
     Task,
     check_destination,
@@ -40,7 +40,7 @@ EXAMPLE = "steep suspects iris.csv --target kind -o suspects.csv"
 
 
 def suspects_command(
-    tables: Tables,
+    table: TableFile,
     target: Target,
     output: Annotated[
         Path | None,
@@ -86,13 +86,13 @@ def suspects_command(
     from steep.cli.samples import read_samples
     from steep.cli.tables import write_table
 
-    check_destination(output, FRAMES, inputs=tables, force=force)
+    check_destination(output, FRAMES, inputs=[table], force=force)
     check_page(review, force=force, option="--review")
     if apply is not None and (output is None or review is not None):
         raise InputError(
             "--apply writes a corrected table and no page; expected --output and no --review; name the file with -o"
         )
-    samples = read_samples(tables, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
+    samples = read_samples(table, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
     if apply is not None:
         _apply(samples, apply, output, as_json=as_json)
         return
@@ -106,7 +106,7 @@ def suspects_command(
         write_table(output, samples.table, _own_columns(ranked, samples.table.names), ranked.index.to_numpy())
     if review is not None:
         with shell_words():
-            found.page(review, target=target, title=f"Labels of {samples.table.title} to look at")
+            found.page(review, target=target, title=f"Labels of {samples.table.path} to look at")
     worst = ranked.head(top)
     figures = samples.figures() | {
         "verdict": str(found.verdict), "wrong": found.n_wrong.mean,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _JSON, _LINES = (".json",), (".jsonl", ".ndjson")
 # What a table of results is called; a first name of another kind is that of a campaign.
-_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".bz2", ".xz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
 
 
 def tell_command(
@@ -133,7 +133,7 @@ def read_results(path: Path) -> pd.DataFrame:
     from steep.cli.tables import open_table
 
     try:
-        table = open_table([Path("/dev/stdin") if str(path) == "-" else path])
+        table = open_table(Path("/dev/stdin") if str(path) == "-" else path)
         if len(set(table.names)) < len(table.names):
             raise InputError(f"{path} has the columns {listed(table.names)}, some of them twice; rename them")
         return table.frame(table.names)

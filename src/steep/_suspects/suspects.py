@@ -18,15 +18,12 @@ from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_n
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
+from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
 from steep.weighting.weights import TrainingSet, row_index
 from steep.weighting.wrapping import task_of
-
-# Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
-_MANY = 200_000
-_RECALL, _RECALL_OF_MANY = 0.95, 0.9
 
 
 def suspects(
@@ -114,7 +111,7 @@ def suspects(
         points,
         n_neighbors=size,
         include_self=False,
-        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
+        recall=RECALL_OF_VOTES if len(points) <= MANY_VOTES else RECALL_OF_MANY_VOTES,
         n_jobs=jobs,
         random_state=0,
     )

@@ -18,7 +18,14 @@ Scorer = Callable[..., float]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its two-sided confidence interval from ``n`` values."""
+    """A mean and its two-sided confidence interval from ``n`` values.
+
+    Examples
+    --------
+    >>> gain = Interval(0.5, 0.2, 0.8, n=10)
+    >>> print(gain, gain.excludes_zero)
+    0.5 ± 0.3 True
+    """
 
     mean: float
     low: float

@@ -30,12 +30,12 @@ _WIDE = 0.25
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suspects:
-    """Labels ranked by what speaks against them; ``print`` it, or look at ``table`` from the top down.
+    """Labels ranked by how likely they are to be wrong; ``print`` it, or read ``table`` from the top.
 
     Attributes
     ----------
     score : ndarray of shape (n_samples,)
-        From 0 to 1, in the order of the samples: the larger, the more speaks against the label. The order is what was
+        From 0 to 1, in the order of the samples: the larger, the more likely the label is wrong. Only the order was
         tested. The values are not calibrated probabilities; they sum to ``n_wrong``, which is a rough estimate.
     label, suggested : ndarray of shape (n_samples,)
         The label as given, and what is expected there instead: a class, or a number.
@@ -51,6 +51,18 @@ class Suspects:
         Wall-clock time of each stage.
     index : pandas.Index, optional
         The index of ``X``, or that of ``y`` where ``X`` has none; default the places in the data.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from steep import suspects
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[3] = 2  # one label is made wrong
+    >>> found = suspects(X, y, random_state=0)
+    >>> found.top(1)[["label", "suggested"]].values.tolist()
+    [[2, 0]]
+    >>> int(found.apply([3])[3])
+    0
     """
 
     score: FloatArray

@@ -30,7 +30,7 @@ _LINES = 10_000
 
 
 class command_simulator:  # noqa: N801 - used as a function; a class so that executors can send it
-    r"""Make a function of a command line, to be run once for each point.
+    r"""Turn a command line into a function that runs it once per point.
 
     Parameters
     ----------

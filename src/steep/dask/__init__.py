@@ -54,6 +54,14 @@ def neighbor_graph(
     distances, indices : Dask arrays of shape (n_samples, n_neighbors)
     info : Delayed
         Only if ``return_info``.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import neighbor_graph
+    >>> distances, indices = neighbor_graph(da.from_array([[0.0], [1.0], [3.0], [7.0]], chunks=(2, 1)), n_neighbors=2)
+    >>> indices.compute()[:, 1].tolist()
+    [1, 0, 1, 2]
     """
     n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2 if include_self else 1)
     check_real(recall, name="recall", above=0.0, maximum=1.0)
@@ -93,6 +101,14 @@ def neighbor_variance(
     Returns
     -------
     Dask array of shape (n_samples,), or Dask series with the index of X
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import neighbor_variance
+    >>> X, y = da.from_array([[0.0], [1.0], [2.0], [9.0]], chunks=(2, 1)), da.from_array([0.0, 0.0, 4.0, 4.0], chunks=2)
+    >>> neighbor_variance(X, y, n_neighbors=2).compute().tolist()
+    [0.0, 0.0, 8.0, 0.0]
     """
     joined = _variation(X, y, n_neighbors, include_self, task, False, n_jobs=n_jobs, checkpoint=checkpoint)
     return lazy_rows(joined, "variation", dtype="float64")
@@ -124,6 +140,14 @@ def sample_weights(
     Returns
     -------
     Dask array of shape (n_samples,), or Dask series with the index of X
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import sample_weights
+    >>> X, y = da.from_array([[0.0], [1.0], [2.0], [9.0]], chunks=(2, 1)), da.from_array([0.0, 0.0, 4.0, 4.0], chunks=2)
+    >>> sample_weights(X, y, n_neighbors=2, weight_ratio=3).compute().round(2).tolist()
+    [0.67, 0.67, 2.0, 0.67]
     """
     if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
         raise InputError(

@@ -58,6 +58,13 @@ class GraphInfo:
         measured in all features for each; 0 without cells.
     seconds : dict of str to float
         Wall-clock time of each stage.
+
+    Examples
+    --------
+    >>> from steep.neighbors import neighbor_graph
+    >>> _, _, info = neighbor_graph(np.eye(50), n_neighbors=3, return_info=True)
+    >>> info.algorithm, info.estimated_recall
+    ('brute', 1.0)
     """
 
     algorithm: str
@@ -97,14 +104,17 @@ def neighbor_graph(
     recall : float in (0, 1], default=0.95
         Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
         out approximate search unless it is asked for.
-    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 8,000 points, where it is
-        as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
-        are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and rejects rows of zeros.
     n_jobs : int or None, default=None
         Threads; None is 1, −1 all processors. The result does not depend on it.
+
+    Other Parameters
+    ----------------
+    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
+        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 8,000 points, where it is
+        as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
+        are plain NumPy.
     random_state : int, Generator or None, default=None
         Seed of partitioned search; the others draw nothing.
     return_info : bool, default=False
@@ -127,8 +137,8 @@ def neighbor_graph(
 
     "partitioned" looks for pairs in float32 and measures those it returns in float64. Its recall is
     estimated by exact float64 search of sampled points, two standard errors above the promise, and the
-    result is held against them. When it falls short, by data no cells fit, all points are searched exactly
-    where that is a matter of a minute; else a :class:`~steep.exceptions.SteepWarning` says so.
+    result is held against them. If it falls short because the data do not cluster, all points are searched
+    exactly if that takes about a minute; otherwise a :class:`~steep.exceptions.SteepWarning` says so.
 
     Examples
     --------

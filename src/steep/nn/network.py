@@ -40,7 +40,7 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A network cut at its head.
+    """A network divided into its features and its head.
 
     Attributes
     ----------
@@ -55,6 +55,13 @@ class Split:
         run.
     batch_size : int or None
         Samples run at once.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> parts = split(network, head="2")
+    >>> parts.head
+    Linear(in_features=8, out_features=3, bias=True)
     """
 
     network: nn.Module
@@ -120,7 +127,7 @@ def split(
     forward: Forward | None = None,
     batch_size: int | None = None,
 ) -> Split:
-    """Say where the head of a network is and how the network is run.
+    """Name the head of a network, and how the network is run.
 
     :func:`improve`, :func:`retrain_head` and :func:`project` take the result in place of the network.
 

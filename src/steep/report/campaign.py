@@ -25,7 +25,7 @@ _UNITS = (("seconds", 1.0, 300.0), ("minutes", 60.0, 18e3), ("hours", 3600.0, 43
 
 
 def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = None) -> Path:
-    """Write the page of a campaign as it stands: one HTML file that needs nothing else.
+    """Write a report of a campaign as it stands: one self-contained HTML file.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _MOST_KEPT = 100_000
 
 
 def design_page(path: str | Path, design: Design, *, title: str | None = None) -> Path:
-    """Write the page of a design: one HTML file that needs nothing else.
+    """Write a report of a design: one self-contained HTML file.
 
     Parameters
     ----------

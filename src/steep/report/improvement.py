@@ -18,7 +18,7 @@ _MOST_HEADS = 300
 
 
 def improvement_page(path: str | Path, improvement: Any, *, title: str | None = None) -> Path:
-    """Write the page of an improvement: what a new head gains, and every head tried.
+    """Write a report of an improvement: the gain of the new head, and every head that was tried.
 
     Parameters
     ----------
@@ -33,6 +33,18 @@ def improvement_page(path: str | Path, improvement: Any, *, title: str | None = 
     -------
     Path
         ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> from torch import nn
+    >>> from steep.nn import improve
+    >>> X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] > 0).long()
+    >>> result = improve(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), (X[:200], y[:200]), (X[200:], y[200:]))
+    >>> improvement_page(tempfile.mkdtemp() + "/improvement.html", result).name
+    'improvement.html'
     """
     if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
         raise InputTypeError(

@@ -37,7 +37,7 @@ def suspects_page(
     verdict: Any = None,
     title: str | None = None,
 ) -> Path:
-    """Write the page of labels that may be wrong: one HTML file that needs nothing else.
+    """Write a report of labels that may be wrong: one self-contained HTML file.
 
     Parameters
     ----------
@@ -51,14 +51,17 @@ def suspects_page(
         The samples; with them the page has a map.
     y : array-like of shape (n_samples,), optional
         All labels; default those of ``suspects``.
-    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
-        Neighbours of every sample; default those that ``suspects`` names.
-    table : frame, optional
-        Columns to show for single samples; default those of ``X``.
     images : array-like of shape (n_samples, height, width[, channels]), optional
         The samples as pictures.
     texts : sequence of str, optional
         The samples as texts.
+
+    Other Parameters
+    ----------------
+    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
+        Neighbours of every sample; default those that ``suspects`` names.
+    table : frame, optional
+        Columns to show for single samples; default those of ``X``.
     target : str, default "label"
         What the labels are called.
     verdict : Verdict or str, optional

@@ -57,7 +57,7 @@ def weighting_page(
     images: Any = None,
     texts: Any = None,
 ) -> Path:
-    """Write the page of a weighting: one HTML file that needs nothing else.
+    """Write a report of sample weights: one self-contained HTML file.
 
     Parameters
     ----------
@@ -70,18 +70,21 @@ def weighting_page(
         Labels.
     weights : array-like of shape (n_samples,)
         What :func:`steep.sample_weights` returned, or ``sample_weight_`` of a search.
-    variation : array-like of shape (n_samples,), optional
-        What the weights were made from; decides which samples are hard. Default the weights themselves.
-    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
-        Neighbours of every sample; default those of the samples in the table are looked up.
-    table : frame, optional
-        Columns to show for single samples; default those of ``X``.
     target : str, default "label"
         What the labels are called.
     verdict : Verdict or str, optional
         What the evidence says; it comes first.
     title : str, optional
         Title of the page.
+
+    Other Parameters
+    ----------------
+    variation : array-like of shape (n_samples,), optional
+        What the weights were made from; decides which samples are hard. Default the weights themselves.
+    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
+        Neighbours of every sample; default those of the samples in the table are looked up.
+    table : frame, optional
+        Columns to show for single samples; default those of ``X``.
     images : array-like of shape (n_samples, height, width[, channels]), optional
         The samples as pictures.
     texts : sequence of str, optional

@@ -24,7 +24,7 @@ KINDS = ("points", "error", "slices")
 
 @dataclass(frozen=True)
 class Design:
-    """Points, labels and how they came about.
+    """The points of a design, their results, and how they were chosen.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Design:
     variation : ndarray of shape (n_samples,)
         Variation where it was measured, before the last round; NaN elsewhere.
     is_initial : ndarray of bool
-        Which points belong to the start.
+        Which points are initial ones.
     n_evaluations : int
         Function evaluations spent in all, those of the measure included.
     box : Box, optional
@@ -49,6 +49,15 @@ class Design:
         were placed: they fill a density that follows the variation as far as ``hedge`` says.
     hedge : Hedge, optional
         How far the last round was concentrated, and why: ``print(plan.hedge)``; None where the strategy fixes it.
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: np.tanh(9 * X[:, 0]), {"u": (-1, 1)}, 16, random_state=0)
+    >>> print(plan)
+    Design of 16 runs over u: 4 of the start, 0 even and 12 placed
+    >>> list(plan.to_dataframe())
+    ['u', 'f', 'is_initial', 'is_even']
     """
 
     X: FloatArray

@@ -57,7 +57,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Adaptive(Strategy):
-    """Even runs, and runs placed where the labels vary; the default of designs and campaigns.
+    """Even runs, and runs placed where the outputs vary; the default of designs and campaigns.
 
     Parameters
     ----------
@@ -183,7 +183,14 @@ class Variance(Strategy):
 
 @dataclass(frozen=True)
 class Even(Strategy):
-    """All runs on one Sobol sequence: what every design has to beat."""
+    """All runs on one Sobol sequence, which every other design has to beat.
+
+    Examples
+    --------
+    >>> import steep
+    >>> steep.design(lambda X: X[:, 0] ** 3, [(0, 1)], 16, strategy=Even(), random_state=0).is_even.all()
+    np.True_
+    """
 
     density = "pool"
     start = "sobol"

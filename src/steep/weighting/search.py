@@ -120,7 +120,7 @@ class WeightSearch:
 
 
 class VarianceWeightedCV(DelegatingEstimator):
-    """Any estimator, trained with the sample weights that held-out data ask for, or with none.
+    """Fit an estimator with sample weights chosen on held-out folds, or with equal weights if none are better.
 
     Parameters
     ----------
@@ -135,24 +135,27 @@ class VarianceWeightedCV(DelegatingEstimator):
     measure : str, callable, Measure or a sequence of them, optional
         Measures to try; see :mod:`steep.measures`. Default "misfit", the cross-fitted error of
         the estimator itself, with the paper's "variance" for regressors and with "border", how undecided
-        it is, for classifiers with ``predict_proba``. A model is asked with the parameters it was given,
+        it is, for classifiers with ``predict_proba``. The model is used with its own parameters,
         whatever ``param_grid`` tries. A callable gets ``X`` and ``y`` of the training rows.
+    scoring : str, callable, list or mapping, optional
+        The score you care about: any scikit-learn scorer, "worst_decile" or "max_error". The first of
+        several decides. Default the estimator's own ``score``.
+    cv : int or splitter, default 5
+        Folds, shuffled; stratified for classifiers, and never through a group when ``groups`` are given.
+    random_state : int, Generator or None
+        Seed of the folds.
+
+    Other Parameters
+    ----------------
     param_grid : mapping or list of mappings, optional
         Values for the wrapped estimator's own parameters, tried in every combination. The control
         is then the best equal-weight setting.
-    scoring : str, callable, list or mapping, optional
-        *Tell it your score.* Any scikit-learn scorer, "worst_decile" or "max_error"; of several the
-        first decides. Default the estimator's own ``score``.
-    cv : int or splitter, default 5
-        Folds, shuffled; stratified for classifiers, and never through a group when ``groups`` are given.
     search : WeightSearch, optional
         How the candidates are compared: controls, repeats, confidence, budget; see :class:`WeightSearch`.
     rescaling, embedding
         See :func:`sample_weights`; variation is cut at its quantile 0.98 here.
     n_jobs : int, optional
         Folds fitted in parallel.
-    random_state : int, Generator or None
-        Seed of the folds.
 
     Attributes
     ----------
@@ -228,7 +231,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         X, y : array-like
             Training data.
         sample_weight : array-like of shape (n_samples,), optional
-            The caller's own weights: multiplied in for training, used for scoring.
+            Your weights: multiplied in for training, used for scoring.
         groups : array-like of shape (n_samples,), optional
             Samples that belong together, for the splitter; a model that a measure asks is never asked about
             a group it saw either. Handed on to a wrapped search.
@@ -286,7 +289,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         Parameters
         ----------
         kind : {"grid", "gains"}, default "grid"
-            The mean gain over equal weights by weight ratio and neighbours, one picture a measure; or the best
+            The mean gain over equal weights by weight ratio and neighbours, one plot per measure; or the best
             weighting of each measure with its interval, which holds for all candidates at once.
 
         Returns

@@ -138,9 +138,11 @@ Exit code 0 is success, 2 a wrong input or a failure with one line that says wha
 shows where an error came from. Output files are written whole or not at all."""
 # Methods that other parts of steep call, and scikit-learn's own.
 HIDDEN = {"set_fit_request", "set_score_request", "get_metadata_routing", "draw_unit", "contains_unit", "embed"}
-CLOSED = {"steep.Adaptive", "steep.Taylor", "steep.Variance", "steep.Even", "steep.Log", "steep.Integer",
-          "steep.Category",
-          "steep.nn.HeadSearch", "steep.nn.Balanced", "steep.nn.PseudoGroups", "steep.nn.Doubted", "steep.nn.AdamSolver"}  # fmt: skip
+CLOSED = {
+    f"steep.{name}"
+    for name in ("Adaptive", "Taylor", "Variance", "Even", "Log", "Integer", "Category", "nn.HeadSearch", "nn.Balanced",
+                 "nn.PseudoGroups", "nn.Doubted", "nn.AdamSolver")
+}  # fmt: skip
 SECTIONS = {"Parameters": "Parameters", "Other Parameters": "Rarely needed parameters", "Attributes": "Attributes",
             "Returns": "Returns", "Raises": "Raises", "Notes": "Notes", "Examples": "Example"}  # fmt: skip
 SECTION = re.compile(r"^(" + "|".join(SECTIONS) + r")\n-{3,}\n", re.M)
@@ -208,7 +210,9 @@ def signature(thing):
     bare = [p.replace(annotation=p.empty) for name, p in whole.parameters.items() if name not in ("self", "cls")]
     back = str(whole.return_annotation).removeprefix("typing.") if whole.return_annotation is not whole.empty else ""
     back = re.sub(r"\b(?:\w+\.)+(\w)", r"\1", back.replace("<class '", "").replace("'>", ""))
-    text = re.sub(r"<function (\w+) at 0x\w+>", r"\1", str(whole.replace(parameters=bare, return_annotation=whole.empty)))
+    text = re.sub(
+        r"<function (\w+) at 0x\w+>", r"\1", str(whole.replace(parameters=bare, return_annotation=whole.empty))
+    )
     return text + (f" -> {back}" if back and not inspect.isclass(thing) else "")
 
 
@@ -261,6 +265,7 @@ def imports(example, module):
     known = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     known |= {node.arg for node in nodes if isinstance(node, ast.arg)} | set(dir(builtins))
     known |= {node.asname or node.name.partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    known |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler)}
     lines = []
     for name in sorted({node.id for node in nodes if isinstance(node, ast.Name)} - known):
         thing = getattr(sys.modules[module], name)
@@ -293,9 +298,9 @@ def members(thing):
     for name, member in inspect.getmembers(thing):
         home = next((base for base in thing.__mro__ if name in vars(base)), None)
         ours = home is not None and home.__module__.startswith("steep")
-        if ours and not name.startswith("_") and name not in HIDDEN and inspect.getdoc(member):
-            if isinstance(member, property) or callable(member):
-                yield name, member
+        shown = isinstance(member, property) or callable(member)
+        if ours and shown and not name.startswith("_") and name not in HIDDEN and inspect.getdoc(member):
+            yield name, member
 
 
 def entry(name, thing, also, page):
@@ -321,10 +326,16 @@ def first_sentence(thing, page):
 
 
 def list_page(groups):
-    lines = ["# Python", "", "Everything public, by job. Each page has signatures, parameters, methods, return types and",
-             "examples, which the tests run.", ""]  # fmt: skip
+    lines = ["# Python", "", "Everything public, by job, with parameters, methods, return types and examples.", ""]
     for title, page, inside in groups:
-        lines += [f"## {title}", "", f"All details: [{title.lower()}]({page}.md)", "", "| Name | What it does |", "|---|---|"]
+        lines += [
+            f"## {title}",
+            "",
+            f"All details: [{title.lower()}]({page}.md)",
+            "",
+            "| Name | What it does |",
+            "|---|---|",
+        ]
         lines += [f"| {link(name, '')} | {first_sentence(thing, '')} |" for name, thing, _ in inside]
         lines.append("")
     return lines

@@ -73,7 +73,7 @@ def test_lipschitz_constant_of_a_linear_map_is_its_spectral_norm():
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        (([1.0], [0.5, 0.5], 1.0), {}, r"cell_sizes has shape \(2,\); need \(1,\)"),
+        (([1.0], [0.5, 0.5], 1.0), {}, r"cell_sizes has shape \(2,\); expected \(1,\)"),
         (([1.0, 1.0], [5.0, 5.0], 1.0), {}, "cell_sizes add up to 10"),
         (([1.0], [-0.5], 1.0), {}, r"cell_sizes\[0\] is -0.5"),
         (([1.0], [0.5], -1.0), {}, "lipschitz=-1.0 is out of range"),

@@ -17,7 +17,7 @@ INSTEAD = {
     r"\bso many\b": "that many",
     r"\bin the mean\b": "on average",
     r"\bof the caller's own\b": "user-supplied",
-    r"; need (it|none|them|that)\b": "expected …",
+    r"; expected (it|none|them|that)\b": "expected …",
     r"\b(row|one|value|label|number|weight) an? (sample|point|input|class|row|run|output|feature)\b": "per",
     r"\bdearer\b|\bnear by\b|\bfor ever\b|\bwhoever\b": "plain words",
     r"\bweigh(s|ed|ing)?\b(?! \w+\.csv)": "weight",

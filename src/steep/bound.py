@@ -55,7 +55,7 @@ def generalization_bound(
     sizes = check_vector(cell_sizes, name="cell_sizes", n_samples=len(slopes), minimum=0.0)
     if sizes.sum() > 1 + 1e-9:
         raise InputError(
-            f"cell_sizes add up to {sizes.sum():g}; need shares of the domain that add up to at most 1; divide "
+            f"cell_sizes add up to {sizes.sum():g}; expected shares of the domain that add up to at most 1; divide "
             "them by the domain's length"
         )
     lipschitz = check_real(lipschitz, name="lipschitz", minimum=0.0)
@@ -88,8 +88,8 @@ def lipschitz_constant(weights: Iterable[Any], *, activation: str = "relu") -> f
     # A sparse matrix and an array without dimensions say they can be iterated over, and cannot.
     hollow = hasattr(weights, "toarray") or getattr(weights, "shape", None) == ()
     if hollow or not isinstance(weights, Iterable):
-        raise InputTypeError(f"weights is a {type(weights).__name__}; need a list of weight matrices")
+        raise InputTypeError(f"weights is a {type(weights).__name__}; expected a list of weight matrices")
     norms = [float(np.linalg.norm(check_points(w, name="weights"), ord=2)) for w in weights]
     if not norms:
-        raise InputError("weights is empty; need at least one weight matrix")
+        raise InputError("weights is empty; expected at least one weight matrix")
     return float(np.prod(norms) * ACTIVATIONS[activation] ** (len(norms) - 1))

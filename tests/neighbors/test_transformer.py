@@ -61,7 +61,7 @@ def test_queries_for_the_points_themselves_give_the_graph(metric):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: query_graph(X, NEW[:, :3]), "queries has 3 columns, need 5"),
+        (lambda: query_graph(X, NEW[:, :3]), "queries has 3 columns, expected 5"),
         (lambda: query_graph(X, NEW, n_neighbors=301), "n_neighbors=301 needs"),
         (lambda: query_graph(X, NEW, n_neighbors=0), "n_neighbors"),
         (lambda: query_graph(X, NEW, metric="taxicab"), "metric"),

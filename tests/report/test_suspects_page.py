@@ -83,7 +83,7 @@ def test_numbers_are_sorted_as_numbers(tmp_path):
             pd.DataFrame({"score": [1.0], "label": [1], "suggested": [2]}, index=["a"]),
             "index of suspects does not hold rows",
         ),
-        (pd.DataFrame({"score": [-1.0], "label": [1], "suggested": [2]}), "need values ≥ 0"),
+        (pd.DataFrame({"score": [-1.0], "label": [1], "suggested": [2]}), "expected values ≥ 0"),
     ],
 )
 def test_a_frame_that_is_none_is_refused_by_name(frame, said, tmp_path):

@@ -88,8 +88,8 @@ def suspects(
     -------
     Suspects
         ``top(20)`` has the labels to look at first, ``table`` one row per sample in the order and with the index of
-        ``X``; ``verdict`` is the outcome in one sentence, ``n_wrong`` is a rough estimate of the number of wrong labels, and
-        ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
+        ``X``; ``verdict`` is the outcome in one sentence, ``n_wrong`` a rough estimate of the number of wrong labels,
+        and ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def _predicted(
         raise
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); need an estimator that takes "
+            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); expected an estimator that takes "
             "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
         ) from error
     if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
@@ -216,7 +216,8 @@ def _predicted(
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> TrainingSet:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
-            f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
+            f"estimator={shown(estimator)} is not an estimator instance; expected an object with fit(X, y) and "
+            "predict, "
             "or None for a random forest"
         )
     if estimator is not None and task == "auto":
@@ -229,9 +230,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
             f"y has {labels.n_columns} columns; expected one label per sample; call suspects once for every column"
         )
     if (labels.array == labels.array[0]).all():
-        raise InputError(
-            f"all {len(labels)} labels of y are equal; need at least two different ones to tell a wrong one from"
-        )
+        raise InputError(f"all {len(labels)} labels of y are equal; expected at least two classes or values")
     return samples
 
 

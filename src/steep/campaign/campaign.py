@@ -235,7 +235,7 @@ class Campaign:
             Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
         """
         if (X is None) == (run is None):
-            raise InputTypeError("tell needs points X or the numbers run=, one of them")
+            raise InputTypeError("tell() takes either points X or run numbers run=, not both; pass one of them")
         if run is None:
             points = numbers_of("X", lambda: self.box.points(X))
             return self._tell_named(points, *labels_of(y, len(points)))
@@ -330,7 +330,7 @@ class Campaign:
         """Record the result of one run by its number; kept in ``unsaved`` when it cannot be written."""
         label = np.asarray(values, dtype=np.float64)
         if not label.size:
-            raise InputError("the run returned no outputs; need at least one number")
+            raise InputError("the run returned no outputs; expected at least one number")
         try:
             self._flush()
             with self.journal.transaction():

@@ -195,7 +195,7 @@ def _see_off(guard: subprocess.Popen[bytes]) -> None:
 def command_parts(command: Any) -> list[str]:
     """The arguments of a command."""
     if not isinstance(command, str | list | tuple):
-        raise InputTypeError(f"command is a {type(command).__name__}; need a string or a list of strings")
+        raise InputTypeError(f"command is a {type(command).__name__}; expected a string or a list of strings")
     try:
         parts = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
     except ValueError as error:
@@ -203,7 +203,7 @@ def command_parts(command: Any) -> list[str]:
             f"command {command!r} cannot be split ({error}); close its quotes, or pass a list of strings"
         ) from error
     if not parts or not parts[0]:
-        raise InputError("command is empty; need a program and its arguments")
+        raise InputError("command is empty; expected a program and its arguments")
     return parts
 
 
@@ -218,7 +218,7 @@ def _fields(template: str) -> list[str]:
     for _, name, form, conversion in fields:
         if not name or any(mark in name for mark in ".[]") or name.isdigit():
             raise InputError(
-                f"command part {template!r} has the field {{{name}}}; need the plain name of an input in it; write "
+                f"command part {template!r} has the field {{{name}}}; expected the plain name of an input in it; write "
                 "a literal brace twice"
             )
         if "{" in (form or "") or conversion not in (None, "r", "s", "a"):
@@ -245,12 +245,12 @@ def _fill(template: str, inputs: Mapping[str, Any]) -> str:
 def _check_texts(**texts: Any) -> None:
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
-            raise InputTypeError(f"{name} is a {type(text).__name__}; need a string")
+            raise InputTypeError(f"{name} is a {type(text).__name__}; expected a string")
 
 
 def _checked_env(env: Any) -> dict[str, str]:
     if not isinstance(env, Mapping) or not all(isinstance(text, str) for entry in env.items() for text in entry):
-        raise InputTypeError(f"env is {env!r}; need a mapping of strings to strings")
+        raise InputTypeError(f"env is {env!r}; expected a mapping of strings to strings")
     return dict(env)
 
 

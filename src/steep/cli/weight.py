@@ -54,7 +54,7 @@ def weight_command(
     ] = None,
     weight_ratio: Annotated[
         float | None,
-        typer.Option("--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."),
+        typer.Option("--weight-ratio", "-m", help="m, largest over smallest weight, such as 2; no search."),
     ] = None,
     n_neighbors: Neighbors = None,
     measure: Annotated[

@@ -152,7 +152,7 @@ def sample_weights(
     if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
         raise InputError(
             f"embedding={shown(embedding)} requires all points in memory; expected 'auto', 'standard' or None; "
-            "transform X first, by map_blocks"
+            "transform X first with map_blocks"
         )
     rescaling, weight_ratio = check_rescaling(rescaling), check_real(weight_ratio, name="weight_ratio", above=0.0)
     joined = _variation(X, y, n_neighbors, True, task, embedding is not None, n_jobs=n_jobs, checkpoint=checkpoint)

@@ -146,7 +146,7 @@ class Meeting:
         index = self.lists.index[part]
         if (index == NO_POINT).any():
             raise SteepError(
-                f"group {self.group} found too few neighbours; need cells of more points; lower n_neighbors or raise "
+                "the groups that are searched together are too small for n_neighbors; lower n_neighbors or raise "
                 "steep.task-memory"
             )
         return np.where(index < self.n_own, index + np.int64(self.shift), index.astype(np.int64) - self.away)

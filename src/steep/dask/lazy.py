@@ -62,7 +62,8 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
     n_groups, n_coarse = cut_into(n_rows, points.n_columns, dtype, how["n_others"])
     if n_groups > 1 and how["recall"] == 1.0:
         raise InputError(
-            f"recall=1 needs all points in one task, got {n_groups} groups; need recall < 1, such as 0.99; or raise "
+            f"recall=1 needs all points in one task, got {n_groups} groups; expected recall < 1, such as 0.99; or "
+            "raise "
             "steep.task-memory"
         )
     _warn_of_small_workers()

@@ -73,7 +73,8 @@ def _frame(sample: FloatArray, ends: FloatArray) -> Frame:
     frame = Frame.of(np.vstack([sample, ends]), slice(0, len(sample)))
     if frame.extent > BALL:
         raise InputError(
-            "X holds points beyond 2⁶⁰ times the typical distance; need a narrower range in Dask arrays; clip or scale "
+            "X holds points beyond 2⁶⁰ times the typical distance; expected a narrower range in Dask arrays; "
+            "clip or scale "
             "the columns"
         )
     return frame

@@ -30,7 +30,8 @@ def take_chunk(plan: Plan, chunk: int, X: Any, y: Any) -> Summary:
     if done is not None:
         if str(done["fingerprint"]) != print_:
             raise InputError(
-                f"checkpoint={plan.store.folder!r} holds other data in chunk {chunk}; need the data it was made with; "
+                f"checkpoint={plan.store.folder!r} holds other data in chunk {chunk}; expected the data it was "
+                "made with; "
                 "name another folder"
             )
         return done
@@ -64,7 +65,7 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
     try:
         points = check_points(X).astype(plan.dtype, copy=False)
         if points.shape != (last - first, plan.n_features):
-            raise InputError(f"X has shape {points.shape}; need ({last - first}, {plan.n_features}) as announced")
+            raise InputError(f"X has shape {points.shape}; expected ({last - first}, {plan.n_features}) as announced")
         if plan.metric == "cosine":
             points = unit_rows(points, "X").astype(plan.dtype, copy=False)
         if plan.wanted == "graph":
@@ -76,7 +77,9 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
             )
         labels = check_labels(y, n_samples=len(points), task=plan.task)  # type: ignore[arg-type]
         if labels.codes is None and labels.n_columns != np.shape(y)[-1] and np.ndim(y) == 2:
-            raise InputError("y has columns of several classes; need 0/1 columns in Dask arrays; encode them one-hot")
+            raise InputError(
+                "y has columns of several classes; expected 0/1 columns in Dask arrays; encode them one-hot"
+            )
     except SteepError as error:
         raise type(error)(f"{plan.called(chunk)}: {error}") from error
     if labels.codes is None:
@@ -100,7 +103,8 @@ def _plain_classes(classes: Any, chunk: int) -> npt.NDArray[Any]:
     kinds = {type(value) for value in classes}
     if kinds != {str}:
         raise InputError(
-            f"partition {chunk}: y holds objects of kind {', '.join(sorted(kind.__name__ for kind in kinds))}; need "
+            f"partition {chunk}: y holds objects of kind {', '.join(sorted(kind.__name__ for kind in kinds))}; "
+            "expected "
             "numbers or text; convert them to str"
         )
     return np.asarray(classes.tolist(), dtype=np.str_)

@@ -77,7 +77,8 @@ def perturbation_variance(
     n_draws = check_count(n_draws, name="n_draws", minimum=2)
     if n_draws * points.size > _MOST_NUMBERS:
         raise InputError(
-            f"n_draws={n_draws} takes {n_draws * points.size:.3g} random numbers; need at most {_MOST_NUMBERS}; lower "
+            f"n_draws={n_draws} takes {n_draws * points.size:.3g} random numbers; expected at most "
+            f"{_MOST_NUMBERS}; lower "
             "it or measure fewer points at a time"
         )
     check_choice(center, name="center", choices=("mean", "point"))
@@ -96,7 +97,7 @@ def perturbation_variance(
 def perturbation(around: FunctionAround) -> FloatArray:
     """Eq. Dhat about the mean of the draws, for the registry."""
     if around.function is None:
-        raise InputError("measure='perturbation' evaluates the function, got none; need function")
+        raise InputError("measure='perturbation' evaluates the function, got none; pass function=")
     return perturbation_variance(
         around.function,
         around.points,

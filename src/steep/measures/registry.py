@@ -165,7 +165,7 @@ def _own(function: Callable[[Any, Any], Any]) -> Measure:
     def checked(around: Neighborhood) -> FloatArray:
         if around.given is None:
             raise InputError(
-                "measure is a callable, and the data as the caller knows them are not at hand; need a name"
+                "measure is a callable, but the original X and y are not available here; pass the name of a measure"
             )
         values = function(*(data.copy() if isinstance(data, np.ndarray) else data for data in around.given))
         return check_vector(values, name="measure(X, y)", n_samples=len(around.points), minimum=0.0)

@@ -303,7 +303,7 @@ def sparse_graph(distances: Any, indices: Any) -> csr_matrix:
     if own.any():
         if not own[:, 0].all() or own[:, 1:].any():
             raise InputError(
-                "indices holds some samples as neighbours of themselves; need all of them, as the first, or none; "
+                "indices holds some samples as neighbours of themselves; expected all of them, as the first, or none; "
                 "build it with neighbor_graph"
             )
         lengths, others = lengths[:, 1:], others[:, 1:]
@@ -317,11 +317,11 @@ def _checked(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntA
     if indices.ndim != 2 or indices.dtype.kind not in "iu" or distances.shape != indices.shape:
         raise InputError(
             f"distances of shape {distances.shape} and indices of shape {indices.shape} ({indices.dtype}) are no "
-            "graph; need two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
+            "graph; expected two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
         )
     if indices.size and not (indices.min() >= 0 and indices.max() < len(indices)):
         raise InputError(
-            f"indices goes from {indices.min()} to {indices.max()}; need rows from 0 to {len(indices) - 1}; build "
+            f"indices goes from {indices.min()} to {indices.max()}; expected rows from 0 to {len(indices) - 1}; build "
             "it with neighbor_graph"
         )
     return distances, indices

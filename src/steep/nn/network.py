@@ -90,7 +90,8 @@ class Split:
             output = run_network(self.network, batch, self.forward)
         if len(calls) != 1:
             raise InputError(
-                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another layer by "
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another "
+                "layer with "
                 "split(network, head='...')"
             )
         return Pass(*calls[0], output)
@@ -190,7 +191,7 @@ def _check_one_row(name: str, seen: Pass) -> None:
         )
     raise InputError(
         f"head {name!r} gives one prediction per token or pixel (features of shape {shape}); such networks are not "
-        "supported; expected one row of features per sample: pool before the head, or name another layer by head=..."
+        "supported; expected one row of features per sample: pool before the head, or name another layer with head=..."
     )
 
 
@@ -202,7 +203,7 @@ def _check_linear(parts: Split, seen: Pass) -> None:
         raise InputError(
             f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
             "changes what goes in or comes out; expected a plain nn.Linear; remove the hook, put an nn.Linear in its "
-            "place, or name another layer by head='...'"
+            "place, or name another layer with head='...'"
         )
 
 

@@ -90,7 +90,7 @@ def _checked_output(plan: Drawable, output: Any) -> int:
     """Return the number of an output."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
-        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; need a number below that")
+        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; expected a number below that")
     return number
 
 
@@ -331,7 +331,7 @@ def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: 
     errors = np.abs(predicted[:, number] - plan.labels[:, number])
     worst = int(np.nanargmax(errors)) if at is None and np.isfinite(errors).any() else None
     if at is None and worst is None:
-        raise InputError("the surrogate predicts no result; need finite numbers; check predict, or pass at=")
+        raise InputError("the surrogate returned no finite predictions; check predict, or pass at=")
     n_features = plan.X.shape[1]
     centre = plan.X[worst] if worst is not None else check_vector(at, name="at", n_samples=n_features)
     order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
@@ -352,7 +352,8 @@ def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
     box, points = plan.domain, plan.coordinates
     if len(points) < 2 * fewest_points(points.shape[1]):
         raise InputError(
-            f"there are {len(points)} results; need at least {2 * fewest_points(points.shape[1])} for a surrogate; run "
+            f"there are {len(points)} results; expected at least {2 * fewest_points(points.shape[1])} for a "
+            "surrogate; run "
             "more, or pass predict="
         )
     inside = interpolant(points, plan.labels)

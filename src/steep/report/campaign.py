@@ -51,7 +51,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     'campaign.html'
     """
     if not isinstance(campaign, Campaign):
-        raise InputTypeError(f"campaign is a {type(campaign).__name__}; need a Campaign")
+        raise InputTypeError(f"campaign is a {type(campaign).__name__}; expected a Campaign")
     runs = _read(campaign)
     content = _content(campaign, runs)
     state = _state(campaign, runs)

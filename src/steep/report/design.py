@@ -55,7 +55,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     'design.html'
     """
     if not isinstance(design, Design):
-        raise InputTypeError(f"design is a {type(design).__name__}; need a Design; pass what design() returned")
+        raise InputTypeError(f"design is a {type(design).__name__}; expected a Design; pass what design() returned")
     n_points = len(design.X)
     content = prepare(design, numbers=np.arange(n_points), origin=origins_of(design))
     told = f"{n_points:,} points: {design.parts}. {content.pop('error_words')}"

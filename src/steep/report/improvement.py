@@ -48,7 +48,8 @@ def improvement_page(path: str | Path, improvement: Any, *, title: str | None = 
     """
     if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
         raise InputTypeError(
-            f"improvement is a {type(improvement).__name__}; need an Improvement; pass what steep.nn.improve returned"
+            f"improvement is a {type(improvement).__name__}; expected an Improvement; pass what steep.nn.improve "
+            "returned"
         )
     heads = improvement.candidates
     return write_page(

@@ -122,7 +122,8 @@ def _checked_frame(suspects: Any) -> pd.DataFrame:
     frame = suspects.numbered() if hasattr(suspects, "numbered") else suspects
     if not isinstance(frame, pd.DataFrame):
         raise InputTypeError(
-            f"suspects is {shown(suspects)}; need a DataFrame with score, label and suggested; pass what suspects() "
+            f"suspects is {shown(suspects)}; expected a DataFrame with score, label and suggested; pass what "
+            "suspects() "
             "returned"
         )
     missing = [name for name in ("score", "label", "suggested") if name not in frame.columns]
@@ -135,7 +136,7 @@ def _checked_frame(suspects: Any) -> pd.DataFrame:
     if len(frame) and (not is_rows or index.min() < 0):
         raise InputError("the index of suspects does not hold rows; expected different whole numbers ≥ 0")
     if not len(frame):
-        raise InputError("suspects is empty; need at least one row")
+        raise InputError("suspects is empty; expected at least one row")
     score = check_vector(frame["score"], name="score", minimum=0.0)
     return frame.assign(score=score)
 
@@ -145,7 +146,7 @@ def _n_samples(frame: pd.DataFrame, **data: Any) -> int:
     lengths = [count_rows(part, name) for name, part in data.items() if part is not None]
     n_samples = lengths[0] if lengths else int(frame.index.max()) + 1
     if frame.index.max() >= n_samples:
-        raise InputError(f"suspects names row {frame.index.max()}; need rows below {n_samples}")
+        raise InputError(f"suspects names row {frame.index.max()}; expected rows below {n_samples}")
     return n_samples
 
 

@@ -221,7 +221,8 @@ def _sentence(weights: FloatArray) -> str:
     worth = effective_samples(weights)
     return (
         f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())} and are worth "
-        f"{number(worth)} equally weighted ones. Whether the weights help was not asked: VarianceWeightedCV finds out."
+        f"{number(worth)} equally weighted ones. Whether these weights help was not tested; use "
+        "VarianceWeightedCV for that."
     )
 
 

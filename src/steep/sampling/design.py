@@ -174,7 +174,8 @@ def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:
     inside = box.contains(must)
     if not inside.all() or len(must) > n_initial:
         raise InputError(
-            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; need points of the domain "
+            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; expected points inside "
+            "the domain "
             f"and at most n_initial={n_initial}"
         )
     return must

@@ -113,7 +113,7 @@ def values_of(given: Any, name: str) -> list[Any]:
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
     values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
     if not values:
-        raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
+        raise InputError(f"{name} is empty; expected at least one value; leave it out for the default")
     return values
 
 
@@ -127,9 +127,10 @@ def check_settings(estimator: Any, param_grid: Any) -> list[dict[str, Any]]:
             clone(estimator).set_params(**setting)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({one_line(error)}); need a mapping "
+            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({one_line(error)}); expected a "
+            "mapping "
             "from its parameters to lists of values"
         ) from error
     if not settings:
-        raise InputError("param_grid is empty; need at least one setting; leave it out for none")
+        raise InputError("param_grid is empty; expected at least one setting; leave it out for none")
     return settings

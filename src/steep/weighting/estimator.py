@@ -109,7 +109,7 @@ class VarianceWeighted(DelegatingEstimator):
         measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
         size = measure.check_k(self.n_neighbors)
         if len(samples) == 1:
-            raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
+            raise InputError("X has 1 sample; expected n_neighbors samples at least; pass more data")
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
         used = np.flatnonzero(own)
         measured = measure_samples(

@@ -307,7 +307,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
         gains, chosen = best_of_measures(self.cv_results_, self.evidence_, self.rivals_, self.best_index_)
         if not gains:
-            raise InputError("no weighting was tried; need a weight_ratio other than 1 to draw gains")
+            raise InputError("no weighting was tried, so there are no gains to plot; pass a weight_ratio other than 1")
         return plotting.plot_gains(gains, chosen=chosen, label=label, factor=score.factor)
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -327,7 +327,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             groups=groups,
         )
         if len(samples) == 1:
-            raise InputError("X has 1 sample; need several for cross-validation; pass more data")
+            raise InputError("X has 1 sample; expected several for cross-validation; pass more data")
         if not is_classifier(self.estimator):
             return samples
         try:
@@ -343,7 +343,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 "labels of one kind"
             )
         if samples.labels.codes is not None and samples.labels.n_columns == 1:
-            raise InputError("y holds one class; need at least 2 classes to train a classifier; pass more data")
+            raise InputError("y holds one class; expected at least 2 classes to train a classifier; pass more data")
         return samples
 
     def _menu(self, samples: TrainingSet, controls: Any, score: str) -> Menu:
@@ -367,7 +367,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             asked = [asked]
         found = [resolve(name, use="VarianceWeightedCV", feeds=("labels", "model")) for name in asked]
         if not found:
-            raise InputError("measure is empty; need at least one measure; leave it out for the default")
+            raise InputError("measure is empty; expected at least one measure; leave it out for the default")
         return found
 
     def _splits(
@@ -392,7 +392,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 f"cv={self.cv!r} cannot split these data ({one_line(error)}); lower cv, or pass groups to fit"
             ) from error
         if len(splits) < 2:
-            raise InputError(f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats")
+            raise InputError(f"cv gives {len(splits)} fold; expected at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
 
     def _splitters(self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator) -> list[Any]:
@@ -465,10 +465,10 @@ def check_split(pair: Any, n_samples: int) -> tuple[IntArray, IntArray]:
         train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError(
-            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); need (train, test) indices"
+            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); expected (train, test) indices"
         ) from error
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
-        raise InputError(f"cv gives {train.size} training and {test.size} test rows; need at least one of each")
+        raise InputError(f"cv gives {train.size} training and {test.size} test rows; expected at least one of each")
     return train, test
 
 

@@ -97,7 +97,8 @@ def _indexable(data: Any, name: str) -> Any:
         return indexable(data)[0]
     except (TypeError, ValueError) as error:
         raise InputTypeError(
-            f"a {type(data).__name__} is not data ({error}); need X of shape (n_samples, n_features) and y of shape "
+            f"a {type(data).__name__} is not data ({error}); expected X of shape (n_samples, n_features) and y of "
+            "shape "
             "(n_samples,)"
         ) from error
 
@@ -202,8 +203,8 @@ def sample_weights(
     n_neighbors : int, default 20
         k, neighbours whose labels are compared, the sample itself counted.
     weight_ratio : float, default 1.5
-        m, the largest weight divided by the smallest; 1 is equal weights, below 1 favours flat regions. No ratio above 1
-        helps every data set, and large ones do harm: with the paper's 40 linear models lost 1.3 points of accuracy
+        m, the largest weight divided by the smallest; 1 is equal weights, below 1 favours flat regions. No ratio above
+        1 helps every data set, and large ones do harm: with the paper's 40 linear models lost 1.3 points of accuracy
         and 6 % of the mean absolute error on 31 tables, with 1.5 they gained 0.05 points and lost 0.3 %.
         :class:`VarianceWeightedCV` chooses the ratio on held-out data.
     measure : str, callable or Measure, default "variance"

@@ -180,10 +180,10 @@ class ErrorEstimate(float):
     def _trend(self) -> str:
         more = self.more_runs_for_half
         if more is not None:
-            return f"halving it takes about {more} runs more"
+            return f"halving it takes about {more} more runs"
         if not self.rate > 0:
             return "it does not fall yet"
-        return f"half of it takes more than {_FARTHEST} times as many runs"
+        return f"halving it takes more than {_FARTHEST} times as many runs"
 
 
 def unknown_error(n_runs: int) -> ErrorEstimate:

@@ -35,7 +35,7 @@ _MOST_MEASURED = 2048
 
 @dataclass(frozen=True)
 class Status:
-    """Where a campaign stands.
+    """The state of a campaign.
 
     Examples
     --------

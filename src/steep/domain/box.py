@@ -197,7 +197,7 @@ class Box:
             if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64):
                 rate = n_kept / n_drawn
                 raise AcceptanceError(
-                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate {rate:.2g}), need "
+                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate {rate:.2g}), expected "
                     f"{n_samples}; {advice}",
                     acceptance_rate=rate,
                 )

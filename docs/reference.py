@@ -98,7 +98,6 @@ PAGES = [
         steep.taylor_variation: steep.Taylor steep.perturbation_variance how-to/derivatives
         steep.perturbation_variance: steep.taylor_variation steep.Adaptive
         steep.surprise_variation: steep.Adaptive reference/measures
-        steep.generalization_bound: errata
         steep.WeightedGaussianMixture: steep.Taylor
         steep.measures.Measure: how-to/add-a-measure reference/measures
         """,

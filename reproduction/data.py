@@ -154,8 +154,7 @@ class Data:
         if (digest := _sha256(found)) not in CHECKSUMS[name]:
             raise StorageError(
                 f"{found} has SHA-256 {digest[:12]}…; expected {CHECKSUMS[name][0][:12]}… of the published file; "
-                "delete it "
-                "and fetch it again"
+                "delete it and fetch it again"
             )
         return found
 

@@ -125,8 +125,7 @@ class Records:
         except OSError as error:
             raise StorageError(
                 f"{self.path} cannot be written ({error.strerror}); expected a folder that is yours to write to "
-                "and has "
-                "room; run again, what is there is kept"
+                "and has room; run again, what is there is kept"
             ) from error
 
     def _lock(self, handle: int) -> None:

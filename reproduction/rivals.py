@@ -131,8 +131,7 @@ def easiest_first(features: FloatArray, labels: FloatArray, *, seed: int = 0) ->
     if labels.shape != (len(features),) or len(np.unique(labels)) < 2:
         raise InputError(
             f"labels have shape {labels.shape} and {len(np.unique(labels))} classes for {len(features)} samples; "
-            "expected "
-            "one label a sample and at least two classes"
+            "expected one label a sample and at least two classes"
         )
     margin = _margins(features, labels, seed)
     turns = []

@@ -16,7 +16,7 @@ import steep
 NAMES = {
     "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
     "SteepWarning", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
-    "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "generalization_bound",
+    "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
     "surprise_variation", "suspects", "taylor_variation",
 }  # fmt: skip
@@ -36,7 +36,6 @@ LEADING = {
     "Campaign": ["bounds"],
     "command_simulator": ["command"],
     "surprise_variation": ["X", "y"],
-    "generalization_bound": ["derivative", "cell_sizes", "lipschitz"],
 }
 
 

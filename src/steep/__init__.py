@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steep._suspects import Suspects, suspects
-    from steep.bound import generalization_bound
     from steep.campaign import Campaign, command_simulator
     from steep.domain import Box, Category, Integer, Log
     from steep.exceptions import SteepError, SteepWarning
@@ -51,7 +50,6 @@ __all__ = [
     "WeightedGaussianMixture",
     "command_simulator",
     "design",
-    "generalization_bound",
     "neighbor_graph",
     "neighbor_variance",
     "perturbation_variance",
@@ -65,7 +63,6 @@ __all__ = [
 # Where each name lives, and the rooms that may be entered after a plain ``import steep``.
 _HOMES = {
     "steep._suspects": ("Suspects", "suspects"),
-    "steep.bound": ("generalization_bound",),
     "steep.campaign": ("Campaign", "command_simulator"),
     "steep.domain": ("Box", "Category", "Integer", "Log"),
     "steep.exceptions": ("SteepError", "SteepWarning"),
@@ -81,8 +78,8 @@ _HOMES = {
 }
 _ROOMS = frozenset(
     {
-        "bound", "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
-        "neighbors", "records", "rescaling", "sampling", "weighting",
+        "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
+        "neighbors", "rescaling", "sampling", "weighting",
     }
 )  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -32,8 +32,7 @@ def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> F
         places = ", ".join(format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
         raise FunctionError(
             f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; expected finite "
-            "values; shrink "
-            "the bounds or fix the function there"
+            "values; shrink the bounds or fix the function there"
         )
     return values
 
@@ -143,8 +142,7 @@ def check_variation(variation: FloatArray) -> FloatArray:
     if bad.size:
         raise FunctionError(
             f"variation is too large for a float at {bad.size} of {len(variation)} points, first at row {bad[0]}; "
-            "expected "
-            "smaller values; scale the function or lower epsilon"
+            "expected smaller values; scale the function or lower epsilon"
         )
     return variation
 

@@ -85,7 +85,9 @@ def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
         return {getattr(scoring, "__name__", "score"): scoring}
     if isinstance(scoring, Mapping):
         scorers = {str(name): _named_scorer(scorer) for name, scorer in scoring.items()}
-    elif isinstance(scoring, Iterable):
+    elif (
+        isinstance(scoring, Iterable) and getattr(scoring, "ndim", None) != 0
+    ):  # an array without dimensions is not one
         scorers = {getattr(s, "__name__", s if isinstance(s, str) else "score"): _named_scorer(s) for s in scoring}
     else:
         raise _unknown_scorer(scoring)

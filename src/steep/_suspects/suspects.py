@@ -217,8 +217,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
             f"estimator={shown(estimator)} is not an estimator instance; expected an object with fit(X, y) and "
-            "predict, "
-            "or None for a random forest"
+            "predict, or None for a random forest"
         )
     if estimator is not None and task == "auto":
         task = task_of(estimator)

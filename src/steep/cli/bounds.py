@@ -26,8 +26,7 @@ def parse_bounds(text: str) -> dict[str, Axis]:
         if match is None or not match[1]:
             raise InputError(
                 f"--bounds has {text[at:]!r}, which is not an input with its range; expected name={_FORMS}; write "
-                "it so, "
-                "with commas between inputs"
+                "it so, with commas between inputs"
             )
         if match[1] in axes:
             raise InputError(f"--bounds has {match[1]!r} twice; expected each input once; leave one out")

@@ -63,8 +63,7 @@ def join_all(points: Rows, labels: Rows | None, *, checkpoint: Any, **how: Any) 
     if n_groups > 1 and how["recall"] == 1.0:
         raise InputError(
             f"recall=1 needs all points in one task, got {n_groups} groups; expected recall < 1, such as 0.99; or "
-            "raise "
-            "steep.task-memory"
+            "raise steep.task-memory"
         )
     _warn_of_small_workers()
     plan = Plan(

@@ -74,8 +74,7 @@ def _frame(sample: FloatArray, ends: FloatArray) -> Frame:
     if frame.extent > BALL:
         raise InputError(
             "X holds points beyond 2⁶⁰ times the typical distance; expected a narrower range in Dask arrays; "
-            "clip or scale "
-            "the columns"
+            "clip or scale the columns"
         )
     return frame
 

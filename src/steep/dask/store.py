@@ -112,8 +112,7 @@ class Store:
                 raise unseen(path.parent) from error
             raise StorageError(
                 f"{path} cannot be written ({error.strerror or error}); expected room for about three times the "
-                "data; set "
-                "dask's temporary-directory, or pass checkpoint="
+                "data; set dask's temporary-directory, or pass checkpoint="
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
@@ -215,6 +214,5 @@ def _check_same(path: Path, asked: Mapping[str, Any]) -> None:
             before, now = (shorten(json.dumps(one), 60, placeholder="...") for one in (found.get(key), value))
             raise InputError(
                 f"checkpoint={str(path)!r} was made with {key} {before}, not {now}; expected the same data and "
-                "settings; "
-                "name another folder"
+                "settings; name another folder"
             )

@@ -31,8 +31,7 @@ def take_chunk(plan: Plan, chunk: int, X: Any, y: Any) -> Summary:
         if str(done["fingerprint"]) != print_:
             raise InputError(
                 f"checkpoint={plan.store.folder!r} holds other data in chunk {chunk}; expected the data it was "
-                "made with; "
-                "name another folder"
+                "made with; name another folder"
             )
         return done
     first, last = plan.bounds[chunk], plan.bounds[chunk + 1]
@@ -104,8 +103,7 @@ def _plain_classes(classes: Any, chunk: int) -> npt.NDArray[Any]:
     if kinds != {str}:
         raise InputError(
             f"partition {chunk}: y holds objects of kind {', '.join(sorted(kind.__name__ for kind in kinds))}; "
-            "expected "
-            "numbers or text; convert them to str"
+            "expected numbers or text; convert them to str"
         )
     return np.asarray(classes.tolist(), dtype=np.str_)
 

@@ -246,8 +246,7 @@ class Box:
         if n_samples * self.n_features > _MOST_NUMBERS:
             raise InputError(
                 f"n_samples={n_samples} points of {self.n_features} inputs are too many; expected at most "
-                f"{_MOST_NUMBERS} "
-                "numbers; draw in parts"
+                f"{_MOST_NUMBERS} numbers; draw in parts"
             )
         generator = check_generator(random_state)
         return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))

@@ -186,8 +186,7 @@ def _check_multi_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.
     if n_terms > _MOST_TERMS:
         raise InputError(
             f"finite differences of order {k.sum(axis=1).max()} in {n_features} inputs have {n_terms:.3g} terms; "
-            "expected "
-            f"at most {_MOST_TERMS}; lower order, pass derivatives or use perturbation_variance"
+            f"expected at most {_MOST_TERMS}; lower order, pass derivatives or use perturbation_variance"
         )
     return k.astype(np.int64)
 

@@ -78,8 +78,7 @@ def perturbation_variance(
     if n_draws * points.size > _MOST_NUMBERS:
         raise InputError(
             f"n_draws={n_draws} takes {n_draws * points.size:.3g} random numbers; expected at most "
-            f"{_MOST_NUMBERS}; lower "
-            "it or measure fewer points at a time"
+            f"{_MOST_NUMBERS}; lower it or measure fewer points at a time"
         )
     check_choice(center, name="center", choices=("mean", "point"))
     noise = check_generator(random_state).standard_normal((n_draws, n_samples, n_features)) * scale

@@ -127,8 +127,7 @@ def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
     if n_indices > _MOST_INDICES:
         raise InputError(
             f"order={order} of {n_features} inputs takes {n_indices:.6g} derivatives; expected at most "
-            f"{_MOST_INDICES}; "
-            "lower order, or use perturbation_variance"
+            f"{_MOST_INDICES}; lower order, or use perturbation_variance"
         )
     return np.vstack([_of_total(n_features, total) for total in range(1, order + 1)])
 

@@ -91,8 +91,7 @@ class Split:
         if len(calls) != 1:
             raise InputError(
                 f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another "
-                "layer with "
-                "split(network, head='...')"
+                "layer with split(network, head='...')"
             )
         return Pass(*calls[0], output)
 

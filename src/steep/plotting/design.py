@@ -353,8 +353,7 @@ def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
     if len(points) < 2 * fewest_points(points.shape[1]):
         raise InputError(
             f"there are {len(points)} results; expected at least {2 * fewest_points(points.shape[1])} for a "
-            "surrogate; run "
-            "more, or pass predict="
+            "surrogate; run more, or pass predict="
         )
     inside = interpolant(points, plan.labels)
     return lambda X: inside(box.embed(box.unit(X))), cross_errors(points, plan.labels)[0]

@@ -123,8 +123,7 @@ def _checked_frame(suspects: Any) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise InputTypeError(
             f"suspects is {shown(suspects)}; expected a DataFrame with score, label and suggested; pass what "
-            "suspects() "
-            "returned"
+            "suspects() returned"
         )
     missing = [name for name in ("score", "label", "suggested") if name not in frame.columns]
     if missing:

@@ -175,8 +175,7 @@ def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:
     if not inside.all() or len(must) > n_initial:
         raise InputError(
             f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; expected points inside "
-            "the domain "
-            f"and at most n_initial={n_initial}"
+            f"the domain and at most n_initial={n_initial}"
         )
     return must
 

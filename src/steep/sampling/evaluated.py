@@ -45,8 +45,7 @@ class Evaluated:
         if self.labels.shape[1] != new.labels.shape[1]:
             raise FunctionError(
                 f"function returned {self.labels.shape[1]} outputs at first and {new.labels.shape[1]} now; "
-                "expected the "
-                "same number everywhere"
+                "expected the same number everywhere"
             )
         forms = ("X", "unit", "coordinates", "labels")
         return Evaluated(*(np.vstack([getattr(self, form), getattr(new, form)]) for form in forms))

@@ -182,7 +182,6 @@ def finite_score(name: str, scorer: Scorer, model: Any, X: Any, y: Any, weight: 
     if not np.isfinite(value):
         raise InputError(
             f"scoring={name!r} is {value} on a fold of {len(y)} samples; expected a finite score on every fold; "
-            "use fewer "
-            "folds, stratified ones, or another score"
+            "use fewer folds, stratified ones, or another score"
         )
     return value

@@ -142,8 +142,7 @@ def _program(settings: Settings, names: tuple[str, ...]) -> Any:
         braced = ", ".join(f"{{{name}}}" for name in program.names) or "no input"
         raise InputError(
             f"the command has {braced} and the bounds have {', '.join(names)}; expected the same inputs in both; "
-            "rename "
-            "them, put them in, or leave them out"
+            "rename them, put them in, or leave them out"
         )
     return program
 

@@ -67,8 +67,7 @@ class HeadTask:
         if array.dtype.kind in "USmMV":
             raise InputTypeError(
                 f"{name} has dtype {array.dtype}; expected numbers, for classes those of the head's outputs; "
-                "encode text "
-                "by np.unique(labels, return_inverse=True)[1]"
+                "encode text by np.unique(labels, return_inverse=True)[1]"
             )
         columns = check_labels(labels, n_samples=len(array), task="regression", name=name).array
         if self.name == "multiclass":

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 
 import oracle
-from steep import generalization_bound
-from steep.bound import lipschitz_constant
-from steep.exceptions import InputError
+from reproduction.figure_gb import generalization_bound
 
 RNG = np.random.default_rng(0)
 
@@ -51,40 +49,3 @@ def test_halving_the_steep_cell_lowers_the_bound_most():
     ]
     assert np.argsort(halved)[-1] == 1
     assert max(halved) < whole
-
-
-def test_lipschitz_constant_bounds_every_slope_of_the_network():
-    weights = [RNG.normal(size=(1, 8)), RNG.normal(size=(8, 8)), RNG.normal(size=(8, 1))]
-    x = np.linspace(-3, 3, 5001)[:, None]
-    for name, activation in {
-        "relu": lambda z: np.maximum(z, 0),
-        "tanh": np.tanh,
-        "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
-    }.items():
-        out = activation(activation(x @ weights[0]) @ weights[1]) @ weights[2]
-        steepest = np.abs(np.diff(out[:, 0]) / np.diff(x[:, 0])).max()
-        assert steepest <= lipschitz_constant(weights, activation=name)
-
-
-def test_lipschitz_constant_of_a_linear_map_is_its_spectral_norm():
-    assert lipschitz_constant([np.diag([3.0, 4.0])]) == pytest.approx(4.0)
-
-
-@pytest.mark.parametrize(
-    ("args", "kwargs", "message"),
-    [
-        (([1.0], [0.5, 0.5], 1.0), {}, r"cell_sizes has shape \(2,\); expected \(1,\)"),
-        (([1.0, 1.0], [5.0, 5.0], 1.0), {}, "cell_sizes add up to 10"),
-        (([1.0], [-0.5], 1.0), {}, r"cell_sizes\[0\] is -0.5"),
-        (([1.0], [0.5], -1.0), {}, "lipschitz=-1.0 is out of range"),
-        (([1.0], [0.5], 1.0), {"constant": "quarter"}, "constant='quarter' is unknown"),
-    ],
-)
-def test_bad_input_is_refused(args, kwargs, message):
-    with pytest.raises(InputError, match=message):
-        generalization_bound(*args, **kwargs)
-
-
-def test_a_network_without_layers_is_refused():
-    with pytest.raises(InputError, match="weights is empty"):
-        lipschitz_constant([])

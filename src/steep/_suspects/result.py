@@ -105,7 +105,7 @@ class Suspects:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Where to look first, and a rough estimate of the number of wrong labels, in words."""
+        """The first row to check, and a rough estimate of the number of wrong labels, in words."""
         n, found = len(self), self.n_wrong
         sentence = (
             f"{self._first()} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "

@@ -84,7 +84,7 @@ class Status:
 
 
 def status_of(campaign: Campaign) -> Status:
-    """Where a campaign stands now."""
+    """The state of a campaign now."""
     journal = campaign.journal
     campaign._catch_up()
     alive, sessions = journal.owners_alive(), journal.sessions()

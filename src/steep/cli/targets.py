@@ -42,7 +42,7 @@ def _module(name: str, text: str, place: str) -> Any:
                 f"{text!r}: {name} imports {missing!r}, which is not installed; install it first"
             ) from error
         raise InputError(
-            f"{text!r}: there is no module {missing!r} in {place} or among the installed packages; start "
+            f"{text!r}: cannot find module {missing!r} in {place} or among the installed packages; start "
             "steep in the folder of the file, or install it"
         ) from error
     except (Exception, SystemExit) as error:  # a script may end as it is imported

@@ -158,7 +158,7 @@ class Meeting:
         return _table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
 
     def places(self, away: IntArray, rows: Any = slice(None)) -> IntArray:
-        """Where the neighbours of some points are in such a table; a place not taken is the point's own."""
+        """Places of the neighbours of some points in such a table; a place not taken is the point's own."""
         index = self.lists.index[rows].astype(np.int64)
         own = np.arange(self.n_own)[rows][:, None]
         far = self.n_own + np.searchsorted(away, index - self.away)

@@ -1,6 +1,6 @@
 """The folder where stages meet: arrays written whole, read in slices, and a note of what a run was about.
 
-A task writes its arrays first and its *summary* last. So an existing summary says that the task is done: whoever
+A task writes its arrays first and its *summary* last. So an existing summary says that the task is done: any task that
 runs it again, after a worker died or in the next run of a checkpoint, reads the summary and does nothing.
 """
 

@@ -129,7 +129,7 @@ class FiniteDifferences:
         return np.asarray(np.all((points >= self.box.lower) & (points <= self.box.upper), axis=1))
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
-        """Where the stencils stand: at the points, or nearby where they stay inside the domain."""
+        """Centres of the stencils: at the points, or nearby where they stay inside the domain."""
         if self.box is None:
             return points
         reach = np.abs(offsets).max(axis=0) * step

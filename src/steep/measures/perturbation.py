@@ -45,7 +45,7 @@ def perturbation_variance(
     function : callable
         f, called with an ``(n, n_features)`` array. Without ``bounds`` draws may fall outside the domain.
     X : array-like of shape (n_samples, n_features)
-        Where to measure.
+        Points at which to measure.
     epsilon : float or array of shape (n_features,), default 1e-3
         Variance of the noise, for all inputs or for each.
     n_draws : int, default 20

@@ -48,7 +48,7 @@ def taylor_variation(
     function : callable
         f, called with an ``(n, n_features)`` array; may be None when ``derivatives`` is given.
     X : array-like of shape (n_samples, n_features)
-        Where to measure.
+        Points at which to measure.
     order : int, default 2
         n, the highest order of derivative used. By finite differences order 2 costs
         1 + 2d + 2d(d−1) evaluations a point in d dimensions.

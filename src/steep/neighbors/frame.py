@@ -1,4 +1,4 @@
-"""Where the data lie: the centre and the scale in which they are searched, for any numbers up to 1e100.
+"""Location of the data: the centre and the scale in which they are searched, for any numbers up to 1e100.
 
 Engines work on (x − centre)·2⁻ᵉ. The power of two costs no digit. Centre and scale are those of most
 points, so that a few far ones cost the others nothing. In this frame every point is drawn into the ball

@@ -47,7 +47,7 @@ class Split:
     network : nn.Module
         M, the given one, unchanged.
     name : str
-        Where the head is, as in ``network.get_submodule(name)``; empty if it has not been found yet.
+        Name of the head, as in ``network.get_submodule(name)``; empty if it has not been found yet.
     forward : callable
         ``forward(network, batch)``: how the network is run.
     response : str or None

@@ -244,7 +244,7 @@ def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Spli
 
 
 def device_of(parts: Split) -> torch.device:
-    """Where the network's parameters are."""
+    """Device of the network's parameters."""
     parameter = next(parts.network.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 

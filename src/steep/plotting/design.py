@@ -60,7 +60,7 @@ def plot_design(
     failed : ndarray of shape (n_failed, n_features), optional
         Points that have no result, drawn as crosses; along the bottom where there is one input.
     ax : matplotlib Axes, optional
-        Where to draw one or two inputs; default a new figure.
+        Axes for one or two inputs; default a new figure.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     plan : Design
         Points in the order of the runs.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     failed : ndarray of shape (n_failed, n_features), optional
         Points that failed, drawn as crosses.
     figure : matplotlib Figure, optional
-        Where to draw; default a new one.
+        Figure to draw on; default a new one.
 
     Returns
     -------

@@ -40,7 +40,7 @@ def plot_gains(
     factor : float, default 1
         What gains are multiplied by: 100 for points of accuracy.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------

@@ -6,7 +6,7 @@ Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and 
 point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y. Cells and tiles keep them ascending
 (``insert``, 16 at a time); the tree and exact search of single rows in a max-heap whose root is the worst
 (``push``). ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every product
-x·y serves both points. Of ties with the worst the first to come stays: with many equal points all else would be
+x·y serves both points. The first of several ties with the worst stays: with many equal points all else would be
 ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
 """
 

@@ -110,7 +110,7 @@ def turn_over(points, n_wanted, panels):
 
 
 class Places(NamedTuple):
-    """Where in memory two sides and the room for a tile are: a few numbers, so that a tile is called cheaply."""
+    """Addresses of two sides and of the room for a tile: a few numbers, so that a tile is called cheaply."""
 
     step: int  # bytes of a row, and of a point in a panel
     rows: int

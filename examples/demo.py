@@ -132,10 +132,16 @@ def find_wrong_labels(page: Path) -> Answer:
     labels = digits.target.copy()
     labels[swapped] = (labels[swapped] + rng.integers(1, 10, N_SWAPPED)) % 10
     found = steep.suspects(digits.data, labels, random_state=0)
-    right = len(set(found.top(N_SWAPPED).index) & set(swapped.tolist()))
     found.page(page, images=digits.images, title="Digits whose label is probably wrong")
-    return (
-        "Which labels are wrong?",
+    first = found.top(N_SWAPPED)
+    right = len(set(first.index) & set(swapped.tolist()))
+    figure = Figure(figsize=(9, 1.6), layout="constrained")
+    for ax, (row, suspect) in zip(figure.subplots(1, 10), first.head(10).iterrows(), strict=True):
+        ax.imshow(digits.images[row], cmap="gray_r")
+        ax.set_title(f"{suspect['label']} → {suspect['suggested']}")
+        ax.axis("off")
+    return Answer(
+        "Which labels are probably wrong?",
         f"1,797 handwritten digits; {N_SWAPPED} labels were swapped before steep looked.",
         [f"Check {N_SWAPPED} labels instead of 1,797: {right} of the first {N_SWAPPED} rows hold a swapped label."],
         [str(found.verdict)],

@@ -338,7 +338,7 @@ def last_json(text: str) -> Any:
 
 
 def _line_starts(text: str) -> Iterator[int]:
-    """Offsets at which the last lines begin, blanks skipped, from the last one up; the lines before are not looked at."""
+    """Offsets at which the last lines begin, blanks skipped, from the last one up; earlier lines are not read."""
     end = len(text)
     for _ in range(_LINES):
         start = text.rfind("\n", 0, end) + 1

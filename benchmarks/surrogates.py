@@ -12,7 +12,8 @@ on 2,048 fresh points (1,024 for simulators) is at most the tolerance for every 
 Sobol points in place of the adaptive design. rivals: RMSE of surrogates trained on the same 200 Sobol points.
 hybrid: hydrogen that ignites (Cantera), called along trajectories: 40 times each of reactors whose temperature, mixture
 and pressure wander; "adversarial" visits the half where nothing burns first, then only the front. The true share of
-answers that are off is measured on 2,000 of them. cost: CPU seconds of a round of ten runs at 500 runs and five inputs, and of a fit.
+answers that are off is measured on 2,000 of them. cost: CPU seconds of a round of ten runs and of a fit, at 500 runs
+and five inputs.
 
 The functions of both halves were chosen before the surrogate was tuned, and the unseen half was run once. It needs
 ``pip install cantera CoolProp smt openturns``. Finished campaigns are kept in a cache, so the command can be
@@ -301,7 +302,7 @@ def _counts(lines):
 
 
 def _runs_over_even(lines, half):
-    """Runs of an adaptive campaign over those of an even one of the same function, tolerance and seed."""
+    """Runs of an adaptive campaign over those of an even one of the same function and seed, if both claim."""
     table = {}
     for line in lines:
         if line["arm"].startswith(f"{half}-") and "claimed" in line["result"]:

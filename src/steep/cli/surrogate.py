@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.options import FRAMES, Bounds, Decimal, Force, Json, Seed, Tables, check_destination
+from steep.cli.options import FRAMES, Bounds, Decimal, Force, Json, Seed, TableFile, check_destination
 from steep.cli.printing import aside, finish, listed, shell_words, stage
 from steep.cli.targets import load_target
 from steep.exceptions import InputError
@@ -38,7 +38,7 @@ _Model = Annotated[Path, typer.Option("--output", "-o", help="File for the surro
 
 
 def surrogate_command(
-    tables: Tables,
+    table: TableFile,
     bounds: Bounds = None,
     outputs: Annotated[
         str | None, typer.Option("--outputs", help="Columns of outputs, with commas; default all that are not inputs.")
@@ -64,9 +64,9 @@ def surrogate_command(
     from steep.cli.tables import open_table, write_frame
 
     box = _box(bounds)
-    check_destination(output, inputs=tables, force=force)
-    check_destination(predictions if at else None, FRAMES, inputs=[*tables, *([at] if at else [])], force=force)
-    frame = open_table(tables, decimal=decimal).frame()
+    check_destination(output, inputs=[table], force=force)
+    check_destination(predictions if at else None, FRAMES, inputs=[table, *([at] if at else [])], force=force)
+    frame = open_table(table, decimal=decimal).frame()
     if "state" in frame:
         frame = frame[frame["state"] == "done"]
     names = outputs.split(",") if outputs else [name for name in frame if name not in {*box.names, *_MARKS}]
@@ -80,7 +80,7 @@ def surrogate_command(
         model.fit(frame[list(box.names)], frame[names], check=check if check is not None and check.any() else None)
         model.save(output)
         if at is not None:
-            new = open_table([at], decimal=decimal).frame(box.names)
+            new = open_table(at, decimal=decimal).frame(box.names)
             values, halves = model.predict(new, return_error=True)
             for j, name in enumerate(model.outputs):
                 new[name] = values.reshape(len(new), -1)[:, j]

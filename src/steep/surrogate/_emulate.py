@@ -56,10 +56,13 @@ def emulate(
         ``tolerance`` is in the units of the outputs instead.
     strategy : Strategy, optional
         How runs are chosen; default :class:`steep.Adaptive`.
-    constraint, pass_as, n_jobs
-        See :func:`steep.design`.
     random_state : int, Generator or None
         Seed of everything.
+
+    Other Parameters
+    ----------------
+    constraint, pass_as, n_jobs
+        See :func:`steep.design`.
 
     Returns
     -------

@@ -217,10 +217,13 @@ def hybrid(
         answers of the model.
     store : Campaign, optional
         Where the simulator's answers are told.
-    pass_as, n_jobs
-        See :func:`steep.design`.
     random_state : int, Generator or None
         Seed of the checks.
+
+    Other Parameters
+    ----------------
+    pass_as, n_jobs
+        See :func:`steep.design`.
 
     Returns
     -------

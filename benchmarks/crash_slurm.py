@@ -32,6 +32,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,7 @@ def count(store, log, crashes):
         "runs": len(frame), "done": n_done, "failed": n_failed, "failures": kinds,
         "lost": len(set(finished) - right), "repeated": len(repeated),
         "stuck": int((frame.state == "pending").sum()),
+        "walltimes": sum(later - first > 50 for times in starts.values() for first, later in pairwise(sorted(times))),
         "finished": len(finished), "started": sum(map(len, starts.values())), "ended": sum(map(len, ends.values())),
     }  # fmt: skip
 

@@ -542,9 +542,10 @@ class Campaign:
         batch_size : int, optional
             Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
             at least one for each worker.
-        executor : None, "threads", "processes" or an executor, optional
-            Where runs happen: here, in threads, in processes that are replaced when they die, on a Dask
-            cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
+        executor : None, "threads", "processes", "slurm" or an executor, optional
+            Where runs happen: here, in threads, in processes that are replaced when they die, in job arrays of SLURM
+            (see :class:`steep.campaign.Slurm`), on a Dask cluster (its client, or ``client.get_executor()``), or in
+            anything with ``submit``. What is in the queue of SLURM goes on when this call is interrupted.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
         retries : int, default 1

@@ -55,8 +55,8 @@ _MOST_LOST = 10
 _SILENCE, _PACE, _FOREVER = 120.0, 2.0, 3e9
 # Seconds that SLURM may be silent before the loop of a campaign gives up, and that another process may hold the lock.
 _OUTAGE, _PATIENCE = 900.0, 60.0
-# What a look finds of a run whose answer is on its way.
-_WAIT = Answer([])
+# What a look finds of a run whose answer is on its way, and how long it may be, in seconds.
+_WAIT, _LAG = Answer([]), 120.0
 # States in which a task has ended; in any other it may still run, or run again.
 _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
@@ -309,9 +309,11 @@ class _Queue:
         has_begun = _moved(folder / "running" / str(number), folder / "taken")
         if (answer := _answer(folder, number)) is not None:
             return answer
-        if not has_begun and (folder / "done").exists() and not (folder / "taken" / str(number)).exists():
-            return _WAIT  # it has just been finished: its answer is seen by the next look
         if not has_begun:
+            # It has just been finished, and over a network its answer is seen a little later; or it was taken before.
+            with contextlib.suppress(OSError):
+                is_new = time.time() - (folder / "done").stat().st_mtime < _LAG
+                return _WAIT if is_new and not (folder / "taken" / str(number)).exists() else None
             return None
         lost = self.order["lost"][str(number)] = self.order["lost"].get(str(number), 0) + 1
         if state == "OUT_OF_MEMORY" or lost >= _MOST_LOST:

@@ -15,6 +15,7 @@ import numpy as np
 
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
+from steep.campaign.goal import n_looks
 from steep.campaign.journal import Journal
 from steep.campaign.schema import measure_of
 from steep.exceptions import InputError
@@ -35,7 +36,7 @@ _MOST_MEASURED = 2048
 
 @dataclass(frozen=True)
 class Status:
-    """Where a campaign stands.
+    """The state of a campaign.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class Status:
 
 
 def status_of(campaign: Campaign) -> Status:
-    """Where a campaign stands now."""
+    """The state of a campaign now."""
     journal = campaign.journal
     campaign._catch_up()
     alive, sessions = journal.owners_alive(), journal.sessions()
@@ -147,6 +148,8 @@ def design_of(campaign: Campaign) -> Design:
         box=campaign.box,
         outputs=outputs or None,
         is_even=campaign._planner.sequence.holds(X),
+        is_check=campaign.results.is_check(X),
+        n_looks=n_looks(campaign),
     )
 
 

@@ -1,6 +1,6 @@
 """A campaign on a real SLURM under cancellations, requeues, lost nodes, walltimes, kills and full disks.
 
-    python benchmarks/crash_slurm.py                 1,000 runs; writes results/crash_slurm.json
+    python benchmarks/crash_slurm.py                 1,000 runs; adds to results/crash_slurm.json
     python benchmarks/crash_slurm.py --runs 100 --no-write
 
 It needs Debian's slurm-wlm and munge, and root, to mount a small disk. SLURM itself is started in a folder of its own,
@@ -226,10 +226,11 @@ def main():
         },
         "nodes": 2, "processors_per_node": 8,
     }  # fmt: skip
-    text = json.dumps(about | found, indent=1)
-    print(text)
+    print(json.dumps(about | found, indent=1))
     if not chosen.no_write:
-        RESULTS.write_text(text + "\n")
+        games = json.loads(RESULTS.read_text())["games"] if RESULTS.exists() else []
+        games = [game for game in games if game["command"] != about["command"]]
+        RESULTS.write_text(json.dumps({"games": [*games, about | found]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
         how = slurm.Slurm() if given.executor == "slurm" else given.executor
         first = slurm.submit(
             campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
-            max_failures=streak.most, n_initial=n_initial,
+            max_failures=streak.most,
         )  # fmt: skip
         slurm.run(campaign, first, stopper=stop)
         return

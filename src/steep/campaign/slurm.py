@@ -134,7 +134,7 @@ class Progress(NamedTuple):
 
 def submit(
     campaign: Campaign, function: Any, n_runs: int, how: Slurm, *, style: Style, retries: int = 1,
-    timeout: float | None = None, max_failures: int | None = 20, n_initial: int | None = None,
+    timeout: float | None = None, max_failures: int | None = 20,
 ) -> Progress:  # fmt: skip
     """Note in the journal what is to be run, up to ``n_runs`` in all, and submit the first tasks."""
     _check_slurm(campaign)
@@ -143,7 +143,7 @@ def submit(
         "task": task_of(function, style, None if timeout is None else check_real(timeout, name="timeout", above=0.0)),
         "how": asdict(how), "n_runs": total, "retries": check_count(retries, name="retries", minimum=0),
         "max_failures": None if max_failures is None else check_count(max_failures, name="max_failures"),
-        "n_initial": n_initial or campaign._n_initial_of(total), "stopped": None, "streak": [None, [], False],
+        "n_initial": campaign._n_initial_of(total), "stopped": None, "streak": [None, [], False],
     }  # fmt: skip
     with _locked(campaign.journal, wait=True) as lock:
         with campaign.journal.transaction():

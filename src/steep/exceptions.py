@@ -17,7 +17,17 @@ _BETWEEN = (f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}con
 
 
 class SteepError(Exception):
-    """Base of every error raised by steep."""
+    """Base of every error raised by steep.
+
+    Examples
+    --------
+    >>> import steep
+    >>> try:
+    ...     steep.neighbor_graph([[0.0], [1.0]], n_neighbors=5)
+    ... except steep.SteepError as error:
+    ...     print(error)
+    n_neighbors=5 needs at least 5 samples, got 2; lower n_neighbors or pass more data
+    """
 
 
 class InputError(SteepError, ValueError):
@@ -30,6 +40,12 @@ class InputTypeError(SteepError, TypeError):
 
 class FunctionError(SteepError, ValueError):
     """A function given by the caller returned the wrong shape or values that are not finite."""
+
+
+class RejectedError(FunctionError):
+    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on."""
+
+    failure_kind = "rejected"
 
 
 class UnsupportedEstimatorError(SteepError, TypeError):
@@ -57,7 +73,13 @@ class MissingExtraError(SteepError, ImportError):
 
 
 class SteepWarning(UserWarning):
-    """A result is usable but probably not what was wanted."""
+    """A result is usable but probably not what was wanted.
+
+    Examples
+    --------
+    >>> import steep, warnings
+    >>> warnings.simplefilter("error", steep.SteepWarning)  # stop at the first one
+    """
 
 
 class CampaignError(SteepError, RuntimeError):

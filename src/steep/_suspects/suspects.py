@@ -18,15 +18,12 @@ from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_n
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
+from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
 from steep.weighting.weights import TrainingSet, row_index
 from steep.weighting.wrapping import task_of
-
-# Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
-_MANY = 200_000
-_RECALL, _RECALL_OF_MANY = 0.95, 0.9
 
 
 def suspects(
@@ -44,10 +41,10 @@ def suspects(
     random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Suspects:
-    """Rank labels by how much speaks for their being wrong, for classes and for numbers.
+    """Rank labels by how likely they are to be wrong, for classes and for numbers.
 
     Each label is compared with those of its nearest neighbours and with the prediction of a model that was
-    fitted without it. Both together find more wrong labels than either.
+    fitted without it. Together they find more wrong labels than each alone.
 
     Parameters
     ----------
@@ -57,10 +54,8 @@ def suspects(
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
-        The model to ask, cloned for every part; default a random forest whose trees each judge the samples
+        The model that predicts, cloned for every part; default a random forest whose trees each judge the samples
         they were not fitted to. Classifiers without ``predict_proba`` count as certain of what they predict.
-    n_neighbors : int, default 20
-        Neighbours asked, the sample itself not counted.
     pred_probs : array-like of shape (n_samples, n_classes), optional
         Your probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
@@ -69,6 +64,13 @@ def suspects(
     groups : array-like of shape (n_samples,), optional
         Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
+    random_state : int, Generator or None, default None
+        Seed of the parts and of the default forest.
+
+    Other Parameters
+    ----------------
+    n_neighbors : int, default 20
+        Neighbours compared, the sample itself not counted.
     cv : int, default 5
         Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
         default forest needs none, unless there are groups.
@@ -76,8 +78,6 @@ def suspects(
         Space in which neighbours are looked for; see :func:`sample_weights`.
     task : {"auto", "classification", "regression"}, default "auto"
         How to read ``y``; default as the estimator does, else as :func:`sample_weights`.
-    random_state : int, Generator or None, default None
-        Seed of the parts and of the default forest.
     n_jobs : int, optional
         Threads of the search and processes of the fits; −1 is all processors.
 
@@ -85,8 +85,8 @@ def suspects(
     -------
     Suspects
         ``top(20)`` has the labels to look at first, ``table`` one row per sample in the order and with the index of
-        ``X``; ``verdict`` says it in words, ``n_wrong`` is a rough estimate of the number of wrong labels, and
-        ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
+        ``X``; ``verdict`` is the outcome in one sentence, ``n_wrong`` a rough estimate of the number of wrong labels,
+        and ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def suspects(
         points,
         n_neighbors=size,
         include_self=False,
-        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
+        recall=RECALL_OF_VOTES if len(points) <= MANY_VOTES else RECALL_OF_MANY_VOTES,
         n_jobs=jobs,
         random_state=0,
     )
@@ -128,7 +128,7 @@ def suspects(
     watch.lap("scores")
     return Suspects(
         score=score,
-        label=_as_given(samples.labels),
+        label=labels_as_given(samples.labels),
         suggested=_suggested(samples.labels, found, score),
         n_wrong=n_wrong,
         distances=distances,
@@ -136,6 +136,7 @@ def suspects(
         predicted=predicted,
         seconds=watch.seconds,
         index=_index_of(X, y),
+        X=X,
     )
 
 
@@ -170,7 +171,8 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
-def _as_given(labels: Labels) -> npt.NDArray[Any]:
+def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
+    """Classes by name, or numbers."""
     if labels.codes is None or labels.classes is None:
         return np.asarray(labels.array[:, 0])
     return np.asarray(labels.classes[labels.codes])
@@ -195,7 +197,7 @@ def _predicted(
         raise
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); need an estimator that takes "
+            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); expected an estimator that takes "
             "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
         ) from error
     if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
@@ -213,8 +215,8 @@ def _predicted(
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> TrainingSet:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
-            f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
-            "or None for a random forest"
+            f"estimator={shown(estimator)} is not an estimator instance; expected an object with fit(X, y) and "
+            "predict, or None for a random forest"
         )
     if estimator is not None and task == "auto":
         task = task_of(estimator)
@@ -226,9 +228,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
             f"y has {labels.n_columns} columns; expected one label per sample; call suspects once for every column"
         )
     if (labels.array == labels.array[0]).all():
-        raise InputError(
-            f"all {len(labels)} labels of y are equal; need at least two different ones to tell a wrong one from"
-        )
+        raise InputError(f"all {len(labels)} labels of y are equal; expected at least two classes or values")
     return samples
 
 

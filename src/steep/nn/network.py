@@ -47,7 +47,7 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A network cut at its head.
+    """A network divided into its features and its head.
 
     Attributes
     ----------
@@ -64,6 +64,13 @@ class Split:
         Samples run at once.
     positions : {"one", "each", "mean", "picked"}
         What becomes of the outputs at several positions, if there are any.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> parts = split(network, head="2")
+    >>> parts.head
+    Linear(in_features=8, out_features=3, bias=True)
     """
 
     network: nn.Module
@@ -92,8 +99,8 @@ class Split:
             output = run_network(self.network, batch, self.forward)
         if len(calls) != 1:
             raise InputError(
-                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another layer by "
-                "split(network, head='...')"
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another "
+                "layer with split(network, head='...')"
             )
         features, logits = (_channels_last(part, self.head) for part in calls[0])
         return _by_sample(Pass(features, logits, output), self)
@@ -131,7 +138,7 @@ def split(
     forward: Forward | None = None,
     batch_size: int | None = None,
 ) -> Split:
-    """Say where the head of a network is and how the network is run.
+    """Name the head of a network, and how the network is run.
 
     :func:`improve`, :func:`retrain_head` and :func:`project` take the result in place of the network.
 
@@ -245,7 +252,7 @@ def _check_linear(parts: Split, seen: Pass) -> None:
         raise InputError(
             f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
             "changes what goes in or comes out; expected a plain nn.Linear; remove the hook, put an nn.Linear in its "
-            "place, or name another layer by head='...'"
+            "place, or name another layer with head='...'"
         )
 
 

@@ -13,14 +13,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from torch import nn
 
-from steep._blas import one_thread
+from steep._blas import few_threads
 from steep._validation import FloatArray, IntArray, Seed, check_count, check_jobs, check_real, shown
 from steep.exceptions import InputError
 from steep.nn._arguments import check_seed
@@ -28,7 +27,7 @@ from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, Scor
 from steep.nn.choose import Choice, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
 from steep.nn.decisions import Layers
-from steep.nn.heads import Head, HeadSamples, TaskName, fit_head
+from steep.nn.heads import Head, TaskName, fit_head
 from steep.nn.improvement import Improvement, calibration_table, evidence_table, heads_of_rows, unjudged, write_verdict
 from steep.nn.network import Split
 from steep.nn.projection import Projection, cut
@@ -39,8 +38,6 @@ from steep.nn.weightings import HeadWeighting, is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
-# Numbers in the features up to which one thread is faster than several.
-_SMALL = 2**21
 _DEFAULT = HeadSearch()
 
 
@@ -114,6 +111,9 @@ def retrain_head(
     l2 : float, default 1e-3
         λ of the penalty ½ λ s² ‖W‖², s² the mean variance of the features, in addition to a mean loss. With 0 there is
         no penalty: if the classes can be separated the weights then grow until the loss falls by no more than 1e-8.
+
+    Other Parameters
+    ----------------
     solver : "convex" or AdamSolver, default "convex"
         To the minimum of the convex problem, or by Adam as in the paper.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
@@ -167,7 +167,7 @@ def improve(
     random_state: Seed = 0,
     n_jobs: int | None = None,
 ) -> Improvement:
-    """Re-train the head in every way of a grid and let held-out data choose, the original head included.
+    """Re-train the last layer with a grid of settings and keep the best head on held-out data, or the original one.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def improve(
         Labelled data the network has not seen. Without them the original head is kept: the network was fitted to
         ``train``, so no part of it can show what a new head gains on other data.
     scoring : str, callable, or a sequence of them, optional
-        What the head is chosen by, the first one; the others are reported with it. Default accuracy, or the mean
+        Scores: the first one decides, the others are only reported. Default accuracy, or the mean
         squared error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
         "worst_group_accuracy", and without them "worst_contradicted": the worst of the classes × whether most of a
         sample's nearest training samples have another label. For numbers "neg_mean_absolute_error", "worst_decile",
@@ -192,8 +192,11 @@ def improve(
     reweighting : same kinds as ``train``, optional
         Labelled data that neither the network nor ``validation`` has seen: heads are fitted to them too, with weights
         measured among them. Worth a fifth of the data if the training features have collapsed. Needs ``validation``.
+
+    Other Parameters
+    ----------------
     search : HeadSearch, optional
-        What is tried, and how sure the choice must be; the default depends on the deciding score.
+        What is tried, and how sure the choice must be; the default depends on the first score.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
         What the head is for.
     random_state : int, Generator or None, default 0
@@ -242,7 +245,7 @@ def improve(
     original = _original(parts)
     if not original.is_finite:
         grid = grid.without_original()
-    with _few_threads(data.train):
+    with few_threads(data.train.features.size, openmp=True):
         trainings = [HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))]
         if data.validation is None:
             variation = _first_variation(trainings[0].weightings())
@@ -350,11 +353,6 @@ def _is_blended(blend: bool | None, grid: Grid, score: MeanScore, data: HeadData
     if blend and not is_fit:
         raise InputError(f"blend=True needs a score of groups or classes as the first one, got {score.name!r}")
     return is_fit and can_blend(data.task, original) and (grid.held_out if blend is None else blend)
-
-
-def _few_threads(samples: HeadSamples) -> AbstractContextManager[None]:
-    """Run small products on one thread: several threads would wait for each other."""
-    return one_thread() if samples.features.size <= _SMALL else nullcontext()
 
 
 def _original(parts: Split) -> Head:

@@ -19,7 +19,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -77,7 +76,7 @@ class Linear:
         last = model.steps[-1][1] if type(model) is Pipeline and model.memory is None else model
         known = _is_ridge(last) or _is_logistic(last)
         asks_predictions = all(is_scorer(scorer) or is_own_score(scorer) for scorer in scorers.values())
-        if params or not known or not asks_predictions or get_config()["enable_metadata_routing"]:
+        if params or not known or not asks_predictions:
             return None
         labels = samples.labels
         if (labels.codes is None) != _is_ridge(last) or (labels.codes is None and labels.n_columns > 1):
@@ -201,7 +200,7 @@ class Linear:
         return found
 
     def _near(self, theta: FloatArray | None) -> FloatArray | None:
-        """Where to begin on other training sets: the same weightings of this one are close to theirs.
+        """Starting points on other training sets: the same weightings of this one are close to theirs.
 
         With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
         """

@@ -12,8 +12,8 @@ Sobol points in place of the adaptive design. rivals: RMSE of surrogates trained
 cost: CPU seconds of a round of ten runs at 500 runs and five inputs, and of a fit.
 
 The functions of both halves were chosen before the surrogate was tuned, and the unseen half was run once. It needs
-``pip install cantera CoolProp smt openturns``. Finished campaigns are kept in a cache, so the command can be interrupted;
-results/surrogates.json is the summary.
+``pip install cantera CoolProp smt openturns``. Finished campaigns are kept in a cache, so the command can be
+interrupted; results/surrogates.json is the summary.
 """
 
 from __future__ import annotations
@@ -233,20 +233,23 @@ def summary(records):
 def _counts(lines):
     results = [line["result"] for line in lines]
     claims = [(line["result"], line["settings"]["tolerance"]) for line in lines if line["result"]["claimed"]]
+    tenth = "covered in the widest tenth"
     table = {"campaigns": len(lines), "claims": len(claims), "true": sum(r["true"] <= e for r, e in claims)}
     if lines:
         table |= {
             "covered": round(float(np.mean([r["covered"] for r in results])), 3),
-            "covered in the widest tenth": round(float(np.mean([r["covered in the widest tenth"] for r in results])), 3),
+            tenth: round(float(np.mean([r[tenth] for r in results])), 3),
             "median bound over truth": round(float(np.median([r["bound"] / r["true"] for r in results])), 2),
-            "median runs": {str(e): float(np.median([r["runs"] for r, t in claims if t == e] or [np.nan])) for e in TOLERANCES},
+            "median runs": {
+                str(e): float(np.median([r["runs"] for r, t in claims if t == e] or [np.nan])) for e in TOLERANCES
+            },
             "seconds": round(float(np.mean([r["seconds"] for r in results])), 1),
         }  # fmt: skip
     return table
 
 
 def _runs_over_even(lines, half):
-    """Runs of an adaptive campaign over those of an even one with the same function, tolerance and seed, if both claim."""
+    """Runs of an adaptive campaign over those of an even one of the same function, tolerance and seed, if both claim."""
     table = {}
     for line in lines:
         if line["arm"].startswith(f"{half}-") and "claimed" in line["result"]:

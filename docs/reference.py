@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 GROUPS = {
     "Designs and campaigns": """
         steep.design steep.Design steep.Adaptive steep.Taylor steep.Variance steep.Even steep.Campaign
-        steep.command_simulator steep.Box steep.Log steep.Integer steep.Category
+        steep.command_simulator steep.campaign.Slurm steep.Box steep.Log steep.Integer steep.Category
     """,
     "Weights": """
         steep.VarianceWeightedCV steep.WeightSearch steep.VarianceWeighted steep.sample_weights
@@ -34,13 +34,13 @@ GROUPS = {
         steep.nn.torch_derivatives
     """,
     "Measures and neighbours": """
-        steep.neighbor_graph steep.neighbors.query_graph steep.neighbors.NeighborTransformer
+        steep.neighbor_graph steep.neighbors.NeighborTransformer
         steep.neighbors.sparse_graph steep.neighbors.GraphInfo steep.neighbor_variance
         steep.taylor_variation steep.perturbation_variance steep.surprise_variation
         steep.WeightedGaussianMixture steep.measures.Measure
     """,
     "Larger than memory": """
-        steep.dask.sample_weights steep.dask.neighbor_variance steep.dask.neighbor_graph
+        steep.dask.sample_weights steep.dask.neighbor_variance
     """,
     "Evidence": """
         steep.evidence.Verdict
@@ -49,11 +49,17 @@ GROUPS = {
         steep.plotting steep.report
     """,
     "Errors": """
-        steep.SteepError steep.SteepWarning
+        steep.SteepError steep.SteepWarning steep.exceptions.RejectedError
     """,
 }
 COMMANDS = ["", "weight", "suspects", "design", "improve", "campaign"]
-COMMANDS += [f"campaign {word}" for word in ("run", "ask", "tell", "status", "failures", "export", "plot")]
+COMMANDS += [
+    f"campaign {word}"
+    for word in (
+        "init", "run", "submit", "ask", "tell", "status", "failures", "export", "plot", "page", "import", "correct",
+        "retry", "forget", "events",
+    )
+]  # fmt: skip
 INTRODUCTION = {
     "python": """Signatures, methods and return types of everything public. `help(steep.design)` and the built guide
 (`make docs`) show all parameters, with an example each.""",

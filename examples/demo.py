@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 import steep
 from steep.domain import Box
 from steep.nn import improve
-from steep.report import design_page, improvement_page, suspects_page, weighting_page
+from steep.report import design_page, improvement_page, weighting_page
 
 N_START, N_MORE, N_DESIGNS = 20, 60, 5
 N_SWAPPED = 60
@@ -101,9 +101,7 @@ def find_wrong_labels(page: Path) -> tuple[str, str, str]:
     labels[swapped] = (labels[swapped] + rng.integers(1, 10, N_SWAPPED)) % 10
     found = steep.suspects(digits.data, labels, random_state=0)
     right = len(set(found.top(N_SWAPPED).index) & set(swapped.tolist()))
-    suspects_page(
-        page, found, X=digits.data, images=digits.images, title="Digits whose label is probably wrong"
-    )  # fmt: skip
+    found.page(page, images=digits.images, title="Digits whose label is probably wrong")
     return (
         "Which labels are wrong?",
         f"1,797 handwritten digits; {N_SWAPPED} labels were swapped before steep looked.",

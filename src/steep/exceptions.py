@@ -32,6 +32,12 @@ class FunctionError(SteepError, ValueError):
     """A function given by the caller returned the wrong shape or values that are not finite."""
 
 
+class RejectedError(FunctionError):
+    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on."""
+
+    failure_kind = "rejected"
+
+
 class UnsupportedEstimatorError(SteepError, TypeError):
     """An estimator cannot be trained with ``sample_weight``."""
 

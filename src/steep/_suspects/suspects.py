@@ -125,7 +125,7 @@ def suspects(
     watch.lap("scores")
     return Suspects(
         score=score,
-        label=_as_given(samples.labels),
+        label=labels_as_given(samples.labels),
         suggested=_suggested(samples.labels, found, score),
         n_wrong=n_wrong,
         distances=distances,
@@ -133,6 +133,7 @@ def suspects(
         predicted=predicted,
         seconds=watch.seconds,
         index=_index_of(X, y),
+        X=X,
     )
 
 
@@ -167,7 +168,8 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
-def _as_given(labels: Labels) -> npt.NDArray[Any]:
+def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
+    """Classes by name, or numbers."""
     if labels.codes is None or labels.classes is None:
         return np.asarray(labels.array[:, 0])
     return np.asarray(labels.classes[labels.codes])

@@ -98,10 +98,10 @@ def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None
     if error is not None:
         campaign.tell_failure(run=run, message=error, retries=retries)
     else:
-        campaign.tell(run=run, y=_outputs(values))
+        campaign.tell(run=run, y=numbers_of(values))
 
 
-def _outputs(values: list[str]) -> Any:
+def numbers_of(values: list[str]) -> Any:
     """Outputs of one run from NAME=NUMBER; a lone number needs no name."""
     pairs = [value.rpartition("=") for value in values]
     names = [name.strip() for name, _, _ in pairs]

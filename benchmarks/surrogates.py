@@ -249,7 +249,7 @@ def _counts(lines):
 
 
 def _runs_over_even(lines, half):
-    """Runs of an adaptive campaign over those of an even one of the same function, tolerance and seed, if both claim."""
+    """Runs of an adaptive campaign over those of an even one of the same function and seed, if both claim."""
     table = {}
     for line in lines:
         if line["arm"].startswith(f"{half}-") and "claimed" in line["result"]:

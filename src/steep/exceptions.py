@@ -18,7 +18,17 @@ _BETWEEN = (f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}con
 
 
 class SteepError(Exception):
-    """Base of every error raised by steep."""
+    """Base of every error raised by steep.
+
+    Examples
+    --------
+    >>> import steep
+    >>> try:
+    ...     steep.neighbor_graph([[0.0], [1.0]], n_neighbors=5)
+    ... except steep.SteepError as error:
+    ...     print(error)
+    n_neighbors=5 needs at least 5 samples, got 2; lower n_neighbors or pass more data
+    """
 
 
 class InputError(SteepError, ValueError):
@@ -60,7 +70,13 @@ class MissingExtraError(SteepError, ImportError):
 
 
 class SteepWarning(UserWarning):
-    """A result is usable but probably not what was wanted."""
+    """A result is usable but probably not what was wanted.
+
+    Examples
+    --------
+    >>> import steep, warnings
+    >>> warnings.simplefilter("error", steep.SteepWarning)  # stop at the first one
+    """
 
 
 class CampaignError(SteepError, RuntimeError):

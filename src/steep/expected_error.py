@@ -119,7 +119,7 @@ class ErrorEstimate(float):
     >>> error < 0.5, error.more_runs_for(0.1), error.more_runs_for_half
     (True, 100, 100)
     >>> print(error.sentence)
-    error 0.2 (90 % interval 0.1 to 0.3) after 100 runs; half of it takes about 100 runs more
+    error 0.2 (90 % interval 0.1 to 0.3) after 100 runs; halving it takes about 100 more runs
     """
 
     low: float
@@ -179,10 +179,10 @@ class ErrorEstimate(float):
     def _trend(self) -> str:
         more = self.more_runs_for_half
         if more is not None:
-            return f"half of it takes about {more} runs more"
+            return f"halving it takes about {more} more runs"
         if not self.rate > 0:
             return "it does not fall yet"
-        return f"half of it takes more than {_FARTHEST} times as many runs"
+        return f"halving it takes more than {_FARTHEST} times as many runs"
 
 
 def unknown_error(n_runs: int) -> ErrorEstimate:

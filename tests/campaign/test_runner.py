@@ -95,7 +95,7 @@ def test_a_campaign_says_why_it_stopped(storage):
         ({"pass_as": "list"}, "pass_as='list' is unknown"),
         ({"retries": -1}, "retries=-1 is too small"),
         ({"n_runs": 0}, "n_runs=0 is too small"),
-        ({"function": 3}, "function is a int; need a callable"),
+        ({"function": 3}, "function is a int; expected a callable"),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(campaign, kwargs, message):
@@ -129,7 +129,7 @@ def test_a_run_without_outputs_fails_and_the_campaign_stays_readable(storage, od
     answers = [odd]
     with Campaign(BOUNDS, storage=storage) as campaign:
         campaign.run(lambda u0, t: answers.pop() if answers else {"u": 1.0}, 5, retries=0)
-        assert campaign.failures().message.tolist() == ["the run returned no outputs; need at least one number"]
+        assert campaign.failures().message.tolist() == ["the run returned no outputs; expected at least one number"]
     with Campaign(storage=storage) as again:
         assert again.outputs == ("u",)
         assert len(again.to_dataframe()) == 5
@@ -194,7 +194,7 @@ def test_runs_that_could_not_be_released_are_asked_again(storage, monkeypatch):
         ({"runs": "a"}, r"stop_when\['runs'\]='a' is a str"),
         ({"error": 10**400}, r"stop_when\['error'\]=1000.* is out of range"),
         ({"seconds": -1}, r"stop_when\['seconds'\]=-1 is out of range"),
-        (5, "stop_when is a int; need a mapping"),
+        (5, "stop_when is a int; expected a mapping"),
     ],
 )
 def test_a_limit_that_is_no_number_is_refused(campaign, stop_when, message):

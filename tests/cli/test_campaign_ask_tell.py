@@ -156,13 +156,13 @@ def test_status_counts_leased_runs_apart(asked, capsys):
     assert campaign("status") == 0
     shown = capsys.readouterr().out
     assert "0 runs done, 0 running, 6 leased, 0 failed" in shown
-    assert "asked and told from outside" in shown
+    assert "runs are made outside steep (ask/tell)" in shown
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ask", "none.db"], "none.db does not exist yet; need bounds for a new campaign"),
+        (["ask", "none.db"], "none.db does not exist yet; a new campaign needs bounds"),
         (["ask", "--lease", "soon"], "lease='soon' is not a length of time"),
         (["ask", "--lease", "3600"], "lease='3600' has no unit"),
         (["ask", "-n", 0], "n=0 is too small"),

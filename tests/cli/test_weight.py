@@ -377,7 +377,7 @@ def test_the_table_itself_is_written_only_by_force(table, capsys):
     link.symlink_to(table)
     for output in (table, link):
         assert weight(table, "--target", "kind", "-m", "3", "-o", output) == 2
-        assert "is the table itself; need another file; name one, or pass --force" in capsys.readouterr().err
+        assert "is the table itself; expected another file; name one, or pass --force" in capsys.readouterr().err
         assert table.read_text() == before
     assert weight(table, "--target", "kind", "-m", "3", "-o", link, "--force") == 0
     assert link.is_symlink()

@@ -101,7 +101,7 @@ def test_more_columns_than_neighbours_say_the_same_as_the_space_they_span():
 @pytest.mark.parametrize(
     ("at", "error", "message"),
     [
-        ([0, 99], InputError, "at goes from 0 to 99; need numbers from 0 to 29"),
+        ([0, 99], InputError, "at goes from 0 to 99; expected numbers from 0 to 29"),
         ([0.5], InputTypeError, "at is float64"),
         ("a", InputTypeError, "at is <U1"),
     ],

@@ -342,7 +342,7 @@ def test_a_head_that_is_not_there_is_rejected(head, message):
     ("kwargs", "message"),
     [
         ({"y": CLASSES[:5]}, "y has 5 labels for 120 samples"),
-        ({"y": CLASSES + 1}, "holds class 3, but the head has 3 outputs; need classes 0 … 2"),
+        ({"y": CLASSES + 1}, "holds class 3, but the head has 3 outputs; expected classes 0 … 2"),
         ({"y": CLASSES - 1}, "holds class -1"),
         ({"y": None}, "hold no labels"),
         ({"y": X, "task": "multiclass"}, r"labels has shape \(120, 5\)"),

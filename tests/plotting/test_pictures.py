@@ -139,7 +139,7 @@ def test_the_error_that_is_drawn_ends_with_the_estimate():
 def test_too_few_results_for_an_error_or_a_surrogate_are_refused():
     with pytest.raises(InputError, match="there are 6 results, which are too few to estimate an error"):
         design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("error")
-    with pytest.raises(InputError, match="there are 6 results; need at least 8 for a surrogate"):
+    with pytest.raises(InputError, match="there are 6 results; expected at least 8 for a surrogate"):
         design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("slices")
 
 

@@ -41,10 +41,10 @@ def suspects(
     random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Suspects:
-    """Rank labels by how much speaks for their being wrong, for classes and for numbers.
+    """Rank labels by how likely they are to be wrong, for classes and for numbers.
 
     Each label is compared with those of its nearest neighbours and with the prediction of a model that was
-    fitted without it. Both together find more wrong labels than either.
+    fitted without it. Together they find more wrong labels than each alone.
 
     Parameters
     ----------
@@ -54,10 +54,8 @@ def suspects(
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
-        The model to ask, cloned for every part; default a random forest whose trees each judge the samples
+        The model that predicts, cloned for every part; default a random forest whose trees each judge the samples
         they were not fitted to. Classifiers without ``predict_proba`` count as certain of what they predict.
-    n_neighbors : int, default 20
-        Neighbours asked, the sample itself not counted.
     pred_probs : array-like of shape (n_samples, n_classes), optional
         Your probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
@@ -66,6 +64,13 @@ def suspects(
     groups : array-like of shape (n_samples,), optional
         Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
+    random_state : int, Generator or None, default None
+        Seed of the parts and of the default forest.
+
+    Other Parameters
+    ----------------
+    n_neighbors : int, default 20
+        Neighbours compared, the sample itself not counted.
     cv : int, default 5
         Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
         default forest needs none, unless there are groups.
@@ -73,8 +78,6 @@ def suspects(
         Space in which neighbours are looked for; see :func:`sample_weights`.
     task : {"auto", "classification", "regression"}, default "auto"
         How to read ``y``; default as the estimator does, else as :func:`sample_weights`.
-    random_state : int, Generator or None, default None
-        Seed of the parts and of the default forest.
     n_jobs : int, optional
         Threads of the search and processes of the fits; −1 is all processors.
 
@@ -82,8 +85,8 @@ def suspects(
     -------
     Suspects
         ``top(20)`` has the labels to look at first, ``table`` one row per sample in the order and with the index of
-        ``X``; ``verdict`` says it in words, ``n_wrong`` is a rough estimate of the number of wrong labels, and
-        ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
+        ``X``; ``verdict`` is the outcome in one sentence, ``n_wrong`` a rough estimate of the number of wrong labels,
+        and ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -194,7 +197,7 @@ def _predicted(
         raise
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); need an estimator that takes "
+            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); expected an estimator that takes "
             "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
         ) from error
     if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
@@ -212,8 +215,8 @@ def _predicted(
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> TrainingSet:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
-            f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
-            "or None for a random forest"
+            f"estimator={shown(estimator)} is not an estimator instance; expected an object with fit(X, y) and "
+            "predict, or None for a random forest"
         )
     if estimator is not None and task == "auto":
         task = task_of(estimator)
@@ -225,9 +228,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
             f"y has {labels.n_columns} columns; expected one label per sample; call suspects once for every column"
         )
     if (labels.array == labels.array[0]).all():
-        raise InputError(
-            f"all {len(labels)} labels of y are equal; need at least two different ones to tell a wrong one from"
-        )
+        raise InputError(f"all {len(labels)} labels of y are equal; expected at least two classes or values")
     return samples
 
 

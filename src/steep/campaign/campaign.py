@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Campaign:
-    """Choose runs of an expensive simulator one batch after another, with a journal on disk.
+    """Choose runs of an expensive simulator batch by batch, and keep every result on disk.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ class Campaign:
             Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
         """
         if (X is None) == (run is None):
-            raise InputTypeError("tell needs points X or the numbers run=, one of them")
+            raise InputTypeError("tell() takes either points X or run numbers run=, not both; pass one of them")
         if run is None:
             points = numbers_of("X", lambda: self.box.points(X))
             return self._tell_named(points, *labels_of(y, len(points)))
@@ -289,7 +289,7 @@ class Campaign:
         tables.correct(self, run, y, reason)
 
     def retry_failures(self, where: tables.Where | None = None) -> int:
-        """Have runs that were given up asked again, as after a mistake in the function was fixed.
+        """Ask failed runs again, for example after a mistake in the function was fixed.
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class Campaign:
         """Record the result of one run by its number; kept in ``unsaved`` when it cannot be written."""
         label = np.asarray(values, dtype=np.float64)
         if not label.size:
-            raise InputError("the run returned no outputs; need at least one number")
+            raise InputError("the run returned no outputs; expected at least one number")
         try:
             self._flush()
             with self.journal.transaction():
@@ -416,7 +416,7 @@ class Campaign:
 
     @property
     def pending(self) -> FloatArray:
-        """Points asked and not yet told."""
+        """Points that were asked and have no result yet."""
         return self.journal.points("pending", self.box.n_features)
 
     @property
@@ -476,7 +476,7 @@ class Campaign:
         return tables.to_dataframe(self)
 
     def tell_dataframe(self, frame: pd.DataFrame, *, retries: int = 0) -> None:
-        """Tell results by the numbers of their runs, from any process: ``run`` and a column for each output.
+        """Record results by the numbers of their runs, from any process: columns ``run`` and one per output.
 
         Rows without any output are left out; a text in the column ``error``, if there is one, tells that the run
         failed, and it is asked again until it failed more than ``retries`` times. Inputs, if given too,
@@ -547,30 +547,33 @@ class Campaign:
         n_runs : int
             Runs in all; those in the journal count, foreign ones do not. The first of them are an even start: see
             ``n_initial`` of :class:`Campaign`.
-        batch_size : int, optional
-            Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
-            at least one for each worker.
         executor : None, "threads", "processes" or an executor, optional
-            Where runs happen: here, in threads, in processes that are replaced when they die, on a Dask
+            How runs are made: here, in threads, in processes that are replaced when they die, on a Dask
             cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
-        retries : int, default 1
-            Attempts after the first before a run is given up and its surroundings avoided.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
             all it started and replaced. A thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. A run in an executor of the
-            caller's cannot be stopped either, and its place stays taken until it ends.
-        max_failures : int or None, default 20
-            Stop with an error when that many runs in a row fail in the same way, or the first 5 of the call: most
-            likely by a mistake. Those runs are not given up. None goes on whatever fails.
+            itself, another takes its place, and its result is dropped. A run in an executor that you pass
+            cannot be stopped either, and its place stays taken until it ends.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
             ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the RMSE of the
             campaign's :class:`steep.Surrogate` is certified to be at most ``e`` times the spread of each output, or at
             most ``e`` for "absolute_error". Some of the runs are then check runs, which place no others.
             Runs in flight are finished first; ``stop_reason`` says why it stopped.
+
+        Other Parameters
+        ----------------
+        batch_size : int, optional
+            Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
+            at least one for each worker.
+        retries : int, default 1
+            Attempts after the first before a run is given up and its surroundings avoided.
+        max_failures : int or None, default 20
+            Stop with an error when that many runs in a row fail in the same way, or the first 5 of the call: most
+            likely by a mistake. Those runs are not given up. With None failures never stop the call.
         pass_as : {"auto", "keywords", "array", "mapping"}, default "auto"
             How a run gets its inputs; "auto" is keywords for named bounds and an array for a list.
         progress : bool, optional

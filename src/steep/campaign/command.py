@@ -30,7 +30,7 @@ _LINES = 10_000
 
 
 class command_simulator:  # noqa: N801 - used as a function; a class so that executors can send it
-    r"""Make a function of a command line, to be run once for each point.
+    r"""Turn a command line into a function that runs it once per point.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _see_off(guard: subprocess.Popen[bytes]) -> None:
 def command_parts(command: Any) -> list[str]:
     """The arguments of a command."""
     if not isinstance(command, str | list | tuple):
-        raise InputTypeError(f"command is a {type(command).__name__}; need a string or a list of strings")
+        raise InputTypeError(f"command is a {type(command).__name__}; expected a string or a list of strings")
     try:
         parts = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
     except ValueError as error:
@@ -237,7 +237,7 @@ def command_parts(command: Any) -> list[str]:
             f"command {command!r} cannot be split ({error}); close its quotes, or pass a list of strings"
         ) from error
     if not parts or not parts[0]:
-        raise InputError("command is empty; need a program and its arguments")
+        raise InputError("command is empty; expected a program and its arguments")
     return parts
 
 
@@ -252,7 +252,7 @@ def _fields(template: str) -> list[str]:
     for _, name, form, conversion in fields:
         if not name or any(mark in name for mark in ".[]") or name.isdigit():
             raise InputError(
-                f"command part {template!r} has the field {{{name}}}; need the plain name of an input in it; write "
+                f"command part {template!r} has the field {{{name}}}; expected the plain name of an input in it; write "
                 "a literal brace twice"
             )
         if "{" in (form or "") or conversion not in (None, "r", "s", "a"):
@@ -279,7 +279,7 @@ def _fill(template: str, inputs: Mapping[str, Any]) -> str:
 def _check_texts(**texts: Any) -> None:
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
-            raise InputTypeError(f"{name} is a {type(text).__name__}; need a string")
+            raise InputTypeError(f"{name} is a {type(text).__name__}; expected a string")
 
 
 def _checked_texts(name: str, texts: Any) -> dict[str, str]:
@@ -338,7 +338,7 @@ def last_json(text: str) -> Any:
 
 
 def _line_starts(text: str) -> Iterator[int]:
-    """Where the last lines begin, blanks skipped, from the last one up; the lines before are not looked at."""
+    """Offsets at which the last lines begin, blanks skipped, from the last one up; earlier lines are not read."""
     end = len(text)
     for _ in range(_LINES):
         start = text.rfind("\n", 0, end) + 1

@@ -64,7 +64,9 @@ class Cluster(Clocked):
         super().__init__(task)
         self._client = getattr(executor, "_client", executor)
         if getattr(self._client, "asynchronous", False):
-            raise InputTypeError("executor belongs to an asynchronous Dask client; need a plain one: Client(address)")
+            raise InputTypeError(
+                "executor belongs to an asynchronous Dask client; expected a plain one: Client(address)"
+            )
         options = getattr(executor, "_kwargs", {})
         # Never "pure": a call with the same inputs would be taken for the same result, and a retry for no run.
         self._options = {key: value for key, value in options.items() if key != "retries"} | {"pure": False}

@@ -206,7 +206,7 @@ class Journal:
             raise self.damaged(f"its schema is unreadable ({error})") from error
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise StorageError(
-                f"storage {self.path!r}: {error}; need a writable SQLite file with room on its disk; nothing "
+                f"storage {self.path!r}: {error}; expected a writable SQLite file with room on its disk; nothing "
                 "committed so far is lost: fix it and repeat the call"
             ) from error
 
@@ -604,7 +604,9 @@ def _checked_path(storage: Any) -> str:
     except TypeError:
         path = None
     if not isinstance(path, str):
-        raise InputTypeError(f"storage is {storage!r}; need a path, or ':memory:' for a campaign that is kept nowhere")
+        raise InputTypeError(
+            f"storage is {storage!r}; expected a path, or ':memory:' for a campaign that is kept nowhere"
+        )
     if not path.strip() or "\0" in path:
-        raise InputError(f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere")
+        raise InputError(f"storage is {path!r}; expected a path, or ':memory:' for a campaign that is kept nowhere")
     return path

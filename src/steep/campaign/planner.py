@@ -1,4 +1,4 @@
-"""Where the next runs come from: runs of dead processes, then the start, then the plan.
+"""The next runs of a campaign: runs of dead processes, then the start, then the plan.
 
 The plan is a round of :func:`steep.sampling.round.plan_round`, as in :func:`steep.design`, fed from the journal. It is
 a function of the journal and the number of the plan alone, so a campaign that was killed plans as if it had not been.

@@ -96,7 +96,7 @@ class RunSettings:
 def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     """Run a campaign to its end."""
     if not callable(given.function):
-        raise InputTypeError(f"function is a {type(given.function).__name__}; need a callable of one point")
+        raise InputTypeError(f"function is a {type(given.function).__name__}; expected a callable of one point")
     style = _style(campaign, given.pass_as)
     check_signature(given.function, style, campaign.box.names)
     total = check_runs(given.n_runs, name="n_runs")
@@ -232,7 +232,7 @@ class _Loop:
         if answer.failure is not None:
             return self._fail(job, answer.failure)
         if not np.isfinite(answer.values).all():
-            return self._fail(job, Failure("nan", f"outputs are {answer.values}; need finite numbers"))
+            return self._fail(job, Failure("nan", f"outputs are {answer.values}; expected finite numbers"))
         try:
             self.campaign._finish(job[0], answer.values, answer.names)
         except InputError as wrong:
@@ -263,11 +263,14 @@ def stopper(campaign: Campaign, stop_when: Any, n_initial: int) -> Callable[[], 
         return lambda: "stop_when returned True" if stop_when(campaign) else None
     if not isinstance(stop_when, Mapping):
         raise InputTypeError(
-            f"stop_when is a {type(stop_when).__name__}; need a mapping with some of {', '.join(_STOPS)}, or a callable"
+            f"stop_when is a {type(stop_when).__name__}; expected a mapping with some of {', '.join(_STOPS)}, or "
+            "a callable"
         )
     unknown = [name for name in stop_when if name not in _STOPS]
     if unknown:
-        raise InputError(f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable")
+        raise InputError(
+            f"stop_when has unknown entries {unknown}; expected some of {', '.join(_STOPS)}, or a callable"
+        )
     limits = {name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()}
     return _Limits(campaign, limits, n_initial).reached
 

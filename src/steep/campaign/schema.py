@@ -329,7 +329,7 @@ def is_named(bounds: Any) -> bool:
 def checked_outputs(outputs: Any) -> Names:
     """Names of outputs, all different."""
     if isinstance(outputs, str) or not isinstance(outputs, Sequence):
-        raise InputTypeError(f"outputs is {outputs!r}; need a list of names")
+        raise InputTypeError(f"outputs is {outputs!r}; expected a list of names")
     names = tuple(outputs)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise InputError(f"outputs are {list(names)}; expected one or more different names")

@@ -36,7 +36,7 @@ _MOST_MEASURED = 2048
 
 @dataclass(frozen=True)
 class Status:
-    """Where a campaign stands.
+    """The state of a campaign.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Status:
 
 
 def status_of(campaign: Campaign) -> Status:
-    """Where a campaign stands now."""
+    """The state of a campaign now."""
     journal = campaign.journal
     campaign._catch_up()
     alive, sessions = journal.owners_alive(), journal.sessions()

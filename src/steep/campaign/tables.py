@@ -147,7 +147,7 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
     done = frame[labels].notna().all(axis=1) & ~failed
     if not failed.all() and (not labels or (frame[labels].notna().any(axis=1) & ~done & ~failed).any()):
         raise InputError(
-            "some rows of the frame lack outputs; need every output of a run, or a text in the column error"
+            "some rows of the frame lack outputs; expected every output of a run, or a text in the column error"
         )
     _check_inputs(campaign, frame[done | failed], run)
     with campaign.journal.transaction():
@@ -233,9 +233,9 @@ def _failed(frame: pd.DataFrame, labels: list[str]) -> Any:
 
 def _check_frame(frame: Any, needed: list[str]) -> None:
     if not isinstance(frame, pd.DataFrame):
-        raise InputTypeError(f"frame is a {type(frame).__name__}; need a pandas DataFrame")
+        raise InputTypeError(f"frame is a {type(frame).__name__}; expected a pandas DataFrame")
     if not frame.columns.is_unique:
-        raise InputError(f"the frame has columns {list(frame.columns)}; need each name once; rename them")
+        raise InputError(f"the frame has columns {list(frame.columns)}; expected each name once; rename them")
     missing = [name for name in needed if name not in frame.columns]
     if missing:
         raise InputError(f"the frame lacks {missing}; it has {list(frame.columns)}; rename its columns")
@@ -273,9 +273,9 @@ def _encoded(box: Box, inputs: Any) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError | InputTypeError):
             raise
-        raise InputError(f"the inputs of the frame are not numbers ({error}); need points of {box!r}") from error
+        raise InputError(f"the inputs of the frame are not numbers ({error}); expected points of {box!r}") from error
     if not np.isfinite(X).all():
-        raise InputError("the inputs of the frame contain NaN or infinity; need finite numbers; drop those rows")
+        raise InputError("the inputs of the frame contain NaN or infinity; expected finite numbers; drop those rows")
     return X
 
 
@@ -283,9 +283,9 @@ def _values(frame: pd.DataFrame) -> FloatArray:
     try:
         values = np.column_stack([numbers(frame[name].to_numpy()) for name in frame.columns])
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"the outputs of the frame are not numbers ({error}); need finite numbers") from error
+        raise InputError(f"the outputs of the frame are not numbers ({error}); expected finite numbers") from error
     if not np.isfinite(values).all():
-        raise InputError("the outputs of the frame contain infinity; need finite numbers; drop those rows")
+        raise InputError("the outputs of the frame contain infinity; expected finite numbers; drop those rows")
     return values
 
 
@@ -379,11 +379,11 @@ def _chosen(frame: pd.DataFrame, where: Where | None) -> Any:
         return mask
     if not isinstance(where, Mapping):
         raise InputTypeError(
-            f"where is a {type(where).__name__}; need a mapping of column to value, or a callable of the frame"
+            f"where is a {type(where).__name__}; expected a mapping of column to value, or a callable of the frame"
         )
     unknown = [name for name in where if name not in frame.columns]
     if unknown:
-        raise InputError(f"where names unknown columns {unknown}; need some of {list(frame.columns)}")
+        raise InputError(f"where names unknown columns {unknown}; expected some of {list(frame.columns)}")
     mask = np.ones(len(frame), dtype=bool)
     for name, value in where.items():
         wanted = value if isinstance(value, list | tuple | set) else [value]

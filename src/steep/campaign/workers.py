@@ -1,4 +1,4 @@
-"""Where runs happen: in this thread, in threads of ours, in an executor or a cluster of the caller.
+"""Workers: in this thread, in threads of ours, in an executor or a cluster of the caller.
 
 A crew makes up to n runs at a time. Each started run lands exactly once, whatever happens to it.
 """

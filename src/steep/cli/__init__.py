@@ -109,7 +109,7 @@ def _describe(error: Exception) -> str:
     if isinstance(error, SteepError | OSError):
         return text
     if isinstance(error, MemoryError):
-        return f"out of memory ({text}); need more, or a smaller table; close other programs"
+        return f"out of memory ({text}); use a smaller table, or close other programs"
     return f"{type(error).__name__}: {text}; --debug shows where it came from"
 
 

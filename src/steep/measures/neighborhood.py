@@ -140,16 +140,16 @@ def check_graph(neighbors: Any, n_samples: int, n_neighbors: int) -> IntArray:
         raise InputError(f"neighbors is ragged ({error}); expected the indices of neighbor_graph") from error
     if indices.dtype.kind not in "iu":
         raise InputTypeError(
-            f"neighbors has dtype {indices.dtype}; need the integer indices that neighbor_graph returns second"
+            f"neighbors has dtype {indices.dtype}; expected the integer indices that neighbor_graph returns second"
         )
     if indices.ndim != 2 or len(indices) != n_samples or indices.shape[1] < n_neighbors:
         raise InputError(
-            f"neighbors has shape {indices.shape}; need ({n_samples}, at least {n_neighbors}); build it with "
+            f"neighbors has shape {indices.shape}; expected ({n_samples}, at least {n_neighbors}); build it with "
             f"neighbor_graph(X, n_neighbors={n_neighbors})"
         )
     if indices.min() < 0 or indices.max() >= n_samples:
         raise InputError(
             f"neighbors points at sample {int(indices.max() if indices.max() >= n_samples else indices.min())} "
-            f"of {n_samples}; need indices from 0 to {n_samples - 1}; build it from the same X"
+            f"of {n_samples}; expected indices from 0 to {n_samples - 1}; build it from the same X"
         )
     return np.asarray(indices[:, :n_neighbors])

@@ -39,7 +39,7 @@ class Improvement:
     network : nn.Module
         The chosen network: a copy with a new head, or with the original one if no other was better.
     verdict : Verdict
-        What was gained on held-out data, and by what: ``print(verdict)`` shows it, ``verdict.interval`` is the gain
+        The gain on held-out data, and its source: ``print(verdict)`` shows it, ``verdict.interval`` is the gain
         with its 95 % interval. It is measured on held-out samples that the choice was not made by; see
         :mod:`steep.nn.choose`.
     table : DataFrame
@@ -67,6 +67,18 @@ class Improvement:
         What the data suggest to do next: data the network has not seen, if its training features have collapsed.
     space : FeatureSpace or None
         Features and labels the heads were fitted to, for :meth:`suspects`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from steep.nn import HeadSearch, improve
+    >>> X = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] * X[:, 1] > 0).long()
+    >>> network = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
+    >>> search = HeadSearch(l2=(1e-4,), weight_ratio=(5.0,))
+    >>> result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), search=search)
+    >>> result.verdict.interval.excludes_zero, len(result.hardest(3))
+    (True, 3)
     """
 
     network: nn.Module
@@ -139,7 +151,7 @@ class Improvement:
         return card("Improvement", str(self.verdict), figures, self.table, edge=edge) + note
 
     def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
-        """Training samples of the largest variation, largest first: unusual, mislabelled or on a border."""
+        """Training samples with the largest variation, largest first: unusual, mislabelled or near a class boundary."""
         check_count(n, name="n")
         if self.variation is None:
             raise InputError(

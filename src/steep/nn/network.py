@@ -40,14 +40,14 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A network cut at its head.
+    """A network divided into its features and its head.
 
     Attributes
     ----------
     network : nn.Module
         M, the given one, unchanged.
     name : str
-        Where the head is, as in ``network.get_submodule(name)``; empty if it has not been found yet.
+        Name of the head, as in ``network.get_submodule(name)``; empty if it has not been found yet.
     forward : callable
         ``forward(network, batch)``: how the network is run.
     response : str or None
@@ -55,6 +55,13 @@ class Split:
         run.
     batch_size : int or None
         Samples run at once.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> parts = split(network, head="2")
+    >>> parts.head
+    Linear(in_features=8, out_features=3, bias=True)
     """
 
     network: nn.Module
@@ -83,8 +90,8 @@ class Split:
             output = run_network(self.network, batch, self.forward)
         if len(calls) != 1:
             raise InputError(
-                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another layer by "
-                "split(network, head='...')"
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another "
+                "layer with split(network, head='...')"
             )
         return Pass(*calls[0], output)
 
@@ -120,7 +127,7 @@ def split(
     forward: Forward | None = None,
     batch_size: int | None = None,
 ) -> Split:
-    """Say where the head of a network is and how the network is run.
+    """Name the head of a network, and how the network is run.
 
     :func:`improve`, :func:`retrain_head` and :func:`project` take the result in place of the network.
 
@@ -183,7 +190,7 @@ def _check_one_row(name: str, seen: Pass) -> None:
         )
     raise InputError(
         f"head {name!r} gives one prediction per token or pixel (features of shape {shape}); such networks are not "
-        "supported; expected one row of features per sample: pool before the head, or name another layer by head=..."
+        "supported; expected one row of features per sample: pool before the head, or name another layer with head=..."
     )
 
 
@@ -195,7 +202,7 @@ def _check_linear(parts: Split, seen: Pass) -> None:
         raise InputError(
             f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
             "changes what goes in or comes out; expected a plain nn.Linear; remove the hook, put an nn.Linear in its "
-            "place, or name another layer by head='...'"
+            "place, or name another layer with head='...'"
         )
 
 

@@ -39,6 +39,13 @@ class Projection:
         The layer whose inputs they are.
     network : str or None
         A digest of everything in the network before that layer: features of another network are rejected.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> projection = project(network, (torch.zeros(10, 4), torch.arange(10) % 3))
+    >>> projection.features.shape, projection.labels.shape, projection.head
+    ((10, 8), (10,), '2')
     """
 
     features: FloatArray
@@ -237,7 +244,7 @@ def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Spli
 
 
 def device_of(parts: Split) -> torch.device:
-    """Where the network's parameters are."""
+    """Device of the network's parameters."""
     parameter = next(parts.network.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 

@@ -64,7 +64,7 @@ def _batch_scores(whole: Split, head: Head, inputs: Any, targets: Array, task: H
     if not same_up_to_rounding(seen.logits.cpu(), promised):
         raise FunctionError(
             f"head {whole.name!r} of the joined network does not return what was fitted; expected W z + b for every "
-            "batch; remove what changes it, or name another layer by split(network, head='...')"
+            "batch; remove what changes it, or name another layer with split(network, head='...')"
         )
     output = output_logits(seen.output)
     response = response_of(whole.name, seen.logits, output)

@@ -109,6 +109,9 @@ def retrain_head(
     l2 : float, default 1e-3
         λ of the penalty ½ λ s² ‖W‖², s² the mean variance of the features, in addition to a mean loss. With 0 there is
         no penalty: if the classes can be separated the weights then grow until the loss falls by no more than 1e-8.
+
+    Other Parameters
+    ----------------
     solver : "convex" or AdamSolver, default "convex"
         To the minimum of the convex problem, or by Adam as in the paper.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
@@ -162,7 +165,7 @@ def improve(
     random_state: Seed = 0,
     n_jobs: int | None = None,
 ) -> Improvement:
-    """Re-train the head in every way of a grid and let held-out data choose, the original head included.
+    """Re-train the last layer with a grid of settings and keep the best head on held-out data, or the original one.
 
     Parameters
     ----------
@@ -175,7 +178,7 @@ def improve(
         Labelled data the network has not seen. Without them the original head is kept: the network was fitted to
         ``train``, so no part of it can show what a new head gains on other data.
     scoring : str, callable, or a sequence of them, optional
-        What the head is chosen by, the first one; the others are reported with it. Default accuracy, or the mean
+        Scores: the first one decides, the others are only reported. Default accuracy, or the mean
         squared error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
         "worst_group_accuracy", and without them "worst_contradicted": the worst of the classes × whether most of a
         sample's nearest training samples have another label. For numbers "neg_mean_absolute_error", "worst_decile",
@@ -186,8 +189,11 @@ def improve(
     reweighting : same kinds as ``train``, optional
         Labelled data that neither the network nor ``validation`` has seen: heads are fitted to them too, with weights
         measured among them. Worth a fifth of the data if the training features have collapsed. Needs ``validation``.
+
+    Other Parameters
+    ----------------
     search : HeadSearch, optional
-        What is tried, and how sure the choice must be; the default depends on the deciding score.
+        What is tried, and how sure the choice must be; the default depends on the first score.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
         What the head is for.
     random_state : int, Generator or None, default 0

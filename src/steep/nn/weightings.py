@@ -126,7 +126,7 @@ class Doubted:
     Parameters
     ----------
     gamma : float, default 8
-        γ > 0: a sample of probability 0 weighs exp(γ) times one of probability 1.
+        γ > 0: a sample of probability 0 has exp(γ) times the weight of one of probability 1.
 
     Examples
     --------

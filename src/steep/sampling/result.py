@@ -24,7 +24,7 @@ KINDS = ("points", "error", "slices")
 
 @dataclass(frozen=True)
 class Design:
-    """Points, labels and how they came about.
+    """The points of a design, their results, and how they were chosen.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Design:
     variation : ndarray of shape (n_samples,)
         Variation where it was measured, before the last round; NaN elsewhere.
     is_initial : ndarray of bool
-        Which points belong to the start.
+        Which points are initial ones.
     n_evaluations : int
         Function evaluations spent in all, those of the measure included.
     box : Box, optional

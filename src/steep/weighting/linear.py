@@ -200,7 +200,7 @@ class Linear:
         return found
 
     def _near(self, theta: FloatArray | None) -> FloatArray | None:
-        """Where to begin on other training sets: the same weightings of this one are close to theirs.
+        """Starting points on other training sets: the same weightings of this one are close to theirs.
 
         With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
         """

@@ -89,7 +89,7 @@ def checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
         raise InputError("the number of runs is missing; pass --runs 200")
     if settings.initial is not None and not 1 <= settings.initial <= settings.runs:
         raise InputError(
-            f"--initial {settings.initial} and --runs {settings.runs} do not fit; need a start within the runs; "
+            f"--initial {settings.initial} and --runs {settings.runs} do not fit; expected a start within the runs; "
             "lower it"
         )
     return simulator_of(settings, names)
@@ -136,8 +136,8 @@ def program_of(settings: Settings, names: tuple[str, ...]) -> Any:
     if set(program.names) != set(names):
         braced = ", ".join(f"{{{name}}}" for name in program.names) or "no input"
         raise InputError(
-            f"the command has {braced} and the bounds have {', '.join(names)}; need the same inputs in both; rename "
-            "them, put them in, or leave them out"
+            f"the command has {braced} and the bounds have {', '.join(names)}; expected the same inputs in both; "
+            "rename them, put them in, or leave them out"
         )
     return program
 

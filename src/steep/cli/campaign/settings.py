@@ -102,7 +102,7 @@ class Settings:
         """A new campaign needs bounds."""
         if self.bounds is None and not self.store.exists():
             raise InputError(
-                f'{self.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+                f'{self.store} does not exist yet; a new campaign needs bounds; pass --bounds "u0=0:1,t=0.1:10:log"'
             )
 
 
@@ -112,7 +112,7 @@ def read_settings(path: Path) -> Settings:
         with path.open("rb") as file:
             entries = tomllib.load(file)
     except OSError as error:
-        raise StorageError(f"{path} cannot be read ({error.strerror}); need a TOML file; check its name") from error
+        raise StorageError(f"{path} cannot be read ({error.strerror}); expected a TOML file; check its name") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML ({error}); see the page on campaign files") from error
     _check(path, entries)
@@ -135,17 +135,17 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             meant = f"did you mean {close[0]!r}?" if close else f"it may have {', '.join(known)}"
-            raise InputError(f"{path} has an unknown entry {name!r}; need known entries; {meant}")
+            raise InputError(f"{path} has an unknown entry {name!r}; {meant}")
         words, kinds = known[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
-            raise InputError(f"{path} has {name} = {value!r}; need {words}")
+            raise InputError(f"{path} has {name} = {value!r}; expected {words}")
 
 
 def _existing(path: Path) -> Path:
     if path.is_dir():
-        raise InputError(f"{path} is a folder; need the file of a campaign; name it")
+        raise InputError(f"{path} is a folder; expected the file of a campaign; name it")
     if not path.exists():
-        raise InputError(f"{path} does not exist; need the file of a campaign; start one with steep campaign run")
+        raise InputError(f"{path} does not exist; expected the file of a campaign; start one with steep campaign run")
     return path
 
 

@@ -29,7 +29,7 @@ def status_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow it until it ends; Ctrl-C ends the watching, not the campaign.")
     ] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option("--interval", min=0.05, help="Refresh interval in seconds.")] = 1.0,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -84,7 +84,7 @@ def _state(status: Status) -> str:
     if status.is_running:
         return "running"
     if status.outcome is None and status.n_done + status.n_failed + status.n_leased + status.n_waiting:
-        return "asked and told from outside"
+        return "runs are made outside steep (ask/tell)"
     if status.outcome == "interrupted":
         return "interrupted; the same command resumes"
     return {"finished": "finished", "stopped": "stopped early, as it was asked to"}.get(

@@ -5,7 +5,7 @@ from scipy.sparse import csr_matrix
 
 import oracle
 from steep._suspects import score
-from steep._suspects.score import Opinions, ballots, count_votes, suspect_classes, suspect_numbers, true_classes
+from steep._suspects.score import Opinions, ballots, count_votes, suspect_classes, true_classes
 from steep.neighbors import neighbor_graph
 
 RNG = np.random.default_rng(0)
@@ -14,18 +14,11 @@ X = RNG.normal(size=(N, 2))
 AROUND = neighbor_graph(X, n_neighbors=K, include_self=False)[1]
 CODES = RNG.integers(0, 3, N)
 P = RNG.dirichlet(np.ones(3), N)
-VALUES, PREDICTED = RNG.normal(size=N), RNG.normal(size=N)
 
 
 def test_margins_of_classes_are_those_of_the_slow_loops():
     found = suspect_classes(CODES, P, ballots(AROUND))
     assert_allclose(found.margin, oracle.class_suspicion(CODES, P, AROUND, 2 * found.neighbor_share - 0.5))
-
-
-def test_margins_of_numbers_are_those_of_the_slow_loops():
-    found = suspect_numbers(VALUES, PREDICTED, ballots(AROUND))
-    expected = oracle.number_suspicion(VALUES, PREDICTED, AROUND, found.neighbor_share)
-    assert_allclose(found.margin, expected, rtol=1e-6)
 
 
 def test_the_weight_of_the_neighbors_fits_the_labels_best():
@@ -62,13 +55,6 @@ def test_a_label_that_all_contradict_has_the_largest_margin():
     assert found.is_contradicted[3]
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_the_unit_of_numbers_does_not_matter(scale):
-    plain = suspect_numbers(VALUES, PREDICTED, ballots(AROUND)).margin
-    scaled = suspect_numbers(scale * VALUES + scale, scale * PREDICTED + scale, ballots(AROUND)).margin
-    assert_allclose(scaled, plain, rtol=1e-3)
-
-
 def test_samples_in_another_order_have_the_same_margins():
     order = RNG.permutation(N)
     back = np.argsort(order)
@@ -83,8 +69,6 @@ def test_neighbors_of_the_same_group_are_not_asked():
         heard = [CODES[j] for j in AROUND[i] if groups[j] != groups[i]]
         counts = np.bincount(heard, minlength=3) + np.bincount(CODES, minlength=3) / N
         assert_allclose(votes[i], counts / (len(heard) + 1))
-    numbers = suspect_numbers(VALUES, PREDICTED, ballots(AROUND, np.zeros(N, int)))
-    assert_allclose(numbers.expected, PREDICTED)  # no one is left to ask
 
 
 def test_true_classes_are_probabilities_and_follow_a_swap_of_two_classes():

@@ -18,12 +18,6 @@ Neighbours have no say, and r_i = (log max_{c≠ỹ} p_ic − log p_iỹ)/5, in 
 the probabilities it gives the sample: then their labels show only how labels are given there, errors that follow a
 pattern among them. Or they name the given labels far less often than the model does.
 
-Numbers. With m_i the median label over S, ŷ the model's prediction and w the weight that fits the labels best in
-the mean absolute error:
-
-    e_i  = min(|ỹ_i − ŷ_i|, |ỹ_i − (1 − w) ŷ_i − w m_i|)      either may speak for the label
-    r_i  = e_i / (0.3 mean_{j∈S} e_j + 0.7 median_l mean_{j∈S(l)} e_j)
-
 Every figure here was settled on the development tables of ``benchmarks/suspects.py``.
 """
 
@@ -51,7 +45,6 @@ _COARSE = 32  # different probabilities, and fewer, are those of ten trees or fi
 _JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
 # Labels are surely contradicted below and above these z of their own and of another class.
 _SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
-_LOCAL_SHARE = 0.3
 
 # Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 5 span what roots do, nearly.
 _FLOOR, _LOGARITHMS = 1e-3, 5.0
@@ -248,37 +241,3 @@ def _sums_by_label(codes: IntArray, true: FloatArray) -> FloatArray:
     """Σ t over the samples of each label, a row each."""
     shape = true.shape[1], len(codes)
     return np.asarray(csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=shape) @ true)
-
-
-def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> Suspicion:
-    """r, the number expected and w."""
-    around = _medians(values, predicted, asked)
-    share = _absolute_weight(values, predicted, around)
-    expected = (1 - share) * predicted + share * around
-    error = np.minimum(np.abs(values - predicted), np.abs(values - expected))
-    local = count_votes(asked, error[:, None])[:, 0]
-    usual = _LOCAL_SHARE * local + (1 - _LOCAL_SHARE) * float(np.median(local))
-    usual += np.finfo(np.float64).tiny + 1e-9 * float(np.abs(values).max())
-    return Suspicion(np.asarray(error / usual), expected, share)
-
-
-def _medians(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> FloatArray:
-    """m: medians over the neighbours that are asked; the prediction where none is."""
-    k = asked.nnz // len(values)
-    around = values[asked.indices].reshape(-1, k)
-    silent = asked.data.reshape(-1, k) == 0
-    if not silent.any():
-        return np.asarray(np.median(around, axis=1))
-    around = np.where(silent, np.nan, around)
-    alone = silent.all(axis=1)
-    around[alone] = predicted[alone, None]
-    return np.asarray(np.nanmedian(around, axis=1))
-
-
-def _absolute_weight(values: FloatArray, predicted: FloatArray, around: FloatArray) -> float:
-    """w: the mean absolute error is convex in the weight."""
-
-    def loss(weight: float) -> float:
-        return float(np.abs(values - (1 - weight) * predicted - weight * around).mean())
-
-    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)

@@ -64,7 +64,7 @@ def test_no_model_sees_the_sample_it_judges_nor_one_left_out():
     kept = np.arange(N) != 5
     predicted = Fits([Witness()], rows, VALUES, PART, None, unit=2.0).predict(kept)
     for number, seen in enumerate(Witness.seen):
-        assert seen == set(np.flatnonzero((PART != number) & kept))
+        assert seen == set(np.flatnonzero((number != PART) & kept))
     assert_array_equal(predicted[:, 0], 2.0 * np.where(PART == 1, 30, 29))
 
 

@@ -96,3 +96,25 @@ def test_blocks_of_samples_and_classes_change_nothing(form, at_once, monkeypatch
     assert (found.expected == whole.expected).all()
     assert (found.is_contradicted == whole.is_contradicted).all()
     assert (found.expected != CODES).all()
+
+
+def test_classes_that_are_mixed_up_are_doubted_more_at_the_same_probabilities():
+    """Neighbours that repeat the model have no say; then the pair that the model contradicts often comes first."""
+    codes = np.repeat([0, 1, 2], 100)
+    p = RNG.dirichlet(np.ones(3), 300) / 50 + 0.95 * np.eye(3)[codes]
+    p[:30] = [0.2, 0.75, 0.05] + RNG.uniform(-0.001, 0.001, (30, 1)) * [1, -1, 0]  # thirty of class 0 are taken for 1
+    p[200] = [0.75, 0.05, 0.2]  # one of class 2 is taken for 0
+    p[0] = [0.2, 0.75, 0.05]
+    p[201] = [0.05, 0.75, 0.2]  # and one for 1, as likely
+    around = neighbor_graph(p, n_neighbors=K, include_self=False)[1]
+    found = suspect_classes(codes, p, ballots(around))
+    assert found.neighbor_share == 0
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (codes, p.argmax(axis=1)), 1)
+    share = (counts + 0.5) / (counts + 0.5).sum(axis=0)
+    own, other = p[np.arange(300), codes], p.copy()
+    other[np.arange(300), codes] = -1
+    best = other.argmax(axis=1)
+    expected = np.log((other.max(axis=1) + 1e-3) / (own + 1e-3)) + 0.2 * np.log(share[codes, best])
+    assert_allclose(found.margin, expected / 5)
+    assert found.margin[0] > found.margin[201] > found.margin[100]

@@ -14,9 +14,14 @@ c and p the probabilities of a model fitted without x_i:
 r is the margin against the own label. The root stands between the probabilities themselves, which are best for
 few classes and errors near the border, and their logarithms, best for many classes and errors anywhere.
 
-Neighbours have no say, and r_i = (log max_{c≠ỹ} p_ic − log p_iỹ)/5, in two cases. Either the model gives them nearly
-the probabilities it gives the sample: then their labels show only how labels are given there, errors that follow a
-pattern among them. Or they name the given labels far less often than the model does.
+Neighbours have no say in two cases. Either the model gives them nearly the probabilities it gives the sample: then
+their labels show only how labels are given there, errors that follow a pattern among them. Or they name the given
+labels far less often than the model does. Then, with c the most probable other class and g_ỹc the share of the label
+ỹ among the samples that the model takes for c,
+
+    r_i = (log p_ic − log p_iỹ + 0.2 log g_ỹc)/5
+
+Classes that are often mixed up are a reason to doubt the label, where nothing else decides.
 
 Every figure here was settled on the development tables of ``benchmarks/suspects.py``.
 """
@@ -45,6 +50,9 @@ _COARSE = 32  # different probabilities, and fewer, are those of ten trees or fi
 _JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
 # Labels are surely contradicted below and above these z of their own and of another class.
 _SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
+
+# What the share of a mix-up counts for, and what is added to the counts.
+_MIXED_UP, _PRIOR = 0.2, 0.5
 
 # Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 5 span what roots do, nearly.
 _FLOOR, _LOGARITHMS = 1e-3, 5.0
@@ -179,10 +187,23 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
         code = np.where(height > other, best + part.start, code)
         other = np.maximum(other, height)
     contradicted = (other > own) | ((other == own) & (code < codes))
-    height = np.sqrt if share else lambda z: np.log(z + _FLOOR) / _LOGARITHMS
-    margin = height(np.maximum(other, 0.0)) - height(own)
+    if share:
+        margin = np.sqrt(np.maximum(other, 0.0)) - np.sqrt(own)
+    else:
+        mixed_up = _MIXED_UP * np.log(_share_of_mix_up(codes, code, np.where(contradicted, code, codes)))
+        margin = (np.log((np.maximum(other, 0.0) + _FLOOR) / (own + _FLOOR)) + mixed_up) / _LOGARITHMS
     surely = (other > _SURELY_OTHER) & (own < _SURELY_OWN)
     return Suspicion(margin, code, share, np.maximum(own, other), contradicted, surely)
+
+
+def _share_of_mix_up(codes: IntArray, other: IntArray, taken: IntArray) -> FloatArray:
+    """g: how often each label is found among the samples that are ``taken`` for the ``other`` class."""
+    n_classes = int(max(codes.max(), other.max())) + 1
+    pairs, counts = np.unique(codes * n_classes + taken, return_counts=True)
+    asked = codes * n_classes + other
+    place = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    found = np.where(pairs[place] == asked, counts[place], 0)
+    return np.asarray((found + _PRIOR) / (np.bincount(taken, minlength=n_classes)[other] + _PRIOR * n_classes))
 
 
 def neighbors_help(opinions: Opinions, predicted: Any, asked: csr_matrix) -> bool:

@@ -493,8 +493,6 @@ def test_saving_into_a_missing_folder_is_one_line_and_leaves_nothing(tmp_path):
         "slope",
         "noise",
         "contradiction",
-        "ambiguity",
-        "smoothed",
         "density",
         "misfit",
         "border",

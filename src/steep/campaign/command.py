@@ -284,7 +284,7 @@ def _check_texts(**texts: Any) -> None:
 
 def _checked_texts(name: str, texts: Any) -> dict[str, str]:
     if not isinstance(texts, Mapping) or not all(isinstance(text, str) for entry in texts.items() for text in entry):
-        raise InputTypeError(f"{name} is {texts!r}; need a mapping of strings to strings")
+        raise InputTypeError(f"{name} is {texts!r}; expected a mapping of strings to strings")
     return dict(texts)
 
 

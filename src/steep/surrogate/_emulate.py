@@ -17,7 +17,7 @@ from steep._function import Function, PassAs
 from steep._validation import FloatArray, Seed, check_count, check_flag, check_generator, check_real
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import FunctionError, InputError, warn_user
-from steep.sampling.design import Growth
+from steep.sampling.design import Growth, check_room
 from steep.sampling.simulator import Simulator
 from steep.sampling.strategies import Strategy, check_strategy
 from steep.surrogate.fit import FEWEST, GROWTH, checks_to_make, trained
@@ -89,6 +89,7 @@ def emulate(
             f"max_runs={max_runs} is too small for {box.n_features} inputs; need at least {n_initial + FEWEST}: "
             f"{n_initial} initial runs and {FEWEST} check runs"
         )
+    check_room(box, max_runs)
     chosen = check_strategy(strategy)
     chosen.resolved(use="emulate", feeds=("labels",))
     simulating = Simulator(simulator, box, pass_as=pass_as, n_jobs=n_jobs)

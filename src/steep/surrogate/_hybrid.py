@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steep._blas import one_blas_thread
 from steep._function import PassAs
 from steep._validation import FloatArray, Seed, check_generator, check_real, shown
 from steep.exceptions import FunctionError, InputError, InputTypeError
@@ -104,6 +105,7 @@ class Hybrid:
                 self._learn(points[asked], truth, inside[asked] & (~by_model | off)[asked])
         return values[:, 0] if values.shape[1] == 1 else values
 
+    @one_blas_thread()
     def _predicted(self, model: Surrogate, points: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         if not len(points):
             return np.empty((0, len(model.outputs))), np.zeros(0, dtype=bool)
@@ -161,7 +163,8 @@ class Hybrid:
         model = Surrogate(old.box)
         kinds = {member.kind for one in old.blends_ for member in one.members}
         model._train(old.box, X[rows], labels[rows], old.outputs, tuple(kinds), self._generator)
-        self.model = model._certify(old.X_check_, old.y_check_, independent=old.certificate.independent)
+        known = old.certificate
+        self.model = model._certify(old.X_check_, old.y_check_, independent=known.independent, look=known.look + 1)
         self._new, self._n_new, self._n_fitted = [], 0, len(rows)
 
     def report(self) -> HybridReport:

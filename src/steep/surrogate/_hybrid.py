@@ -47,6 +47,12 @@ class HybridReport:
 
     ``share`` of the model's answers is estimated to be off by more than the tolerance; it is at most ``bound`` with
     95 % confidence, at any time and in any order of calls.
+
+    Examples
+    --------
+    >>> print(HybridReport(100, 90, 15, 5, 0, 0.0, 0.4, tolerance=0.1, risk=0.01))
+    100 calls: 90 answered by the model, 15 by the simulator, 5 answers checked
+    0 of them off by more than 0.1; of all answers of the model at most 40 % (95 %), not yet within the risk of 1 %
     """
 
     n_calls: int
@@ -69,7 +75,22 @@ class HybridReport:
 
 
 class Hybrid:
-    """A simulator that answers from its surrogate where it can; see :func:`hybrid`."""
+    """A simulator that answers from its surrogate where it can; made by :func:`hybrid`.
+
+    Attributes
+    ----------
+    simulator, model, tolerance, risk, check_share, store, generator
+        What it was made from; ``model`` is the surrogate that answers now.
+
+    Examples
+    --------
+    >>> import steep
+    >>> f = lambda X: 3 * X[:, 0]
+    >>> X = np.random.default_rng(0).random((60, 1))
+    >>> fast = steep.hybrid(f, steep.Surrogate([(0, 1)], random_state=0).fit(X, f(X)), 0.1, random_state=0)
+    >>> bool(abs(fast([[0.5]])[0] - 1.5) < 0.1), fast.report().n_calls
+    (True, 1)
+    """
 
     def __init__(
         self, simulator: Simulator, model: Surrogate, tolerance: FloatArray, risk: float, check_share: float,

@@ -38,6 +38,11 @@ class OutputError:
     ``rmse`` lies in ``low`` to ``high`` (90 %), ``bound`` is the upper end that claims rest on (95 %, all looks paid
     for); in 95 % of the domain the error is at most ``percentile``, with 95 % confidence (None with fewer than 59 check
     runs); ``largest`` is the largest of any run, ``spread`` the deviation of the output over the domain.
+
+    Examples
+    --------
+    >>> OutputError("u", 0.1, 0.05, 0.2, 0.3, None, 0.4, spread=2.0).share
+    0.15
     """
 
     name: str

@@ -37,7 +37,9 @@ def rejected(match, call, kind=SteepError):
 
 def test_unknown_chunk_sizes_are_refused():
     rejected(
-        "X has unknown chunk sizes; need .*compute_chunk_sizes", lambda: sample_weights(X[X[:, 0] > 0], Y), InputError
+        "X has unknown chunk sizes; expected .*compute_chunk_sizes",
+        lambda: sample_weights(X[X[:, 0] > 0], Y),
+        InputError,
     )
 
 

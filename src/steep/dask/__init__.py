@@ -48,6 +48,14 @@ def neighbor_variance(
     Returns
     -------
     Dask array of shape (n_samples,), or Dask series with the index of X
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import neighbor_variance
+    >>> X, y = da.from_array([[0.0], [1.0], [2.0], [9.0]], chunks=(2, 1)), da.from_array([0.0, 0.0, 4.0, 4.0], chunks=2)
+    >>> neighbor_variance(X, y, n_neighbors=2).compute().tolist()
+    [0.0, 0.0, 8.0, 0.0]
     """
     joined = _variation(X, y, n_neighbors, include_self, task, False, n_jobs=n_jobs, checkpoint=checkpoint)
     return lazy_rows(joined)
@@ -79,11 +87,19 @@ def sample_weights(
     Returns
     -------
     Dask array of shape (n_samples,), or Dask series with the index of X
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import sample_weights
+    >>> X, y = da.from_array([[0.0], [1.0], [2.0], [9.0]], chunks=(2, 1)), da.from_array([0.0, 0.0, 4.0, 4.0], chunks=2)
+    >>> sample_weights(X, y, n_neighbors=2, weight_ratio=3).compute().round(2).tolist()
+    [0.67, 0.67, 2.0, 0.67]
     """
     if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
         raise InputError(
             f"embedding={shown(embedding)} requires all points in memory; expected 'auto', 'standard' or None; "
-            "transform X first, by map_blocks"
+            "transform X first with map_blocks"
         )
     rescaling, weight_ratio = check_rescaling(rescaling), check_real(weight_ratio, name="weight_ratio", above=0.0)
     joined = _variation(X, y, n_neighbors, True, task, embedding is not None, n_jobs=n_jobs, checkpoint=checkpoint)

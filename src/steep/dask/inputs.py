@@ -59,7 +59,7 @@ def _rows(data: Any, name: str, *, two_dimensional: bool, like: Rows | None = No
     if hasattr(data, "map_partitions"):
         return _frame_rows(data, name, like)
     if not hasattr(data, "chunks"):
-        raise InputTypeError(f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it")
+        raise InputTypeError(f"{name} is a Dask {type(data).__name__}; expected a Dask array or data frame; convert it")
     return _array_rows(data, name, two_dimensional)
 
 
@@ -68,11 +68,13 @@ def _rows(data: Any, name: str, *, two_dimensional: bool, like: Rows | None = No
 
 def _array_rows(data: Any, name: str, two_dimensional: bool) -> Rows:
     if data.ndim != 2 and two_dimensional:
-        raise InputError(f"{name} has {data.ndim} dimensions; need 2 (n_samples, n_features); use reshape")
+        raise InputError(f"{name} has {data.ndim} dimensions; expected 2 (n_samples, n_features); use reshape")
     if np.isnan(np.array([length for axis in data.chunks for length in axis], float)).any():
-        raise InputError(f"{name} has unknown chunk sizes; need their lengths; call {name}.compute_chunk_sizes() first")
+        raise InputError(
+            f"{name} has unknown chunk sizes; expected their lengths; call {name}.compute_chunk_sizes() first"
+        )
     if not len(data):
-        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+        raise InputError(f"{name} has 0 rows; expected at least 1; pass some data")
     if data.ndim == 2 and len(data.chunks[1]) > 1:
         data = data.rechunk({1: -1})
     if data.ndim == 2 and two_dimensional:
@@ -84,7 +86,7 @@ def _array_rows(data: Any, name: str, two_dimensional: bool) -> Rows:
 
 def _check_numeric(dtype: Any, name: str) -> None:
     if dtype.kind not in "fiub":
-        raise InputError(f"{name} has dtype {dtype}; need real numbers in Dask arrays; encode {name} first")
+        raise InputError(f"{name} has dtype {dtype}; expected real numbers in Dask arrays; encode {name} first")
 
 
 def _cut_alike(y: Any, points: Rows) -> Any:
@@ -128,7 +130,8 @@ def _frame_rows(data: Any, name: str, like: Rows | None) -> Rows:
         for column, dtype in data.dtypes.items():
             if getattr(dtype, "kind", "O") not in "fiub":
                 raise InputError(
-                    f"column {column!r} of X has dtype {dtype}; need numbers in Dask frames; drop or encode it first"
+                    f"column {column!r} of X has dtype {dtype}; expected numbers in Dask frames; drop or encode "
+                    "it first"
                 )
     # Optimising may join small partitions, and those of X otherwise than those of y.
     blocks = list(data.to_delayed(optimize_graph=False))
@@ -145,7 +148,7 @@ def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
 
     lengths = tuple(int(n) for n in dask.compute(*(dask.delayed(len)(block) for block in blocks)))
     if not sum(lengths):
-        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+        raise InputError(f"{name} has 0 rows; expected at least 1; pass some data")
     return lengths
 
 
@@ -188,9 +191,9 @@ def _npy_rows(data: Any, name: str, like: Rows | None) -> Rows:
     path = Path(data).resolve()
     mapped = _mapped(path, name)
     if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
-        raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; need (n_samples, n_features)")
+        raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; expected (n_samples, n_features)")
     if not len(mapped):
-        raise InputError(f"{name}={str(path)!r} has 0 rows; need at least 1; pass some data")
+        raise InputError(f"{name}={str(path)!r} has 0 rows; expected at least 1; pass some data")
     if name == "X":
         _check_numeric(mapped.dtype, name)
     lengths = like.lengths if like is not None and like.bounds[-1] == len(mapped) else _cut(mapped)

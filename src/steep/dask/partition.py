@@ -75,8 +75,8 @@ def _frame(sample: FloatArray, ends: FloatArray) -> Frame:
     frame = Frame.of(np.vstack([sample, ends]), len(sample))
     if not frame.is_plain:
         raise InputError(
-            "X holds points beyond 2⁶⁰ times the typical distance; need a narrower range in Dask arrays; clip or scale "
-            "the columns"
+            "X holds points beyond 2⁶⁰ times the typical distance; expected a narrower range in Dask arrays; "
+            "clip or scale the columns"
         )
     return frame
 

@@ -104,10 +104,10 @@ def task_memory() -> int:
         memory = int(parse_bytes(told))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"steep.task-memory is {told!r}; need a size such as '512 MiB'; set it by dask.config.set"
+            f"steep.task-memory is {told!r}; expected a size such as '512 MiB'; set it with dask.config.set"
         ) from error
     if memory < 2**20:
-        raise InputError(f"steep.task-memory is {told!r}; need at least 1 MiB; set it by dask.config.set")
+        raise InputError(f"steep.task-memory is {told!r}; expected at least 1 MiB; set it with dask.config.set")
     return memory
 
 
@@ -121,6 +121,6 @@ def rows_per_group(memory: int, n_features: int, dtype: str, n_others: int) -> i
 def cut_into(n_rows: int, n_features: int, dtype: str, n_others: int) -> tuple[int, int]:
     """Number of groups and of coarse cells; one of each where a task can hold all rows."""
     if n_rows > MOST_ROWS:
-        raise InputError(f"X has {n_rows:,} rows; need at most {MOST_ROWS:,}; weight it in parts")
+        raise InputError(f"X has {n_rows:,} rows; expected at most {MOST_ROWS:,}; weight it in parts")
     n_groups = -(-n_rows // rows_per_group(task_memory(), n_features, dtype, n_others))
     return (1, 1) if n_groups == 1 else (n_groups, COARSE * n_groups)

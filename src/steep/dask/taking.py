@@ -52,7 +52,9 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
             )
         labels = check_labels(y, n_samples=len(points), task=plan.task)  # type: ignore[arg-type]
         if labels.codes is None and labels.n_columns != np.shape(y)[-1] and np.ndim(y) == 2:
-            raise InputError("y has columns of several classes; need 0/1 columns in Dask arrays; encode them one-hot")
+            raise InputError(
+                "y has columns of several classes; expected 0/1 columns in Dask arrays; encode them one-hot"
+            )
     except SteepError as error:
         raise type(error)(f"{plan.called(chunk)}: {error}") from error
     if labels.codes is None:
@@ -76,7 +78,7 @@ def _plain_classes(classes: Any, chunk: int) -> npt.NDArray[Any]:
     kinds = {type(value) for value in classes}
     if kinds != {str}:
         raise InputError(
-            f"partition {chunk}: y holds objects of kind {', '.join(sorted(kind.__name__ for kind in kinds))}; need "
-            "numbers or text; convert them to str"
+            f"partition {chunk}: y holds objects of kind {', '.join(sorted(kind.__name__ for kind in kinds))}; "
+            "expected numbers or text; convert them to str"
         )
     return np.asarray(classes.tolist(), dtype=np.str_)

@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, IntArray
 from steep.neighbors.graph import neighbor_graph
 
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
@@ -46,9 +46,6 @@ _SQUARES, _GAPS = 2**22, 2**20
 _SINGLE = 1e-6
 # Bits of a double beyond the digits of float32: the place of a row in its list goes there.
 _SPARE = 29
-
-# Beyond these sizes squares overflow, or vanish; columns are brought to ordinary size first.
-_HUGE, _TINY = 1e100, 1e-100
 
 # A variance that is a smaller share than this of the mean square is computed from the values themselves.
 _FEW_DIGITS = 1e-3
@@ -79,7 +76,8 @@ def standardise(points: FloatArray) -> FloatArray:
 def _ordinary(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Points in columns whose squares neither overflow nor vanish, and what the columns were divided by."""
     largest = _span(points)
-    extreme = (largest > _HUGE) | ((largest < _TINY) & (largest > 0))
+    # Squares of these overflow, or vanish: their columns are brought to ordinary size first.
+    extreme = (largest > LARGEST_NUMBER) | ((largest < SMALLEST_NUMBER) & (largest > 0))
     unit = np.where(extreme, largest, 1.0)
     return points / unit if extreme.any() else points, unit
 

@@ -58,6 +58,13 @@ class GraphInfo:
         measured in all features for each; 0 without cells.
     seconds : dict of str to float
         Wall-clock time of each stage.
+
+    Examples
+    --------
+    >>> from steep.neighbors import neighbor_graph
+    >>> _, _, info = neighbor_graph(np.eye(50), n_neighbors=3, return_info=True)
+    >>> info.algorithm, info.estimated_recall
+    ('brute', 1.0)
     """
 
     algorithm: str
@@ -104,6 +111,13 @@ def neighbor_graph(
         "cosine" is 1 − cos of the angle and rejects rows of zeros.
     n_jobs : int or None, default=None
         Threads; None is 1, −1 all processors. The result does not depend on it.
+
+    Other Parameters
+    ----------------
+    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
+        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 8,000 points, where it is
+        as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
+        are plain NumPy.
     random_state : int, Generator or None, default=None
         Seed of partitioned search; the others draw nothing.
     return_info : bool, default=False
@@ -126,8 +140,8 @@ def neighbor_graph(
 
     "partitioned" looks for pairs in float32 and measures those it returns in float64. Its recall is
     estimated by exact float64 search of sampled points, two standard errors above the promise, and the
-    result is held against them. When it falls short, by data no cells fit, all points are searched exactly
-    where that is a matter of a minute; else a :class:`~steep.exceptions.SteepWarning` says so.
+    result is held against them. If it falls short because the data do not cluster, all points are searched
+    exactly if that takes about a minute; otherwise a :class:`~steep.exceptions.SteepWarning` says so.
 
     Examples
     --------
@@ -286,7 +300,7 @@ def sparse_graph(distances: Any, indices: Any) -> csr_matrix:
     if own.any():
         if not own[:, 0].all() or own[:, 1:].any():
             raise InputError(
-                "indices holds some samples as neighbours of themselves; need all of them, as the first, or none; "
+                "indices holds some samples as neighbours of themselves; expected all of them, as the first, or none; "
                 "build it with neighbor_graph"
             )
         lengths, others = lengths[:, 1:], others[:, 1:]
@@ -300,11 +314,11 @@ def _checked(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntA
     if indices.ndim != 2 or indices.dtype.kind not in "iu" or distances.shape != indices.shape:
         raise InputError(
             f"distances of shape {distances.shape} and indices of shape {indices.shape} ({indices.dtype}) are no "
-            "graph; need two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
+            "graph; expected two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
         )
     if indices.size and not (indices.min() >= 0 and indices.max() < len(indices)):
         raise InputError(
-            f"indices goes from {indices.min()} to {indices.max()}; need rows from 0 to {len(indices) - 1}; build "
+            f"indices goes from {indices.min()} to {indices.max()}; expected rows from 0 to {len(indices) - 1}; build "
             "it with neighbor_graph"
         )
     return distances, indices

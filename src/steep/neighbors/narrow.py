@@ -1,6 +1,6 @@
 """Wide data searched in a few coordinates: the leading directions, and a guess of what the others add.
 
-Let z be the p leading principal coordinates of x and r² = |x − c|² − |z|² what the others hold. Of two points
+Let z be the p leading principal coordinates of x and r² = |x − c|² − |z|² what the others hold. For two points
 
     |x − y|² = |z_x − z_y|² + r_x² + r_y² − 2 ⟨rest_x, rest_y⟩.
 

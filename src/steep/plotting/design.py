@@ -60,7 +60,7 @@ def plot_design(
     failed : ndarray of shape (n_failed, n_features), optional
         Points that have no result, drawn as crosses; along the bottom where there is one input.
     ax : matplotlib Axes, optional
-        Where to draw one or two inputs; default a new figure.
+        Axes for one or two inputs; default a new figure.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def _checked_output(plan: Drawable, output: Any) -> int:
     """Return the number of an output."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
-        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; need a number below that")
+        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; expected a number below that")
     return number
 
 
@@ -227,7 +227,7 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     plan : Design
         Points in the order of the runs.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     failed : ndarray of shape (n_failed, n_features), optional
         Points that failed, drawn as crosses.
     figure : matplotlib Figure, optional
-        Where to draw; default a new one.
+        Figure to draw on; default a new one.
 
     Returns
     -------
@@ -331,7 +331,7 @@ def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: 
     errors = np.abs(predicted[:, number] - plan.labels[:, number])
     worst = int(np.nanargmax(errors)) if at is None and np.isfinite(errors).any() else None
     if at is None and worst is None:
-        raise InputError("the surrogate predicts no result; need finite numbers; check predict, or pass at=")
+        raise InputError("the surrogate returned no finite predictions; check predict, or pass at=")
     n_features = plan.X.shape[1]
     centre = plan.X[worst] if worst is not None else check_vector(at, name="at", n_samples=n_features)
     order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
@@ -352,8 +352,8 @@ def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
     box, points = plan.domain, plan.coordinates
     if len(points) < 2 * fewest_points(points.shape[1]):
         raise InputError(
-            f"there are {len(points)} results; need at least {2 * fewest_points(points.shape[1])} for a surrogate; run "
-            "more, or pass predict="
+            f"there are {len(points)} results; expected at least {2 * fewest_points(points.shape[1])} for a "
+            "surrogate; run more, or pass predict="
         )
     inside = interpolant(points, plan.labels)
     return lambda X: inside(box.embed(box.unit(X))), cross_errors(points, plan.labels)[0]

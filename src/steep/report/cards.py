@@ -163,21 +163,6 @@ def _checked_texts(texts: Any, n_samples: int) -> list[str]:
     return listed
 
 
-def check_neighbors(neighbors: Any, n_samples: int) -> IntArray:
-    """Indices of the neighbours of every sample, from them alone or from (distances, indices)."""
-    if isinstance(neighbors, tuple) and len(neighbors) == 2:
-        neighbors = neighbors[1]
-    indices = array_of(neighbors, "neighbors")
-    if indices.ndim != 2 or len(indices) != n_samples or indices.dtype.kind not in "iu":
-        raise InputError(
-            f"neighbors is {indices.dtype} of shape {indices.shape}; need whole numbers of shape "
-            f"({n_samples}, n_neighbors), or (distances, indices)"
-        )
-    if indices.size and not (indices.min() >= -1 and indices.max() < n_samples):
-        raise InputError(f"neighbors goes from {indices.min()} to {indices.max()}; need rows from 0 to {n_samples - 1}")
-    return indices
-
-
 def label_columns(labels: Labels) -> tuple[npt.NDArray[Any], list[str] | None]:
     """A number for each label to colour by, and the names of the classes."""
     if labels.codes is None:
@@ -206,8 +191,8 @@ class Pictures:
         is_stack = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))
         if not is_stack or shape[0] != n_samples or 0 in shape or self._images.dtype.kind not in "biuf":
             raise InputError(
-                f"images is {self._images.dtype} of shape {shape}; need numbers of shape ({n_samples}, height, width) "
-                f"or ({n_samples}, height, width, 1, 3 or 4)"
+                f"images is {self._images.dtype} of shape {shape}; expected numbers of shape ({n_samples}, "
+                f"height, width) or ({n_samples}, height, width, 1, 3 or 4)"
             )
         self._low, self._spread = _range(self._images)
 

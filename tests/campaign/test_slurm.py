@@ -148,7 +148,7 @@ def test_without_slurm_nothing_is_asked(tmp_path, monkeypatch):
 
 
 def test_what_a_node_cannot_find_is_rejected(tmp_path):
-    for function in (lambda u, t: u, print, Slurm().arguments):
+    for function in (lambda u, t: u, print, Slurm()._arguments):
         with pytest.raises(InputTypeError, match="a node cannot find"):
             slurm.task_of(function, "keywords", None)
 

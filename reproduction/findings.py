@@ -74,7 +74,7 @@ def _fill(slot: re.Match[str], lines: Mapping[str, Lines]) -> str:
             return NOT_YET
         return fill(lines[table], names, options) or NOT_YET
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise InputError(f"{PAGE} holds {slot[0]} ({error!r}); need a slot as in findings.py") from error
+        raise InputError(f"{PAGE} holds {slot[0]} ({error!r}); expected a slot as in findings.py") from error
 
 
 @cache

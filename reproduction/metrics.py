@@ -54,7 +54,7 @@ def gain_per_model(baseline: Any, improved: Any) -> FloatArray:
     start, after = check_numbers(baseline, name="baseline"), check_numbers(improved, name="improved")
     if start.ndim != 1 or after.shape[:1] != start.shape or after.ndim > 2 or not after.size:
         raise InputError(
-            f"baseline has shape {start.shape} and improved {after.shape}; need (n_models,) and (n_models,) or "
+            f"baseline has shape {start.shape} and improved {after.shape}; expected (n_models,) and (n_models,) or "
             "(n_models, n_repeats)"
         )
     best: FloatArray = after.reshape(len(start), -1).max(axis=1)

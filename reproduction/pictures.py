@@ -34,7 +34,7 @@ def parts_of(data: Split, *, n_train: int, n_held_out: int, seed: int = 0) -> Pa
     n_held_out = check_count(n_held_out, name="n_held_out", minimum=0)
     if n_train + n_held_out > len(data.x_train):
         raise InputError(
-            f"{n_train} + {n_held_out} pictures asked for; need at most {len(data.x_train)}; lower n_train"
+            f"{n_train} + {n_held_out} pictures asked for; expected at most {len(data.x_train)}; lower n_train"
         )
     order = np.random.default_rng(seed).permutation(len(data.x_train))
     train, held_out = order[:n_train], order[n_train : n_train + n_held_out]

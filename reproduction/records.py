@@ -93,7 +93,7 @@ class Records:
                     if line.strip() and (record := self._parse(line, start)) is not None:
                         yield start, record
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise StorageError(f"{self.path} is a broken archive ({error}); need a whole one") from error
+            raise StorageError(f"{self.path} is a broken archive ({error}); expected a whole one") from error
 
     def _parse(self, line: bytes, end: int) -> dict[str, Any] | None:
         """One line as an object; None for one that a crash cut off, or that is still being written."""
@@ -104,14 +104,14 @@ class Records:
             if not line.endswith(b"\n") or line.endswith(_CUT_OFF + b"\n"):
                 return None
             raise StorageError(
-                f"{self.path} has a line that is no record, the one that ends at byte {end} ({error!r}); need JSON "
+                f"{self.path} has a line that is no record, the one that ends at byte {end} ({error!r}); expected JSON "
                 "with experiment, arm and seed; delete that line"
             ) from error
         return record  # type: ignore[no-any-return]
 
     def _append(self, text: bytes) -> None:
         if self.path.suffix == ".gz":
-            raise InputError(f"{self.path} is compressed; need a plain .jsonl file to append to; unpack it first")
+            raise InputError(f"{self.path} is compressed; expected a plain .jsonl file to append to; unpack it first")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab+", buffering=0) as file:
@@ -124,8 +124,8 @@ class Records:
             raise
         except OSError as error:
             raise StorageError(
-                f"{self.path} cannot be written ({error.strerror}); need a folder that is yours to write to and has "
-                "room; run again, what is there is kept"
+                f"{self.path} cannot be written ({error.strerror}); expected a folder that is yours to write to "
+                "and has room; run again, what is there is kept"
             ) from error
 
     def _lock(self, handle: int) -> None:
@@ -136,7 +136,7 @@ class Records:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StorageError(
-                        f"{self.path} has been locked for {_LOCK_SECONDS:g} s by another process; need it for one "
+                        f"{self.path} has been locked for {_LOCK_SECONDS:g} s by another process; expected it for one "
                         "line; end the process that holds it"
                     ) from None
             time.sleep(0.005)
@@ -169,7 +169,7 @@ def _to_json(value: Any, **options: Any) -> str:
         return json.dumps(value, default=_plain, **options)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputTypeError(
-            f"a result cannot be kept as JSON ({error}); need numbers, text, lists and mappings; convert it first"
+            f"a result cannot be kept as JSON ({error}); expected numbers, text, lists and mappings; convert it first"
         ) from error
 
 

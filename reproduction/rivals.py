@@ -130,8 +130,8 @@ def easiest_first(features: FloatArray, labels: FloatArray, *, seed: int = 0) ->
     features, labels = check_points(features, name="features"), np.asarray(labels)
     if labels.shape != (len(features),) or len(np.unique(labels)) < 2:
         raise InputError(
-            f"labels have shape {labels.shape} and {len(np.unique(labels))} classes for {len(features)} samples; need "
-            "one label a sample and at least two classes"
+            f"labels have shape {labels.shape} and {len(np.unique(labels))} classes for {len(features)} samples; "
+            "expected one label a sample and at least two classes"
         )
     margin = _margins(features, labels, seed)
     turns = []

@@ -89,7 +89,7 @@ def check_device(name: str) -> str:
 
 def _folder(path: Path, name: str) -> Path:
     if path.exists() and not path.is_dir():
-        raise StorageError(f"{name} is {path}, which is a file; need a folder; name another")
+        raise StorageError(f"{name} is {path}, which is a file; expected a folder; name another")
     return path
 
 
@@ -99,7 +99,9 @@ def resolve(names: str | Sequence[str]) -> list[str]:
     names = [ALIASES.get(name, name) for name in names]
     unknown = [repr(name) for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
-        raise InputError(f"{', '.join(unknown) or 'nothing'} asked for; need 'all' or some of {', '.join(EXPERIMENTS)}")
+        raise InputError(
+            f"{', '.join(unknown) or 'nothing'} asked for; expected 'all' or some of {', '.join(EXPERIMENTS)}"
+        )
     return [name for name in EXPERIMENTS if name in names or "all" in names]
 
 

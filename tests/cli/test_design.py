@@ -67,7 +67,7 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
     [
         (["simulator:run"], "--bounds is missing"),
         (["simulator:run", "--bounds", "x=0:1"], "function takes (x, t) and is given one array"),
-        (["simulator:number", "--bounds", "x=0:1"], "function is a int; need a callable"),
+        (["simulator:number", "--bounds", "x=0:1"], "function is a int; expected a callable"),
         (["simulator:failing", "--bounds", "x=0:1"], "ValueError: no root at"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3", "--n-initial", "4"], "is larger than"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),

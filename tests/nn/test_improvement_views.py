@@ -74,5 +74,5 @@ def test_a_kept_head_has_no_stated_gain_and_without_scores_there_is_no_note(foun
 
 
 def test_what_is_no_improvement_is_refused(tmp_path):
-    with pytest.raises(InputTypeError, match="improvement is a dict; need an Improvement"):
+    with pytest.raises(InputTypeError, match="improvement is a dict; expected an Improvement"):
         improvement_page(tmp_path / "p.html", {})

@@ -84,6 +84,6 @@ def test_slots_are_what_the_lines_say():
     "[[paper table3; double_moon; 7]]",
 ])  # fmt: skip
 def test_a_slot_with_a_typing_error_is_refused_in_one_line(slot):
-    with pytest.raises(InputError, match=r"need a slot as in findings\.py") as caught:
+    with pytest.raises(InputError, match=r"expected a slot as in findings\.py") as caught:
         findings(lines_with([1.0, 2.0, 3.0]), slot)
     assert "\n" not in str(caught.value)

@@ -113,7 +113,7 @@ def test_compressed_lines_are_read_and_not_written(records):
     packed.path.write_bytes(gzip.compress(records.path.read_bytes()))
     assert list(packed) == list(records)
     assert list(packed.missing([("a", "b", 0), ("a", "b", 1)])) == [("a", "b", 1)]
-    with pytest.raises(InputError, match="is compressed; need a plain"):
+    with pytest.raises(InputError, match="is compressed; expected a plain"):
         packed.add("a", "b", 1, result={})
     packed.path.write_bytes(packed.path.read_bytes()[:-9])
     with pytest.raises(StorageError, match="broken archive"):

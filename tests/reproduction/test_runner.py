@@ -141,7 +141,7 @@ def test_committed_lines_are_those_of_the_experiments():
 
 
 def test_unknown_names_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"'table9' asked for; need 'all' or some of .*table1") as caught:
+    with pytest.raises(InputError, match=r"'table9' asked for; expected 'all' or some of .*table1") as caught:
         quietly(["table9"], tmp_path)
     assert "\n" not in str(caught.value)
 

@@ -73,7 +73,7 @@ def test_two_groups_are_enough_and_one_is_not():
     predicted = cross_fitted(LogisticRegression(), X, Y, labels, groups=halves)
     model = LogisticRegression().fit(X[80:], Y[80:])
     np.testing.assert_allclose(predicted[:80], model.predict_proba(X[:80]))
-    with pytest.raises(InputError, match="groups holds 1 group; need at least 2"):
+    with pytest.raises(InputError, match="groups holds 1 group; expected at least 2"):
         cross_fitted(LogisticRegression(), X, Y, labels, groups=np.zeros(160, int))
 
 

@@ -209,11 +209,11 @@ def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
     labels = Counter(weights.check_labels)
     settled = Counter(embedding.Space.settle)
     made = Counter(embedding.Space.points)
-    shared, searched = Counter(folds._near_rows), Counter(neighborhood.search_graph)
+    shared, searched = Counter(folds.neighbor_graph), Counter(neighborhood.search_graph)
     monkeypatch.setattr(weights, "check_labels", labels)
     monkeypatch.setattr(embedding.Space, "settle", settled)
     monkeypatch.setattr(embedding.Space, "points", lambda self: made(self))
-    monkeypatch.setattr(folds, "_near_rows", shared)
+    monkeypatch.setattr(folds, "neighbor_graph", shared)
     monkeypatch.setattr(neighborhood, "search_graph", searched)
     X, y = noisy_far_away(300)
     options = SMALL | {"measure": ("variance", "misfit"), "search": WeightSearch(confidence=0.5 if chosen else 0.9999)}
@@ -255,7 +255,7 @@ def test_a_callers_weights_are_multiplied_in_and_used_for_scoring():
         ({"n_neighbors": (500,)}, "n_neighbors=500 needs at least 500 samples, got 133"),
         ({"scoring": "goodness"}, "scoring='goodness' is unknown"),
         ({"search": "all"}, "search='all' is a str; expected a steep.WeightSearch"),
-        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "cv gives 1 fold; need at least 2"),
+        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "cv gives 1 fold; expected at least 2"),
         ({"cv": 1}, "cv=1 is too small"),
     ],
 )
@@ -310,7 +310,7 @@ def test_odd_parameters_are_refused_in_one_line(kwargs, message):
 
 
 def test_one_class_is_refused_by_name():
-    with pytest.raises(InputError, match="y holds one class; need at least 2 classes"):
+    with pytest.raises(InputError, match="y holds one class; expected at least 2 classes"):
         VarianceWeightedCV(LogisticRegression(), **SMALL).fit(MOONS[0], np.zeros(200, int))
 
 

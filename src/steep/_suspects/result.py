@@ -32,12 +32,12 @@ _WIDE = 0.25
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suspects:
-    """Labels ranked by what speaks against them; ``print`` it, or look at ``table`` from the top down.
+    """Labels ranked by how likely they are to be wrong; ``print`` it, or read ``table`` from the top.
 
     Attributes
     ----------
     score : ndarray of shape (n_samples,)
-        From 0 to 1, in the order of the samples: the larger, the more speaks against the label. The order is what was
+        From 0 to 1, in the order of the samples: the larger, the more likely the label is wrong. Only the order was
         tested. The values are not calibrated probabilities; they sum to ``n_wrong``, which is a rough estimate.
     label, suggested : ndarray of shape (n_samples,)
         The label as given, and what is expected there instead: a class, or a number.
@@ -94,7 +94,7 @@ class Suspects:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Where to look first, and a rough estimate of the number of wrong labels, in words."""
+        """The first row to check, and a rough estimate of the number of wrong labels, in words."""
         n, found = len(self), self.n_wrong
         sentence = (
             f"{self._first()} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "

@@ -135,14 +135,14 @@ def load_arrays(path: Path, option: str = "--train") -> dict[str, Any]:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not hasattr(archive, "files"):
-                raise InputError(f"{path} holds one array; need an .npz with several; save them by numpy.savez")
+                raise InputError(f"{path} holds one array; expected an .npz with several; save them with numpy.savez")
             return {name: archive[name] for name in archive.files}
     except InputError:
         raise
     except Exception as error:  # NumPy and zipfile raise many kinds for files that are damaged or encrypted
         reason = getattr(error, "strerror", None) or one_line(error)
         raise StorageError(
-            f"{path} cannot be read ({reason}); need an .npz of plain arrays; save numbers and text alone"
+            f"{path} cannot be read ({reason}); expected an .npz of plain arrays; save only numbers and text"
         ) from error
 
 

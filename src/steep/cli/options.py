@@ -21,8 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 Report = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="PAGE.html", help="Also write a page: one HTML file that needs nothing else."),
+    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also write a self-contained HTML report.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed: the same seed gives the same result.")]
 Bounds = Annotated[
@@ -51,7 +50,7 @@ Drop = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(
-        "--keep", metavar="COLUMN", help="Column to use though it counts the rows or holds weights.",
+        "--keep", metavar="COLUMN", help="Use this column although it looks like row numbers or weights.",
         rich_help_panel=_TABLE,
     ),
 ]  # fmt: skip
@@ -73,7 +72,7 @@ Neighbors = Annotated[int | None, typer.Option("--n-neighbors", "-k", help="k, n
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 bad input or failure, one line on stderr says why; 130 interrupted (Ctrl-C); 143 "
-    "terminated; 141 the reader of the output has gone."
+    "terminated; 141 broken pipe."
 )
 
 
@@ -120,9 +119,12 @@ def check_destination(
     if not force and path.exists():
         if any(other.exists() and os.path.samefile(path, other) for other in inputs):
             raise InputError(
-                f"{option} {path} is the table itself; need another file; name one, or pass --force to write onto it"
+                f"{option} {path} is the table itself; expected another file; name one, or pass --force to write "
+                "onto it"
             )
-        raise InputError(f"{option} {path} exists already; need a new file; name one, or pass --force to replace it")
+        raise InputError(
+            f"{option} {path} exists already; expected a new file; name one, or pass --force to replace it"
+        )
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{option} {path} cannot be written: its folder is read-only; choose another folder")
 
@@ -149,6 +151,6 @@ def writer_of(name: str) -> Any:
         from steep import report
     except ImportError as error:
         raise MissingExtraError(
-            f"pages need more packages ({error}); need the extra 'report'; run pip install 'steep[report]'"
+            f"pages need more packages ({error}); expected the extra 'report'; run pip install 'steep[report]'"
         ) from error
     return getattr(report, name)

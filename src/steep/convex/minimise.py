@@ -66,7 +66,7 @@ class Limits:
 
 @dataclass
 class Minima:
-    """Where the searches ended, and, if asked for, what they know of the Hessian there."""
+    """Points at which the searches ended, and, if asked for, what they know of the Hessian there."""
 
     theta: FloatArray
     converged: npt.NDArray[np.bool_]

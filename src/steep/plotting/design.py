@@ -84,7 +84,7 @@ def _checked_output(plan: Drawable, output: Any) -> int:
     """Return the number of an output."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
-        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; need a number below that")
+        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; expected a number below that")
     return number
 
 
@@ -169,7 +169,7 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     plan : Design
         Points in the order of the runs.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     failed : ndarray of shape (n_failed, n_features), optional
         Points that failed, drawn as crosses.
     figure : matplotlib Figure, optional
-        Where to draw; default a new one.
+        Figure to draw on; default a new one.
 
     Returns
     -------

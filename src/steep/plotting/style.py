@@ -135,5 +135,5 @@ def figure_of(picture: Any) -> Figure:
         picture = next(iter(np.asarray(picture, dtype=object).flat), None)
     figure = picture if hasattr(picture, "savefig") else getattr(picture, "figure", None)
     if figure is None or not hasattr(figure, "savefig"):
-        raise InputTypeError(f"picture is {shown(picture)}; need a Figure or Axes; pass what plot() returned")
+        raise InputTypeError(f"picture is {shown(picture)}; expected a Figure or Axes; pass what plot() returned")
     return figure  # type: ignore[no-any-return]

@@ -173,8 +173,8 @@ class Pictures:
         is_stack = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))
         if not is_stack or shape[0] != n_samples or 0 in shape or self._images.dtype.kind not in "biuf":
             raise InputError(
-                f"images is {self._images.dtype} of shape {shape}; need numbers of shape ({n_samples}, height, width) "
-                f"or ({n_samples}, height, width, 1, 3 or 4)"
+                f"images is {self._images.dtype} of shape {shape}; expected numbers of shape ({n_samples}, "
+                f"height, width) or ({n_samples}, height, width, 1, 3 or 4)"
             )
         self._low, self._spread = _range(self._images)
 

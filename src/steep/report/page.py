@@ -51,7 +51,7 @@ def write_page(
     the template shows.
     """
     if not isinstance(path, str | Path):
-        raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; need a str or a Path")
+        raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; expected a str or a Path")
     style = "".join(_asset(name) for name in _STYLE)
     script = _wrapped("".join(_asset(name) for name in (*_SCRIPT, *scripts)))
     text = (
@@ -78,7 +78,7 @@ def check_text(value: Any, *, name: str, default: str = "") -> str:
     if value is None and default:
         return default
     if not isinstance(value, str):
-        raise InputTypeError(f"{name} is {shown(value)}, a {type(value).__name__}; need text")
+        raise InputTypeError(f"{name} is {shown(value)}, a {type(value).__name__}; expected text")
     return value
 
 
@@ -130,7 +130,7 @@ def verdict_of(verdict: Any, *, default: str = "") -> dict[str, Any]:
     if isinstance(verdict, str):
         return {"sentence": verdict, "state": "none"}
     if not isinstance(verdict, Verdict):
-        raise InputTypeError(f"verdict is a {type(verdict).__name__}; need a Verdict or a sentence")
+        raise InputTypeError(f"verdict is a {type(verdict).__name__}; expected a Verdict or a sentence")
     interval = verdict.interval
     state = "kept" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
     return {"sentence": str(verdict), "state": state}

@@ -48,7 +48,7 @@ def weighting_page(
     images: Any = None,
     texts: Any = None,
 ) -> Path:
-    """Write the page of a weighting: one HTML file that needs nothing else.
+    """Write a report of sample weights: one self-contained HTML file.
 
     Parameters
     ----------
@@ -69,6 +69,15 @@ def weighting_page(
         What the evidence says; it comes first.
     title : str, optional
         Title of the page.
+
+    Other Parameters
+    ----------------
+    variation : array-like of shape (n_samples,), optional
+        What the weights were made from; decides which samples are hard. Default the weights themselves.
+    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
+        Neighbours of every sample; default those of the samples in the table are looked up.
+    table : frame, optional
+        Columns to show for single samples; default those of ``X``.
     images : array-like of shape (n_samples, height, width[, channels]), optional
         The samples as pictures.
     texts : sequence of str, optional
@@ -187,7 +196,8 @@ def _sentence(weights: FloatArray) -> str:
     worth = effective_samples(weights)
     return (
         f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())} and are worth "
-        f"{number(worth)} equally weighted ones. Whether the weights help was not asked: VarianceWeightedCV finds out."
+        f"{number(worth)} equally weighted ones. Whether these weights help was not tested; use "
+        "VarianceWeightedCV for that."
     )
 
 

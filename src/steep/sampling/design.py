@@ -48,7 +48,7 @@ def design(
     n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> Design:
-    """Choose where to evaluate ``function``: even initial points, then points where it varies.
+    """Choose where to evaluate ``function``: evenly spread points first, then points where its output varies most.
 
     Parameters
     ----------
@@ -57,28 +57,31 @@ def design(
         mapping of output names to numbers. Points at which it fails, or is not finite, are left out; see
         ``Design.failures``.
     bounds : list of (low, high), mapping of name to (low, high), or Box
-        S. An entry may also be ``Log``, ``Integer`` or ``Category`` of :mod:`steep.domain.axes`.
+        The domain S. An entry may also be :class:`Log`, :class:`Integer` or :class:`Category`.
     n_runs : int
         All points, the initial ones included. A measure that evaluates the function needs more; see
         ``Design.n_evaluations``.
     n_initial : int, optional
-        Points before the labels decide; default a quarter of ``n_runs``, at least 2(d+1): fewer show little.
+        Evenly spread points at the start; default a quarter of ``n_runs``, at least 2(d+1) for d inputs.
     strategy : Strategy, optional
-        How the others are chosen: :class:`Adaptive` (default), :class:`Taylor` (Algorithm 1 as printed),
+        How the other points are chosen: :class:`Adaptive` (default), :class:`Taylor` (Algorithm 1 as printed),
         :class:`Variance` (the third method of the paper) or :class:`Even` (Sobol points).
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
+    random_state : int, Generator or None
+        Seed of the whole design.
+
+    Other Parameters
+    ----------------
     fixed : array-like of shape (n_fixed, n_features), optional
         Points that must be in the design: they come first and take the place of initial points.
     pass_as : {"auto", "array", "point", "keywords", "mapping"}, default "auto"
         How ``function`` gets its inputs: an array of all points, an array of one point, or one point by the names of
         the inputs. "auto" is keywords where its arguments have the names of two or more inputs, array otherwise.
     n_jobs : int, optional
-        Points run at once, by joblib, where ``function`` takes one at a time; −1 is all processors. None is one, or
+        Points run at once, by joblib, if ``function`` takes one at a time; −1 is all processors. None is one, or
         what ``joblib.parallel_config`` says: within ``parallel_config("dask")`` they run on the cluster. The design is
         the same.
-    random_state : int, Generator or None
-        Seed of the whole design.
 
     Returns
     -------
@@ -194,8 +197,8 @@ def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:
     inside = box.contains(must)
     if not inside.all() or len(must) > n_initial:
         raise InputError(
-            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; need points of the domain "
-            f"and at most n_initial={n_initial}"
+            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; expected points inside "
+            f"the domain and at most n_initial={n_initial}"
         )
     return must
 

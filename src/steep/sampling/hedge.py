@@ -59,10 +59,17 @@ _CONFIDENCE = 0.8
 
 @dataclass(frozen=True)
 class Hedge:
-    """What was decided, and why.
+    """How the last round divided its runs, and why.
 
     ``share`` is how far the next runs follow the variation: 0.75, 0.5 or 0; ``gains`` is for each quick surrogate the
     RMSE over the domain with placed runs over that without, empty where too few runs can be compared.
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: np.tanh(9 * X[:, 0]), [(-1, 1)], 16, random_state=0)
+    >>> plan.hedge.share
+    0.5
     """
 
     share: float

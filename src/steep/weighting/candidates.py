@@ -108,5 +108,5 @@ def values_of(given: Any, name: str) -> list[Any]:
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
     values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
     if not values:
-        raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
+        raise InputError(f"{name} is empty; expected at least one value; leave it out for the default")
     return values

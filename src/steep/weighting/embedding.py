@@ -76,7 +76,7 @@ class Space:
         if not isinstance(embedding, type) and (hasattr(embedding, "fit_transform") or callable(embedding)):
             return cls(X, y, embedding, standardised=False)
         raise InputTypeError(
-            f"embedding={shown(embedding)} is unknown; need 'auto', 'standard', None, a transformer with "
+            f"embedding={shown(embedding)} is unknown; expected 'auto', 'standard', None, a transformer with "
             "fit_transform, or a callable"
         )
 
@@ -219,7 +219,7 @@ def _numbers(name: str, column: pd.Series, kind: str, missing: npt.NDArray[np.bo
     except (TypeError, ValueError, OverflowError, pd.errors.OutOfBoundsDatetime) as error:
         raise InputError(f"column {name} of X is not numeric ({one_line(error)}); {_HELP}") from error
     if np.isinf(values[~missing]).any():
-        raise InputError(f"column {name} of X contains infinity (inf); need finite numbers; or {_HELP}")
+        raise InputError(f"column {name} of X contains infinity (inf); expected finite numbers; or {_HELP}")
     values[missing] = np.median(values[~missing]) if not missing.all() else 0.0
     return standardise(values[:, None])[:, 0]
 
@@ -263,7 +263,7 @@ def _objects(X: Any) -> npt.NDArray[Any]:
         array = np.asarray(X)
         return array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
-        raise InputError(f"X is not a table ({one_line(error)}); need (n_samples, n_features); {_HELP}") from error
+        raise InputError(f"X is not a table ({one_line(error)}); expected (n_samples, n_features); {_HELP}") from error
 
 
 def _plain(X: Any, embedding: Any) -> FloatArray:
@@ -277,7 +277,7 @@ def _plain(X: Any, embedding: Any) -> FloatArray:
 def _refuse_sparse(X: Any) -> None:
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InputTypeError(
-            "X is sparse; need dense numbers to find neighbours; pass embedding=TruncatedSVD(50) or another "
+            "X is sparse; expected dense numbers to find neighbours; pass embedding=TruncatedSVD(50) or another "
             "transformer, or call X.toarray() if it fits in memory"
         )
 

@@ -42,7 +42,7 @@ from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, check_rescaling
 from steep.weighting.candidates import Menu, WeightingCandidate, default_measures, default_sizes, sizes_for, values_of
 from steep.weighting.controls import check_controls
-from steep.weighting.outcome import Effort, best_of_measures, bounded, conclude, results_table, verdict
+from steep.weighting.outcome import Effort, bounded, conclude, results_table, verdict
 from steep.weighting.racing import Race, Raced
 from steep.weighting.trials import Fold, FoldScores, Trainer
 from steep.weighting.weights import TrainingSet
@@ -115,7 +115,7 @@ class WeightSearch:
 
 
 class VarianceWeightedCV(DelegatingEstimator):
-    """Any estimator, trained with the sample weights that held-out data ask for, or with none.
+    """Fit an estimator with sample weights chosen on held-out folds, or with equal weights if none are better.
 
     Parameters
     ----------
@@ -132,18 +132,21 @@ class VarianceWeightedCV(DelegatingEstimator):
         the estimator itself, with the paper's "variance" for regressors and with "border", how undecided
         it is, for classifiers with ``predict_proba``. A callable gets ``X`` and ``y`` of the training rows.
     scoring : str, callable, list or mapping, optional
-        *Tell it your score.* Any scikit-learn scorer, "worst_decile" or "max_error"; of several the
-        first decides. Default the estimator's own ``score``.
+        The score you care about: any scikit-learn scorer, "worst_decile" or "max_error". The first of
+        several decides. Default the estimator's own ``score``.
     cv : int or splitter, default 5
         Folds, shuffled; stratified for classifiers, and never through a group when ``groups`` are given.
+    random_state : int, Generator or None
+        Seed of the folds.
+
+    Other Parameters
+    ----------------
     search : WeightSearch, optional
         How the candidates are compared: controls, repeats, confidence, budget; see :class:`WeightSearch`.
     embedding
         See :func:`sample_weights`.
     n_jobs : int, optional
         Folds fitted in parallel.
-    random_state : int, Generator or None
-        Seed of the folds.
 
     Attributes
     ----------
@@ -212,7 +215,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         X, y : array-like
             Training data.
         sample_weight : array-like of shape (n_samples,), optional
-            The caller's own weights: multiplied in for training, used for scoring.
+            Your weights: multiplied in for training, used for scoring.
         groups : array-like of shape (n_samples,), optional
             Samples that belong together, for the splitter; a model that a measure asks is never asked about
             a group it saw either. Handed on to a wrapped search.
@@ -257,32 +260,20 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], score, self.cv_results_, effort)
         return self
 
-    def plot(self, kind: str = "grid") -> Any:
-        """Draw what was compared, with matplotlib.
-
-        Parameters
-        ----------
-        kind : {"grid", "gains"}, default "grid"
-            The mean gain over equal weights by weight ratio and neighbours, one picture a measure; or the best
-            weighting of each measure with its interval, which holds for all candidates at once.
+    def plot(self) -> Any:
+        """Draw the mean gain over equal weights by ratio and neighbours, one picture per measure, with matplotlib.
 
         Returns
         -------
-        ndarray of Axes or Axes
+        ndarray of Axes
         """
         from steep import plotting
 
         check_is_fitted(self, "cv_results_")
-        check_choice(kind, name="kind", choices=("grid", "gains"))
         score = Score.named(self._score_name())
         title = score.title.removeprefix("the ")
         label = (f"gain: {title} lowered by" if score.is_error else f"gain in {title}") + score.unit
-        if kind == "grid":
-            return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
-        gains, chosen = best_of_measures(self.cv_results_, self.evidence_, self.rivals_, self.best_index_)
-        if not gains:
-            raise InputError("no weighting was tried; need a weight_ratio other than 1 to draw gains")
-        return plotting.plot_gains(gains, chosen=chosen, label=label, factor=score.factor)
+        return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
         """Reject now what would otherwise fail somewhere inside a fold."""
@@ -296,7 +287,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             groups=groups,
         )
         if len(samples) == 1:
-            raise InputError("X has 1 sample; need several for cross-validation; pass more data")
+            raise InputError("X has 1 sample; expected several for cross-validation; pass more data")
         if not is_classifier(self.estimator):
             return samples
         try:
@@ -312,7 +303,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 "labels of one kind"
             )
         if samples.labels.codes is not None and samples.labels.n_columns == 1:
-            raise InputError("y holds one class; need at least 2 classes to train a classifier; pass more data")
+            raise InputError("y holds one class; expected at least 2 classes to train a classifier; pass more data")
         return samples
 
     def _menu(self, samples: TrainingSet, controls: Any, score: str) -> Menu:
@@ -335,7 +326,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             asked = [asked]
         found = [resolve(name, use="VarianceWeightedCV", feeds=("labels", "model")) for name in asked]
         if not found:
-            raise InputError("measure is empty; need at least one measure; leave it out for the default")
+            raise InputError("measure is empty; expected at least one measure; leave it out for the default")
         return found
 
     def _splits(
@@ -360,7 +351,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 f"cv={self.cv!r} cannot split these data ({one_line(error)}); lower cv, or pass groups to fit"
             ) from error
         if len(splits) < 2:
-            raise InputError(f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats")
+            raise InputError(f"cv gives {len(splits)} fold; expected at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
 
     def _splitters(self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator) -> list[Any]:
@@ -431,10 +422,10 @@ def check_split(pair: Any, n_samples: int) -> tuple[IntArray, IntArray]:
         train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError(
-            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); need (train, test) indices"
+            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); expected (train, test) indices"
         ) from error
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
-        raise InputError(f"cv gives {train.size} training and {test.size} test rows; need at least one of each")
+        raise InputError(f"cv gives {train.size} training and {test.size} test rows; expected at least one of each")
     return train, test
 
 

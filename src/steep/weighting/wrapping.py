@@ -86,7 +86,7 @@ def require_sample_weight(estimator: Any) -> None:
     """Reject an estimator that would ignore the weights or choke on them."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise UnsupportedEstimatorError(
-            f"estimator={estimator!r} is not an estimator instance; need an object with fit(X, y, sample_weight)"
+            f"estimator={estimator!r} is not an estimator instance; expected an object with fit(X, y, sample_weight)"
         )
     if not accepts_sample_weight(estimator):
         raise UnsupportedEstimatorError(

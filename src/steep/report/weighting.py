@@ -61,8 +61,6 @@ def weighting_page(
         Labels.
     weights : array-like of shape (n_samples,)
         What :func:`steep.sample_weights` returned, or ``sample_weight_`` of a search.
-    variation : array-like of shape (n_samples,), optional
-        What the weights were made from; decides which samples are hard. Default the weights themselves.
     target : str, default "label"
         What the labels are called.
     verdict : Verdict or str, optional
@@ -74,10 +72,6 @@ def weighting_page(
     ----------------
     variation : array-like of shape (n_samples,), optional
         What the weights were made from; decides which samples are hard. Default the weights themselves.
-    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
-        Neighbours of every sample; default those of the samples in the table are looked up.
-    table : frame, optional
-        Columns to show for single samples; default those of ``X``.
     images : array-like of shape (n_samples, height, width[, channels]), optional
         The samples as pictures.
     texts : sequence of str, optional

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_ROWS, _MOST_FAILURES, _MOST_HEADS = 100, 200, 300
 _LONGEST_TEXT = 4000
 _PICTURES = {
-    "points": "The points over pairs of the steepest inputs.",
+    "points": "The points over one input, or over the two steepest.",
     "error": "The estimated error after that many runs: that of a surrogate over the whole domain, in standard "
     "deviations of the output.",
     "slices": "A cubic interpolant of all results along the steepest inputs, through the result that is predicted "

@@ -212,7 +212,7 @@ def trajectories(n_calls, order, seed=0):
         yield np.column_stack([np.tile(at, (40, 1)), np.linspace(low, high, 40)])
 
 
-def follow(order, n_calls=40_000, risk=0.01, check_share=0.02):
+def follow(order, n_calls, risk=0.01, check_share=0.05):
     """A hybrid along trajectories: its report, the true share of answers that are off, and the seconds it took."""
     function, d = HALVES["unseen"]["ignition_of_hydrogen"]
     spread = fresh("unseen", "ignition_of_hydrogen")[1].std(axis=0)
@@ -226,7 +226,7 @@ def follow(order, n_calls=40_000, risk=0.01, check_share=0.02):
             seconds["simulator"] += time.process_time() - began
 
     began = time.process_time()
-    model = steep.emulate(timed, [(0, 1)] * d, 0.1, MAX_RUNS, random_state=0)
+    model = steep.emulate(timed, [(0, 1)] * d, 0.2, 200, random_state=0)
     seconds["emulate"] = time.process_time() - began
     seconds["simulator"] = 0.0
     fast = steep.hybrid(timed, model, 0.1 * spread, risk, check_share=check_share, random_state=0)
@@ -328,6 +328,7 @@ if __name__ == "__main__":
     parser.add_argument("job", choices=("claims", "rivals", "hybrid", "cost", "summary"))
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--calls", type=int, default=8000)
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--cache", type=Path, default=CACHE)
@@ -350,7 +351,7 @@ if __name__ == "__main__":
             records.add(name, label, seed, result=compare(options.half, name))
     elif options.job == "hybrid":
         for name, label, seed in records.missing([("hybrid", order, 0) for order in ("wandering", "adversarial")]):
-            records.add(name, label, seed, result=follow(label))
+            records.add(name, label, seed, settings={"calls": options.calls}, result=follow(label, options.calls))
     elif options.job == "cost":
         records.add("cost", "all", int(time.time()), result=cost())
     summary(records)

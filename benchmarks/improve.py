@@ -29,10 +29,10 @@ import steep
 import steep.nn
 from reproduction.ensemble import train_ensemble
 from reproduction.records import write_json
+from steep.measures.neighborhood import RECALL_OF_HEADS
 from steep.measures.taylor import multi_indices
 from steep.measures.variance import neighbor_variance
 from steep.nn.heads import HeadProblem, fit_adam, fit_logistic
-from steep.nn.weightings import RECALL
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -64,7 +64,9 @@ def our_head(features, labels):
                 features,
                 labels,
                 n_neighbors=N_NEIGHBORS,
-                neighbors=steep.neighbor_graph(features, n_neighbors=N_NEIGHBORS, recall=RECALL, random_state=0),
+                neighbors=steep.neighbor_graph(
+                    features, n_neighbors=N_NEIGHBORS, recall=RECALL_OF_HEADS, random_state=0
+                ),
             ),
             weight_ratio=WEIGHT_RATIO,
         )

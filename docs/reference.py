@@ -34,6 +34,7 @@ PAGES = [
         steep.Even: steep.design steep.Adaptive
         steep.Campaign: steep.design steep.command_simulator how-to/campaigns how-to/clusters reference/campaign-file
         steep.command_simulator: steep.Campaign reference/campaign-file
+        steep.campaign.Slurm: steep.Campaign how-to/clusters
         steep.Box: steep.Log steep.Integer steep.Category how-to/designs
         steep.Log: steep.Box steep.Integer steep.Category
         steep.Integer: steep.Box steep.Log steep.Category
@@ -42,6 +43,19 @@ PAGES = [
         steep.sampling.hedge.Hedge: steep.Design explanation/concepts
         steep.expected_error.ErrorEstimate: steep.Campaign how-to/designs
         steep.campaign.status.Status: steep.Campaign how-to/campaigns
+        """,
+    ),
+    (
+        "Surrogates",
+        "surrogates",
+        """
+        steep.Surrogate: steep.emulate steep.hybrid steep.design
+        steep.emulate: steep.Surrogate steep.hybrid steep.Campaign
+        steep.hybrid: steep.Surrogate steep.emulate
+        steep.surrogate.Certificate: steep.Surrogate
+        steep.surrogate.OutputError: steep.surrogate.Certificate
+        steep.surrogate.Hybrid: steep.hybrid
+        steep.surrogate.HybridReport: steep.surrogate.Hybrid
         """,
     ),
     (
@@ -60,8 +74,8 @@ PAGES = [
         "Wrong labels",
         "suspects",
         """
-        steep.suspects: steep.Suspects steep.report.suspects_page tutorials/suspects how-to/suspects
-        steep.Suspects: steep.suspects steep.report.suspects_page recipes/cleanlab
+        steep.suspects: steep.Suspects tutorials/suspects how-to/suspects
+        steep.Suspects: steep.suspects recipes/cleanlab
         """,
     ),
     (
@@ -89,8 +103,7 @@ PAGES = [
         "Neighbours and measures",
         "neighbors",
         """
-        steep.neighbor_graph: steep.neighbors.query_graph steep.neighbors.NeighborTransformer how-to/neighbor-graph
-        steep.neighbors.query_graph: steep.neighbor_graph
+        steep.neighbor_graph: steep.neighbors.NeighborTransformer how-to/neighbor-graph
         steep.neighbors.NeighborTransformer: steep.neighbor_graph how-to/neighbor-graph
         steep.neighbors.sparse_graph: steep.neighbor_graph recipes/cleanlab
         steep.neighbors.GraphInfo: steep.neighbor_graph
@@ -108,7 +121,6 @@ PAGES = [
         """
         steep.dask.sample_weights: steep.sample_weights how-to/larger-than-memory
         steep.dask.neighbor_variance: steep.neighbor_variance how-to/larger-than-memory
-        steep.dask.neighbor_graph: steep.neighbor_graph how-to/larger-than-memory
         """,
     ),
     (
@@ -119,6 +131,7 @@ PAGES = [
         steep.metrics.Interval: steep.evidence.Verdict
         steep.SteepError: steep.SteepWarning explanation/faq
         steep.SteepWarning: steep.SteepError explanation/faq
+        steep.exceptions.RejectedError: steep.SteepError
         """,
     ),
     (
@@ -131,7 +144,13 @@ PAGES = [
     ),
 ]
 COMMANDS = ["", "weight", "suspects", "design", "improve", "campaign"]
-COMMANDS += [f"campaign {word}" for word in ("run", "ask", "tell", "status", "failures", "export", "plot")]
+COMMANDS += [
+    f"campaign {word}"
+    for word in (
+        "init", "run", "submit", "ask", "tell", "status", "failures", "export", "plot", "page", "import", "correct",
+        "retry", "forget", "events",
+    )
+]  # fmt: skip
 COMMAND_INTRODUCTION = """Every command prints its result for people, or with `--json` for programs, and nothing else.
 Exit code 0 is success, 2 a wrong input or a failure with one line that says what to do, 130 an interrupt. `--debug`
 shows where an error came from. Output files are written whole or not at all."""

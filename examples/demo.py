@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 import steep
 from steep.nn import improve
-from steep.report import design_page, improvement_page, suspects_page, weighting_page
+from steep.report import design_page, improvement_page, weighting_page
 
 BLUE, RED = "#1f6fb4", "#d1495b"
 N_RUNS, N_REPEATS, N_SWAPPED = 24, 5, 60
@@ -132,7 +132,7 @@ def find_wrong_labels(page: Path) -> Answer:
     labels = digits.target.copy()
     labels[swapped] = (labels[swapped] + rng.integers(1, 10, N_SWAPPED)) % 10
     found = steep.suspects(digits.data, labels, random_state=0)
-    suspects_page(page, found, X=digits.data, images=digits.images, title="Digits whose label is probably wrong")
+    found.page(page, images=digits.images, title="Digits whose label is probably wrong")
     first = found.top(N_SWAPPED)
     right = len(set(first.index) & set(swapped.tolist()))
     figure = Figure(figsize=(9, 1.6), layout="constrained")

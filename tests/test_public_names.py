@@ -15,7 +15,8 @@ import steep
 
 NAMES = {
     "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
-    "SteepWarning", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV", "VariationSampler",
+    "SteepWarning", "Surrogate", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV",
+    "VariationSampler", "emulate", "hybrid",
     "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
     "surprise_variation", "suspects", "taylor_variation",
@@ -36,6 +37,9 @@ LEADING = {
     "Campaign": ["bounds"],
     "command_simulator": ["command"],
     "surprise_variation": ["X", "y"],
+    "Surrogate": ["bounds"],
+    "hybrid": ["simulator", "model", "tolerance", "risk"],
+    "emulate": ["simulator", "bounds", "tolerance", "max_runs"],
 }
 
 

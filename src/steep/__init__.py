@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from steep.rescaling import Rescaling, rescale
     from steep.sampling import Adaptive, Design, Even, Taylor, Variance, VariationSampler
     from steep.sampling.design import design
+    from steep.surrogate import Surrogate, emulate, hybrid
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 
     __version__: str
@@ -40,6 +41,7 @@ __all__ = [
     "Rescaling",
     "SteepError",
     "SteepWarning",
+    "Surrogate",
     "Suspects",
     "Taylor",
     "Variance",
@@ -50,6 +52,8 @@ __all__ = [
     "WeightedGaussianMixture",
     "command_simulator",
     "design",
+    "emulate",
+    "hybrid",
     "neighbor_graph",
     "neighbor_variance",
     "perturbation_variance",
@@ -74,12 +78,13 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),
     "steep.sampling": ("Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"),
+    "steep.surrogate": ("Surrogate", "emulate", "hybrid"),
     "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights"),
 }
 _ROOMS = frozenset(
     {
         "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
-        "neighbors", "rescaling", "sampling", "weighting",
+        "neighbors", "rescaling", "sampling", "surrogate", "weighting",
     }
 )  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -301,8 +301,8 @@ def refuse_large(data: Any, name: str) -> None:
     else:
         return
     raise InputTypeError(
-        f"{name} is {got}; expected data in memory; {instead}, or call neighbor_graph, neighbor_variance or "
-        "sample_weights of steep.dask"
+        f"{name} is {got}; expected data in memory; {instead}, or call neighbor_variance or sample_weights "
+        "of steep.dask"
     )
 
 

@@ -42,6 +42,20 @@ class FunctionError(SteepError, ValueError):
     """A function given by the caller returned the wrong shape or values that are not finite."""
 
 
+class RejectedError(FunctionError):
+    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on.
+
+    Examples
+    --------
+    >>> def simulator(u, t):
+    ...     if u * t > 5:
+    ...         raise RejectedError("no solution above u t = 5")
+    ...     return u * t
+    """
+
+    failure_kind = "rejected"
+
+
 class UnsupportedEstimatorError(SteepError, TypeError):
     """An estimator cannot be trained with ``sample_weight``."""
 

@@ -41,7 +41,7 @@ def test_the_card_says_the_verdict_and_folds_the_table(found):
 
 def test_the_page_lists_every_head(found, tmp_path):
     text = improvement_page(tmp_path / "p.html", found).read_text(encoding="utf-8")
-    assert f"{len(found.candidates)} heads" in text
+    assert f"{len(found.candidates)} rows" in text
     assert text.count("<tr>") == 1 + len(found.candidates)
 
 

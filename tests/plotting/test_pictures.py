@@ -211,16 +211,6 @@ def test_a_search_draws_what_it_compared():
         Ridge(), weight_ratio=(1, 5), cv=3, search=WeightSearch(n_repeats=1), random_state=0
     ).fit(X, y)
     assert {ax.get_title(loc="left") for ax in model.plot()} == {"misfit", "variance"}
-    gains = model.plot("gains")
-    measures = [model.cv_results_["measure"][row] for row in model.rivals_]
-    best = [
-        max(gain for gain, name in zip(model.evidence_.gains, measures, strict=True) if name == wanted)
-        for wanted in ("misfit", "variance")
-    ]
-    drawn = [line.get_xdata()[0] for line in gains.lines if line.get_marker() in "os"]
-    np.testing.assert_allclose(sorted(drawn), sorted(best))
-    with pytest.raises(InputError, match="kind='pie' is unknown"):
-        model.plot("pie")
 
 
 @pytest.mark.parametrize("n_inputs", [1, 2, 3])

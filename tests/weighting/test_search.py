@@ -209,11 +209,11 @@ def test_nothing_about_the_data_is_derived_twice(monkeypatch, chosen):
     labels = Counter(weights.check_labels)
     settled = Counter(embedding.Space.settle)
     made = Counter(embedding.Space.points)
-    shared, searched = Counter(folds._near_rows), Counter(neighborhood.search_graph)
+    shared, searched = Counter(folds.neighbor_graph), Counter(neighborhood.search_graph)
     monkeypatch.setattr(weights, "check_labels", labels)
     monkeypatch.setattr(embedding.Space, "settle", settled)
     monkeypatch.setattr(embedding.Space, "points", lambda self: made(self))
-    monkeypatch.setattr(folds, "_near_rows", shared)
+    monkeypatch.setattr(folds, "neighbor_graph", shared)
     monkeypatch.setattr(neighborhood, "search_graph", searched)
     X, y = noisy_far_away(300)
     options = SMALL | {"measure": ("variance", "misfit"), "search": WeightSearch(confidence=0.5 if chosen else 0.9999)}

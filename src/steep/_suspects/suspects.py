@@ -18,15 +18,12 @@ from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_n
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
+from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
 from steep.weighting.weights import TrainingSet, row_index
 from steep.weighting.wrapping import task_of
-
-# Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
-_MANY = 200_000
-_RECALL, _RECALL_OF_MANY = 0.95, 0.9
 
 
 def suspects(
@@ -117,7 +114,7 @@ def suspects(
         points,
         n_neighbors=size,
         include_self=False,
-        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
+        recall=RECALL_OF_VOTES if len(points) <= MANY_VOTES else RECALL_OF_MANY_VOTES,
         n_jobs=jobs,
         random_state=0,
     )
@@ -131,7 +128,7 @@ def suspects(
     watch.lap("scores")
     return Suspects(
         score=score,
-        label=_as_given(samples.labels),
+        label=labels_as_given(samples.labels),
         suggested=_suggested(samples.labels, found, score),
         n_wrong=n_wrong,
         distances=distances,
@@ -139,6 +136,7 @@ def suspects(
         predicted=predicted,
         seconds=watch.seconds,
         index=_index_of(X, y),
+        X=X,
     )
 
 
@@ -173,7 +171,8 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
-def _as_given(labels: Labels) -> npt.NDArray[Any]:
+def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
+    """Classes by name, or numbers."""
     if labels.codes is None or labels.classes is None:
         return np.asarray(labels.array[:, 0])
     return np.asarray(labels.classes[labels.codes])

@@ -33,6 +33,7 @@ from steep.campaign.schema import (
     Names,
     checked_outputs,
     checked_strategy,
+    constrained_box,
     is_named,
     reconcile,
     stored_box,
@@ -64,12 +65,13 @@ class Campaign:
         Names of the outputs; default those of the first result, or ``y0, y1, …``.
     storage : str or path, default "campaign.db"
         The journal, a SQLite file, made when it does not exist. Several processes of one machine may
-        use it at the same time; put it on a local disk. ":memory:" keeps it nowhere.
+        use it at the same time; on a network file system one. ":memory:" keeps it nowhere.
     n_initial : int, optional
         Points of the Sobol start before the results decide. Default a quarter of the runs of the first :meth:`run`, at
         least 2(d+1); 4(d+1), at least 8, where :meth:`ask` comes first.
-    constraint : callable, optional
-        Which points of the box belong to S; see :class:`Box`. It is not stored.
+    constraint : str or callable, optional
+        Which points of the box belong to S: text over the named inputs, as ``"u0 * t <= 5 and t > 1"``, which is
+        stored; or a function, see :class:`Box`, which has to be passed again when the file is opened again.
     strategy : Adaptive, Variance or Even, default Adaptive()
         How runs are chosen; see :func:`steep.design`. It is stored; with a user-supplied measure it has to be passed
         again when the file is opened again.
@@ -103,11 +105,11 @@ class Campaign:
         outputs: Sequence[str] | None = None,
         storage: str | PathLike[str] = "campaign.db",
         n_initial: int | None = None,
-        constraint: Constraint | None = None,
+        constraint: str | Constraint | None = None,
         strategy: Strategy | None = None,
         random_state: int | None = None,
     ) -> None:
-        box = None if bounds is None else Box(bounds, constraint=constraint)
+        box = None if bounds is None else constrained_box(Box(bounds), constraint)
         names = None if outputs is None else checked_outputs(outputs)
         self.n_initial = None if n_initial is None else check_runs(n_initial, name="n_initial")
         seed = None if random_state is None else check_count(random_state, name="random_state", minimum=0)
@@ -115,8 +117,7 @@ class Campaign:
         self.journal = Journal(storage, create=box is not None)
         try:
             named = None if bounds is None else is_named(bounds)
-            constrained = (constraint if box is None else box.constraint) is not None
-            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial, constrained)
+            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial, constraint)
             meta["named"] = meta["named"] if named is None else named
             self._settle(meta, box or stored_box(self.journal, meta, constraint), chosen)
             self.journal.register(self._owner)
@@ -142,8 +143,8 @@ class Campaign:
 
     def _without_constraint(self) -> str:
         return (
-            f"storage {self.journal.path!r} has a constraint, which a file cannot keep; pass constraint= again, or "
-            'name it in the TOML file of the campaign as constraint = "module:function"'
+            f"storage {self.journal.path!r} has a constraint that is a function, which a file cannot keep; pass "
+            'constraint= again, or name it in the TOML file of the campaign as constraint = "module:function"'
         )
 
     def _read_anew(self) -> None:
@@ -477,14 +478,14 @@ class Campaign:
         self._catch_up()
         tables.tell_dataframe(self, frame, retries=retries)
 
-    def load_dataframe(self, frame: pd.DataFrame) -> None:
-        """Record results from elsewhere: one column per input and output, matched by name.
+    def load_dataframe(self, frame: pd.DataFrame, *, outputs: Sequence[str] | None = None) -> None:
+        """Tell runs made elsewhere: a column for each input and each output, by name; failed ones have an ``error``.
 
-        Rows that lack an output are left out with a warning. Once the outputs are known, other columns are left out
-        with a warning, too; before, every other column is an output.
+        Rows that lack an output are left out with a warning. Other columns are left out: with ``outputs``, or once
+        the outputs are known; before, every other column is an output.
         """
         self._catch_up()
-        tables.load_dataframe(self, frame)
+        tables.load_dataframe(self, frame, None if outputs is None else checked_outputs(outputs))
 
     # ---------------------------------------------------------------- looking
 
@@ -633,7 +634,7 @@ class ReadCampaign(Campaign):
     """
 
     def __init__(
-        self, storage: str | PathLike[str], *, constraint: Constraint | None = None, warns: bool = True
+        self, storage: str | PathLike[str], *, constraint: str | Constraint | None = None, warns: bool = True
     ) -> None:
         self.journal, self.n_initial = Journal(storage, create=False, read_only=True), None
         try:

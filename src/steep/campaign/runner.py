@@ -20,6 +20,7 @@ import numpy as np
 from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
+from steep.campaign import slurm
 from steep.campaign.journal import StoreGoneError
 from steep.campaign.processes import Processes
 from steep.campaign.results import check_runs
@@ -53,21 +54,21 @@ class Streak:
     def __init__(self, most: int | None) -> None:
         self.most = None if most is None else check_count(most, name="max_failures")
         self.runs: list[int] = []
-        self._pattern: tuple[str, str] | None = None
-        self._has_worked = False
+        self.pattern: tuple[str, str] | None = None
+        self.has_worked = False
 
     def worked(self) -> None:
         """A run gave a result."""
-        self.runs, self._pattern, self._has_worked = [], None, True
+        self.runs, self.pattern, self.has_worked = [], None, True
 
     def failed(self, number: int, failure: Failure) -> str | None:
         """Note a failed attempt; why to stop, when it is one too many."""
         pattern = (failure.kind, without_numbers(failure.message))
-        if pattern != self._pattern:
-            self.runs, self._pattern = [], pattern
+        if pattern != self.pattern:
+            self.runs, self.pattern = [], pattern
         if number not in self.runs:
             self.runs.append(number)
-        if self.most is None or len(self.runs) < (self.most if self._has_worked else min(self.most, _FIRST)):
+        if self.most is None or len(self.runs) < (self.most if self.has_worked else min(self.most, _FIRST)):
             return None
         message = " ".join(failure.message.split())
         return (
@@ -109,6 +110,14 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     n_initial = campaign._n_initial_of(total)
     stop = stopper(campaign, given.stop_when, n_initial)
     campaign.stop_reason = None
+    if given.executor == "slurm" or isinstance(given.executor, slurm.Slurm):
+        how = slurm.Slurm() if given.executor == "slurm" else given.executor
+        first = slurm.submit(
+            campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
+            max_failures=streak.most, n_initial=n_initial,
+        )  # fmt: skip
+        slurm.run(campaign, first, stopper=stop)
+        return
     crew = make_crew(given.executor, given.n_workers, Task(given.function, style, seconds))
     batch = max(crew.n, -(-total // 32)) if size is None else size
     at_once, outcome = True, "interrupted"
@@ -232,6 +241,9 @@ class _Loop:
         return self.streak.worked()
 
     def _fail(self, job: Job, failure: Failure) -> None:
+        if failure.kind == "rejected":  # by the simulator: neither tried again nor a mistake
+            self.campaign._fail(job[0], failure, retries=0)
+            return
         if self.campaign._fail(job[0], failure, retries=self.retries):
             self.waiting.append(job)
         if (reason := self.streak.failed(job[0], failure)) is not None:
@@ -297,8 +309,8 @@ def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
         return Processes(task, n or os.cpu_count() or 1)
     if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
         raise InputTypeError(
-            f"executor={executor!r} is unknown; expected None, 'threads', 'processes' or an object with submit(), "
-            "as client.get_executor() of Dask gives"
+            f"executor={executor!r} is unknown; expected None, 'threads', 'processes', 'slurm' or an object with "
+            "submit(), as client.get_executor() of Dask gives"
         )
     if type(executor).__module__.split(".")[0] == "distributed":
         from steep.campaign.dask import Cluster

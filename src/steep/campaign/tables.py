@@ -106,23 +106,29 @@ def to_dataframe(campaign: Campaign) -> pd.DataFrame:
     return frame
 
 
-def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
-    """Tell the rows that have a result."""
-    names, known = campaign.box.names, campaign.outputs or ()
+def load_dataframe(campaign: Campaign, frame: pd.DataFrame, outputs: tuple[str, ...] | None) -> None:
+    """Tell the rows that have a result, and those that failed."""
+    names, known = campaign.box.names, campaign.outputs or outputs or ()
     labels, marks = _columns(names, known)
     _check_frame(frame, [*names, *labels])
-    extra = [name for name in frame.columns if name not in {*names, *labels, *marks}]
+    extra = [name for name in frame.columns if name not in {*names, *labels, *marks, "error"}]
     if not known and not extra:
         raise InputError("the frame has no output columns; expected at least one in addition to the inputs")
-    labels = _labels(frame, labels, extra)
+    failed = _failed(frame, labels)
+    labels = _labels(frame, labels, [] if outputs is not None else extra)
     is_marked = frame[marks[0]].isin(_WITHOUT) if marks[0] in frame.columns else pd.Series(False, index=frame.index)
     has_all = frame[labels].notna().all(axis=1)
-    _warn_of_gaps(frame, ~has_all & ~is_marked)
-    rows = frame[has_all & ~is_marked]
-    if len(rows):
-        inputs: Any = rows[list(names)].to_dict("records")
-        columns = known or tuple(map(str, extra))
-        campaign._tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
+    _warn_of_gaps(frame, ~has_all & ~is_marked & ~failed)
+    inputs: Any = frame[list(names)]
+    if (rows := has_all & ~is_marked & ~failed).any():
+        X = _encoded(campaign.box, inputs[rows].to_dict("records"))
+        campaign._tell_named(X, _values(frame.loc[rows, labels]), known or tuple(map(str, extra)))
+    X = _encoded(campaign.box, inputs[failed].to_dict("records")) if failed.any() else np.empty((0, len(names)))
+    with campaign.journal.transaction():
+        for x, error in zip(X, frame.loc[failed].get("error", ()), strict=True):
+            if campaign.journal.at(x) is None:  # so that loading a table twice does no harm
+                (number,) = campaign.journal.add(x[None], origin="foreign", owner="")
+                campaign.journal.fail(number, Failure("told", str(error)), retries=0)
 
 
 def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> None:

@@ -24,7 +24,7 @@ import typer
 
 from steep.cli import campaign, design, improve, suspects, weight
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
-from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, note, one_line
+from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, one_line
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
@@ -74,9 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_debugging = "--debug" in given
     given = [word for word in given if word != "--debug"]
     _open_streams()
-    if given[:1] == ["weigh"]:
-        note("steep weigh is now called steep weight")
-        given[0] = "weight"
     try:
         with _terminable(), _short_warnings():
             code = app(args=given, prog_name="steep", standalone_mode=False)

@@ -13,7 +13,7 @@ from steep.exceptions import InputError
 if TYPE_CHECKING:
     from steep.domain.axes import Axis
 
-_ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
+ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
 _FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
 
 
@@ -22,7 +22,7 @@ def parse_bounds(text: str) -> dict[str, Axis]:
     axes: dict[str, Axis] = {}
     at = 0
     while at < len(text):
-        match = _ENTRY.match(text, at)
+        match = ENTRY.match(text, at)
         if match is None or not match[1]:
             raise InputError(
                 f"--bounds has {text[at:]!r}, which is not an input with its range; expected name={_FORMS}; write "

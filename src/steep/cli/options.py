@@ -34,13 +34,12 @@ Bounds = Annotated[
     ),
 ]
 
-Tables = Annotated[
-    list[Path],
+TableFile = Annotated[
+    Path,
     typer.Argument(
         metavar="TABLE",
         show_default=False,
-        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input; several files "
-        "or a glob are one table.",
+        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input.",
     ),
 ]
 Target = Annotated[str, typer.Option("--target", help="Column that holds the labels.", show_default=False)]
@@ -130,19 +129,19 @@ def check_destination(
         raise InputError(f"{option} {path} cannot be written: its folder is read-only; choose another folder")
 
 
-def check_page(path: Path | None, *, force: bool) -> None:
+def check_page(path: Path | None, *, force: bool, option: str = "--report") -> None:
     """Check before any work is done that a page can be written; its folder is created."""
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report must end in .html, for example page.html; got {path}")
+        raise InputError(f"{option} must end in .html, for example page.html; got {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"--report {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
+            f"{option} {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
         ) from error
-    check_destination(path, force=force, option="--report")
+    check_destination(path, force=force, option=option)
     writer_of("weighting_page")
 
 

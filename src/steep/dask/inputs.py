@@ -1,4 +1,4 @@
-"""What large data come as: Dask arrays and frames, ``.npy`` files, Parquet folders; all become rows in chunks.
+"""What large data come as: Dask arrays and frames, ``.npy`` files; all become rows in chunks.
 
 Chunks are those of the caller; a ``.npy`` file has none, and is cut into pieces that a task can hold.
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import is_collection, shown
+from steep._validation import is_collection
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.labels import label_array
@@ -38,13 +38,9 @@ class Rows:
         return (0, *np.cumsum(self.lengths).tolist())
 
 
-def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
-    """Both inputs as rows in chunks; y=None where no labels are wanted."""
-    if isinstance(X, str | os.PathLike) and not str(X).endswith(".npy"):
-        X, y = _parquet(X, y)
+def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows]:
+    """Both inputs as rows in chunks."""
     points = _rows(X, "X", two_dimensional=True)
-    if y is None:
-        return points, None
     if not (is_collection(y) or isinstance(y, str | os.PathLike)):
         y = _cut_alike(y, points)
     labels = _rows(y, "y", two_dimensional=False, like=points)
@@ -162,48 +158,6 @@ def _plain_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype({"i": np.int64, "u": np.uint64, "f": np.float64, "b": np.bool_}.get(kind, np.object_))
 
 
-def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
-    """Frames of a Parquet file or folder; labels may be one of its columns."""
-    if not Path(X).exists():
-        raise StorageError(f"X={str(X)!r} does not exist; expected a .npy file or a folder of Parquet; check the path")
-    table = _read_parquet(X)
-    if y is None or not isinstance(y, str | os.PathLike):
-        return table, y
-    if str(y) in table.columns:
-        return table.drop(columns=str(y)), table[str(y)]
-    if not Path(y).exists():
-        raise InputError(
-            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; expected one of "
-            f"{', '.join(table.columns[:8])}"
-        )
-    if str(y).endswith(".npy"):
-        return table, y
-    labels = _read_parquet(y)
-    return table, labels[labels.columns[0]] if len(labels.columns) == 1 else labels
-
-
-def _read_parquet(path: Any) -> Any:
-    import dask.dataframe as dd
-    import pyarrow.dataset as ds
-
-    try:
-        parts = list(ds.dataset(str(path), format="parquet").get_fragments())
-        columns = [{name for name in part.physical_schema.names if not name.startswith("__")} for part in parts]
-        table = dd.read_parquet(str(path))
-    except Exception as error:  # pyarrow, fsspec and Dask each have their own
-        raise StorageError(
-            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); expected a .npy file or a folder of "
-            "Parquet files"
-        ) from error
-    for part, names in zip(parts, columns, strict=True):  # Dask reads the columns that the first file has
-        for lacking in sorted(set().union(*columns) - names):
-            raise StorageError(
-                f"{part.path} lacks column {lacking!r} that other files have; expected the same columns in all files; "
-                "add it, or move the file away"
-            )
-    return table
-
-
 # -------------------------------------------------------------------------------------- .npy files
 
 
@@ -229,7 +183,7 @@ def _mapped(path: Any, name: str) -> Any:
     except (OSError, ValueError, EOFError) as error:
         raise StorageError(
             f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); expected a .npy file of numbers "
-            "that all workers see"
+            "that all workers see; read other files by Dask, as dask.dataframe.read_parquet does"
         ) from error
 
 

@@ -210,7 +210,7 @@ def _check_same(path: Path, asked: Mapping[str, Any]) -> None:
             f"{note} cannot be read ({error}); expected a checkpoint of steep; name another folder"
         ) from error
     for key, value in asked.items():
-        if key != "source" and found.get(key) != value:
+        if found.get(key) != value:
             before, now = (shorten(json.dumps(one), 60, placeholder="...") for one in (found.get(key), value))
             raise InputError(
                 f"checkpoint={str(path)!r} was made with {key} {before}, not {now}; expected the same data and "

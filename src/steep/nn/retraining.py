@@ -13,21 +13,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from torch import nn
 
-from steep._blas import one_thread
+from steep._blas import few_threads
 from steep._validation import FloatArray, Seed, check_count, check_jobs, check_real, shown
 from steep.exceptions import InputError
 from steep.nn._arguments import check_seed
 from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
 from steep.nn.choose import Choice, can_blend, choose_head
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.heads import Head, HeadSamples, TaskName, fit_head
+from steep.nn.heads import Head, TaskName, fit_head
 from steep.nn.improvement import Improvement, evidence_table, heads_of_rows, unjudged, write_verdict
 from steep.nn.network import Split
 from steep.nn.projection import Projection, cut
@@ -37,8 +36,6 @@ from steep.nn.weightings import HeadWeighting, is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
-# Numbers in the features up to which one thread is faster than several.
-_SMALL = 2**21
 _DEFAULT = HeadSearch()
 
 
@@ -247,7 +244,7 @@ def improve(
     original = _original(parts)
     if not original.is_finite:
         grid = grid.without_original()
-    with _few_threads(data.train):
+    with few_threads(data.train.features.size, openmp=True):
         trainings = [HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs)]
         if data.validation is None:
             variation = _first_variation(trainings[0].weightings())
@@ -325,11 +322,6 @@ def _is_blended(blend: bool | None, score: MeanScore, data: HeadData, original: 
             f"blend=True needs the accuracy of groups or classes as the first score, got {score.name!r}; leave it out"
         )
     return isinstance(score, CellScore) and can_blend(data.task, original) and blend is not False
-
-
-def _few_threads(samples: HeadSamples) -> AbstractContextManager[None]:
-    """Run small products on one thread: several threads would wait for each other."""
-    return one_thread() if samples.features.size <= _SMALL else nullcontext()
 
 
 def _original(parts: Split) -> Head:

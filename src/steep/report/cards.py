@@ -163,23 +163,6 @@ def _checked_texts(texts: Any, n_samples: int) -> list[str]:
     return listed
 
 
-def check_neighbors(neighbors: Any, n_samples: int) -> IntArray:
-    """Indices of the neighbours of every sample, from them alone or from (distances, indices)."""
-    if isinstance(neighbors, tuple) and len(neighbors) == 2:
-        neighbors = neighbors[1]
-    indices = array_of(neighbors, "neighbors")
-    if indices.ndim != 2 or len(indices) != n_samples or indices.dtype.kind not in "iu":
-        raise InputError(
-            f"neighbors is {indices.dtype} of shape {indices.shape}; expected whole numbers of shape "
-            f"({n_samples}, n_neighbors), or (distances, indices)"
-        )
-    if indices.size and not (indices.min() >= -1 and indices.max() < n_samples):
-        raise InputError(
-            f"neighbors goes from {indices.min()} to {indices.max()}; expected rows from 0 to {n_samples - 1}"
-        )
-    return indices
-
-
 def label_columns(labels: Labels) -> tuple[npt.NDArray[Any], list[str] | None]:
     """A number for each label to colour by, and the names of the classes."""
     if labels.codes is None:

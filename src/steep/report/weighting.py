@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray, check_sample_weight, check_size, check_vector
-from steep.evidence import Verdict
 from steep.labels import Labels
 from steep.neighbors.query import nearest
-from steep.plotting.gains import gain_grids
-from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
+from steep.report.cards import MOST_NEIGHBORS, Cards, count_rows, label_columns, looks, read_labels
 from steep.report.maps import Shown, axes_of
 from steep.report.page import check_text, number, pack, pack_text, verdict_of, write_page
 from steep.rescaling import effective_samples
@@ -38,8 +35,6 @@ _MOST_CLASSES = 12
 _EQUAL = 1e-9
 # Values that stand for the distribution of all samples.
 _MOST_QUANTILES = 4001
-# Shades of the heat map on either side of zero.
-_SHADES = 4
 
 
 def weighting_page(
@@ -49,8 +44,6 @@ def weighting_page(
     y: Any,
     weights: Any,
     variation: Any = None,
-    neighbors: Any = None,
-    table: Any = None,
     target: str = "label",
     verdict: Any = None,
     title: str | None = None,
@@ -70,6 +63,8 @@ def weighting_page(
         Labels.
     weights : array-like of shape (n_samples,)
         What :func:`steep.sample_weights` returned, or ``sample_weight_`` of a search.
+    variation : array-like of shape (n_samples,), optional
+        What the weights were made from; decides which samples are hard. Default the weights themselves.
     target : str, default "label"
         What the labels are called.
     verdict : Verdict or str, optional
@@ -114,12 +109,11 @@ def weighting_page(
     ratio = Ratio.of(known, varies)
     hardness = varies if varies is not None else np.nan_to_num(ratio.share)
     shown = Shown.of(hardness, generator)
-    if table is None and images is None and texts is None:
-        table = X
+    table = X if images is None and texts is None else None
     target = check_text(target, name="target")
     index = getattr(X, "index", None)
     cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=index)
-    around = _neighbors(X, shown.hardest, neighbors, n_samples)
+    around = _neighbors(X, shown.hardest)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
     data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
     # The shares of all samples, from which the page writes the weights of any ratio.
@@ -135,7 +129,6 @@ def weighting_page(
         data=data,
         blocks=blocks,
         verdict=verdict_of(verdict, default=_sentence(known)),
-        grids=heat_maps(verdict.table) if isinstance(verdict, Verdict) else [],
         figures=_figures(known, ratio),
         rows=rows,
         cards=cards,
@@ -144,7 +137,6 @@ def weighting_page(
         ratio=ratio,
         has_variation=varies is not None,
         is_hard_known=bool(hardness.max() > hardness.min()),
-        looked_up=neighbors is None,
         can_slide=bool(np.nanmax(ratio.share) > 0),
         n_samples=n_samples,
         is_kept=bool(blocks),
@@ -186,11 +178,8 @@ def _groups(ratio: Ratio, labels: Labels) -> list[dict[str, Any]]:
     ]
 
 
-def _neighbors(X: Any, rows: IntArray, given: Any, n_samples: int) -> dict[int, IntArray]:
+def _neighbors(X: Any, rows: IntArray) -> dict[int, IntArray]:
     """Neighbours of the samples in the table."""
-    if given is not None:
-        indices = check_neighbors(given, n_samples)
-        return {int(row): indices[row][indices[row] >= 0] for row in rows}
     points = embed(X)
     found = nearest(points, take_rows(points, rows), MOST_NEIGHBORS + 1)[1]
     return {int(row): indices for row, indices in zip(rows, found, strict=True)}
@@ -285,30 +274,3 @@ def _falls(variation: FloatArray, weights: FloatArray) -> bool:
     """Whether weights fall as the variation grows."""
     first, second = _unit_range(variation), _unit_range(weights)
     return bool((first - first.mean()) @ (second - second.mean()) < 0)
-
-
-def heat_maps(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Mean gain by weight ratio and number of neighbours of a weighting search, one grid per measure."""
-    names = [str(name) for name in table.columns]
-    gain = next((name for name in names if name.startswith("mean_gain_")), None)
-    if gain is None or not {"measure", "n_neighbors", "weight_ratio"} <= set(names):
-        return []
-    rows, grids = gain_grids(table, gain)
-    largest = float(np.abs(rows[gain]).max()) if len(rows) else 0.0
-    return [
-        {
-            "measure": measure,
-            "score": gain.removeprefix("mean_gain_"),
-            "ratios": [float(ratio) for ratio in best.columns],
-            "rows": [
-                {"size": int(size), "cells": [_shaded(float(value), largest) for value in values]}
-                for size, values in zip(best.index, best.to_numpy(), strict=True)
-            ],
-        }
-        for measure, best in grids.items()
-    ]
-
-
-def _shaded(value: float, largest: float) -> dict[str, Any]:
-    shade = 0 if not largest or np.isnan(value) else round(_SHADES * value / largest)
-    return {"value": value, "shade": shade}

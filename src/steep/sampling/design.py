@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from steep._function import Function, PassAs, format_point
+from steep._function import Function, PassAs
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
 from steep.domain import Bounds, Box, Constraint
-from steep.exceptions import InputError, warn_user
+from steep.exceptions import InputError
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
+from steep.sampling.hedge import Hedge
 from steep.sampling.result import Design
 from steep.sampling.round import Runs, plan_round
 from steep.sampling.sampler import check_enough
@@ -104,39 +105,61 @@ def design(
     n_runs = check_count(n_runs, name="n_runs", minimum=2)
     n_initial = initial_runs(n_runs, box.n_features, chosen, n_initial)
     _check_room(box, n_runs)
-    measuring = Measuring(chosen, box, simulator.everywhere, generator)
-    even, sequence = _start_points(box, n_initial, chosen.start, fixed, generator)
-    seen = Evaluated.at(box, *simulator(even))
-    n_started, none = len(seen.X), np.empty((0, box.n_features))
-    variation: FloatArray = np.empty(0)
-    hedge = None
-    for number, size in enumerate(_round_sizes(n_runs - n_initial, n_rounds(chosen, costs=measuring.costs))):
-        variation = measuring(seen)
-        runs = Runs(seen, variation, among(seen.X, even), failed=np.vstack([none, *simulator.failed]))
-        planned = plan_round(box, chosen, runs, n=size, number=number, sequence=sequence, generator=generator)
-        points, hedge = planned.points, planned.hedge
-        check_enough(box, len(points), size)
-        even = np.vstack([even, points[: planned.n_even]])
-        X, labels = simulator(points)
-        seen = seen.joined(Evaluated.at(box, X, labels)) if len(X) else seen
-    if n_failed := len(simulator.failed):
-        warn_user(
-            f"function failed at {n_failed} of {n_failed + len(seen.X)} points, which are left out, first at "
-            f"{format_point(simulator.failed[0])}: {simulator.messages[0]}; see failures() of the design"
+    growth = Growth(simulator, chosen, generator)
+    growth.start(n_initial, fixed)
+    for size in _round_sizes(n_runs - n_initial, n_rounds(chosen, costs=growth.measuring.costs)):
+        growth.add(size)
+    simulator.warn_failed(len(growth.seen.X))
+    return growth.design()
+
+
+class Growth:
+    """A design while it grows: what was run, in which order, and what comes next."""
+
+    def __init__(self, simulator: Simulator, strategy: Strategy, generator: np.random.Generator) -> None:
+        self.simulator, self.box, self.strategy, self.generator = simulator, simulator.box, strategy, generator
+        self.measuring = Measuring(strategy, self.box, simulator.everywhere, generator)
+        self.n_rounds, self.n_asked = 0, 0
+        self.variation: FloatArray = np.empty(0)
+        self.hedge: Hedge | None = None
+
+    def start(self, n_initial: int, fixed: Any = None) -> None:
+        """Line 2, run."""
+        self.even, self.sequence = _start_points(self.box, n_initial, self.strategy.start, fixed, self.generator)
+        self.seen = Evaluated.at(self.box, *self.simulator(self.even))
+        self.n_started, self.n_asked = len(self.seen.X), n_initial
+
+    def add(self, n: int) -> None:
+        """One round of ``n`` runs."""
+        box, simulator = self.box, self.simulator
+        self.variation = self.measuring(self.seen)
+        failed = np.vstack([self.even[:0], *simulator.failed])
+        runs = Runs(self.seen, self.variation, among(self.seen.X, self.even), failed=failed)
+        planned = plan_round(
+            box, self.strategy, runs, n=n, number=self.n_rounds, sequence=self.sequence, generator=self.generator
         )
-    return Design(
-        X=seen.X,
-        y=squeezed(seen.labels),
-        variation=np.concatenate([variation, np.full(len(seen.X) - len(variation), np.nan)]),
-        is_initial=np.arange(len(seen.X)) < n_started,
-        n_evaluations=simulator.n_evaluations + measuring.n_evaluations,
-        box=box,
-        outputs=simulator.outputs,
-        failed=np.vstack([none, *simulator.failed]),
-        messages=tuple(simulator.messages),
-        is_even=among(seen.X, even),
-        hedge=hedge,
-    )
+        self.n_rounds, self.n_asked, self.hedge = self.n_rounds + 1, self.n_asked + n, planned.hedge
+        check_enough(box, len(planned.points), n)
+        self.even = np.vstack([self.even, planned.points[: planned.n_even]])
+        X, labels = simulator(planned.points)
+        self.seen = self.seen.joined(Evaluated.at(box, X, labels)) if len(X) else self.seen
+
+    def design(self) -> Design:
+        """What was run so far."""
+        n = len(self.seen.X)
+        return Design(
+            X=self.seen.X,
+            y=squeezed(self.seen.labels),
+            variation=np.concatenate([self.variation, np.full(n - len(self.variation), np.nan)]),
+            is_initial=np.arange(n) < self.n_started,
+            n_evaluations=self.simulator.n_evaluations + self.measuring.n_evaluations,
+            box=self.box,
+            outputs=self.simulator.outputs,
+            failed=np.vstack([self.even[:0], *self.simulator.failed]),
+            messages=tuple(self.simulator.messages),
+            is_even=among(self.seen.X, self.even),
+            hedge=self.hedge,
+        )
 
 
 def _check_room(box: Box, n_points: int) -> None:

@@ -49,6 +49,8 @@ class Design:
         were placed: they fill a density that follows the variation as far as ``hedge`` says.
     hedge : Hedge, optional
         How far the last round was concentrated, and why: ``print(plan.hedge)``; None where the strategy fixes it.
+    is_check : ndarray of bool, optional
+        Check runs, drawn evenly and independently for the certificate of a surrogate: nothing was placed by them.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Design:
     messages: tuple[str, ...] = ()
     is_even: npt.NDArray[np.bool_] | None = None
     hedge: Hedge | None = None
+    is_check: npt.NDArray[np.bool_] | None = None
 
     @property
     def labels(self) -> FloatArray:

@@ -176,21 +176,3 @@ def results_table(
         table[f"mean_gain_{name}"] = np.nanmean(gains, axis=1)
         table[f"se_gain_{name}"] = np.nanstd(gains, axis=1, ddof=1) * np.sqrt(1 / n_folds + test_ratio)
     return table
-
-
-def best_of_measures(
-    table: dict[str, Any], evidence: Evidence | None, rivals: Sequence[int], chosen: int
-) -> tuple[dict[str, Interval], str | None]:
-    """The best weighting of each measure with its interval, and the name of the one that was chosen."""
-    best: dict[str, tuple[float, int, str]] = {}
-    for place, row in enumerate(rivals if evidence is not None else ()):
-        measure = str(table["measure"][row])
-        name = f"{measure}, ratio {table['weight_ratio'][row]:g}, k = {table['n_neighbors'][row]}"
-        found = (float(evidence.gains[place]), place, name)  # type: ignore[union-attr]
-        if row == chosen or (
-            measure not in best or (found[0] > best[measure][0] and rivals[best[measure][1]] != chosen)
-        ):
-            best[measure] = found
-    gains = {name: evidence.interval(place) for _, place, name in best.values()}  # type: ignore[union-attr]
-    picked = next((name for _, place, name in best.values() if rivals[place] == chosen), None)
-    return gains, picked

@@ -42,7 +42,7 @@ from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, check_rescaling
 from steep.weighting.candidates import Menu, WeightingCandidate, default_measures, default_sizes, sizes_for, values_of
 from steep.weighting.controls import check_controls
-from steep.weighting.outcome import Effort, best_of_measures, bounded, conclude, results_table, verdict
+from steep.weighting.outcome import Effort, bounded, conclude, results_table, verdict
 from steep.weighting.racing import Race, Raced
 from steep.weighting.trials import Fold, FoldScores, Trainer
 from steep.weighting.weights import TrainingSet
@@ -260,32 +260,20 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], score, self.cv_results_, effort)
         return self
 
-    def plot(self, kind: str = "grid") -> Any:
-        """Draw what was compared, with matplotlib.
-
-        Parameters
-        ----------
-        kind : {"grid", "gains"}, default "grid"
-            The mean gain over equal weights by weight ratio and neighbours, one plot per measure; or the best
-            weighting of each measure with its interval, which holds for all candidates at once.
+    def plot(self) -> Any:
+        """Draw the mean gain over equal weights by ratio and neighbours, one picture per measure, with matplotlib.
 
         Returns
         -------
-        ndarray of Axes or Axes
+        ndarray of Axes
         """
         from steep import plotting
 
         check_is_fitted(self, "cv_results_")
-        check_choice(kind, name="kind", choices=("grid", "gains"))
         score = Score.named(self._score_name())
         title = score.title.removeprefix("the ")
         label = (f"gain: {title} lowered by" if score.is_error else f"gain in {title}") + score.unit
-        if kind == "grid":
-            return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
-        gains, chosen = best_of_measures(self.cv_results_, self.evidence_, self.rivals_, self.best_index_)
-        if not gains:
-            raise InputError("no weighting was tried, so there are no gains to plot; pass a weight_ratio other than 1")
-        return plotting.plot_gains(gains, chosen=chosen, label=label, factor=score.factor)
+        return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
         """Reject now what would otherwise fail somewhere inside a fold."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _JSON, _LINES = (".json",), (".jsonl", ".ndjson")
 # What a table of results is called; a first name of another kind is that of a campaign.
-_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".bz2", ".xz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
 
 
 def tell_command(
@@ -98,10 +98,10 @@ def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None
     if error is not None:
         campaign.tell_failure(run=run, message=error, retries=retries)
     else:
-        campaign.tell(run=run, y=_outputs(values))
+        campaign.tell(run=run, y=numbers_of(values))
 
 
-def _outputs(values: list[str]) -> Any:
+def numbers_of(values: list[str]) -> Any:
     """Outputs of one run from NAME=NUMBER; a lone number needs no name."""
     pairs = [value.rpartition("=") for value in values]
     names = [name.strip() for name, _, _ in pairs]
@@ -133,7 +133,7 @@ def read_results(path: Path) -> pd.DataFrame:
     from steep.cli.tables import open_table
 
     try:
-        table = open_table([Path("/dev/stdin") if str(path) == "-" else path])
+        table = open_table(Path("/dev/stdin") if str(path) == "-" else path)
         if len(set(table.names)) < len(table.names):
             raise InputError(f"{path} has the columns {listed(table.names)}, some of them twice; rename them")
         return table.frame(table.names)

@@ -87,8 +87,8 @@ class Hybrid:
     """
 
     def __init__(
-        self, simulator: Simulator, model: Surrogate, tolerance: FloatArray, risk: float, check_share: float, store: Any,
-        generator: np.random.Generator,
+        self, simulator: Simulator, model: Surrogate, tolerance: FloatArray, risk: float, check_share: float,
+        store: Any, generator: np.random.Generator,
     ) -> None:  # fmt: skip
         self._simulator, self.model, self._tolerance = simulator, model, tolerance
         self._risk, self._p, self._store, self._generator = risk, check_share, store, generator

@@ -50,11 +50,11 @@ PAGES = [
         "surrogates",
         """
         steep.Surrogate: steep.emulate steep.hybrid steep.design
-        steep.emulate: steep.Surrogate steep.hybrid steep.Campaign
-        steep.hybrid: steep.Surrogate steep.emulate
-        steep.surrogate.Certificate: steep.Surrogate
+        steep.surrogate.Certificate: steep.Surrogate steep.emulate
         steep.surrogate.OutputError: steep.surrogate.Certificate
-        steep.surrogate.Hybrid: steep.hybrid
+        steep.emulate: steep.Surrogate steep.hybrid steep.Campaign
+        steep.hybrid: steep.surrogate.Hybrid steep.Surrogate steep.emulate
+        steep.surrogate.Hybrid: steep.hybrid steep.surrogate.HybridReport
         steep.surrogate.HybridReport: steep.surrogate.Hybrid
         """,
     ),

@@ -16,8 +16,7 @@ import steep
 NAMES = {
     "Adaptive", "Box", "Campaign", "Category", "Design", "Even", "Integer", "Log", "Rescaling", "SteepError",
     "SteepWarning", "Surrogate", "Suspects", "Taylor", "Variance", "VarianceWeighted", "VarianceWeightedCV",
-    "VariationSampler", "emulate", "hybrid",
-    "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design",
+    "VariationSampler", "WeightSearch", "WeightedGaussianMixture", "command_simulator", "design", "emulate", "hybrid",
     "neighbor_graph", "neighbor_variance", "perturbation_variance", "rescale", "sample_weights",
     "surprise_variation", "suspects", "taylor_variation",
 }  # fmt: skip

@@ -229,7 +229,7 @@ def noisy_parts():
 
 def weighted_result(ratio, **kwargs):
     train, held_out = noisy_parts()
-    kwargs = {"search": HeadSearch(l2=(1e-3,), weight_ratio=(ratio,), n_neighbors=(15,))} | kwargs
+    kwargs = {"search": HeadSearch(l2=(1e-3,), weight_ratio=(ratio,), n_neighbors=(15,), measure="variance")} | kwargs
     return improve(linear(), train, held_out, **kwargs), train
 
 

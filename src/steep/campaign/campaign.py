@@ -43,7 +43,7 @@ from steep.campaign.schema import (
 from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
-from steep.expected_error import ErrorEstimate, ErrorTrack
+from steep.expected_error import ErrorEstimate, estimate_error
 from steep.sampling.strategies import Strategy, initial_runs
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from steep.sampling import Design
     from steep.sampling.hedge import Hedge
+    from steep.surrogate import Surrogate
 
 
 class Campaign:
@@ -86,6 +87,8 @@ class Campaign:
         Results that could not be written yet, as on a full disk; the next call writes them first.
     stop_reason : str or None
         Why ``stop_when`` ended the last :meth:`run` of this object; None where it did not.
+    surrogate : Surrogate or None
+        The surrogate whose certified error ended it.
 
     Examples
     --------
@@ -138,6 +141,7 @@ class Campaign:
             warn_user(f"{self._without_constraint()}; until then points outside it count as points of the domain")
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self.stop_reason: str | None = None
+        self.surrogate: Surrogate | None = None
         self._unreleased: list[int] = []
         self._read_anew()
 
@@ -148,7 +152,8 @@ class Campaign:
         )
 
     def _read_anew(self) -> None:
-        self.results, self._track = Results(self.journal, self.box), ErrorTrack()
+        self.results = Results(self.journal, self.box)
+        self._estimate: tuple[int, ErrorEstimate] | None = None
         self._planner = Planner(
             self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=self.strategy
         )
@@ -430,17 +435,20 @@ class Campaign:
         return self.journal.count_asked()
 
     def estimated_error(self) -> ErrorEstimate:
-        """Error of a surrogate over S, with an interval and what it would take to halve it.
+        """A quick estimate of the error of an interpolant over S, with an interval and what it would take to halve it.
 
-        Root mean square in standard deviations of the output, judged on the runs of the Sobol sequence, each
-        predicted from the runs before it; the worst output counts, and outputs that are constant up to rounding do
-        not. A float, with ``low`` and ``high`` (90 %) and ``more_runs_for_half``; NaN as long as there are too few
-        results.
+        Root mean square in standard deviations of the output, at the runs of the Sobol sequence, each predicted from
+        other runs; the worst output counts, and outputs that are constant up to rounding do not. A float, with ``low``
+        and ``high`` (90 %) and ``more_runs_for_half``; NaN as long as there are too few results. For a claim use the
+        certificate of :class:`steep.Surrogate`.
         """
         self._catch_up()
         X, labels, _ = self.results.without_gaps()
-        points = self.box.embed(self.box.unit(X)) if len(X) else X
-        return self._track.estimate(points, labels, self._planner.sequence.holds(X))
+        if self._estimate is None or self._estimate[0] != len(X):
+            points = self.box.embed(self.box.unit(X)) if len(X) else X
+            is_even = self._planner.sequence.holds(X) | self.results.is_check(X)
+            self._estimate = len(X), estimate_error(points, labels, is_even)
+        return self._estimate[1]
 
     def hedge(self) -> Hedge:
         """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
@@ -460,7 +468,7 @@ class Campaign:
         return tables.failures(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """All runs: inputs, outputs, state, origin (initial, design or foreign) and whether inside S.
+        """All runs: inputs, outputs, state, origin (initial, design, check or foreign) and whether inside S.
 
         An output or a mark named like an input gets an underscore at its end.
         """
@@ -539,21 +547,22 @@ class Campaign:
         n_runs : int
             Runs in all; those in the journal count, foreign ones do not. The first of them are an even start: see
             ``n_initial`` of :class:`Campaign`.
-        executor : None, "threads", "processes" or an executor, optional
-            How runs are made: here, in threads, in processes that are replaced when they die, on a Dask
-            cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
+        executor : None, "threads", "processes", "slurm" or a Dask client, optional
+            Where runs happen: here, in threads, in processes that are replaced when they die, in job arrays of SLURM
+            (see :class:`steep.campaign.Slurm`) or on a Dask cluster (its client, or ``client.get_executor()``).
+            What is in the queue of SLURM goes on when this call is interrupted.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
             all it started and replaced. A thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. A run in an executor that you pass
+            itself, another takes its place, and its result is dropped. A run on a Dask worker
             cannot be stopped either, and its place stays taken until it ends.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
-            ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the upper end of
-            the interval of :meth:`estimated_error` is at most ``e`` at three looks in a row, all of them after
-            the initial runs. It may still be wrong: "When may I stop?" in ``docs/how-to/designs.md`` says how often.
+            ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the RMSE of the
+            campaign's :class:`steep.Surrogate` is certified to be at most ``e`` times the spread of each output, or at
+            most ``e`` for "absolute_error". Some of the runs are then check runs, which place no others.
             Runs in flight are finished first; ``stop_reason`` says why it stopped.
 
         Other Parameters

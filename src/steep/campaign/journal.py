@@ -38,7 +38,7 @@ from steep.exceptions import CampaignError, InputError, InputTypeError, StorageE
 # What is said to a journal while a campaign runs. None of these may read all runs: a test asks SQLite.
 FREQUENT = {
     "count": "SELECT COUNT(*) FROM runs WHERE state = ?",
-    "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design') AND state != 'forgotten'",
+    "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design', 'check') AND state != 'forgotten'",
     "count origin": "SELECT COUNT(*) FROM runs WHERE origin = ?",
     "told": "SELECT x, y, told_order, origin FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
     "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from steep._outputs import named_outputs
@@ -223,6 +224,13 @@ class Results:
         """How many of them were not asked for."""
         self.told()
         return self._n_foreign
+
+    def is_check(self, X: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which points are check runs, made for the certificate of a surrogate."""
+        if not self.journal.count_asked("check"):
+            return np.zeros(len(X), dtype=bool)
+        origins = dict(self.journal.origins())
+        return np.array([origins.get(encode(x)) == "check" for x in X], dtype=bool)
 
     def without_gaps(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Points and labels without NaN, and the points left out for it.

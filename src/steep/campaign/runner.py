@@ -1,7 +1,6 @@
 """The loop that keeps a simulator busy: a new run starts as soon as one ends, wherever it runs.
 
-It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen``, its counts and
-``estimated_error``.
+It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen`` and its counts.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
 from steep.campaign import slurm
+from steep.campaign.goal import CertifiedError
 from steep.campaign.journal import StoreGoneError
 from steep.campaign.processes import Processes
 from steep.campaign.results import check_runs
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Given, Inline, Landing, Task, Threads
+from steep.campaign.workers import Crew, Inline, Landing, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
-from steep.expected_error import ErrorGoal
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
@@ -40,7 +39,7 @@ _FIRST = 5
 _NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 # Seconds between two looks at the clock while nothing ends.
 _PACE = 0.05
-_STOPS = ("runs", "seconds", "error")
+_STOPS = ("runs", "seconds", "error", "absolute_error")
 
 
 def without_numbers(message: str) -> str:
@@ -109,12 +108,12 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     streak = Streak(given.max_failures)
     n_initial = campaign._n_initial_of(total)
     stop = stopper(campaign, given.stop_when, n_initial)
-    campaign.stop_reason = None
+    campaign.stop_reason, campaign.surrogate = None, None
     if given.executor == "slurm" or isinstance(given.executor, slurm.Slurm):
         how = slurm.Slurm() if given.executor == "slurm" else given.executor
         first = slurm.submit(
             campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
-            max_failures=streak.most, n_initial=n_initial,
+            max_failures=streak.most,
         )  # fmt: skip
         slurm.run(campaign, first, stopper=stop)
         return
@@ -282,20 +281,25 @@ class _Limits:
     def __init__(self, campaign: Campaign, limits: dict[str, float], n_initial: int) -> None:
         self.campaign, self.limits = campaign, limits
         self.started = time.monotonic()
-        self._goal = ErrorGoal(limits["error"], n_initial) if "error" in limits else None
+        self._goals = [
+            CertifiedError(campaign, limits[name], n_initial, absolute=name != "error")
+            for name in ("error", "absolute_error")
+            if name in limits
+        ]
         self._judged_at = -1
 
     def reached(self) -> str | None:
-        """Look at the runs, the clock and the error, which is estimated again after each result."""
+        """Look at the runs, the clock and the error."""
         n_done, seconds = self.campaign.n_done, time.monotonic() - self.started
         if n_done >= self.limits.get("runs", np.inf):
             return f"{n_done} runs are done, at least {self.limits['runs']:g} were asked for"
         if seconds >= self.limits.get("seconds", np.inf):
             return f"{seconds:.3g} seconds have passed, at most {self.limits['seconds']:g} were allowed"
-        if self._goal is None or n_done == self._judged_at:
+        if n_done == self._judged_at:
             return None
-        self._judged_at, error = n_done, self.campaign.estimated_error()
-        return self._goal.reason(error) if self._goal.look(error) else None
+        self._judged_at = n_done
+        reasons = [goal.look() for goal in self._goals]
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
@@ -307,13 +311,12 @@ def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
         return Threads(task, n or os.cpu_count() or 1)
     if executor == "processes":
         return Processes(task, n or os.cpu_count() or 1)
-    if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
-        raise InputTypeError(
-            f"executor={executor!r} is unknown; expected None, 'threads', 'processes', 'slurm' or an object with "
-            "submit(), as client.get_executor() of Dask gives"
-        )
-    if type(executor).__module__.split(".")[0] == "distributed":
+    client = getattr(executor, "_client", executor)
+    if type(client).__module__.split(".")[0] == "distributed":
         from steep.campaign.dask import Cluster
 
         return Cluster(task, executor, n)
-    return Given(task, executor, n)
+    raise InputTypeError(
+        f"executor={executor!r} is unknown; expected None, 'threads', 'processes', 'slurm' or a Dask client; elsewhere "
+        "use ask() and tell()"
+    )

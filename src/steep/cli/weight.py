@@ -248,14 +248,13 @@ def _of_all_rows(search: Any, X: Any, y: Any, n_rows: int, groups: Any) -> Float
     import numpy as np
     from sklearn.utils.class_weight import compute_sample_weight
 
-    from steep import VarianceWeighted
+    from steep import VarianceWeighted, WeightSearch
     from steep.cli.models import OnSomeRows
-    from steep.weighting.search import CLIPPED
 
     chosen = search.best_params_
     if "measure" in chosen:
         model = OnSomeRows(search.estimator, n_rows)
-        weighted = VarianceWeighted(model, rescaling=CLIPPED, embedding=search.embedding, **chosen)
+        weighted = VarianceWeighted(model, rescaling=WeightSearch().rescaling, embedding=search.embedding, **chosen)
         return np.asarray(weighted.fit(X, y, groups=groups).sample_weight_)
     if chosen.get("control") == "balanced class weights":
         return np.asarray(compute_sample_weight("balanced", y))

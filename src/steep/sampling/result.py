@@ -12,7 +12,7 @@ import numpy.typing as npt
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.domain import Box
-from steep.expected_error import ErrorEstimate, ErrorTrack
+from steep.expected_error import ErrorEstimate, estimate_error
 from steep.sampling.hedge import Hedge
 from steep.sampling.process import input_relevance
 
@@ -51,6 +51,8 @@ class Design:
         How far the last round was concentrated, and why: ``print(plan.hedge)``; None where the strategy fixes it.
     is_check : ndarray of bool, optional
         Check runs, drawn evenly and independently for the certificate of a surrogate: nothing was placed by them.
+    n_looks : int
+        How often they were looked at.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Design:
     is_even: npt.NDArray[np.bool_] | None = None
     hedge: Hedge | None = None
     is_check: npt.NDArray[np.bool_] | None = None
+    n_looks: int = 0
 
     @property
     def labels(self) -> FloatArray:
@@ -119,7 +122,7 @@ class Design:
     def estimated_error(self) -> ErrorEstimate:
         """Error of a surrogate over S, with an interval; see :meth:`steep.Campaign.estimated_error`."""
         even = np.ones(len(self.X), dtype=bool) if self.is_even is None else self.is_even
-        return ErrorTrack().estimate(self.coordinates, self.labels, even)
+        return estimate_error(self.coordinates, self.labels, even)
 
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""

@@ -20,17 +20,9 @@ from steep.exceptions import FunctionError, InputError, warn_user
 from steep.sampling.design import Growth
 from steep.sampling.simulator import Simulator
 from steep.sampling.strategies import Strategy, check_strategy
-from steep.surrogate._candidates import CANDIDATES
-from steep.surrogate.certificate import ALPHA
+from steep.surrogate.fit import FEWEST, GROWTH, checks_to_make, trained
 from steep.surrogate.surrogate import Surrogate
 
-# Each round has this share of the runs so far; a surrogate is fitted after each.
-_GROWTH = 0.2
-# Fewest check runs, as a number and as a share of the others. Where this share is not enough, more of the others lower
-# the error more than check runs would narrow its interval.
-_FEWEST, _LEAST, _MOST = 20, 0.1, 0.6
-# A look is taken where the error by cross-validation is below this share of the tolerance.
-_PROMISING = 0.9
 # Share of the budget that is kept for check runs in the end.
 _KEPT = 0.2
 
@@ -92,10 +84,10 @@ def emulate(
     absolute = check_flag(absolute, name="absolute")
     max_runs = check_count(max_runs, name="max_runs")
     n_initial = max(16, 4 * (box.n_features + 1))
-    if max_runs < n_initial + _FEWEST:
+    if max_runs < n_initial + FEWEST:
         raise InputError(
-            f"max_runs={max_runs} is too small for {box.n_features} inputs; expected at least {n_initial + _FEWEST}: "
-            f"{n_initial} initial runs and {_FEWEST} check runs"
+            f"max_runs={max_runs} is too small for {box.n_features} inputs; expected at least {n_initial + FEWEST}: "
+            f"{n_initial} initial runs and {FEWEST} check runs"
         )
     chosen = check_strategy(strategy)
     chosen.resolved(use="emulate", feeds=("labels",))
@@ -107,20 +99,18 @@ def emulate(
     checks = Checks(own, generator, growth.seen.labels.shape[1])
     look = 0
     while True:
-        n_kept = max(round(_KEPT * max_runs), _FEWEST, checks.n_asked)
-        n_new = min(max(4, round(_GROWTH * growth.n_asked)), max_runs - n_kept - growth.n_asked)
+        n_kept = max(round(_KEPT * max_runs), FEWEST, checks.n_asked)
+        n_new = min(max(4, round(GROWTH * growth.n_asked)), max_runs - n_kept - growth.n_asked)
         if n_new > 0:
             growth.add(n_new)
         is_last = growth.n_asked + n_kept >= max_runs
-        model = _trained(growth, generator)
-        wanted = max(
-            checks_wanted(model, tolerance, look + 1, absolute=absolute), _FEWEST, round(_LEAST * growth.n_asked)
-        )
-        affordable = max_runs - growth.n_asked
-        if not is_last and wanted > min(affordable, max(_FEWEST, _MOST * growth.n_asked)):
+        plan, affordable = growth.design(), max_runs - growth.n_asked
+        model = trained(box, plan.X, plan.labels, plan.output_names, generator)
+        wanted = checks_to_make(model, tolerance, look + 1, growth.n_asked, absolute=absolute)
+        if not is_last and (wanted is None or wanted > affordable):
             continue
         look += 1
-        checks.draw(affordable if is_last else int(wanted))
+        checks.draw(affordable if is_last or wanted is None else wanted)
         model._certify(checks.X, checks.labels, independent=True, look=look)
         is_done = model.certificate.reached(tolerance, absolute=absolute)
         if is_done or is_last:
@@ -154,25 +144,6 @@ class Checks:
             )
         self.labels = np.vstack([self.labels, labels])
         self.X, self.n_asked = np.vstack([self.X, X]), n
-
-
-def _trained(growth: Growth, generator: np.random.Generator) -> Surrogate:
-    """A surrogate of the runs so far, without a certificate yet."""
-    plan, model = growth.design(), Surrogate(growth.box)
-    return model._train(growth.box, plan.X, plan.labels, plan.output_names, CANDIDATES, generator)
-
-
-def checks_wanted(model: Surrogate, tolerance: float, look: int, *, absolute: bool) -> float:
-    """Check runs that will hold the bound of every output below the tolerance, if its errors are as expected."""
-    wanted = 0.0
-    rest = -np.log(ALPHA / (look * (look + 1)))
-    for one, spread in zip(model.blends_, model._spread, strict=True):
-        if not spread > 0:
-            continue
-        goal = tolerance if absolute else tolerance * spread
-        room = (_PROMISING * goal) ** 2 - one.rmse**2
-        wanted = max(wanted, rest * one.largest**2 / room if room > 0 else np.inf)
-    return float(np.ceil(wanted)) if np.isfinite(wanted) else wanted
 
 
 def _reason(model: Surrogate, tolerance: float, max_runs: int, *, absolute: bool, is_done: bool) -> str:

@@ -237,7 +237,7 @@ def hybrid(
     Other Parameters
     ----------------
     store : Campaign, optional
-        Where the simulator's answers are told.
+        Campaign that records the simulator's answers.
     pass_as, n_jobs
         See :func:`steep.design`.
 

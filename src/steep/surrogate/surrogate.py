@@ -114,6 +114,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         kinds = _checked_kinds(self.candidates)
         share = check_real(self.check_share, name="check_share", above=0.0, maximum=0.9)
         generator = check_generator(self.random_state)
+        X = X.to_design() if hasattr(X, "to_design") else X
         box, points, labels, names, even, own = self._runs(X, y)
         independent = check is not None or own is not None
         held = _checked_mask(check, len(points)) if check is not None else own
@@ -122,7 +123,8 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             held = np.zeros(len(points), dtype=bool)
             held[generator.permutation(rows)[: max(1, round(share * len(rows)))]] = True
         self._train(box, points[~held], labels[~held], names, kinds, generator)
-        return self._certify(points[held], labels[held], independent=independent)
+        look = 1 + (X.n_looks if own is not None and hasattr(X, "n_looks") else 0)
+        return self._certify(points[held], labels[held], independent=independent, look=look)
 
     @one_blas_thread()
     def _train(
@@ -177,7 +179,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any
     ) -> tuple[Box, FloatArray, FloatArray, tuple[str, ...], npt.NDArray[np.bool_], npt.NDArray[np.bool_] | None]:
         """Domain, points, labels, names of outputs, which runs are even, and check runs if there are any."""
-        plan: Design | None = X.to_design() if hasattr(X, "to_design") else X if hasattr(X, "is_even") else None
+        plan: Design | None = X if hasattr(X, "is_even") else None
         if plan is not None:
             if y is not None:
                 raise InputTypeError("y was passed with a design or a campaign, which holds its outputs; leave it out")

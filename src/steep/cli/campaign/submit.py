@@ -65,7 +65,7 @@ def submit_command(
         style = options.get("pass_as", "keywords" if campaign.named else "array")
         progress = slurm.submit(
             campaign, simulator, settings.runs or 0, how, style=style, retries=settings.retries,
-            timeout=options.get("timeout"), max_failures=settings.max_failures or None, n_initial=settings.initial,
+            timeout=options.get("timeout"), max_failures=settings.max_failures or None,
         )  # fmt: skip
         if not watch:
             _show(campaign, progress, as_json=as_json)

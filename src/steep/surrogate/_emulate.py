@@ -140,8 +140,8 @@ class Checks:
         X, labels = self.simulator(self.simulator.box.uniform(n - self.n_asked, random_state=self.generator))
         if labels.shape[1] != self.labels.shape[1]:
             raise FunctionError(
-                f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; expected the same "
-                "number everywhere"
+                f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; expected the "
+                "same number everywhere"
             )
         self.labels = np.vstack([self.labels, labels])
         self.X, self.n_asked = np.vstack([self.X, X]), n

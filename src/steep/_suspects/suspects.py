@@ -188,9 +188,76 @@ def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------- the model
 
 
-        The model that predicts, cloned for every part; default a random forest whose trees each judge the samples
-        they were not fitted to, and for numbers boosted trees as well. Classifiers without ``predict_proba``
-        count as certain of what they predict.
+@dataclass(frozen=True)
+class _Models:
+    """What predicts samples that it has not seen: the estimator of the caller, or the default ones."""
+
+    samples: TrainingSet
+    points: FloatArray
+    estimator: Any
+    n_parts: int
+    rng: np.random.Generator
+    n_jobs: int | None
+
+    def judge_classes(self, codes: IntArray, given: Any, asked: csr_matrix) -> tuple[Any, Suspicion]:
+        """Probabilities, which may be sparse, and what speaks against each class."""
+        if given is not None:
+            refuse_in_sample(codes, given, asked)
+            return given, suspect_classes(codes, given, asked)
+        labels, seed = self.samples.labels, int(self.rng.integers(2**31))
+        if self.estimator is None:
+            check_features(self.points)
+        if self.estimator is None and self.samples.groups is None:
+            predicted = out_of_bag(self.points, labels, seed, self.n_jobs)
+        else:
+            # The forest sees the points: X as given may hold text.
+            X, model = (
+                (self.points, forest(labels, seed)) if self.estimator is None else (self.samples.X, self.estimator)
+            )
+            with self._named():
+                predicted = cross_fitted(model, X, self.samples.y, labels, part=self._parts(), n_jobs=self.n_jobs)
+            self._check(predicted, labels.n_columns)
+        return predicted, suspect_classes(codes, predicted, asked)
+
+    def judge_numbers(self, values: FloatArray, given: Any, asked: csr_matrix) -> tuple[FloatArray, Suspicion]:
+        """Predicted values, and what speaks against each number."""
+        if given is not None:
+            return given, suspect_numbers(values, given[:, None], asked, None)
+        samples, seed, unit = self.samples, int(self.rng.integers(2**31)), 1.0
+        models, X, y = [self.estimator], samples.X, samples.y
+        if self.estimator is None:
+            check_features(self.points)
+            models, unit = default_models(samples.labels, seed)
+            X, y = self.points, values / unit
+        fits = Fits(models, X, y, self._parts(), self.n_jobs, unit)
+        with self._named():
+            columns = fits.predict(np.ones(len(values), dtype=bool))
+            self._check(columns, len(models))
+            return blend(values, columns), suspect_numbers(values, columns, asked, fits)
+
+    def _parts(self) -> npt.NDArray[np.intp]:
+        return deal(self.samples.labels, self.n_parts, self.samples.groups, self.rng)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of an estimator in a line that names it."""
+        try:
+            yield
+        except SteepError:
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{type(self.estimator).__name__} cannot be fitted to X and y ({one_line(error)}); expected an "
+                "estimator that takes them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
+            ) from error
+
+    def _check(self, predicted: FloatArray, width: int) -> None:
+        if predicted.shape != (len(self.points), width) or not np.isfinite(predicted).all():
+            raise InputError(
+                f"{type(self.estimator).__name__} predicts an array of shape {predicted.shape} with "
+                f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
+                "sample, or one probability per class; use another estimator"
+            )
 
 
 # ---------------------------------------------------------------------------------------- arguments

@@ -64,7 +64,7 @@ def test_runs_that_fail_are_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_runs": 20}, "max_runs=20 is too small for 3 inputs; need at least 36"),
+        ({"max_runs": 20}, "max_runs=20 is too small for 3 inputs; expected at least 36"),
         ({"tolerance": 0.0}, "tolerance=0.0 is out of range"),
         ({"strategy": steep.Taylor()}, "taylor"),
     ],

@@ -347,7 +347,7 @@ class _Queue:
     def _end(self, number: int, answer: Answer) -> None:
         failure = answer.failure
         if failure is None and not (answer.values and np.isfinite(answer.values).all()):
-            failure = Failure("nan", f"outputs are {answer.values}; need finite numbers")
+            failure = Failure("nan", f"outputs are {answer.values}; expected finite numbers")
         if failure is None:
             try:
                 label = aligned(self.journal, np.array(answer.values)[None], answer.names)[0]

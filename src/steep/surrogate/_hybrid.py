@@ -46,6 +46,12 @@ class HybridReport:
 
     ``share`` of the model's answers is estimated to be off by more than the tolerance; it is at most ``bound`` with
     95 % confidence, at any time and in any order of calls.
+
+    Examples
+    --------
+    >>> report = HybridReport(1000, 900, 110, 10, 0, share=0.0, bound=0.26, tolerance=0.05, risk=0.001)
+    >>> report.bound <= report.risk
+    False
     """
 
     n_calls: int
@@ -68,7 +74,17 @@ class HybridReport:
 
 
 class Hybrid:
-    """A simulator that answers from its surrogate where it can; see :func:`hybrid`."""
+    """A simulator that answers from its surrogate where it can; see :func:`hybrid`.
+
+    Examples
+    --------
+    >>> import steep
+    >>> f = lambda X: X[:, 0] ** 2
+    >>> model = steep.emulate(f, [(0, 1)], max_runs=60, random_state=0)
+    >>> fast = steep.hybrid(f, model, tolerance=0.01, random_state=0)
+    >>> fast([[0.5]]).round(2), fast.report().n_calls
+    (array([0.25]), 1)
+    """
 
     def __init__(
         self, simulator: Simulator, model: Surrogate, tolerance: FloatArray, risk: float, check_share: float,
@@ -213,14 +229,17 @@ def hybrid(
     risk : float, default 1e-3
         Share of the model's answers that may be off by more.
     check_share : float, default 0.01
-        Share of the model's answers that are checked, for ever. Bounding a risk takes about 5 / (risk · check_share)
+        Share of the model's answers that are checked, without end. Bounding a risk takes about 5 / (risk · check_share)
         answers of the model.
-    store : Campaign, optional
-        Where the simulator's answers are told.
-    pass_as, n_jobs
-        See :func:`steep.design`.
     random_state : int, Generator or None
         Seed of the checks.
+
+    Other Parameters
+    ----------------
+    store : Campaign, optional
+        Campaign that records the simulator's answers.
+    pass_as, n_jobs
+        See :func:`steep.design`.
 
     Returns
     -------
@@ -242,7 +261,7 @@ def hybrid(
     sizes = np.atleast_1d(np.asarray(tolerance, dtype=np.float64))
     n_outputs = len(model.outputs)
     if sizes.shape not in ((1,), (n_outputs,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise InputError(f"tolerance={shown(tolerance)} is invalid; need a number > 0, or one for each output")
+        raise InputError(f"tolerance={shown(tolerance)} is invalid; expected a number > 0, or one for each output")
     risk = check_real(risk, name="risk", above=0.0, maximum=1.0)
     share = check_real(check_share, name="check_share", above=0.0, maximum=1.0)
     if store is not None and not hasattr(store, "tell"):

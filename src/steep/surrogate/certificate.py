@@ -38,6 +38,12 @@ class OutputError:
     ``rmse`` lies in ``low`` to ``high`` (90 %), ``bound`` is the upper end that claims rest on (95 %, all looks paid
     for); in 95 % of the domain the error is at most ``percentile``, with 95 % confidence (None with fewer than 59 check
     runs); ``largest`` is the largest of any run, ``spread`` the deviation of the output over the domain.
+
+    Examples
+    --------
+    >>> error = OutputError("lift", 0.02, 0.01, 0.03, bound=0.035, percentile=0.04, largest=0.09, spread=0.5)
+    >>> round(error.share, 3)
+    0.07
     """
 
     name: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import partial
 
 _HERE = os.path.dirname(__file__) + os.sep
 # Libraries a call of ours may come back through: scikit-learn's wrappers, joblib's batches, context managers.
@@ -43,7 +44,15 @@ class FunctionError(SteepError, ValueError):
 
 
 class RejectedError(FunctionError):
-    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on."""
+    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on.
+
+    Examples
+    --------
+    >>> def simulator(u, t):
+    ...     if u * t > 5:
+    ...         raise RejectedError("no solution above u t = 5")
+    ...     return u * t
+    """
 
     failure_kind = "rejected"
 
@@ -60,12 +69,8 @@ class AcceptanceError(SteepError, RuntimeError):
         self.acceptance_rate = acceptance_rate
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_acceptance_error, (str(self), self.acceptance_rate)
-
-
-def _rebuild_acceptance_error(message: str, acceptance_rate: float) -> AcceptanceError:
-    """Let the error cross process boundaries: executors send errors by pickling them."""
-    return AcceptanceError(message, acceptance_rate=acceptance_rate)
+        # Executors send errors by pickling them.
+        return partial(AcceptanceError, acceptance_rate=self.acceptance_rate), (str(self),)
 
 
 class MissingExtraError(SteepError, ImportError):

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 
-from steep import VarianceWeighted, VarianceWeightedCV, sample_weights
+from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 from steep.cli import main
 from steep.cli.tables import open_table
 from steep.weighting.embedding import embed
-from steep.weighting.search import CLIPPED
 
 
 def weight(table, *arguments):
@@ -133,7 +132,7 @@ def test_what_some_rows_chose_is_applied_to_all(step, tmp_path, capsys, monkeypa
     assert (figures["deciding_rows"], figures["samples"]) == (150, 200)
     assert figures["chosen"]["weight_ratio"] != 1
     found = weights_in(tmp_path / "t-weighted.csv")
-    model = VarianceWeighted(Ridge(), rescaling=CLIPPED, **figures["chosen"]).fit(X, y)
+    model = VarianceWeighted(Ridge(), rescaling=WeightSearch().rescaling, **figures["chosen"]).fit(X, y)
     # A model that measures is fitted to as many rows as decided, so that it need not be exactly the same.
     assert np.corrcoef(found, model.sample_weight_)[0, 1] > (1 - 1e-9 if measure == "variance" else 0.9)
 
@@ -489,7 +488,7 @@ def test_odd_tables_are_weighted_or_refused_in_one_line(tmp_path, capsys, monkey
     """Exit code 0 or 2, and 2 always with exactly one line that a person can read."""
     monkeypatch.chdir(tmp_path)
     rng, codes = random.Random(0), []
-    for _ in range(100):
+    for _ in range(40):
         names = rng.sample(["a", "b", "", "sample_weight", "Unnamed: 0", "y", "ä,b"], 4)
         menus = [rng.sample(VALUES, rng.choice([1, 2, 3])) if rng.random() < 0.4 else None for _ in names]
         rows = [",".join(rng.choice(menu) if menu else f"{rng.gauss(0, 1):.3f}" for menu in menus) for _ in range(30)]
@@ -514,3 +513,9 @@ def test_what_a_model_cannot_be_fitted_to_ends_with_one_line(table, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
     assert (code, len(lines)) == (2, 1)
     assert "check its columns" in lines[0]
+
+
+def test_a_table_that_does_not_exist_is_named_before_its_result(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["weight", "nofile.csv", "--target", "a"]) == 2
+    assert capsys.readouterr().err == "steep: nofile.csv does not exist; check the path\n"

@@ -487,19 +487,7 @@ def test_saving_into_a_missing_folder_is_one_line_and_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "measure",
-    [
-        "variance",
-        "neighbors",
-        "slope",
-        "noise",
-        "contradiction",
-        "ambiguity",
-        "smoothed",
-        "density",
-        "misfit",
-        "border",
-    ],
+    "measure", ["variance", "neighbors", "slope", "noise", "contradiction", "density", "misfit", "border"]
 )
 def test_any_measure_of_labels_or_of_a_model_weighs_the_features(measure):
     train, held_out = parts(450)

@@ -202,10 +202,9 @@ def _read_labels(column: pd.Series[Any], task: str) -> tuple[pd.Series[Any], str
         labels = check_labels(column, n_samples=len(column), task=task, name=f"the target {name!r}")  # type: ignore[arg-type]
         warn_of_float_classes(labels, task, fewest=2)  # type: ignore[arg-type]
     n_different = column.nunique()
-    if labels.codes is None and n_different == 1:
-        raise InputError(f"the target {name!r} has only one value; expected several; check --target")
-    if labels.codes is not None and n_different == 1:
-        raise InputError(f"the target {name!r} has only one class; expected at least 2; check --target")
+    if n_different == 1:
+        kind = "value" if labels.codes is None else "class"
+        raise InputError(f"the target {name!r} has only one {kind}; expected at least 2; check --target")
     if labels.codes is not None and 2 < n_different == len(column):
         raise InputError(
             f"the target {name!r} has a class of its own in each of {len(column):,} rows; expected classes that "

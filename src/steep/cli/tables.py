@@ -162,19 +162,15 @@ def _from_text(path: Path, text: Text) -> Table:
             break
         except (pa.ArrowException, ValueError) as error:
             if not use_threads:  # whose error has the number of the row
-                reason = (
-                    one_line(error).removeprefix("CSV parse error: ")[:200].replace("Empty CSV file", "it is empty")
-                )
+                reason = one_line(error).removeprefix("CSV parse error: ").replace("Empty CSV file", "it is empty")
                 raise _no_table(path, dialect, reason) from error
     if has_quotes and (n_rows := sum(1 for _ in text.records()) - 1) != found.num_rows:
         raise _no_table(path, dialect, f"it has {found.num_rows} rows or {n_rows}, because of its quotes")
     names = tuple(name.strip() for name in found.column_names)
     table = Table(path, names, [], str(dialect), {}, text)
     for name in names:
-        column, found = (
-            found.column(0),
-            found.remove_column(0),
-        )  # one by one: all as text would be another table in memory
+        # One by one: all as text would be another table in memory.
+        column, found = found.column(0), found.remove_column(0)
         values, remark = read_cells(_to_series(column, name), dialect.decimal)
         table.columns.append(values)
         if remark is not None:

@@ -223,7 +223,7 @@ class Category(_Counted):
             if value in self.values[:i]:
                 twin = self.values[self.values.index(value)]
                 raise InputError(
-                    f"Category has {shown(twin)} and {shown(value)}, which are equal; expected different values; drop one"
+                    f"Category has {shown(twin)} and {shown(value)}, which are equal; expected different ones"
                 )
 
     def embed(self, u: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
 """A campaign on a real SLURM under cancellations, requeues, lost nodes, walltimes, kills and full disks.
 
-    python benchmarks/crash_slurm.py                 1,000 runs; writes results/crash_slurm.json
+    python benchmarks/crash_slurm.py                 1,000 runs; adds to results/crash_slurm.json
     python benchmarks/crash_slurm.py --runs 100 --no-write
 
 It needs Debian's slurm-wlm and munge, and root, to mount a small disk. SLURM itself is started in a folder of its own,
@@ -32,6 +32,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,7 @@ def count(store, log, crashes):
         "runs": len(frame), "done": n_done, "failed": n_failed, "failures": kinds,
         "lost": len(set(finished) - right), "repeated": len(repeated),
         "stuck": int((frame.state == "pending").sum()),
+        "walltimes": sum(later - first > 50 for times in starts.values() for first, later in pairwise(sorted(times))),
         "finished": len(finished), "started": sum(map(len, starts.values())), "ended": sum(map(len, ends.values())),
     }  # fmt: skip
 
@@ -224,10 +226,11 @@ def main():
         },
         "nodes": 2, "processors_per_node": 8,
     }  # fmt: skip
-    text = json.dumps(about | found, indent=1)
-    print(text)
+    print(json.dumps(about | found, indent=1))
     if not chosen.no_write:
-        RESULTS.write_text(text + "\n")
+        games = json.loads(RESULTS.read_text())["games"] if RESULTS.exists() else []
+        games = [game for game in games if game["command"] != about["command"]]
+        RESULTS.write_text(json.dumps({"games": [*games, about | found]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

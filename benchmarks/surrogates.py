@@ -3,13 +3,17 @@
     python benchmarks/surrogates.py claims --half development
     python benchmarks/surrogates.py claims --half unseen --seeds 3
     python benchmarks/surrogates.py rivals --half unseen
+    python benchmarks/surrogates.py hybrid
     python benchmarks/surrogates.py cost
     python benchmarks/surrogates.py summary
 
 claims: each campaign has at most 500 runs; the tolerances are .2, .1 and .05 of the spread. A claim is true if the RMSE
 on 2,048 fresh points (1,024 for simulators) is at most the tolerance for every output. The arm "even" is the same with
 Sobol points in place of the adaptive design. rivals: RMSE of surrogates trained on the same 200 Sobol points.
-cost: CPU seconds of a round of ten runs at 500 runs and five inputs, and of a fit.
+hybrid: hydrogen that ignites (Cantera), called along trajectories: 40 times each of reactors whose temperature, mixture
+and pressure wander; "adversarial" visits the half where nothing burns first, then only the front. The true share of
+answers that are off is measured on 2,000 of them. cost: CPU seconds of a round of ten runs and of a fit, at 500 runs
+and five inputs.
 
 The functions of both halves were chosen before the surrogate was tuned, and the unseen half was run once. It needs
 ``pip install cantera CoolProp smt openturns``. Finished campaigns are kept in a cache, so the command can be
@@ -198,6 +202,54 @@ def _sklearn(X, y):
 RIVALS = {"steep": _ours, "SMT KRG": _smt, "OpenTURNS": _openturns, "scikit-learn GP": _sklearn}
 
 
+def trajectories(n_calls, order, seed=0):
+    """Batches of 40 calls: one reactor at 40 times; its start wanders through the domain, reflected at the faces."""
+    rng, at = np.random.default_rng(seed), np.array([0.5, 0.5, 0.5])
+    for number in range(n_calls // 40):
+        at = at + 0.03 * rng.standard_normal(3)
+        at = 1 - np.abs(1 - np.abs(at))
+        low, high = (0.0, 1.0) if order == "wandering" else (0.0, 0.3) if number < n_calls // 80 else (0.3, 0.9)
+        yield np.column_stack([np.tile(at, (40, 1)), np.linspace(low, high, 40)])
+
+
+def follow(order, n_calls=40_000, risk=0.01, check_share=0.02):
+    """A hybrid along trajectories: its report, the true share of answers that are off, and the seconds it took."""
+    function, d = HALVES["unseen"]["ignition_of_hydrogen"]
+    spread = fresh("unseen", "ignition_of_hydrogen")[1].std(axis=0)
+    seconds = {"simulator": 0.0}
+
+    def timed(U):
+        began = time.process_time()
+        try:
+            return function(U)
+        finally:
+            seconds["simulator"] += time.process_time() - began
+
+    began = time.process_time()
+    model = steep.emulate(timed, [(0, 1)] * d, 0.1, MAX_RUNS, random_state=0)
+    seconds["emulate"] = time.process_time() - began
+    seconds["simulator"] = 0.0
+    fast = steep.hybrid(timed, model, 0.1 * spread, risk, check_share=check_share, random_state=0)
+    asked, answered = [], []
+    began = time.process_time()
+    for X in trajectories(n_calls, order):
+        answered.append(fast(X))
+        asked.append(X)
+    seconds["hybrid"] = time.process_time() - began
+    X, y = np.vstack(asked), np.vstack(answered)
+    rows = np.random.default_rng(1).choice(len(X), 2000, replace=False)
+    began = time.process_time()
+    wrong = np.abs(function(X[rows]) - y[rows]) > 0.1 * spread
+    alone = (time.process_time() - began) / 2000 * len(X)
+    report = fast.report()
+    return {
+        "calls": report.n_calls, "by model": report.n_model, "simulated": report.n_simulated,
+        "checked": report.n_checked, "found off": report.n_off, "bound": report.bound, "risk": risk,
+        "true share off": float(wrong.any(axis=1).mean()), "seconds": seconds, "seconds of the simulator alone": alone,
+        "times faster": alone / seconds["hybrid"],
+    }  # fmt: skip
+
+
 def cost():
     """CPU seconds at 500 runs and five inputs: asking for ten runs, and fitting a surrogate."""
     function = PROBLEMS["friedman"].function
@@ -217,6 +269,7 @@ def summary(records):
     """What is written and printed: each half, each arm."""
     lines = list(records)
     found = {"runs": MAX_RUNS, "cost": [line["result"] for line in lines if line["experiment"] == "cost"][-1:]}
+    found["hybrid"] = {line["arm"]: line["result"] for line in lines if line["experiment"] == "hybrid"}
     for half, functions in HALVES.items():
         part = {}
         for arm in ARMS:
@@ -272,7 +325,7 @@ def _runs_over_even(lines, half):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("job", choices=("claims", "rivals", "cost", "summary"))
+    parser.add_argument("job", choices=("claims", "rivals", "hybrid", "cost", "summary"))
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
@@ -295,6 +348,9 @@ if __name__ == "__main__":
     elif options.job == "rivals":
         for name, label, seed in records.missing([(name, f"{options.half}-rivals", 0) for name in names]):
             records.add(name, label, seed, result=compare(options.half, name))
+    elif options.job == "hybrid":
+        for name, label, seed in records.missing([("hybrid", order, 0) for order in ("wandering", "adversarial")]):
+            records.add(name, label, seed, result=follow(label))
     elif options.job == "cost":
         records.add("cost", "all", int(time.time()), result=cost())
     summary(records)

@@ -351,6 +351,7 @@ _TITLES = {
     "r2": Score("R²", most=1.0),
     "roc_auc": Score("ROC AUC", **_POINTS),
     "f1": Score("F1", **_POINTS),
+    "f2": Score("F2", **_POINTS),
     "f1_macro": Score("macro F1", **_POINTS),
     "f1_micro": Score("micro F1", **_POINTS),
     "f1_weighted": Score("weighted F1", **_POINTS),

@@ -202,7 +202,9 @@ def test_a_constraint_is_named_in_the_file_and_kept_by_every_command(constrained
     capsys.readouterr()
     assert campaign("ask", "campaign.db") == 2
     warning, line = capsys.readouterr().err.splitlines()
-    assert "steep: warning: storage 'campaign.db' has a constraint, which a file cannot keep" in warning
+    assert (
+        "steep: warning: storage 'campaign.db' has a constraint that is a function, which a file cannot keep" in warning
+    )
     assert 'constraint = "module:function", to ask for points' in line
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +14,22 @@ from scipy.sparse import csr_matrix
 
 from steep._progress import Stopwatch
 from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
-from steep._suspects.forest import forest, out_of_bag
+from steep._suspects.forest import check_features, default_models, forest, out_of_bag
+from steep._suspects.numbers import Fits, blend, suspect_numbers
 from steep._suspects.own_predictions import own_predictions, refuse_in_sample
 from steep._suspects.result import Suspects
-from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_numbers
-from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
+from steep._suspects.score import Suspicion, ballots, suspect_classes
+from steep._validation import (
+    FloatArray,
+    IntArray,
+    Seed,
+    check_count,
+    check_generator,
+    check_jobs,
+    one_line,
+    refuse_large,
+    shown,
+)
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
 from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
@@ -55,7 +69,8 @@ def suspects(
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
         The model that predicts, cloned for every part; default a random forest whose trees each judge the samples
-        they were not fitted to. Classifiers without ``predict_proba`` count as certain of what they predict.
+        they were not fitted to, and for numbers boosted trees as well. Classifiers without ``predict_proba``
+        count as certain of what they predict.
     pred_probs : array-like of shape (n_samples, n_classes), optional
         Your probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
@@ -73,7 +88,7 @@ def suspects(
         Neighbours compared, the sample itself not counted.
     cv : int, default 5
         Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
-        default forest needs none, unless there are groups.
+        default forest for classes needs none, unless there are groups.
     embedding : {"auto", "standard", None}, transformer or callable, default "auto"
         Space in which neighbours are looked for; see :func:`sample_weights`.
     task : {"auto", "classification", "regression"}, default "auto"
@@ -119,11 +134,12 @@ def suspects(
         random_state=0,
     )
     watch.lap("neighbors")
-    if predicted is None:
-        predicted = _predicted(samples, points, estimator, n_parts, rng, jobs)
-    watch.lap("predictions")
     asked = ballots(indices, samples.groups)
-    found = _judged(samples.labels, predicted, asked, given=pred_probs is not None)
+    models = _Models(samples, points, estimator, n_parts, rng, jobs)
+    if samples.labels.codes is None:
+        predicted, found = models.judge_numbers(samples.labels.array[:, 0], predicted, asked)
+    else:
+        predicted, found = models.judge_classes(samples.labels.codes, predicted, asked)
     n_wrong, score = _weighed(samples.labels, found)
     watch.lap("scores")
     return Suspects(
@@ -145,15 +161,6 @@ def _index_of(X: Any, y: Any) -> pd.Index[Any] | None:
     return row_index(X if isinstance(X, pd.DataFrame | pd.Series) else y)
 
 
-def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:
-    """What speaks against each label; user-supplied probabilities are held against the neighbours first."""
-    if labels.codes is None:
-        return suspect_numbers(labels.array[:, 0], predicted, asked)
-    if given:
-        refuse_in_sample(labels.codes, predicted, asked)
-    return suspect_classes(labels.codes, predicted, asked)
-
-
 def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
     """How many labels are wrong, and how probable it is of each."""
     if labels.codes is None:
@@ -167,7 +174,7 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     """The number expected; or the most probable other class where the own one is outvoted or suspect."""
     if labels.codes is None or labels.classes is None:
         return found.expected
-    is_doubted = (found.margin > 0) | (score > 0.5)
+    is_doubted = found.is_contradicted | (score > 0.5)
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
@@ -181,32 +188,76 @@ def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------- the model
 
 
-def _predicted(
-    samples: TrainingSet, points: FloatArray, estimator: Any, n_parts: int, rng: np.random.Generator, n_jobs: int | None
-) -> Any:
-    """Predictions of a model for samples it has not seen: probabilities, which may be sparse, or numbers."""
-    labels, seed = samples.labels, int(rng.integers(2**31))
-    if estimator is None and samples.groups is None:
-        return out_of_bag(points, labels, seed, n_jobs)
-    # The forest sees the points: X as given may hold text.
-    X, model = (points, forest(labels, seed)) if estimator is None else (samples.X, estimator)
-    part = deal(labels, n_parts, samples.groups, rng)
-    try:
-        predicted = cross_fitted(model, X, samples.y, labels, part=part, n_jobs=n_jobs)
-    except SteepError:
-        raise
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); expected an estimator that takes "
-            "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
-        ) from error
-    if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
-        raise InputError(
-            f"{type(model).__name__} predicts an array of shape {predicted.shape} with "
-            f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
-            "sample, or one probability per class; use another estimator"
-        )
-    return predicted if labels.codes is not None else predicted[:, 0]
+@dataclass(frozen=True)
+class _Models:
+    """What predicts samples that it has not seen: the estimator of the caller, or the default ones."""
+
+    samples: TrainingSet
+    points: FloatArray
+    estimator: Any
+    n_parts: int
+    rng: np.random.Generator
+    n_jobs: int | None
+
+    def judge_classes(self, codes: IntArray, given: Any, asked: csr_matrix) -> tuple[Any, Suspicion]:
+        """Probabilities, which may be sparse, and what speaks against each class."""
+        if given is not None:
+            refuse_in_sample(codes, given, asked)
+            return given, suspect_classes(codes, given, asked)
+        labels, seed = self.samples.labels, int(self.rng.integers(2**31))
+        if self.estimator is None:
+            check_features(self.points)
+        if self.estimator is None and self.samples.groups is None:
+            predicted = out_of_bag(self.points, labels, seed, self.n_jobs)
+        else:
+            # The forest sees the points: X as given may hold text.
+            X, model = (
+                (self.points, forest(labels, seed)) if self.estimator is None else (self.samples.X, self.estimator)
+            )
+            with self._named():
+                predicted = cross_fitted(model, X, self.samples.y, labels, part=self._parts(), n_jobs=self.n_jobs)
+            self._check(predicted, labels.n_columns)
+        return predicted, suspect_classes(codes, predicted, asked)
+
+    def judge_numbers(self, values: FloatArray, given: Any, asked: csr_matrix) -> tuple[FloatArray, Suspicion]:
+        """Predicted values, and what speaks against each number."""
+        if given is not None:
+            return given, suspect_numbers(values, given[:, None], asked, None)
+        samples, seed, unit = self.samples, int(self.rng.integers(2**31)), 1.0
+        models, X, y = [self.estimator], samples.X, samples.y
+        if self.estimator is None:
+            check_features(self.points)
+            models, unit = default_models(samples.labels, seed)
+            X, y = self.points, values / unit
+        fits = Fits(models, X, y, self._parts(), self.n_jobs, unit)
+        with self._named():
+            columns = fits.predict(np.ones(len(values), dtype=bool))
+            self._check(columns, len(models))
+            return blend(values, columns), suspect_numbers(values, columns, asked, fits)
+
+    def _parts(self) -> npt.NDArray[np.intp]:
+        return deal(self.samples.labels, self.n_parts, self.samples.groups, self.rng)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of an estimator in a line that names it."""
+        try:
+            yield
+        except SteepError:
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{type(self.estimator).__name__} cannot be fitted to X and y ({one_line(error)}); expected an "
+                "estimator that takes them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
+            ) from error
+
+    def _check(self, predicted: FloatArray, width: int) -> None:
+        if predicted.shape != (len(self.points), width) or not np.isfinite(predicted).all():
+            raise InputError(
+                f"{type(self.estimator).__name__} predicts an array of shape {predicted.shape} with "
+                f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
+                "sample, or one probability per class; use another estimator"
+            )
 
 
 # ---------------------------------------------------------------------------------------- arguments

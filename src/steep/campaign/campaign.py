@@ -547,15 +547,16 @@ class Campaign:
         n_runs : int
             Runs in all; those in the journal count, foreign ones do not. The first of them are an even start: see
             ``n_initial`` of :class:`Campaign`.
-        executor : None, "threads", "processes" or an executor, optional
-            How runs are made: here, in threads, in processes that are replaced when they die, on a Dask
-            cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
+        executor : None, "threads", "processes", "slurm" or a Dask client, optional
+            Where runs happen: here, in threads, in processes that are replaced when they die, in job arrays of SLURM
+            (see :class:`steep.campaign.Slurm`) or on a Dask cluster (its client, or ``client.get_executor()``).
+            What is in the queue of SLURM goes on when this call is interrupted.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
             all it started and replaced. A thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. A run in an executor that you pass
+            itself, another takes its place, and its result is dropped. A run on a Dask worker
             cannot be stopped either, and its place stays taken until it ends.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or

@@ -25,7 +25,7 @@ from steep.campaign.journal import StoreGoneError
 from steep.campaign.processes import Processes
 from steep.campaign.results import check_runs
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Given, Inline, Landing, Task, Threads
+from steep.campaign.workers import Crew, Inline, Landing, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
         how = slurm.Slurm() if given.executor == "slurm" else given.executor
         first = slurm.submit(
             campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
-            max_failures=streak.most, n_initial=n_initial,
+            max_failures=streak.most,
         )  # fmt: skip
         slurm.run(campaign, first, stopper=stop)
         return
@@ -311,13 +311,12 @@ def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
         return Threads(task, n or os.cpu_count() or 1)
     if executor == "processes":
         return Processes(task, n or os.cpu_count() or 1)
-    if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
-        raise InputTypeError(
-            f"executor={executor!r} is unknown; expected None, 'threads', 'processes', 'slurm' or an object with "
-            "submit(), as client.get_executor() of Dask gives"
-        )
-    if type(executor).__module__.split(".")[0] == "distributed":
+    client = getattr(executor, "_client", executor)
+    if type(client).__module__.split(".")[0] == "distributed":
         from steep.campaign.dask import Cluster
 
         return Cluster(task, executor, n)
-    return Given(task, executor, n)
+    raise InputTypeError(
+        f"executor={executor!r} is unknown; expected None, 'threads', 'processes', 'slurm' or a Dask client; elsewhere "
+        "use ask() and tell()"
+    )

@@ -1,7 +1,7 @@
 """Files on a network file system: one process at a time, by a lock that such file systems keep for all their clients.
 
 SQLite's write-ahead log needs memory that all its processes share, and a process of another machine cannot be looked
-up. There a journal has no such log, and whoever opens it to write holds a lock until the end, or until it is killed.
+up. There a journal has no such log, and a process that opens it to write holds a lock until it closes it or is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NETWORK = re.compile(
 
 
 def network_of(path: str, mounts: str = "/proc/self/mounts") -> str | None:
-    """The kind of network file system that holds a file; None for a local disk, and where it cannot be told."""
+    """The kind of network file system that holds a file; None for a local disk, or if it is unknown."""
     try:
         lines = Path(mounts).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -64,7 +64,7 @@ def hold(path: str, kind: str, patience: float) -> IO[bytes]:
                 ) from error
             raise StorageError(
                 f"storage {path!r} is on a network file system ({kind}) without locks ({error.strerror}); put the file "
-                "on a local disk; nodes of a cluster do not need it"
+                "on a local disk; nodes of a cluster never read this file"
             ) from error
 
 

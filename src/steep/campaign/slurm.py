@@ -55,8 +55,8 @@ _MOST_LOST = 10
 _SILENCE, _PACE, _FOREVER = 120.0, 2.0, 3e9
 # Seconds that SLURM may be silent before the loop of a campaign gives up, and that another process may hold the lock.
 _OUTAGE, _PATIENCE = 900.0, 60.0
-# What a look finds of a run whose answer is on its way.
-_WAIT = Answer([])
+# What a look finds of a run whose answer is on its way, and how long it may be, in seconds.
+_WAIT, _LAG = Answer([]), 120.0
 # States in which a task has ended; in any other it may still run, or run again.
 _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
@@ -80,6 +80,15 @@ class Slurm:
         Where the jobs go and who pays.
     options : sequence of str, default ()
         Further options of sbatch, as ``["--mem=4G", "--constraint=avx2"]``.
+
+    Examples
+    --------
+    >>> Slurm(time="2:00:00", in_flight=50, options=["--mem=4G"]).options
+    ('--mem=4G',)
+
+    See Also
+    --------
+    steep.Campaign.run
     """
 
     in_flight: int | None = None
@@ -107,7 +116,7 @@ class Slurm:
             if re.match(r"--(array|wrap|job-name|chdir|output|parsable|wait)\b|-[aJDoW]", text):
                 raise InputError(f"options has {text!r}, which steep sets itself; leave it out")
 
-    def arguments(self) -> list[str]:
+    def _arguments(self) -> list[str]:
         """These options as sbatch takes them."""
         named = {"time": self.time, "partition": self.partition, "account": self.account}
         return [*(f"--{name}={value}" for name, value in named.items() if value), *self.options]
@@ -134,7 +143,7 @@ class Progress(NamedTuple):
 
 def submit(
     campaign: Campaign, function: Any, n_runs: int, how: Slurm, *, style: Style, retries: int = 1,
-    timeout: float | None = None, max_failures: int | None = 20, n_initial: int | None = None,
+    timeout: float | None = None, max_failures: int | None = 20,
 ) -> Progress:  # fmt: skip
     """Note in the journal what is to be run, up to ``n_runs`` in all, and submit the first tasks."""
     _check_slurm(campaign)
@@ -143,7 +152,7 @@ def submit(
         "task": task_of(function, style, None if timeout is None else check_real(timeout, name="timeout", above=0.0)),
         "how": asdict(how), "n_runs": total, "retries": check_count(retries, name="retries", minimum=0),
         "max_failures": None if max_failures is None else check_count(max_failures, name="max_failures"),
-        "n_initial": n_initial or campaign._n_initial_of(total), "stopped": None, "streak": [None, [], False],
+        "n_initial": campaign._n_initial_of(total), "stopped": None, "streak": [None, [], False],
     }  # fmt: skip
     with _locked(campaign.journal, wait=True) as lock:
         with campaign.journal.transaction():
@@ -309,9 +318,11 @@ class _Queue:
         has_begun = _moved(folder / "running" / str(number), folder / "taken")
         if (answer := _answer(folder, number)) is not None:
             return answer
-        if not has_begun and (folder / "done").exists() and not (folder / "taken" / str(number)).exists():
-            return _WAIT  # it has just been finished: its answer is seen by the next look
         if not has_begun:
+            # It has just been finished, and over a network its answer is seen a little later; or it was taken before.
+            with contextlib.suppress(OSError):
+                is_new = time.time() - (folder / "done").stat().st_mtime < _LAG
+                return _WAIT if is_new and not (folder / "taken" / str(number)).exists() else None
             return None
         lost = self.order["lost"][str(number)] = self.order["lost"].get(str(number), 0) + 1
         if state == "OUT_OF_MEMORY" or lost >= _MOST_LOST:
@@ -336,7 +347,7 @@ class _Queue:
     def _end(self, number: int, answer: Answer) -> None:
         failure = answer.failure
         if failure is None and not (answer.values and np.isfinite(answer.values).all()):
-            failure = Failure("nan", f"outputs are {answer.values}; need finite numbers")
+            failure = Failure("nan", f"outputs are {answer.values}; expected finite numbers")
         if failure is None:
             try:
                 label = aligned(self.journal, np.array(answer.values)[None], answer.names)[0]
@@ -401,7 +412,7 @@ class _Queue:
         try:
             _call(
                 "sbatch", "--parsable", f"--job-name={self._job_name(name)}", f"--array=0-{n_tasks - 1}",
-                f"--chdir={self.folder / name}", "--output=out/%a.txt", *how.arguments(), "job.sh",
+                f"--chdir={self.folder / name}", "--output=out/%a.txt", *how._arguments(), "job.sh",
                 cwd=self.folder / name, keeps=self.lock,
             )  # fmt: skip
         except CampaignError:

@@ -2,6 +2,7 @@
 
 steep weight table.csv --target price
 steep design simulator:run --bounds "x=0:1,t=0:10" -n 200
+steep emulate simulator:run --bounds "x=0:1,t=0:10" --tolerance 0.05 -o model.steep
 steep campaign run campaign.db --command "./solver --u0 {u0}" --bounds "u0=0:1" -n 100
 steep improve model:network --train train.npz --validation val.npz
 
@@ -22,7 +23,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steep.cli import campaign, design, improve, suspects, weight
+from steep.cli import campaign, design, improve, surrogate, suspects, weight
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
 from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, one_line
 from steep.exceptions import SteepError
@@ -46,6 +47,8 @@ app = typer.Typer(help=paragraphs(_HELP), pretty_exceptions_enable=False, epilog
 add(app, "weight", weight.weight_command, weight.EXAMPLE)
 add(app, "suspects", suspects.suspects_command, suspects.EXAMPLE)
 add(app, "design", design.design_command, design.EXAMPLE)
+add(app, "emulate", surrogate.emulate_command, surrogate.EMULATE_EXAMPLE)
+add(app, "surrogate", surrogate.surrogate_command, surrogate.EXAMPLE)
 app.add_typer(campaign.app, name="campaign")
 add(app, "improve", improve.improve_command, improve.EXAMPLE)
 
@@ -76,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     try:
         with _terminable(), _short_warnings():
-            code = app(args=given, prog_name="steep", standalone_mode=False)
+            code = app(args=given or ["--help"], prog_name="steep", standalone_mode=False)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as end:
         # The reader of our output has gone, as with `| head`; Typer and Rich turn that into an exit.

@@ -52,7 +52,7 @@ _Groups = Annotated[
     str | None, typer.Option("--groups", help="Array of the validation NPZ that holds the group of each sample.")
 ]
 _Reweighting = Annotated[
-    Path | None, typer.Option("--reweighting", help="NPZ with X and y, seen by neither: heads are fitted to them too.")
+    Path | None, typer.Option("--reweighting", help="NPZ with X and y used for neither: heads are also fitted to it.")
 ]
 _Measure = Annotated[
     list[str] | None, typer.Option("--measure", help="What the weights follow; may be repeated; default by the score.")

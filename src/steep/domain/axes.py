@@ -219,14 +219,12 @@ class Category(_Counted):
     def __init__(self, *values: Any) -> None:
         self.values = tuple(_plain(value) for value in values)
         super().__init__(0, len(values) - 1)
-        seen: dict[Any, Any] = {}
-        for value in self.values:
-            if value in seen:
+        for i, value in enumerate(self.values):
+            if value in self.values[:i]:
+                twin = self.values[self.values.index(value)]
                 raise InputError(
-                    f"Category has {shown(seen[value])} and {shown(value)}, which are equal; expected different "
-                    "values; drop one"
+                    f"Category has {shown(twin)} and {shown(value)}, which are equal; expected different ones"
                 )
-            seen[value] = value
 
     def embed(self, u: FloatArray) -> FloatArray:
         """One column for each value, so that any two values are one apart."""
@@ -304,11 +302,11 @@ def _plain(value: Any) -> Any:
             "its name, and look the object up inside the function"
         )
     try:
-        known = json.loads(json.dumps(plain, allow_nan=False)) == plain
-    except ValueError:  # NaN, infinity, or a whole number of thousands of digits
-        known = False
-    if not known:
-        raise InputError(f"Category value {shown(value)} cannot be stored; expected a finite number or another name")
+        json.dumps(plain, allow_nan=False)
+    except ValueError as error:  # NaN, infinity, or a whole number of thousands of digits
+        raise InputError(
+            f"Category value {shown(value)} cannot be stored; expected a finite number or another name"
+        ) from error
     return plain
 
 

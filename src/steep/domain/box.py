@@ -96,7 +96,7 @@ class Box:
         if not self.n_points <= _MOST_LISTED:
             raise InputError(f"the box holds {self.n_points:g} points; expected at most {_MOST_LISTED} to list them")
         values = [np.arange(axis.low, axis.high + 1) for axis in self.axes]
-        points = np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
+        points = _every_combination(values)
         return points[self.contains(points)]
 
     def points(self, X: Any) -> FloatArray:
@@ -256,18 +256,15 @@ class Box:
         n_samples = check_count(n_samples, name="n_samples")
         if self.constraint is not None or any(axis.kind != "linear" for axis in self.axes):
             raise InputError("a grid needs a box of real axes without a constraint; use sobol, which takes both")
-        # Up to 2^53 a float root, rounded, is exact where there is one.
-        per_axis = round(float(n_samples) ** (1 / self.n_features))
-        if per_axis**self.n_features != n_samples:
-            floor = int(np.floor(n_samples ** (1 / self.n_features) + 1e-9))
-            below, above = (max(n, 1) ** self.n_features for n in (floor, floor + 1))
+        d = self.n_features
+        per_axis = int(float(n_samples) ** (1 / d) + 1e-9)
+        if per_axis**d != n_samples:
             raise InputError(
-                f"a grid in {self.n_features} dimensions needs p^{self.n_features} points, got {n_samples}; "
-                f"use {below} or {above}"
+                f"a grid in {d} dimensions needs p^{d} points, got {n_samples}; use {max(per_axis, 1) ** d} or "
+                f"{(per_axis + 1) ** d}"
             )
         axis = np.linspace(0.0, 1.0, per_axis) if per_axis > 1 else np.array([0.5])
-        axes = np.meshgrid(*[axis] * self.n_features, indexing="ij")
-        return self.from_unit(np.column_stack([a.ravel() for a in axes]))
+        return self.from_unit(_every_combination([axis] * d))
 
     def sobol(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw a scrambled Sobol sequence; any ``n_samples``, though powers of two are the most even."""
@@ -299,6 +296,10 @@ class Box:
         entries = zip(self.names, self.axes, strict=True)
         inside = ", ".join(f"{name!r}: {axis!r}" for name, axis in entries)
         return f"Box({{{inside}}}{'' if self.constraint is None else ', constraint=…'})"
+
+
+def _every_combination(values: Sequence[FloatArray]) -> FloatArray:
+    return np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
 
 
 def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:

@@ -82,7 +82,7 @@ class FiniteDifferences:
         points = points.astype(np.float64, copy=False)
         k = _check_multi_indices(multi_indices, points.shape[1])
         stencils = [_tensor_stencil(row) for row in k]
-        nodes = sorted({node for stencil in stencils for node in stencil}, key=_place)
+        nodes = sorted({node for stencil in stencils for node in stencil})
         offsets = _offsets(nodes, points.shape[1])
         step = self._step(points, int(k.sum(axis=1).max()), np.abs(offsets).max(axis=0))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -212,12 +212,6 @@ def _tensor_stencil(k: npt.NDArray[np.int64]) -> Stencil:
             for offset, a in arms.items()
         }
     return stencil
-
-
-def _place(node: Node) -> tuple[tuple[int, ...], ...]:
-    """Sorts nodes as their full vectors of offsets would be sorted."""
-    arms = ((0, axis, offset) if offset < 0 else (2, -axis, offset) for axis, offset in node)
-    return (*arms, (1,))
 
 
 def _offsets(nodes: list[Node], n_features: int) -> npt.NDArray[np.int64]:

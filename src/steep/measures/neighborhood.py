@@ -44,29 +44,12 @@ class Neighborhood:
     given: tuple[Any, Any] | None = None
 
     @classmethod
-    def of(
-        cls,
-        X: Any,
-        y: Any,
-        *,
-        n_neighbors: int,
-        include_self: bool = True,
-        neighbors: Any = None,
-        task: Task = "auto",
-        n_jobs: int | None = None,
-    ) -> Self:
-        """Check the data, read the labels and find the neighbours."""
+    def of(cls, X: Any, y: Any, *, n_neighbors: int, task: Task = "auto", **how: Any) -> Self:
+        """Check the data, read the labels and find the neighbours, with the other options of :meth:`search`."""
         points = check_points(X)
         labels = check_labels(y, n_samples=len(points), task=task)
-        return cls.search(
-            points,
-            labels,
-            n_neighbors=check_count(n_neighbors, name="n_neighbors", minimum=2),
-            include_self=include_self,
-            neighbors=neighbors,
-            n_jobs=n_jobs,
-            given=(X, y),
-        )
+        size = check_count(n_neighbors, name="n_neighbors", minimum=2)
+        return cls.search(points, labels, n_neighbors=size, given=(X, y), **how)
 
     @classmethod
     def search(

@@ -21,7 +21,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.measures.label_measures import ambiguity, contradiction, density, disagreement, noise, slope, smoothed
+from steep.measures.label_measures import contradiction, density, disagreement, noise, slope
 from steep.measures.model_measures import border, borders, doubt, misfit, misfits
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.perturbation import perturbation
@@ -103,8 +103,6 @@ MEASURES: dict[str, Measure] = {
         Measure("noise", noise),
         Measure("contradiction", contradiction, uses_points=False),
         Measure("disagreement", disagreement, uses_points=False),
-        Measure("ambiguity", ambiguity, uses_points=False),
-        Measure("smoothed", smoothed, uses_points=False),
         Measure("density", density),
         Measure("surprise", surprise, size=surprise_size),
         Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits, uses_points=False),

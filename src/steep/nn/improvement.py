@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval, paired_interval
-from steep.nn.candidates import ORIGINAL, HeadCandidate, ScoredHeads, settings_table
+from steep.nn.calibration import calibration_of
+from steep.nn.candidates import GROUPS, ORIGINAL, HeadCandidate, ScoredHeads, settings_table
 from steep.nn.choose import Choice
 from steep.nn.heads import Head
 from steep.nn.scores import MeanScore, log_likelihoods
-from steep.nn.weightings import FeatureSpace
+from steep.nn.weightings import Doubted, FeatureSpace
 
 _ACCURACY = Score.named("accuracy")
 
@@ -67,6 +68,10 @@ class Improvement:
         What the data suggest to do next: data the network has not seen, if its training features have collapsed.
     space : FeatureSpace or None
         Features and labels the heads were fitted to, for :meth:`suspects`.
+    calibration : DataFrame or None
+        For one class per sample: log loss and calibration error (ECE) of the original and the chosen head, on samples
+        that did not make the choice; the temperature T that makes the log loss of outputs / T least, and that log loss.
+        The network is left as it is: divide its outputs by T if its probabilities matter.
 
     Examples
     --------
@@ -93,12 +98,14 @@ class Improvement:
     score: Score = _ACCURACY
     advice: str | None = None
     space: FeatureSpace | None = None
+    calibration: pd.DataFrame | None = None
 
     def __str__(self) -> str:
         advice = f"\n\n{self.advice}" if self.advice else ""
         again = f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
         note = f"\n{self.note}" if self.note else ""
-        return f"{self.verdict}\n\n{self.table.to_string()}{note}\n\nThe network itself, {again}{advice}"
+        told = "" if self.calibration is None else f"\n\n{self.calibration.to_string()}"
+        return f"{self.verdict}\n\n{self.table.to_string()}{note}{told}\n\nThe network itself, {again}{advice}"
 
     @property
     def note(self) -> str:
@@ -245,20 +252,15 @@ def unjudged(network: nn.Module, space: FeatureSpace, variation: FloatArray | No
 def evidence_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
     gains = {0: NO_GAIN} | choice.rows
-    rows = {name: _row(found, number, gains[number]) for name, number in _listed(found).items()}
+    rows = {name: _row(found, number, gains[number]) for name, number in found.best().items()}
     rows["chosen"] = _row(found, choice.chosen, choice.gain if choice.chosen else NO_GAIN)
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table if table["rule"].notna().any() else table.drop(columns="rule")
 
 
-def _listed(found: ScoredHeads) -> dict[str, int]:
-    """Number of the best head of each kind; means of two are in the row "chosen" only."""
-    return {name: number for name, number in found.best().items() if found.heads[number].candidate.kind != "blended"}
-
-
 def heads_of_rows(found: ScoredHeads, choice: Choice) -> dict[str, Head]:
     """Head of each row of the table."""
-    return {name: found.heads[number].head for name, number in (_listed(found) | {"chosen": choice.chosen}).items()}
+    return {name: found.heads[number].head for name, number in (found.best() | {"chosen": choice.chosen}).items()}
 
 
 def _row(found: ScoredHeads, number: int, gain: Interval) -> dict[str, Any]:
@@ -323,7 +325,7 @@ def _value(value: float, score: MeanScore) -> str:
 def _parts(found: ScoredHeads, choice: Choice) -> str:
     """What the gain comes from; the parts add up to the gain as it is printed."""
     score, chosen = found.scores[0], found.heads[choice.chosen].candidate
-    if chosen.kind == "equal":
+    if chosen.kind == "equal" and chosen.layer is None:
         return "all of it from re-training with equal weights"
     factor = score.words.factor
     total = float(f"{factor * choice.gain.mean:.3g}")
@@ -336,12 +338,22 @@ def _parts(found: ScoredHeads, choice: Choice) -> str:
 
 
 def _weights(found: ScoredHeads, chosen: HeadCandidate) -> str:
+    layer = f", behind it {chosen.layer}" if chosen.layer else ""
     if chosen.blend is not None:
-        return f"the mean of two heads: {'; '.join(_weights(found, part) for part in chosen.blend)}"
-    weighting = found.heads[found.candidates.index(chosen)].weighting
-    words = "the original head" if chosen.kind == "original" else "equal weights"
+        own = list(dict.fromkeys(_weights(found, part) for part in chosen.blend))
+        number = {2: "two"}.get(len(chosen.blend), str(len(chosen.blend)))
+        more = f"; and {len(own) - 3} more" if len(own) > 3 else ""
+        return f"the mean of {number} heads: {'; '.join(own[:3])}{more}{layer}"
+    if chosen.kind == "original":
+        return f"the original head{layer}"
+    weighting = found.heads[found.candidates.index(replace(chosen, layer=None))].weighting
+    words = "equal weights" if weighting is None else weighting.rule.described()
+    if chosen.kind == "validation":
+        peer = ", as in DFR" if chosen.rule == GROUPS else ""
+        words = f"{chosen.rule}, fitted to the validation data{peer}"
     near = ", held near the original head" if chosen.anchored else ""
-    return (words if weighting is None else weighting.rule.described()) + near
+    peer = ", as in AFR" if near and isinstance(weighting and weighting.rule, Doubted) else ""
+    return words + near + peer + layer
 
 
 def _others(found: ScoredHeads, choice: Choice) -> list[str]:
@@ -368,4 +380,18 @@ def _calibration(found: ScoredHeads, choice: Choice) -> list[str]:
     old, new = (-log_loss.keep(own) for own in outputs)
     if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
         return []
-    return [f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable."]
+    divided = calibration_of(task, choice.outputs, held_out.targets)
+    return [
+        f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable; outputs "
+        f"divided by {divided['temperature']:.3g} have one of {divided['log loss with it']:.4g}."
+    ]
+
+
+def calibration_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame | None:
+    """Calibration of the original and the chosen head."""
+    if not found.task.has_classes:
+        return None
+    outputs = {"original": found.heads[0].head.outputs(found.held_out.features)}
+    outputs["chosen"] = outputs["original"] if choice.outputs is None else choice.outputs
+    rows = {name: calibration_of(found.task, own, found.held_out.targets) for name, own in outputs.items()}
+    return pd.DataFrame.from_dict(rows, orient="index")

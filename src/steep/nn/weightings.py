@@ -149,6 +149,15 @@ class Doubted:
         return np.asarray(tilted / tilted.mean())
 
 
+@dataclass(frozen=True)
+class ByGroup(Balanced):
+    """Weights with the same sum for every known group: DFR."""
+
+    def described(self) -> str:
+        """In a verdict."""
+        return "known groups of equal mass, as in DFR"
+
+
 ByClass = Balanced | PseudoGroups | Doubted
 Rule = ByRatio | ByClass
 

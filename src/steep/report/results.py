@@ -7,6 +7,7 @@ import io
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_ROWS, _MOST_FAILURES, _MOST_HEADS = 100, 200, 300
 _LONGEST_TEXT = 4000
 _PICTURES = {
-    "points": "The points over pairs of the steepest inputs.",
+    "points": "The points over one input, or over the two steepest.",
     "error": "The estimated error after that many runs: that of a surrogate over the whole domain, in standard "
     "deviations of the output.",
     "slices": "A cubic interpolant of all results along the steepest inputs, through the result that is predicted "
@@ -61,7 +62,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     'design.html'
     """
     if not isinstance(design, Design):
-        raise InputTypeError(f"design is a {type(design).__name__}; need a Design; pass what design() returned")
+        raise InputTypeError(f"design is a {type(design).__name__}; expected a Design; pass what design() returned")
     n_points = len(design.X)
     error = design.estimated_error()
     figures = {
@@ -108,7 +109,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     'campaign.html'
     """
     if not isinstance(campaign, Campaign):
-        raise InputTypeError(f"campaign is a {type(campaign).__name__}; need a Campaign")
+        raise InputTypeError(f"campaign is a {type(campaign).__name__}; expected a Campaign")
     runs = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
     counts = Counter(row[2] for row in runs)
     parts = {"done": counts["done"], "in flight": counts["pending"], "given up": counts["failed"]}
@@ -130,6 +131,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
         ),
         kind="campaign",
         verdict=verdict_of(f"{words}. {told}"),
+        note=_time_left(campaign),
         figures={**{name: f"{n:,}" for name, n in parts.items()}, "estimated error (deviations)": error},
         parts=[
             {"name": name, "n": n, "share": n / max(len(runs), 1), "words": said}
@@ -156,10 +158,23 @@ def improvement_page(path: str | Path, improvement: Any, *, title: str | None = 
     -------
     Path
         ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> from torch import nn
+    >>> from steep.nn import improve
+    >>> X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] > 0).long()
+    >>> result = improve(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), (X[:200], y[:200]), (X[200:], y[200:]))
+    >>> improvement_page(tempfile.mkdtemp() + "/improvement.html", result).name
+    'improvement.html'
     """
     if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
         raise InputTypeError(
-            f"improvement is a {type(improvement).__name__}; need an Improvement; pass what steep.nn.improve returned"
+            f"improvement is a {type(improvement).__name__}; expected an Improvement; pass what steep.nn.improve "
+            "returned"
         )
     heads = improvement.candidates
     rows = [[cell_of(value) for value in row] for row in heads.head(_MOST_HEADS).itertuples(index=False)]
@@ -184,6 +199,15 @@ def _write(path: str | Path, title: str, **content: Any) -> Path:
     whole: dict[str, Any] = {"figures": {}, "parts": [], "note": "", "pictures": [], "tables": []} | content
     whole["figures"] = [{"name": name, "value": value, "id": ""} for name, value in whole["figures"].items()]
     return write_page(path, "results.html", title=title, **whole)
+
+
+def _time_left(campaign: Campaign) -> str:
+    """How long a campaign that runs now will take; nothing for one that does not run."""
+    status = campaign.status()
+    if not (status.is_running and status.seconds_left >= 0):
+        return ""
+    left = timedelta(seconds=round(status.seconds_left))
+    return f"About {left} (hours:minutes:seconds) left for {status.n_left:,} runs."
 
 
 def _sentence(error: Any) -> str:
@@ -243,7 +267,7 @@ def _results(plan: Design, numbers: IntArray, word: str) -> dict[str, Any]:
     names += [*(f"predicted {name}" for name in outputs), "error"] if judged else []
     note = _cut_at(len(rows), n, "results")
     if judged:
-        note += " Errors are in deviations of the output, each result predicted from others."
+        note += " Errors are cross-validated, in standard deviations of the output."
     return _table("runs", "The results predicted worst" if judged else "The results", names, rows, note)
 
 

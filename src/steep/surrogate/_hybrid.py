@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from steep._blas import one_blas_thread
 from steep._function import PassAs
 from steep._validation import FloatArray, Seed, check_generator, check_real, shown
 from steep.exceptions import FunctionError, InputError, InputTypeError
@@ -46,6 +47,12 @@ class HybridReport:
 
     ``share`` of the model's answers is estimated to be off by more than the tolerance; it is at most ``bound`` with
     95 % confidence, at any time and in any order of calls.
+
+    Examples
+    --------
+    >>> print(HybridReport(100, 90, 15, 5, 0, 0.0, 0.4, tolerance=0.1, risk=0.01))
+    100 calls: 90 answered by the model, 15 by the simulator, 5 answers checked
+    0 of them off by more than 0.1; of all answers of the model at most 40 % (95 %), not yet within the risk of 1 %
     """
 
     n_calls: int
@@ -68,7 +75,22 @@ class HybridReport:
 
 
 class Hybrid:
-    """A simulator that answers from its surrogate where it can; see :func:`hybrid`."""
+    """A simulator that answers from its surrogate where it can; made by :func:`hybrid`.
+
+    Attributes
+    ----------
+    simulator, model, tolerance, risk, check_share, store, generator
+        What it was made from; ``model`` is the surrogate that answers now.
+
+    Examples
+    --------
+    >>> import steep
+    >>> f = lambda X: 3 * X[:, 0]
+    >>> X = np.random.default_rng(0).random((60, 1))
+    >>> fast = steep.hybrid(f, steep.Surrogate([(0, 1)], random_state=0).fit(X, f(X)), 0.1, random_state=0)
+    >>> bool(abs(fast([[0.5]])[0] - 1.5) < 0.1), fast.report().n_calls
+    (True, 1)
+    """
 
     def __init__(
         self, simulator: Simulator, model: Surrogate, tolerance: FloatArray, risk: float, check_share: float,
@@ -104,6 +126,7 @@ class Hybrid:
                 self._learn(points[asked], truth, inside[asked] & (~by_model | off)[asked])
         return values[:, 0] if values.shape[1] == 1 else values
 
+    @one_blas_thread()
     def _predicted(self, model: Surrogate, points: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         if not len(points):
             return np.empty((0, len(model.outputs))), np.zeros(0, dtype=bool)
@@ -161,7 +184,8 @@ class Hybrid:
         model = Surrogate(old.box)
         kinds = {member.kind for one in old.blends_ for member in one.members}
         model._train(old.box, X[rows], labels[rows], old.outputs, tuple(kinds), self._generator)
-        self.model = model._certify(old.X_check_, old.y_check_, independent=old.certificate.independent)
+        known = old.certificate
+        self.model = model._certify(old.X_check_, old.y_check_, independent=known.independent, look=known.look + 1)
         self._new, self._n_new, self._n_fitted = [], 0, len(rows)
 
     def report(self) -> HybridReport:
@@ -217,10 +241,13 @@ def hybrid(
         answers of the model.
     store : Campaign, optional
         Where the simulator's answers are told.
-    pass_as, n_jobs
-        See :func:`steep.design`.
     random_state : int, Generator or None
         Seed of the checks.
+
+    Other Parameters
+    ----------------
+    pass_as, n_jobs
+        See :func:`steep.design`.
 
     Returns
     -------
@@ -242,7 +269,7 @@ def hybrid(
     sizes = np.atleast_1d(np.asarray(tolerance, dtype=np.float64))
     n_outputs = len(model.outputs)
     if sizes.shape not in ((1,), (n_outputs,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise InputError(f"tolerance={shown(tolerance)} is invalid; need a number > 0, or one for each output")
+        raise InputError(f"tolerance={shown(tolerance)} is invalid; expected a number > 0, or one for each output")
     risk = check_real(risk, name="risk", above=0.0, maximum=1.0)
     share = check_real(check_share, name="check_share", above=0.0, maximum=1.0)
     if store is not None and not hasattr(store, "tell"):

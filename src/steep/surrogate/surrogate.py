@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +19,18 @@ from steep._validation import (
     check_numbers,
     check_points,
     check_real,
+    check_size,
     shown,
 )
 from steep.domain import Bounds, Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import deviations
 from steep.neighbors.query import nearest
+from steep.sampling.result import Design
 from steep.surrogate import _file
 from steep.surrogate._blend import Blend, blend, constant
 from steep.surrogate._candidates import CANDIDATES
 from steep.surrogate.certificate import Certificate, certify, interval_factor
-
-if TYPE_CHECKING:
-    from steep.sampling import Design
 
 # Points that the domain is measured by.
 _DOMAIN = 1024
@@ -123,7 +122,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             held = np.zeros(len(points), dtype=bool)
             held[generator.permutation(rows)[: max(1, round(share * len(rows)))]] = True
         self._train(box, points[~held], labels[~held], names, kinds, generator)
-        look = 1 + (X.n_looks if own is not None and hasattr(X, "n_looks") else 0)
+        look = 1 + (X.n_looks if isinstance(X, Design) else 0)
         return self._certify(points[held], labels[held], independent=independent, look=look)
 
     @one_blas_thread()
@@ -140,8 +139,8 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         least = max(_FEWEST, 2 * (box.n_features + 1))
         if len(X) < least:
             raise InputError(
-                f"{len(X)} runs are left to fit {box.n_features} inputs when check runs are set aside; need at least "
-                f"{least}; make more runs"
+                f"{len(X)} runs are left to fit {box.n_features} inputs when check runs are set aside; expected "
+                f"at least {least}; make more runs"
             )
         self.box, self.outputs, self.n_features_in_ = box, names, box.n_features
         unit, domain = (box.embed(box.unit(points)) for points in (X, _domain_points(box)))
@@ -161,7 +160,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _certify(self, X: FloatArray, labels: FloatArray, *, independent: bool, look: int = 1) -> Self:
         """Measure the error on check runs."""
         if not len(X):
-            raise InputError("there is no check run; need at least one; raise check_share or make more runs")
+            raise InputError("there is no check run; expected at least one; raise check_share or make more runs")
         predicted, sizes = self._both(self.box.embed(self.box.unit(X)))
         errors = np.abs(labels - predicted)
         # An output that is constant up to rounding has no error but that rounding.
@@ -179,7 +178,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any
     ) -> tuple[Box, FloatArray, FloatArray, tuple[str, ...], npt.NDArray[np.bool_], npt.NDArray[np.bool_] | None]:
         """Domain, points, labels, names of outputs, which runs are even, and check runs if there are any."""
-        plan: Design | None = X if hasattr(X, "is_even") else None
+        plan: Design | None = X if isinstance(X, Design) else None
         if plan is not None:
             if y is not None:
                 raise InputTypeError("y was passed with a design or a campaign, which holds its outputs; leave it out")
@@ -197,7 +196,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not inside.all():
             raise InputError(
                 f"{int((~inside).sum())} of {len(points)} rows of X lie outside the bounds, first row "
-                f"{int(np.argmin(inside))}; need rows inside; widen the bounds or drop these rows"
+                f"{int(np.argmin(inside))}; expected rows inside; widen the bounds or drop these rows"
             )
         return box, points, labels, names, np.ones(len(points), dtype=bool), None
 
@@ -229,7 +228,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             first = int(np.argmax(outside))
             raise InputError(
                 f"row {first} of X lies outside the domain {shown(self.box)} ({int(outside.sum())} of {len(points)} "
-                "rows); need points inside; pass extrapolate=True to predict without a known error"
+                "rows); expected points inside; pass extrapolate=True to predict without a known error"
             )
         unit = self.box.embed(self.box.unit(points))
         if not check_flag(return_error, name="return_error"):
@@ -317,6 +316,7 @@ def _labels(y: Any, n: int) -> tuple[FloatArray, tuple[str, ...]]:
     named = labelled(y) if not hasattr(y, "index") or getattr(y, "ndim", 2) == 2 else None
     values = np.column_stack([column for _, column in named]) if named is not None else y
     labels = check_numbers(values, name="y")
+    check_size(labels, "y")
     labels = labels.reshape(len(labels), -1) if labels.ndim in (1, 2) else labels
     if labels.ndim != 2 or len(labels) != n:
         raise InputError(f"y has shape {labels.shape}; expected ({n},) or ({n}, n_outputs), one row per row of X")

@@ -34,7 +34,7 @@ def submit_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep the queue filled until all is done; Ctrl-C leaves the queue as it is.")
     ] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between two looks.")] = 10.0,
+    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Refresh interval in seconds.")] = 10.0,
     cancel: Annotated[bool, typer.Option("--cancel", help="Take everything back from the queue instead.")] = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -65,7 +65,7 @@ def submit_command(
         style = options.get("pass_as", "keywords" if campaign.named else "array")
         progress = slurm.submit(
             campaign, simulator, settings.runs or 0, how, style=style, retries=settings.retries,
-            timeout=options.get("timeout"), max_failures=settings.max_failures or None, n_initial=settings.initial,
+            timeout=options.get("timeout"), max_failures=settings.max_failures or None,
         )  # fmt: skip
         if not watch:
             _show(campaign, progress, as_json=as_json)

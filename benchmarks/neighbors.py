@@ -217,9 +217,9 @@ def measure(part, method, jobs):
 def is_dearer(values, other):
     """Whether a setting does at least as much as another in every respect.
 
-    Numbers of cells and trees do not compare: more of them may save more than they cost.
+    Numbers of cells and trees do not compare: more of them may save more than they cost. Nor do kinds of numbers.
     """
-    if values.keys() != other.keys() or any(values.get(n) != other.get(n) for n in ("cells", "n_trees")):
+    if values.keys() != other.keys() or any(values.get(n) != other.get(n) for n in ("cells", "n_trees", "quantizer")):
         return False
     return all(values[name] >= other[name] for name in values)
 

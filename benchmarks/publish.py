@@ -169,7 +169,20 @@ def suspects_classes():
 
 
 def suspects_numbers():
-    return suspects_on("unseen regression", "steep")
+    return suspects_on("unseen numbers", "steep")
+
+
+def suspects_refit():
+    found = stored("suspects-refit")
+    arms = list(next(iter(found["tables"].values())))
+    rows = [[name, *(f"{scores[arm]:.3f}" for arm in arms)] for name, scores in found["tables"].items()]
+    return table(["table", *arms], [*rows, ["mean", *(f"{found['means'][arm]:.3f}" for arm in arms)]])
+
+
+def suspects_bins():
+    bins = stored("suspects")["unseen classification"]["count"]["score_bins"]
+    rows = [[f"{one['mean_score']:.2f}", f"{one['share_wrong']:.2f}", f"{one['samples']:,}"] for one in bins]
+    return table(["mean score", "share wrong", "labels"], rows)
 
 
 def suspects_real():

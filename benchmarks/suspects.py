@@ -351,9 +351,17 @@ def real(options):
             "n_samples": len(given),
             "n_wrong": int(wrong.sum()),
             "estimate": [round(x) for x in (result.n_wrong.mean, result.n_wrong.low, result.n_wrong.high)],
+            "looks_per_wrong_label": looks(wrong, result.score),
         }
         print(path.stem, found[path.stem], flush=True)
     write_json(options.output or RESULTS / "suspects-real.json", {"cells": found} | machine())
+
+
+def looks(wrong, score, left=0.05):
+    """Labels looked at in the order of the score for each wrong one found, until a share ``left`` is wrong."""
+    found = np.cumsum(wrong[np.argsort(-score, kind="stable")])
+    wanted = int(np.ceil(wrong.sum() - left * len(wrong)))
+    return round(float(np.searchsorted(found, wanted) + 1) / wanted, 3) if wanted > 0 else None
 
 
 def one_line_scores(predicted, given):
@@ -514,6 +522,9 @@ def summary(options):
         for task, peers in PEERS.items():
             if any(line["settings"]["task"] == task for line in lines):
                 record[f"{part} {task}"] = summarize(lines, peers, task) | {"count": counted(lines, task)}
+    lines = list(Records(RESULTS / "suspects-numbers-unseen.jsonl").by_key().values())
+    if lines:
+        record["unseen numbers"] = summarize_numbers(lines)
     lines = list(Records(RESULTS / "suspects-images.jsonl").by_key().values())
     for source in ("head", "network") if lines else ():
         rows = [{"images": x["experiment"], "rate": x["arm"], **x["result"][source]} for x in lines]
@@ -522,10 +533,40 @@ def summary(options):
     for name, part in record.items():
         if isinstance(part, dict):
             print(f"\n{name}")
-            print(pd.DataFrame(part.get("mean_average_precision", part)).T.to_string())
+            means = part.get("mean_average_precision", part)
+            print(pd.DataFrame(means).T.to_string())
             for peer, found in part.get("against", {}).items():
                 print(f"against {peer}: {found}")
     write_json(options.output or RESULTS / "suspects.json", record)
+
+
+def summarize_numbers(lines):
+    """Mean average precision by kind of error, and how far steep is from CleanLearning."""
+    rows = [{"table": x["experiment"], "kind": x["arm"], **x["result"]["average_precision"]} for x in lines]
+    frame = pd.DataFrame(rows)
+    arms = list(rows[0])[2:]
+    parts = {"made": frame[frame["kind"] != "real"], "real": frame[frame["kind"] == "real"]}
+    parts |= {kind: part for kind, part in frame.groupby("kind", sort=False) if kind != "real"}
+    gains = {}
+    for name in ("made", "real"):
+        part = parts[name].groupby("table")[["steep", "CleanLearning"]].mean()
+        if len(part) > 1:
+            found = paired_interval(part["CleanLearning"].to_numpy(), part["steep"].to_numpy())
+            gains[name] = [round(found.mean, 4), round(found.low, 4), round(found.high, 4)]
+    estimates = np.array([[*x["result"]["estimate"], x["result"]["n_wrong"]] for x in lines])
+    return {
+        "runs": len(frame),
+        "tables": frame["table"].nunique(),
+        "mean_average_precision": {
+            arm: {name: round(part[arm].mean(), 4) for name, part in parts.items()} for arm in arms
+        },
+        "gain_over_CleanLearning": gains,
+        "runs_better": int((frame["steep"] > frame["CleanLearning"]).sum()),
+        "limits_hold": round(
+            float(np.mean((estimates[:, 1] <= estimates[:, 3]) & (estimates[:, 3] <= estimates[:, 2]))), 3
+        ),
+        "by_run": frame.to_dict("records"),
+    }
 
 
 # What each goal is measured against: cleanlab's best way on the development tables, and the others beside it.

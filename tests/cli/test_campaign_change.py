@@ -125,8 +125,15 @@ def test_init_writes_a_file_that_runs(here, capsys):
 
 
 def test_the_page_is_written_until_nothing_runs(here):
-    assert campaign("page", "c.db", "--watch") == 0
+    assert campaign("page", "c.db", "--watch", "--force") == 0
     assert "<html" in (here / "c.html").read_text()
+    assert "left for" not in (here / "c.html").read_text()
+
+
+def test_the_page_of_a_running_campaign_says_how_long_it_will_take(here):
+    with opened() as store:
+        store.run(lambda u: u, 24, stop_when=lambda _: main(["campaign", "page", "c.db", "--force"]) and None)
+    assert "left for" in (here / "c.html").read_text()
 
 
 @pytest.mark.parametrize(

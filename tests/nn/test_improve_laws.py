@@ -2,6 +2,7 @@
 
 import copy
 import random
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -548,3 +549,23 @@ def test_misfit_is_the_error_of_heads_that_have_not_seen_the_sample():
     found = space.variations([MEASURES["misfit"]], [1])["misfit", 1]
     # No head that was fitted without it predicts a wrong label.
     assert np.median(found[:30]) > 10 * np.median(found[30:])
+
+
+# Budgets
+
+
+def test_a_time_limit_gives_a_result_of_fewer_heads():
+    train, held_out = parts(900)
+    everything = improve(half_trained(), train, held_out)
+    start = time.perf_counter()
+    hurried = improve(half_trained(), train, held_out, search=HeadSearch(time_limit=1e-3))
+    assert time.perf_counter() - start < 20
+    assert 1 < len(hurried.candidates) < len(everything.candidates) / 5
+    assert set(hurried.candidates["kind"]) == {"original", "equal"}
+    unhurried = improve(half_trained(), train, held_out, search=HeadSearch(time_limit=1e4))
+    assert unhurried.chosen == everything.chosen
+
+
+def test_a_time_limit_that_is_no_time_is_one_line():
+    with pytest.raises(InputError, match="time_limit=0 is out of range"):
+        improve(half_trained(), *parts(300), search=HeadSearch(time_limit=0))

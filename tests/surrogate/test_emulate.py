@@ -82,7 +82,7 @@ def test_a_simulator_that_changes_its_outputs_is_noticed():
         calls.append(1)
         return np.ones((len(X), 1 + (len(calls) > 2))) * X[:, :1]
 
-    with pytest.raises(ValueError, match="need the same number everywhere"):
+    with pytest.raises(ValueError, match="expected the same number everywhere"):
         steep.emulate(changes, [(0, 1)] * 2, max_runs=100, random_state=0)
 
 

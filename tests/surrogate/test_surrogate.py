@@ -177,3 +177,26 @@ def test_a_truncated_file_is_rejected(model, tmp_path):
     path.write_bytes(path.read_bytes()[:-400])
     with pytest.raises(steep.SteepError, match="is damaged"):
         steep.Surrogate.load(path)
+
+
+def test_an_output_that_only_looks_constant_is_not_certified():
+    X = np.random.default_rng(0).random((60, 2))
+    y = np.where(np.arange(60) == 50, 1.0, 0.0)
+    model = steep.Surrogate([(0, 1)] * 2, candidates=["rough"], random_state=0)
+    model.fit(X, np.column_stack([y, X[:, 0]]), check=np.arange(60) >= 40)
+    assert model.certificate.worst() == np.inf
+    assert "constant at the runs it was fitted to, off by up to 1" in str(model.certificate)
+
+
+def test_numbers_whose_squares_overflow_are_rejected():
+    with pytest.raises(ValueError, match="y reaches 1e\\+200"):
+        steep.Surrogate(BOUNDS).fit(runs(30), np.full(30, 1e200))
+
+
+def test_it_is_a_regressor_of_scikit_learn():
+    from sklearn.base import clone
+    from sklearn.model_selection import cross_val_score
+
+    X = np.random.default_rng(0).random((80, 2))
+    model = clone(steep.Surrogate([(0, 1)] * 2, candidates=["smooth"], random_state=0))
+    assert cross_val_score(model, X, np.sin(3 * X[:, 0]), cv=2).min() > 0.99

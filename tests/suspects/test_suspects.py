@@ -139,9 +139,6 @@ def test_tables_keep_the_index_of_the_data(index, of):
         assert row not in named
         assert all(own.loc[other] == suggested for other in named)
     assert str(result.verdict).startswith(f"Look first at row {result.top(1).index[0]}, labelled")
-    numbered = result.numbered()
-    assert_array_equal(numbered.index, np.arange(120))
-    assert_array_equal(numbered["score"], result.table["score"])
 
 
 def test_the_index_of_the_samples_comes_before_that_of_the_labels():

@@ -104,10 +104,6 @@ class Suspects:
         n = check_count(n, name="n")
         return self._rows(np.argsort(self.rank, kind="stable")[:n], self.index)
 
-    def numbered(self) -> pd.DataFrame:
-        """As ``table``, but rows and neighbours are places in the data, whatever the index."""
-        return self._rows(np.arange(len(self)), None)
-
     @cached_property
     def verdict(self) -> Verdict:
         """The first row to check, and a rough estimate of the number of wrong labels, in words."""

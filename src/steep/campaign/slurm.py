@@ -83,8 +83,12 @@ class Slurm:
 
     Examples
     --------
-    >>> Slurm(time="2:00:00", partition="batch", in_flight=50).runs_per_task
-    1
+    >>> Slurm(time="2:00:00", in_flight=50, options=["--mem=4G"]).options
+    ('--mem=4G',)
+
+    See Also
+    --------
+    steep.Campaign.run
     """
 
     in_flight: int | None = None
@@ -112,7 +116,7 @@ class Slurm:
             if re.match(r"--(array|wrap|job-name|chdir|output|parsable|wait)\b|-[aJDoW]", text):
                 raise InputError(f"options has {text!r}, which steep sets itself; leave it out")
 
-    def arguments(self) -> list[str]:
+    def _arguments(self) -> list[str]:
         """These options as sbatch takes them."""
         named = {"time": self.time, "partition": self.partition, "account": self.account}
         return [*(f"--{name}={value}" for name, value in named.items() if value), *self.options]
@@ -408,7 +412,7 @@ class _Queue:
         try:
             _call(
                 "sbatch", "--parsable", f"--job-name={self._job_name(name)}", f"--array=0-{n_tasks - 1}",
-                f"--chdir={self.folder / name}", "--output=out/%a.txt", *how.arguments(), "job.sh",
+                f"--chdir={self.folder / name}", "--output=out/%a.txt", *how._arguments(), "job.sh",
                 cwd=self.folder / name, keeps=self.lock,
             )  # fmt: skip
         except CampaignError:

@@ -39,43 +39,49 @@ CAVEAT = "a rough estimate, which can be far off when errors follow a pattern or
 EXAMPLE = "steep suspects iris.csv --target kind -o suspects.csv"
 
 
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o",
+        help="File for the table, the most suspect row first, with rank, score and suggested label as further columns.",
+    ),
+]  # fmt: skip
+_Top = Annotated[int, typer.Option("-n", "--top", min=1, help="Rows to print.")]
+_NNeighbors = Annotated[int, typer.Option("--n-neighbors", "-k", help="k, neighbours compared.")]
+_Review = Annotated[
+    Path | None,
+    typer.Option(
+        "--review", metavar="PAGE.html",
+        help="Write a page on which you decide about each label by keys, and export your decisions.",
+    ),
+]  # fmt: skip
+_Apply = Annotated[
+    Path | None,
+    typer.Option(
+        "--apply", metavar="DECISIONS",
+        help="Rank nothing: write the table to --output with the labels decided in this file of the page, CSV or JSON, "
+        "and every other column as it is.",
+    ),
+]  # fmt: skip
+
+
 def suspects_command(
     table: TableFile,
     target: Target,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o",
-            help="File for the table, the most suspect row first, with rank, score and suggested label as further "
-            "columns.",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option("-n", "--top", min=1, help="Rows to print.")] = 10,
-    n_neighbors: Annotated[int, typer.Option("--n-neighbors", "-k", help="k, neighbours compared.")] = 20,
+    output: _Output = None,
+    top: _Top = 10,
+    n_neighbors: _NNeighbors = 20,
     drop: Drop = None,
     keep: Keep = None,
     groups: Groups = None,
     task: Task = "auto",
     decimal: Decimal = None,
     seed: Seed = 0,
-    review: Annotated[
-        Path | None,
-        typer.Option(
-            "--review", metavar="PAGE.html",
-            help="Write a page on which you decide about each label by keys, and export your decisions.",
-        ),
-    ] = None,
-    apply: Annotated[
-        Path | None,
-        typer.Option(
-            "--apply", metavar="DECISIONS",
-            help="Rank nothing: write the table to --output with the labels decided in this file of the page, CSV or "
-            "JSON, and every other column as it is.",
-        ),
-    ] = None,
+    review: _Review = None,
+    apply: _Apply = None,
     force: Force = False,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Rank the labels of a table, those that look wrong first.
 
     Each label is compared with the labels of its nearest neighbours and with the prediction of a model that was fitted

@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import inf
+from time import monotonic
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from steep._progress import progress_bar
 from steep._validation import FloatArray, IntArray, check_count, check_flag, check_real, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
 from steep.nn._arguments import check_each
-from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask
+from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask, seconds_of_a_head
 from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
     Balanced,
@@ -138,6 +141,7 @@ class Grid:
     anchor: Literal["none", "doubted", "all"]
     held_out: bool
     time_limit: float | None
+    deadline: float = inf
 
     @classmethod
     def of(cls, search: Any, *, has_classes: bool, use: str = "improve") -> Grid:
@@ -187,6 +191,29 @@ class Grid:
             return self
         kept = tuple(k for k in self.n_neighbors if k <= n_samples // 5)
         return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
+
+    def affordable(self, samples: HeadSamples, task: HeadTask) -> Grid:
+        """What fits into the time limit, by the time that a gradient takes: the middle λ first, then cheap rules."""
+        if self.time_limit is None:
+            return self
+        timed = replace(self, deadline=monotonic() + self.time_limit)
+        allowed = int(self.time_limit / seconds_of_a_head(samples, task))
+        if self._n_heads(self.rules) * len(self.l2) <= allowed:
+            return timed
+        ordered = sorted(self.l2)
+        first = max(0, len(ordered) // 2 - 1)
+        l2 = tuple(ordered[first : first + max(1, min(3, allowed))])
+        kept: tuple[Rule, ...] = ()
+        for rule in sorted(self.rules, key=lambda rule: isinstance(rule, ByRatio | PseudoGroups)):
+            if self._n_heads((*kept, rule)) * len(l2) <= allowed:
+                kept = (*kept, rule)
+        return replace(timed, l2=l2, rules=kept, is_extended=False, held_out=False)
+
+    def _n_heads(self, rules: Sequence[Rule]) -> int:
+        """Heads for every λ."""
+        around = sum(isinstance(rule, ByRatio | PseudoGroups) for rule in rules) * len(self.n_neighbors)
+        held = sum(self.anchor == "all" or isinstance(rule, Doubted) for rule in rules) * (self.anchor != "none")
+        return 1 + around + held + sum(not isinstance(rule, ByRatio | PseudoGroups) for rule in rules)
 
     def check_task(self, task: HeadTask) -> None:
         """Rules for classes expected one class per sample."""
@@ -370,7 +397,7 @@ class _Fitter:
         self.how: dict[str, Any] = {"reweighted": training.is_reweighting, "anchored": anchored}
         self.grid = HeadGrid(
             space.samples, space.task, [w.weight for w in weightings], original=space.original, anchored=anchored,
-            reachable=training.grid.reachable,
+            reachable=training.grid.reachable, deadline=training.grid.deadline,
         )  # fmt: skip
 
     def heads(self, l2s: Sequence[float]) -> Iterator[FittedHead]:
@@ -445,13 +472,18 @@ def search_heads(
     found = [judge.scored(FittedHead(ORIGINAL, space.original))]
     tried: list[float] = []
     wanted = list(dict.fromkeys(grid.l2))
-    while wanted:
-        found += [judge.scored(fitted) for fitter in fitters for fitted in fitter.heads(wanted)]
-        tried += wanted
-        best = (found[i].candidate for i in best_of_rows(found).values())
-        # A head held near the original one ends there with ever larger λ: no reason to go on.
-        wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
-    if grid.held_out and can_cross(space.task, held_out):
+    total = sum(len(fitter.weightings) for fitter in fitters) * len(wanted)
+    with progress_bar(total=total, label="fitting heads") as bar:
+        while wanted and (not tried or monotonic() < grid.deadline):
+            for fitter in fitters:
+                for fitted in fitter.heads(wanted):
+                    found.append(judge.scored(fitted))
+                    bar.update()
+            tried += wanted
+            best = (found[i].candidate for i in best_of_rows(found).values())
+            # A head held near the original one ends there with ever larger λ: no reason to go on.
+            wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
+    if grid.held_out and monotonic() < grid.deadline and can_cross(space.task, held_out):
         found += [judge.scored(fitted) for fitted in _crossed_heads(held_out, space, fold, groups)]
     return replace(judge, heads=sorted(found, key=lambda fitted: fitted.candidate.order))
 

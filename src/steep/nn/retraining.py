@@ -27,7 +27,7 @@ from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, Scor
 from steep.nn.choose import Choice, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
 from steep.nn.decisions import Layers
-from steep.nn.heads import Head, TaskName, fit_head
+from steep.nn.heads import Adam, Head, TaskName, fit_head
 from steep.nn.improvement import Improvement, calibration_table, evidence_table, heads_of_rows, unjudged, write_verdict
 from steep.nn.network import Split
 from steep.nn.projection import Projection, cut
@@ -67,14 +67,14 @@ class AdamSolver:
     batch_size: int = 25
     random_state: Seed = 0
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Adam:
         """The values, checked."""
-        return {
-            "learning_rate": check_real(self.learning_rate, name="learning_rate", above=0.0),
-            "epochs": check_count(self.epochs, name="epochs", minimum=0),
-            "batch_size": check_count(self.batch_size, name="batch_size"),
-            "seed": check_seed(self.random_state),
-        }
+        return Adam(
+            check_real(self.learning_rate, name="learning_rate", above=0.0),
+            check_count(self.epochs, name="epochs", minimum=0),
+            check_count(self.batch_size, name="batch_size"),
+            check_seed(self.random_state),
+        )
 
 
 def retrain_head(
@@ -246,6 +246,7 @@ def improve(
     if not original.is_finite:
         grid = grid.without_original()
     with few_threads(data.train.features.size, openmp=True):
+        grid = grid.affordable(data.train, data.task)
         trainings = [HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))]
         if data.validation is None:
             variation = _first_variation(trainings[0].weightings())

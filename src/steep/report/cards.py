@@ -25,8 +25,6 @@ _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
 _TEXT = 600
 # Longer side of a thumbnail; larger pictures are made smaller.
 _LARGEST = 96
-# Characters of pictures and texts in all that show up under the pointer.
-_BUDGET = 1_500_000
 # Pages keep row numbers in four bytes.
 _LARGEST_NUMBER = 2**32 - 1
 
@@ -77,22 +75,6 @@ class Cards:
         if self._texts is not None:
             face["text"] = cut(self._texts[row], _TEXT)
         return face
-
-    def faces(self, rows: IntArray, first: IntArray) -> list[str | None] | None:
-        """Pictures or texts of many rows, ``first`` ones first, as long as there is room."""
-        if self._pictures is None and self._texts is None:
-            return None
-        place = {int(row): i for i, row in enumerate(rows)}
-        order = [*(int(row) for row in first), *(int(row) for row in rows)]
-        found: list[str | None] = [None] * len(rows)
-        room = _BUDGET
-        for row in dict.fromkeys(order):
-            face = self._pictures.uri(row) if self._pictures is not None else cut(self._texts[row], 160)  # type: ignore[index]
-            room -= len(face)
-            if room < 0:
-                break
-            found[place[row]] = face
-        return found
 
     def around(self, row: int, neighbors: IntArray) -> dict[str, Any]:
         """Places of the neighbours of one sample, and what they are labelled."""

@@ -7,6 +7,7 @@ import io
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_ROWS, _MOST_FAILURES, _MOST_HEADS = 100, 200, 300
 _LONGEST_TEXT = 4000
 _PICTURES = {
-    "points": "The points over pairs of the steepest inputs.",
+    "points": "The points over one input, or over the two steepest.",
     "error": "The estimated error after that many runs: that of a surrogate over the whole domain, in standard "
     "deviations of the output.",
     "slices": "A cubic interpolant of all results along the steepest inputs, through the result that is predicted "
@@ -130,6 +131,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
         ),
         kind="campaign",
         verdict=verdict_of(f"{words}. {told}"),
+        note=_time_left(campaign),
         figures={**{name: f"{n:,}" for name, n in parts.items()}, "estimated error (deviations)": error},
         parts=[
             {"name": name, "n": n, "share": n / max(len(runs), 1), "words": said}
@@ -197,6 +199,15 @@ def _write(path: str | Path, title: str, **content: Any) -> Path:
     whole: dict[str, Any] = {"figures": {}, "parts": [], "note": "", "pictures": [], "tables": []} | content
     whole["figures"] = [{"name": name, "value": value, "id": ""} for name, value in whole["figures"].items()]
     return write_page(path, "results.html", title=title, **whole)
+
+
+def _time_left(campaign: Campaign) -> str:
+    """How long a campaign that runs now will take; nothing for one that does not run."""
+    status = campaign.status()
+    if not (status.is_running and status.seconds_left >= 0):
+        return ""
+    left = timedelta(seconds=round(status.seconds_left))
+    return f"About {left} (hours:minutes:seconds) left for {status.n_left:,} runs."
 
 
 def _sentence(error: Any) -> str:

@@ -23,12 +23,10 @@ from steep.labels import Labels
 from steep.neighbors.query import nearest
 from steep.report.cards import MOST_NEIGHBORS, Cards, count_rows, label_columns, looks, read_labels
 from steep.report.maps import Shown, axes_of
-from steep.report.page import check_text, number, pack, pack_text, verdict_of, write_page
+from steep.report.page import check_text, number, pack, verdict_of, write_page
 from steep.rescaling import effective_samples
 from steep.weighting.embedding import embed
 
-# Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
-_MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
 # Classes whose share of the weight is shown.
 _MOST_CLASSES = 12
 # Weights this near to each other are equal but for rounding.
@@ -63,8 +61,6 @@ def weighting_page(
         Labels.
     weights : array-like of shape (n_samples,)
         What :func:`steep.sample_weights` returned, or ``sample_weight_`` of a search.
-    variation : array-like of shape (n_samples,), optional
-        What the weights were made from; decides which samples are hard. Default the weights themselves.
     target : str, default "label"
         What the labels are called.
     verdict : Verdict or str, optional
@@ -76,10 +72,6 @@ def weighting_page(
     ----------------
     variation : array-like of shape (n_samples,), optional
         What the weights were made from; decides which samples are hard. Default the weights themselves.
-    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
-        Neighbours of every sample; default those of the samples in the table are looked up.
-    table : frame, optional
-        Columns to show for single samples; default those of ``X``.
     images : array-like of shape (n_samples, height, width[, channels]), optional
         The samples as pictures.
     texts : sequence of str, optional
@@ -115,19 +107,13 @@ def weighting_page(
     cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=index)
     around = _neighbors(X, shown.hardest)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
-    data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
-    # The shares of all samples, from which the page writes the weights of any ratio.
-    kept = pack_text(np.nan_to_num(ratio.share, nan=-1.0), data["kept"]) if n_samples <= _MOST_KEPT else ""
-    blocks = {"kept": kept} if kept else {}
-    is_counted = np.array_equal(cards.numbers, np.arange(n_samples))
-    data["numbers"] = pack(cards.numbers, "u4") if blocks and not is_counted else None
+    data = _data(X, ratio, shown, cards, varies, target) | looks(cards, rows)
     return write_page(
         path,
         "weighting.html",
         title=check_text(title, name="title", default=f"Weights of {n_samples:,} samples"),
         scripts=("scales.js", "map.js", "histogram.js", "weighting.js"),
         data=data,
-        blocks=blocks,
         verdict=verdict_of(verdict, default=_sentence(known)),
         figures=_figures(known, ratio),
         rows=rows,
@@ -138,21 +124,18 @@ def weighting_page(
         has_variation=varies is not None,
         is_hard_known=bool(hardness.max() > hardness.min()),
         can_slide=bool(np.nanmax(ratio.share) > 0),
-        n_samples=n_samples,
-        is_kept=bool(blocks),
     )
 
 
 def _data(
-    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, weights: FloatArray, target: str
+    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, target: str
 ) -> dict[str, Any]:
     """What the scripts draw."""
     points = shown.points
     values, names = label_columns(cards.labels)
     return {
-        "n": int((weights > 0).sum()),
+        "n": int((~np.isnan(ratio.share)).sum()),
         "ratio": ratio.ratio,
-        "mean": float(weights[weights > 0].mean()),
         "axes": axes_of(X, points, (target, values[points])),
         "rows": pack(cards.numbers[points], "u4"),
         "share": pack(np.nan_to_num(ratio.share[points], nan=-1.0)),
@@ -160,9 +143,6 @@ def _data(
         "quantiles": pack(ratio.quantiles()),
         "groups": _groups(ratio, cards.labels),
         "labels": {"names": names, "values": pack(values[points])},
-        "faces": cards.faces(points, shown.hardest),
-        "facesArePictures": cards.has_pictures,
-        "kept": "f8" if len(weights) <= _MOST_EXACT else "f4",
     }
 
 

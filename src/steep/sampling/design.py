@@ -104,7 +104,7 @@ def design(
     simulator = Simulator(function, box, pass_as=pass_as, n_jobs=n_jobs)
     n_runs = check_count(n_runs, name="n_runs", minimum=2)
     n_initial = initial_runs(n_runs, box.n_features, chosen, n_initial)
-    _check_room(box, n_runs)
+    check_room(box, n_runs)
     growth = Growth(simulator, chosen, generator)
     growth.start(n_initial, fixed)
     for size in _round_sizes(n_runs - n_initial, n_rounds(chosen, costs=growth.measuring.costs)):
@@ -162,7 +162,7 @@ class Growth:
         )
 
 
-def _check_room(box: Box, n_points: int) -> None:
+def check_room(box: Box, n_points: int) -> None:
     """Reject a design of more points than the domain has, before anything is run."""
     n_held = len(box.every_point()) if box.n_points <= _LISTED else box.n_points
     if n_points > n_held:

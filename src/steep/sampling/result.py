@@ -131,7 +131,7 @@ class Design:
     def plot(self, kind: str = "points", **options: Any) -> Any:
         """Draw the design with matplotlib and return its axes.
 
-        ``kind`` is "points" (one, two or many inputs, the steepest first; the default), "error" (how the error fell
+        ``kind`` is "points" (over one input, or over the two steepest; the default), "error" (how the error fell
         with the runs) or "slices" (the surrogate cut through the point where it errs most). For the options see
         :func:`steep.plotting.plot_design`, :func:`steep.plotting.plot_error` and :func:`steep.plotting.plot_slices`.
         """

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from steep._validation import FloatArray, IntArray
+from steep.exceptions import InputError
 from steep.neighbors.query import nearest
 from steep.surrogate._candidates import KERNELS, Arrays, Fitted, try_all
 
@@ -114,7 +115,11 @@ def blend(points: FloatArray, labels: FloatArray, cells: FloatArray, kinds: tupl
     values = (labels - mean) / deviation
     fold = np.random.default_rng(seed).permutation(np.arange(len(points)) % _FOLDS)
     weights = cells / cells.sum()
-    tried = try_all(kinds, points, values, fold, weights, seed)
+    tried = [one for one in try_all(kinds, points, values, fold, weights, seed) if np.isfinite(one.predicted).all()]
+    if not tried:
+        raise InputError(
+            "no candidate could be fitted to these runs; expected runs at different points; pass other candidates"
+        )
     predicted = np.column_stack([one.predicted for one in tried])
     losses = weights @ (predicted - values[:, None]) ** 2
     shares = _shares(predicted, values, weights, losses)

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 
 from steep._validation import FloatArray, IntArray
+from steep.sampling.process import likeliest
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -31,9 +30,6 @@ KERNELS = ("rough", "smooth", "cubic")
 CANDIDATES = (*KERNELS, "boosting", "network")
 # Runs that lengths are found by, and that a kernel or a network is fitted to, at most; steps of the search.
 _MOST_FOR_LENGTHS, _MOST, _STEPS = 300, 1500, 60
-_SHORTEST, _LONGEST, _SMALLEST_NUGGET, _LARGEST_NUGGET = 0.02, 30.0, 1e-8, 1.0
-# The middle of the prior over √d, and its deviation, in logarithms.
-_USUAL, _WIDTH = 0.6, 1.5
 _N_TREES, _N_NETWORKS, _HIDDEN = 200, 3, (40, 40)
 # An expensive candidate is given up when its squared error on the first fold is this many times that of the best.
 _HOPELESS = 2.0
@@ -119,7 +115,9 @@ def _try_kernels(kinds: tuple[str, ...], points: FloatArray, values: FloatArray,
         if kind == "cubic" and lengths_of_rough is not None:
             lengths, nugget = lengths_of_rough, 1e-10
         else:
-            lengths, nugget = _likeliest(kind, points, known)
+            lengths, nugget = likeliest(
+                points, known[:, None], most=_MOST_FOR_LENGTHS, steps=_STEPS, smooth=kind == "smooth", finds_nugget=True
+            )
         lengths_of_rough = lengths if kind == "rough" else lengths_of_rough
         if kind not in kinds:
             continue
@@ -169,50 +167,6 @@ def _spanning(points: FloatArray) -> FloatArray:
 def thinned(n: int, most: int) -> IntArray:
     """All rows, or some of many, evenly."""
     return np.arange(n) if n <= most else np.unique(np.linspace(0, n - 1, most).astype(int))
-
-
-def _likeliest(kind: str, points: FloatArray, values: FloatArray) -> tuple[FloatArray, float]:
-    """The likeliest lengths and nugget of a process."""
-    rows = thinned(len(points), _MOST_FOR_LENGTHS)
-    points, values = points[rows], values[rows] - values[rows].mean()
-    d = points.shape[1]
-    middle = np.append(np.full(d, np.log(_USUAL * np.sqrt(d))), np.log(1e-5))
-    found = minimize(
-        _cost, middle, args=(kind, points, values, middle[:d]), jac=True, method="L-BFGS-B",
-        bounds=[(np.log(_SHORTEST), np.log(_LONGEST))] * d + [(np.log(_SMALLEST_NUGGET), np.log(_LARGEST_NUGGET))],
-        options={"maxiter": _STEPS},
-    )  # fmt: skip
-    return np.asarray(np.exp(found.x[:d])), float(np.exp(found.x[d]))
-
-
-def _cost(
-    logs: FloatArray, kind: str, points: FloatArray, values: FloatArray, middle: FloatArray
-) -> tuple[float, FloatArray]:
-    """−log likelihood of the logarithms of lengths and nugget, with the prior of the lengths, and its derivative."""
-    n, d = points.shape
-    scaled, nugget = points / np.exp(logs[:d]), np.exp(logs[d])
-    squares = np.maximum((scaled**2).sum(axis=1)[:, None] + (scaled**2).sum(axis=1) - 2 * scaled @ scaled.T, 0.0)
-    if kind == "smooth":
-        K = np.exp(-0.5 * squares)
-        slopes = K.copy()
-    else:
-        r = np.sqrt(5 * squares)
-        decay = np.exp(-r)
-        K, slopes = (1 + r + r**2 / 3) * decay, 5 / 3 * (1 + r) * decay
-    K[np.diag_indices(n)] += nugget
-    try:
-        factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return 1e10, np.zeros(d + 1)
-    inverse = cho_solve(factor, np.eye(n), check_finite=False)
-    weights = inverse @ values
-    size = float(values @ weights) / n + 1e-30
-    away = (logs[:d] - middle) / _WIDTH
-    cost = 0.5 * n * np.log(size) + np.log(np.diag(factor[0])).sum() + 0.5 * away @ away
-    rest = inverse - np.outer(weights, weights) / size
-    pull = rest * slopes
-    slope = pull.sum(axis=1) @ scaled**2 - np.einsum("aj,aj->j", scaled, pull @ scaled)
-    return float(cost), np.append(slope + away / _WIDTH, 0.5 * nugget * np.trace(rest))
 
 
 # ---------------------------------------------------------------- trees and networks

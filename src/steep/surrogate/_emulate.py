@@ -17,7 +17,7 @@ from steep._function import Function, PassAs
 from steep._validation import FloatArray, Seed, check_count, check_flag, check_generator, check_real
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import FunctionError, InputError, warn_user
-from steep.sampling.design import Growth
+from steep.sampling.design import Growth, check_room
 from steep.sampling.simulator import Simulator
 from steep.sampling.strategies import Strategy, check_strategy
 from steep.surrogate.fit import FEWEST, GROWTH, checks_to_make, trained
@@ -54,13 +54,13 @@ def emulate(
         Budget, check runs included.
     absolute : bool, default False
         ``tolerance`` is in the units of the outputs instead.
+    strategy : Strategy, optional
+        How runs are chosen; default :class:`steep.Adaptive`.
     random_state : int, Generator or None
         Seed of everything.
 
     Other Parameters
     ----------------
-    strategy : Strategy, optional
-        How runs are chosen; default :class:`steep.Adaptive`.
     constraint, pass_as, n_jobs
         See :func:`steep.design`.
 
@@ -89,6 +89,7 @@ def emulate(
             f"max_runs={max_runs} is too small for {box.n_features} inputs; expected at least {n_initial + FEWEST}: "
             f"{n_initial} initial runs and {FEWEST} check runs"
         )
+    check_room(box, max_runs)
     chosen = check_strategy(strategy)
     chosen.resolved(use="emulate", feeds=("labels",))
     simulating = Simulator(simulator, box, pass_as=pass_as, n_jobs=n_jobs)
@@ -139,8 +140,8 @@ class Checks:
         X, labels = self.simulator(self.simulator.box.uniform(n - self.n_asked, random_state=self.generator))
         if labels.shape[1] != self.labels.shape[1]:
             raise FunctionError(
-                f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; expected "
-                "the same number everywhere"
+                f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; expected the "
+                "same number everywhere"
             )
         self.labels = np.vstack([self.labels, labels])
         self.X, self.n_asked = np.vstack([self.X, X]), n

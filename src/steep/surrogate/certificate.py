@@ -41,9 +41,8 @@ class OutputError:
 
     Examples
     --------
-    >>> error = OutputError("lift", 0.02, 0.01, 0.03, bound=0.035, percentile=0.04, largest=0.09, spread=0.5)
-    >>> round(error.share, 3)
-    0.07
+    >>> OutputError("u", 0.1, 0.05, 0.2, 0.3, None, 0.4, spread=2.0).share
+    0.15
     """
 
     name: str
@@ -58,11 +57,18 @@ class OutputError:
     @property
     def share(self) -> float:
         """``bound`` as a share of ``spread``; 0 for an output that is constant up to rounding."""
-        return self.bound / self.spread if self.spread > 0 else 0.0
+        if not self.spread > 0:
+            return 0.0 if self.bound == 0 else float("inf")
+        return self.bound / self.spread
 
     def __str__(self) -> str:
         if not self.spread > 0:
-            return f"{self.name}: constant"
+            how = (
+                "constant"
+                if self.bound == 0
+                else f"constant at the runs it was fitted to, off by up to {self.largest:.3g}"
+            )
+            return f"{self.name}: {how}"
         within = "" if self.percentile is None else f"; 95 % of the domain within {self.percentile:.3g}"
         return (
             f"{self.name}: RMSE {self.rmse:.3g} (90 % interval {self.low:.3g} to {self.high:.3g}), "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +19,18 @@ from steep._validation import (
     check_numbers,
     check_points,
     check_real,
+    check_size,
     shown,
 )
 from steep.domain import Bounds, Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import deviations
 from steep.neighbors.query import nearest
+from steep.sampling.result import Design
 from steep.surrogate import _file
 from steep.surrogate._blend import Blend, blend, constant
 from steep.surrogate._candidates import CANDIDATES
 from steep.surrogate.certificate import Certificate, certify, interval_factor
-
-if TYPE_CHECKING:
-    from steep.sampling import Design
 
 # Points that the domain is measured by.
 _DOMAIN = 1024
@@ -123,7 +122,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             held = np.zeros(len(points), dtype=bool)
             held[generator.permutation(rows)[: max(1, round(share * len(rows)))]] = True
         self._train(box, points[~held], labels[~held], names, kinds, generator)
-        look = 1 + (X.n_looks if own is not None and hasattr(X, "n_looks") else 0)
+        look = 1 + (X.n_looks if isinstance(X, Design) else 0)
         return self._certify(points[held], labels[held], independent=independent, look=look)
 
     @one_blas_thread()
@@ -179,7 +178,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any
     ) -> tuple[Box, FloatArray, FloatArray, tuple[str, ...], npt.NDArray[np.bool_], npt.NDArray[np.bool_] | None]:
         """Domain, points, labels, names of outputs, which runs are even, and check runs if there are any."""
-        plan: Design | None = X if hasattr(X, "is_even") else None
+        plan: Design | None = X if isinstance(X, Design) else None
         if plan is not None:
             if y is not None:
                 raise InputTypeError("y was passed with a design or a campaign, which holds its outputs; leave it out")
@@ -317,6 +316,7 @@ def _labels(y: Any, n: int) -> tuple[FloatArray, tuple[str, ...]]:
     named = labelled(y) if not hasattr(y, "index") or getattr(y, "ndim", 2) == 2 else None
     values = np.column_stack([column for _, column in named]) if named is not None else y
     labels = check_numbers(values, name="y")
+    check_size(labels, "y")
     labels = labels.reshape(len(labels), -1) if labels.ndim in (1, 2) else labels
     if labels.ndim != 2 or len(labels) != n:
         raise InputError(f"y has shape {labels.shape}; expected ({n},) or ({n}, n_outputs), one row per row of X")

@@ -131,6 +131,7 @@ PAGES = [
         steep.metrics.Interval: steep.evidence.Verdict
         steep.SteepError: steep.SteepWarning explanation/faq
         steep.SteepWarning: steep.SteepError explanation/faq
+        steep.exceptions.RejectedError: steep.SteepError
         """,
     ),
     (

@@ -44,7 +44,15 @@ class FunctionError(SteepError, ValueError):
 
 
 class RejectedError(FunctionError):
-    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on."""
+    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on.
+
+    Examples
+    --------
+    >>> def simulator(u, t):
+    ...     if u * t > 5:
+    ...         raise RejectedError("no solution above u t = 5")
+    ...     return u * t
+    """
 
     failure_kind = "rejected"
 

@@ -22,9 +22,11 @@ def test_the_command_is_installed_and_knows_its_version(start):
     assert err == b""
 
 
-def test_without_a_command_one_line_says_so(capsys):
-    assert main([]) == 2
-    assert capsys.readouterr().err == "steep: Missing command; see steep --help\n"
+def test_without_a_command_the_help_is_shown(capsys):
+    assert main([]) == 0
+    without = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert without == capsys.readouterr().out
 
 
 def test_help_names_every_command(capsys):

@@ -37,10 +37,10 @@ def test_even_and_placed_points_are_counted_apart(here, capsys):
     n_even, n_placed = (frame["is_even"] & ~frame["is_initial"]).sum(), (~frame["is_even"]).sum()
     assert (figures["start"], figures["even"], figures["placed"]) == (15, n_even, n_placed)
     assert n_even > 15
-    words = f"60 points: 15 of the start, {n_even} even and {n_placed} placed"
+    words = f"60 points: 15 initial, {n_even} even and {n_placed} placed"
     assert words in (here / "page.html").read_text()
     assert design("plane:f", *options[:-3], "--force") == 0
-    assert f"15 of the start, {n_even} even and {n_placed} placed" in capsys.readouterr().out
+    assert f"15 initial, {n_even} even and {n_placed} placed" in capsys.readouterr().out
 
 
 def test_a_function_of_named_inputs_gets_them_and_names_its_outputs(here, capsys):

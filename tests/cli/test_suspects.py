@@ -42,7 +42,7 @@ def test_people_read_a_sentence_and_a_table(wrong, capsys):
     assert suspects(wrong) == 0
     printed = capsys.readouterr()
     assert "Look at these rows first." in printed.out
-    assert "neighbours with that label" in printed.out
+    assert "supporting neighbours" in printed.out
     assert printed.err == ""
     assert list(wrong.parent.iterdir()) == [wrong]
 
@@ -140,7 +140,7 @@ def test_the_page_shows_the_rows_of_the_file_when_labels_are_missing(wrong, caps
 def test_the_number_of_wrong_labels_comes_last_and_with_its_caveat(wrong, capsys):
     assert suspects(wrong) == 0
     printed = capsys.readouterr().out
-    assert printed.index("neighbours with that label") < printed.index("labels may be wrong")
+    assert printed.index("supporting neighbours") < printed.index("labels may be wrong")
     caveat = "a rough estimate, which can be far off when errors follow a pattern"
     assert caveat in printed
     assert "more likely wrong than right" not in printed

@@ -513,3 +513,9 @@ def test_what_a_model_cannot_be_fitted_to_ends_with_one_line(table, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
     assert (code, len(lines)) == (2, 1)
     assert "check its columns" in lines[0]
+
+
+def test_a_table_that_does_not_exist_is_named_before_its_result(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["weight", "nofile.csv", "--target", "a"]) == 2
+    assert capsys.readouterr().err == "steep: nofile.csv does not exist; check the path\n"

@@ -76,7 +76,7 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
     )
     other = da.from_array(X_[::-1].copy(), chunks=(1_000, -1))
     rejected(
-        "was made with data .*, not .*; need the same data and settings",
+        "was made with data .*, not .*; expected the same data and settings",
         lambda: neighbor_variance(other, Y, n_neighbors=8, checkpoint=folder),
         InputError,
     )

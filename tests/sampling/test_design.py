@@ -405,4 +405,4 @@ def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
 def test_a_printed_design_is_one_line_that_says_how_the_runs_came_about():
     plan = design(lambda X: X[:, 0] ** 2, {"x": (0, 1)}, 16, n_initial=8, random_state=0)
     assert str(plan) == f"Design of 16 runs over x: {plan.parts}"
-    assert "8 of the start" in str(plan)
+    assert "8 initial" in str(plan)

@@ -64,7 +64,7 @@ def test_runs_that_fail_are_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_runs": 20}, "max_runs=20 is too small for 3 inputs; need at least 36"),
+        ({"max_runs": 20}, "max_runs=20 is too small for 3 inputs; expected at least 36"),
         ({"tolerance": 0.0}, "tolerance=0.0 is out of range"),
         ({"strategy": steep.Taylor()}, "taylor"),
     ],
@@ -82,7 +82,7 @@ def test_a_simulator_that_changes_its_outputs_is_noticed():
         calls.append(1)
         return np.ones((len(X), 1 + (len(calls) > 2))) * X[:, :1]
 
-    with pytest.raises(ValueError, match="need the same number everywhere"):
+    with pytest.raises(ValueError, match="expected the same number everywhere"):
         steep.emulate(changes, [(0, 1)] * 2, max_runs=100, random_state=0)
 
 

@@ -119,7 +119,7 @@ def test_a_design_holds_out_even_runs_only():
     assert {tuple(x) for x in model.X_check_.tolist()} <= even
 
 
-TOO_FEW = "6 runs are left to fit 2 inputs when check runs are set aside; need at least 10"
+TOO_FEW = "6 runs are left to fit 2 inputs when check runs are set aside; expected at least 10"
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,8 @@ def test_what_was_chosen_is_what_predict_does(only, chosen, names):
 def test_the_verdict_says_what_each_control_reaches():
     model = fitted(weight_ratio=(1, 1.01))
     table = pd.DataFrame(model.cv_results_).set_index("control")["mean_test_balanced_accuracy"]
-    reached = ", ".join(f"{100 * table[name]:.3g} points by {name}" for name in ALL)
-    assert str(model.verdict_).endswith(f"Reached in balanced accuracy: {reached}.")
+    reached = ", ".join(f"{100 * table[name]:.3g} points with {name}" for name in ALL)
+    assert str(model.verdict_).endswith(f"For comparison, balanced accuracy is {reached}.")
     assert re.match(
         r"(Balancing the classes|Tuning the decision threshold) raises balanced accuracy by \S+ points \(95 % "
         r"interval [^)]*\) over 4 paired fits; none of 2 weightings beat that\.",

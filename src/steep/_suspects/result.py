@@ -55,6 +55,18 @@ class Suspects:
         The index of ``X``, or that of ``y`` where ``X`` has none; default the places in the data.
     X : array-like or frame
         The samples as given.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from steep import suspects
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[3] = 2  # one label is made wrong
+    >>> found = suspects(X, y, random_state=0)
+    >>> found.top(1)[["label", "suggested"]].values.tolist()
+    [[2, 0]]
+    >>> int(found.apply([3])[3])
+    0
     """
 
     score: FloatArray

@@ -42,18 +42,21 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         How to read the answer: a JSON object (by name), array or number; the last line of a CSV with
         its header (by name); or a regular expression, one output for each group, by name where groups
         are written ``(?P<name>…)``. Lines of something else may come before JSON and CSV.
-    file : str, optional
-        Read this file, in the directory the command runs in, instead of stdout.
     timeout : float, optional
         Seconds after which the program is killed.
+    templates : mapping of str to str, optional
+        Text files to write into the folder of each run, by name, with ``{name}`` or ``{name:12.4e}`` for the inputs.
+
+    Other Parameters
+    ----------------
+    file : str, optional
+        Read this file, in the directory the command runs in, instead of stdout.
     env : mapping of str, optional
         Its environment; default that of this process.
     input : str, optional
         Text for its stdin, with ``{name}`` for the inputs.
     rejects : int, optional
         Exit code by which the program says that it does not accept these inputs: they are not tried again.
-    templates : mapping of str to str, optional
-        Text files to write into the folder of each run, by name, with ``{name}`` or ``{name:12.4e}`` for the inputs.
     keep : path, optional
         A folder in which the folder of each run is kept, with its inputs and output.
 
@@ -338,7 +341,7 @@ def last_json(text: str) -> Any:
 
 
 def _line_starts(text: str) -> Iterator[int]:
-    """Offsets at which the last lines begin, blanks skipped, from the last one up; earlier lines are not read."""
+    """Offsets of the last lines, blanks skipped, from the last one up; the lines before are not read."""
     end = len(text)
     for _ in range(_LINES):
         start = text.rfind("\n", 0, end) + 1

@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     try:
         with _terminable(), _short_warnings():
-            code = app(args=given, prog_name="steep", standalone_mode=False)
+            code = app(args=given or ["--help"], prog_name="steep", standalone_mode=False)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as end:
         # The reader of our output has gone, as with `| head`; Typer and Rich turn that into an exit.

@@ -52,7 +52,7 @@ _Groups = Annotated[
     str | None, typer.Option("--groups", help="Array of the validation NPZ that holds the group of each sample.")
 ]
 _Reweighting = Annotated[
-    Path | None, typer.Option("--reweighting", help="NPZ with X and y, seen by neither: heads are fitted to them too.")
+    Path | None, typer.Option("--reweighting", help="NPZ with X and y used for neither: heads are also fitted to it.")
 ]
 _Measure = Annotated[
     list[str] | None, typer.Option("--measure", help="What the weights follow; may be repeated; default by the score.")
@@ -210,6 +210,7 @@ def _figures(result: Improvement, network: str, output: Path, report: Path | Non
         "network": network, "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
         "gain_interval": [gain.low, gain.high], "rescored": result.rescored,
         "advice": result.advice, "chosen": asdict(result.chosen),
+        "calibration": None if result.calibration is None else result.calibration.to_dict("index"),
         "table": result.table.reset_index(names="head").to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
 

@@ -128,7 +128,7 @@ def _box(bounds: str | None) -> Box:
     from steep.domain import Box
 
     if bounds is None:
-        raise InputError('--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
+        raise InputError('--bounds is missing; expected the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
     return Box(parse_bounds(bounds))
 
 

@@ -121,7 +121,7 @@ def suspects_command(
     }  # fmt: skip
     lines: list[Any] = [
         *samples.lines(),
-        table_of(["rank", "row", "score", "label", "suggested", "neighbours with that label"], _cells(worst)),
+        table_of(["rank", "row", "score", "label", "suggested", "supporting neighbours"], _cells(worst)),
         _count(found),
         *([f"{output}: the table with its labels ranked, the most suspect row first"] if output is not None else []),
     ]
@@ -197,9 +197,14 @@ def _own_columns(ranked: pd.DataFrame, names: Sequence[str]) -> dict[str, list[A
     return {f"suspect_{name}" if name in names else name: values for name, values in own.items()}
 
 
+def _shown(suggested: Any) -> str:
+    """A class as it is, a predicted number to four digits."""
+    return f"{suggested:.4g}" if isinstance(suggested, float) else str(suggested)
+
+
 def _cells(worst: pd.DataFrame) -> list[tuple[Any, ...]]:
     columns = (worst["rank"], worst.index, worst["score"], worst["label"], worst["suggested"], worst["neighbors"])
     return [
-        (rank, row, float(f"{score:.3g}"), str(label), str(suggested), ", ".join(map(str, neighbors)))
+        (rank, row, float(f"{score:.3g}"), str(label), _shown(suggested), ", ".join(map(str, neighbors)))
         for rank, row, score, label, suggested, neighbors in zip(*(column.tolist() for column in columns), strict=True)
     ]

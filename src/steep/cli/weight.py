@@ -50,8 +50,7 @@ _Output = Annotated[
     ),
 ]  # fmt: skip
 _Ratio = Annotated[
-    float | None,
-    typer.Option("--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."),
+    float | None, typer.Option("--weight-ratio", "-m", help="m, largest over smallest weight, such as 2; no search.")
 ]
 _Measure = Annotated[
     str | None, typer.Option("--measure", help="What the weights follow; default variance with -m, else several.")
@@ -127,8 +126,8 @@ def weight_command(
     lines = [
         *samples.lines(),
         str(found.verdict or _UNTESTED),
-        f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}, worth "
-        f"{effective:,.0f} equal ones",
+        f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}; "
+        f"effective sample size {effective:,.0f}",
     ]
     finish(figures, lines, as_json=as_json, report=report)
 
@@ -140,7 +139,9 @@ def _destination(table: Path, output: Path | None, *, force: bool) -> Path:
     """The file for the result, checked before anything is computed."""
     if output is None:
         if not table.is_file():
-            raise InputError(f"{table} is not one file; expected a file for the result; pass -o weighted.csv")
+            if str(table) != "-" and not table.exists() and not any(mark in table.name for mark in "*?["):
+                raise InputError(f"{table} does not exist; check the path")
+            raise InputError(f"{table} is not one file; expected a name for the result; pass -o weighted.csv")
         suffix = table.suffix.lower()
         stem = table.name.removesuffix(".gz").removesuffix(".zip")
         output = table.with_name(f"{Path(stem).stem}-weighted{suffix if suffix in TABLES else '.csv'}")

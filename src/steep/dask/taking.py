@@ -44,7 +44,7 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
     try:
         points = check_points(X).astype(plan.dtype, copy=False)
         if points.shape != (last - first, plan.n_features):
-            raise InputError(f"X has shape {points.shape}; need ({last - first}, {plan.n_features}) as announced")
+            raise InputError(f"X has shape {points.shape}; expected ({last - first}, {plan.n_features}) as announced")
         if plan.inferred and plan.task == "classification" and label_array(y, "y").dtype.kind == "f":
             raise InputError(
                 "y holds numbers as objects; expected task= for such labels; pass task='regression', or "

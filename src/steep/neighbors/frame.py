@@ -1,4 +1,4 @@
-"""Where the data lie: the centre from which they are searched, and numbers of ordinary size, for any up to 1e100.
+"""Location of the data: the centre from which they are searched, and numbers of ordinary size, for any up to 1e100.
 
 Data whose typical length is not ordinary are multiplied by a power of two first, which costs no digit. Engines work
 on x − centre. The centre is that of most points, so that a few far ones cost the others nothing. Every point

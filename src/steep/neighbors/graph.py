@@ -103,10 +103,6 @@ def neighbor_graph(
     recall : float in (0, 1], default=0.95
         Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
         out approximate search unless it is asked for.
-    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is SciPy's KD-tree up to 4 features and 20,000 points (10 and 5,000; any number up to 4 features for
-        ``recall=1``), else exact search up to 8,000 points, where it is as quick as any other, and else
-        partitioned search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and rejects rows of zeros.
     n_jobs : int or None, default=None
@@ -115,9 +111,9 @@ def neighbor_graph(
     Other Parameters
     ----------------
     algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 8,000 points, where it is
-        as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
-        are plain NumPy.
+        "auto" is SciPy's KD-tree up to 4 features and 20,000 points (10 and 5,000; any number up to 4 features for
+        ``recall=1``), else exact search up to 8,000 points, where it is as quick as any other, and else
+        partitioned search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
     random_state : int, Generator or None, default=None
         Seed of partitioned search; the others draw nothing.
     return_info : bool, default=False

@@ -62,7 +62,7 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     'design.html'
     """
     if not isinstance(design, Design):
-        raise InputTypeError(f"design is a {type(design).__name__}; need a Design; pass what design() returned")
+        raise InputTypeError(f"design is a {type(design).__name__}; expected a Design; pass what design() returned")
     n_points = len(design.X)
     error = design.estimated_error()
     figures = {
@@ -109,7 +109,7 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     'campaign.html'
     """
     if not isinstance(campaign, Campaign):
-        raise InputTypeError(f"campaign is a {type(campaign).__name__}; need a Campaign")
+        raise InputTypeError(f"campaign is a {type(campaign).__name__}; expected a Campaign")
     runs = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
     counts = Counter(row[2] for row in runs)
     parts = {"done": counts["done"], "in flight": counts["pending"], "given up": counts["failed"]}
@@ -158,10 +158,23 @@ def improvement_page(path: str | Path, improvement: Any, *, title: str | None = 
     -------
     Path
         ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> from torch import nn
+    >>> from steep.nn import improve
+    >>> X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] > 0).long()
+    >>> result = improve(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), (X[:200], y[:200]), (X[200:], y[200:]))
+    >>> improvement_page(tempfile.mkdtemp() + "/improvement.html", result).name
+    'improvement.html'
     """
     if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
         raise InputTypeError(
-            f"improvement is a {type(improvement).__name__}; need an Improvement; pass what steep.nn.improve returned"
+            f"improvement is a {type(improvement).__name__}; expected an Improvement; pass what steep.nn.improve "
+            "returned"
         )
     heads = improvement.candidates
     rows = [[cell_of(value) for value in row] for row in heads.head(_MOST_HEADS).itertuples(index=False)]
@@ -254,7 +267,7 @@ def _results(plan: Design, numbers: IntArray, word: str) -> dict[str, Any]:
     names += [*(f"predicted {name}" for name in outputs), "error"] if judged else []
     note = _cut_at(len(rows), n, "results")
     if judged:
-        note += " Errors are in deviations of the output, each result predicted from others."
+        note += " Errors are cross-validated, in standard deviations of the output."
     return _table("runs", "The results predicted worst" if judged else "The results", names, rows, note)
 
 

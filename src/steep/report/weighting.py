@@ -189,8 +189,8 @@ def _sentence(weights: FloatArray) -> str:
         return f"All {len(weights):,} samples have the same weight."
     worth = effective_samples(weights)
     return (
-        f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())} and are worth "
-        f"{number(worth)} equally weighted ones. Whether these weights help was not tested; use "
+        f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())}; the effective "
+        f"sample size is {number(worth)}. Whether these weights help was not tested; use "
         "VarianceWeightedCV for that."
     )
 
@@ -201,7 +201,7 @@ def _figures(weights: FloatArray, ratio: Ratio) -> list[dict[str, str]]:
     return [
         {"name": "samples", "value": f"{len(weights):,}", "id": ""},
         {"name": "heaviest over lightest", "value": number(max(ratio.ratio, 1 / ratio.ratio)), "id": "figure-ratio"},
-        {"name": "worth equal samples", "value": number(effective_samples(weights)), "id": "figure-worth"},
+        {"name": "effective sample size", "value": number(effective_samples(weights)), "id": "figure-worth"},
         {"name": "weight of the heaviest tenth", "value": f"{100 * heavy:.0f} %", "id": "figure-tenth"},
     ]  # fmt: skip
 

@@ -53,6 +53,15 @@ class Design:
         Check runs, drawn evenly and independently for the certificate of a surrogate: nothing was placed by them.
     n_looks : int
         How often they were looked at.
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: np.tanh(9 * X[:, 0]), {"u": (-1, 1)}, 16, random_state=0)
+    >>> print(plan)
+    Design of 16 runs over u: 4 initial, 0 even and 12 placed
+    >>> list(plan.to_dataframe())
+    ['u', 'f', 'is_initial', 'is_even']
     """
 
     X: FloatArray
@@ -97,13 +106,13 @@ class Design:
 
     @property
     def is_placed(self) -> npt.NDArray[np.bool_]:
-        """Which points were placed: neither of the start nor even."""
+        """Which points were placed: neither initial nor even."""
         return ~self.is_initial if self.is_even is None else ~self.is_initial & ~self.is_even
 
     @property
     def parts(self) -> str:
-        """How many points are of the start, even and placed, in plain words."""
-        return "{:,} of the start, {:,} even and {:,} placed".format(*self._n_parts)
+        """How many points are initial, even and placed, in words."""
+        return "{:,} initial, {:,} even and {:,} placed".format(*self._n_parts)
 
     @property
     def _n_parts(self) -> tuple[int, int, int]:
@@ -160,7 +169,7 @@ class Design:
         return f"Design of {len(self.X):,} runs over {', '.join(self.domain.names)}: {self.parts}"
 
     def _repr_html_(self) -> str:
-        parts = dict(zip(("of the start", "even", "placed"), self._n_parts, strict=True))
+        parts = dict(zip(("initial", "even", "placed"), self._n_parts, strict=True))
         figures = {"points": len(self.X), **parts, "evaluations": self.n_evaluations}
         why = "" if self.hedge is None else f". {text_of(self.hedge)}"
         about = f"Inputs: {text_of(self.domain)}{why}"

@@ -118,7 +118,7 @@ def blend(points: FloatArray, labels: FloatArray, cells: FloatArray, kinds: tupl
     tried = [one for one in try_all(kinds, points, values, fold, weights, seed) if np.isfinite(one.predicted).all()]
     if not tried:
         raise InputError(
-            "no candidate could be fitted to these runs; need runs at different points; pass other candidates"
+            "no candidate could be fitted to these runs; expected runs at different points; pass other candidates"
         )
     predicted = np.column_stack([one.predicted for one in tried])
     losses = weights @ (predicted - values[:, None]) ** 2

@@ -86,7 +86,7 @@ def emulate(
     n_initial = max(16, 4 * (box.n_features + 1))
     if max_runs < n_initial + FEWEST:
         raise InputError(
-            f"max_runs={max_runs} is too small for {box.n_features} inputs; need at least {n_initial + FEWEST}: "
+            f"max_runs={max_runs} is too small for {box.n_features} inputs; expected at least {n_initial + FEWEST}: "
             f"{n_initial} initial runs and {FEWEST} check runs"
         )
     check_room(box, max_runs)
@@ -140,8 +140,8 @@ class Checks:
         X, labels = self.simulator(self.simulator.box.uniform(n - self.n_asked, random_state=self.generator))
         if labels.shape[1] != self.labels.shape[1]:
             raise FunctionError(
-                f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; need the same "
-                "number everywhere"
+                f"simulator returned {self.labels.shape[1]} outputs at first and {labels.shape[1]} now; expected the "
+                "same number everywhere"
             )
         self.labels = np.vstack([self.labels, labels])
         self.X, self.n_asked = np.vstack([self.X, X]), n

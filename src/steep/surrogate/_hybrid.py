@@ -264,7 +264,7 @@ def hybrid(
     sizes = np.atleast_1d(np.asarray(tolerance, dtype=np.float64))
     n_outputs = len(model.outputs)
     if sizes.shape not in ((1,), (n_outputs,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise InputError(f"tolerance={shown(tolerance)} is invalid; need a number > 0, or one for each output")
+        raise InputError(f"tolerance={shown(tolerance)} is invalid; expected a number > 0, or one for each output")
     risk = check_real(risk, name="risk", above=0.0, maximum=1.0)
     share = check_real(check_share, name="check_share", above=0.0, maximum=1.0)
     if store is not None and not hasattr(store, "tell"):

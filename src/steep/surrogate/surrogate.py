@@ -139,8 +139,8 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         least = max(_FEWEST, 2 * (box.n_features + 1))
         if len(X) < least:
             raise InputError(
-                f"{len(X)} runs are left to fit {box.n_features} inputs when check runs are set aside; need at least "
-                f"{least}; make more runs"
+                f"{len(X)} runs are left to fit {box.n_features} inputs when check runs are set aside; expected "
+                f"at least {least}; make more runs"
             )
         self.box, self.outputs, self.n_features_in_ = box, names, box.n_features
         unit, domain = (box.embed(box.unit(points)) for points in (X, _domain_points(box)))
@@ -160,7 +160,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _certify(self, X: FloatArray, labels: FloatArray, *, independent: bool, look: int = 1) -> Self:
         """Measure the error on check runs."""
         if not len(X):
-            raise InputError("there is no check run; need at least one; raise check_share or make more runs")
+            raise InputError("there is no check run; expected at least one; raise check_share or make more runs")
         predicted, sizes = self._both(self.box.embed(self.box.unit(X)))
         errors = np.abs(labels - predicted)
         # An output that is constant up to rounding has no error but that rounding.
@@ -196,7 +196,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not inside.all():
             raise InputError(
                 f"{int((~inside).sum())} of {len(points)} rows of X lie outside the bounds, first row "
-                f"{int(np.argmin(inside))}; need rows inside; widen the bounds or drop these rows"
+                f"{int(np.argmin(inside))}; expected rows inside; widen the bounds or drop these rows"
             )
         return box, points, labels, names, np.ones(len(points), dtype=bool), None
 
@@ -228,7 +228,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             first = int(np.argmax(outside))
             raise InputError(
                 f"row {first} of X lies outside the domain {shown(self.box)} ({int(outside.sum())} of {len(points)} "
-                "rows); need points inside; pass extrapolate=True to predict without a known error"
+                "rows); expected points inside; pass extrapolate=True to predict without a known error"
             )
         unit = self.box.embed(self.box.unit(points))
         if not check_flag(return_error, name="return_error"):

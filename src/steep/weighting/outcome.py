@@ -132,7 +132,8 @@ def _choice(
     if chosen.measure is not None:
         gain = score.describe(outcome.interval, float(means[outcome.control]))
         over = "" if control.control == EQUAL else f", compared with {control}"
-        return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}."
+        sure = "" if outcome.interval.excludes_zero else " It passed the test; how large the gain is, is uncertain."
+        return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}.{sure}"
     if chosen.control == EQUAL:
         why = f"{beaten} them" if n_rivals else "no other weight_ratio was tried"
         if n_rivals and effort.ended_early:
@@ -151,8 +152,8 @@ def _reached(candidates: Sequence[WeightingCandidate], means: FloatArray, score:
     if len(reached) < 2:
         return []
     sign = -1.0 if score.is_error else 1.0
-    figures = ", ".join(f"{sign * score.factor * mean:.3g}{score.unit} by {kind}" for kind, mean in reached.items())
-    return [f"Reached in {score.title}: {figures}."]
+    figures = ", ".join(f"{sign * score.factor * mean:.3g}{score.unit} with {kind}" for kind, mean in reached.items())
+    return [f"For comparison, {score.title} is {figures}."]
 
 
 def results_table(

@@ -34,7 +34,7 @@ def submit_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep the queue filled until all is done; Ctrl-C leaves the queue as it is.")
     ] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between two looks.")] = 10.0,
+    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Refresh interval in seconds.")] = 10.0,
     cancel: Annotated[bool, typer.Option("--cancel", help="Take everything back from the queue instead.")] = False,
     as_json: Json = False,
     debug: Debug = False,

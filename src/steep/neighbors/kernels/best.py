@@ -5,7 +5,7 @@
 Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
 point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y, ascending: ``insert`` moves 16 at a
 time, ``put`` also compares indices. ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every
-product x·y serves both points. Of ties with the worst the first to come stays: with many equal points all else would be
+product x·y serves both points. The first of several ties with the worst stays: with many equal points all else would be
 ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
 """
 

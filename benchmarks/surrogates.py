@@ -35,13 +35,14 @@ from scipy.stats import qmc
 import steep
 from design_functions_unseen import UNSEEN
 from problems import PROBLEMS, scaled
-from reproduction.records import Records, write_json
+from reproduction.records import Records, machine, write_json
 from stop_rule_functions import burgers_viscous, fitzhugh, front, pendulum
 
 RESULT = Path(__file__).parent / "results" / "surrogates.json"
 CACHE = Path("~/.cache/steep/benchmarks/surrogates.jsonl").expanduser()
 TOLERANCES = (0.2, 0.1, 0.05)
 MAX_RUNS = 500
+PACKAGES = ("numpy", "scipy", "scikit-learn", "cantera", "CoolProp", "smt", "openturns")
 ARMS = {"steep": None, "even": steep.Even()}
 
 
@@ -268,7 +269,11 @@ def cost():
 def summary(records):
     """What is written and printed: each half, each arm."""
     lines = list(records)
-    found = {"runs": MAX_RUNS, "cost": [line["result"] for line in lines if line["experiment"] == "cost"][-1:]}
+    found = {
+        "machine": machine(PACKAGES),
+        "runs": MAX_RUNS,
+        "cost": [line["result"] for line in lines if line["experiment"] == "cost"][-1:],
+    }
     found["hybrid"] = {line["arm"]: line["result"] for line in lines if line["experiment"] == "hybrid"}
     for half, functions in HALVES.items():
         part = {}
@@ -294,7 +299,8 @@ def _counts(lines):
             tenth: round(float(np.mean([r[tenth] for r in results])), 3),
             "median bound over truth": round(float(np.median([r["bound"] / r["true"] for r in results])), 2),
             "median runs": {
-                str(e): float(np.median([r["runs"] for r, t in claims if t == e] or [np.nan])) for e in TOLERANCES
+                str(e): float(np.median(runs)) if (runs := [r["runs"] for r, t in claims if t == e]) else None
+                for e in TOLERANCES
             },
             "seconds": round(float(np.mean([r["seconds"] for r in results])), 1),
         }  # fmt: skip

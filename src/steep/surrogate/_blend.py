@@ -66,14 +66,11 @@ class Blend(NamedTuple):
         if not len(self.points):
             return self.mean + values, np.zeros(len(at))
         distances, around = nearest(self.points, at, min(_AROUND, len(self.points)))
-        sizes = np.exp(self._features(self.errors[around], distances[:, 0], each, values) @ self.betas)
+        sizes = np.exp(_features(self.errors[around], distances[:, 0], each, values, self.floor) @ self.betas)
         return self.mean + self.deviation * values, self.deviation * sizes
 
     def _each(self, at: FloatArray) -> FloatArray:
         return np.column_stack([member.predict(at) for member in self.members]) if self.members else at[:, :0]
-
-    def _features(self, errors: FloatArray, distance: FloatArray, each: FloatArray, values: FloatArray) -> FloatArray:
-        return _features(errors, distance, each, values, self.floor)
 
     def arrays(self) -> Arrays:
         """Everything, by name, as arrays."""

@@ -1,4 +1,4 @@
-"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and watched all the time.
+"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and always checked.
 
     answered by the model    κ s(x) ≤ tolerance for every output, s the expected error
     checked                  each such answer with probability p, by a coin that is independent of everything else

@@ -228,8 +228,9 @@ def group_scores():
         if name.startswith("promises"):
             continue
         gap, test = part[f"steep − {rival}"], part["test"]
+        means = (f"{test[arm]:.1f}" for arm in ("as trained", rival, "steep"))
         rows.append([
-            name.removesuffix(", unseen"), part["networks"], *(f"{test[arm]:.1f}" for arm in ("as trained", rival, "steep")),
+            name.removesuffix(", unseen"), part["networks"], *means,
             f"{gap['mean']:+.1f}", gap["significantly_better"], gap["significantly_worse"],
         ])  # fmt: skip
     names = [

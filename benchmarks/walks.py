@@ -209,6 +209,8 @@ def functions(options):
 
 
 def times(options):
+    from reproduction.records import machine
+
     table = json.loads(RESULTS.read_text())["walks"] if RESULTS.exists() else {}
     for name in options.only or WALKS:
         old, new = [], []
@@ -225,11 +227,13 @@ def times(options):
             f"{name:24} before {min(old):7.3f} s   after {min(new):7.3f} s   ratio {min(new) / min(old):.3f}",
             flush=True,
         )
-    store("walks", table)
+    store({"walks": table, "rounds": options.rounds, **machine()})
 
 
 def outputs(options):
     """Compare what both versions return."""
+    from reproduction.records import machine
+
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     table = known.get("outputs", {}).get("largest_relative_difference", {})
     for name in options.only or WALKS:
@@ -240,17 +244,18 @@ def outputs(options):
             apart = float(np.abs(before - after).max() / np.abs(before).max()) if is_same else None
             table[f"{name}: {key}"] = apart
             print(f"{name + ': ' + key:40} {before.shape} {'another shape' if apart is None else f'{apart:.1e}'}")
-    store("outputs", {"largest_relative_difference": table})
+    version = subprocess.run(
+        ["git", "-C", str(options.against), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    )
+    store({"outputs": {"against": version.stdout.strip(), "largest_relative_difference": table, **machine()}})
 
 
-def store(key, figures):
+def store(figures):
     """Keep the figures of one command next to those of the others."""
-    from reproduction.records import machine
     from steep._files import write_whole
 
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    record = json.dumps(known | {key: figures} | machine(), indent=1) + "\n"
-    write_whole(RESULTS, lambda path: path.write_text(record))
+    write_whole(RESULTS, lambda path: path.write_text(json.dumps(known | figures, indent=1) + "\n"))
 
 
 def one(options):

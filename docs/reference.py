@@ -49,11 +49,11 @@ PAGES = [
         "Surrogates",
         "surrogates",
         """
-        steep.Surrogate: steep.emulate steep.hybrid steep.design
+        steep.Surrogate: steep.emulate steep.hybrid tutorials/surrogate how-to/surrogates
         steep.surrogate.Certificate: steep.Surrogate steep.emulate
         steep.surrogate.OutputError: steep.surrogate.Certificate
-        steep.emulate: steep.Surrogate steep.hybrid steep.Campaign
-        steep.hybrid: steep.surrogate.Hybrid steep.Surrogate steep.emulate
+        steep.emulate: steep.Surrogate steep.hybrid tutorials/surrogate how-to/surrogates
+        steep.hybrid: steep.surrogate.Hybrid steep.emulate how-to/surrogates
         steep.surrogate.Hybrid: steep.hybrid steep.surrogate.HybridReport
         steep.surrogate.HybridReport: steep.surrogate.Hybrid
         """,

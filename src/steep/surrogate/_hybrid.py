@@ -1,4 +1,4 @@
-"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and watched for ever.
+"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and always watched.
 
     answered by the model    κ s(x) ≤ tolerance for every output, s the expected error
     checked                  each such answer with probability p, by a coin that is independent of everything else
@@ -237,10 +237,10 @@ def hybrid(
     risk : float, default 1e-3
         Share of the model's answers that may be off by more.
     check_share : float, default 0.01
-        Share of the model's answers that are checked, for ever. Bounding a risk takes about 5 / (risk · check_share)
+        Share of the model's answers that are checked, without end. Bounding a risk takes about 5 / (risk · check_share)
         answers of the model.
     store : Campaign, optional
-        Where the simulator's answers are told.
+        Campaign that records the simulator's answers.
     random_state : int, Generator or None
         Seed of the checks.
 

@@ -369,7 +369,7 @@ def command_page():
         shown = CliRunner().invoke(app, [*words.split(), "--help"], prog_name="steep")
         text = re.sub(r"\x1b\[[0-9;]*m", "", shown.output)
         body = [line.rstrip() for line in text.strip().splitlines()]
-        lines += [f"## steep {words}".rstrip(), "", "```text", *body, "```", ""]
+        lines += [f"## steep {words}".rstrip(), "", "```console", *body, "```", ""]
     return lines
 
 

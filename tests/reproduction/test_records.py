@@ -103,7 +103,7 @@ def test_a_damaged_line_is_named_and_not_passed_over(records):
     records.add("a", "b", 0, result={})
     for damage in (b"{broken}\n", b"3\n", b'{"experiment": "a"}\n', b"\xff\xfe\n"):
         records.path.write_bytes(damage + records.path.read_bytes())
-        with pytest.raises(StorageError, match=r"r\.jsonl has a line that is no record, .* delete that line"):
+        with pytest.raises(StorageError, match=r"r\.jsonl has a line that is not a record, .* delete that line"):
             list(records)
 
 
@@ -113,7 +113,7 @@ def test_compressed_lines_are_read_and_not_written(records):
     packed.path.write_bytes(gzip.compress(records.path.read_bytes()))
     assert list(packed) == list(records)
     assert list(packed.missing([("a", "b", 0), ("a", "b", 1)])) == [("a", "b", 1)]
-    with pytest.raises(InputError, match="is compressed; need a plain"):
+    with pytest.raises(InputError, match="is compressed; expected a plain"):
         packed.add("a", "b", 1, result={})
     packed.path.write_bytes(packed.path.read_bytes()[:-9])
     with pytest.raises(StorageError, match="broken archive"):

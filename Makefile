@@ -67,4 +67,4 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/neighbors.py summary
 
 clean:
-	rm -rf $(VENV) .venv-* demo docs/_build docs/reference/api .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-* demo docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -32,7 +32,7 @@ def lower_bounds():
     bounds = [re.fullmatch(r"([\w.-]+)>=([\w.]+)", requirement) for requirement in stated]
     unclear = [text for text, bound in zip(stated, bounds, strict=True) if bound is None]
     if unclear:
-        raise SystemExit(f"pyproject.toml: {', '.join(unclear)} states no lowest version; need name>=version")
+        raise SystemExit(f"pyproject.toml: {', '.join(unclear)} states no lowest version; expected name>=version")
     return [f"{bound[1]}=={bound[2]}" for bound in bounds] + BESIDE
 
 
@@ -80,7 +80,7 @@ def main():
     names, arguments = sys.argv[1:cut] or list(SETS), sys.argv[cut + 1 :]
     unknown = [name for name in names if name not in SETS]
     if unknown:
-        raise SystemExit(f"unknown: {', '.join(unknown)}; need any of {', '.join(SETS)}")
+        raise SystemExit(f"unknown: {', '.join(unknown)}; expected any of {', '.join(SETS)}")
     outcomes = {name: run(name, arguments) for name in names}
     for name, outcome in outcomes.items():
         print(f"{name}: {outcome}")

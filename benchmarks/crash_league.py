@@ -55,22 +55,22 @@ COUNTS = ("lost", "repeated", "stuck", "left")
 PACKAGES = ("steep", "optuna", "sqlalchemy", "libensemble", "gest-api", "distributed")
 
 
-def schedule(players, crashes):
+def schedule(players, crashes, first):
     """Games to play, turn by turn, so that an unfinished league has all players at about the same number."""
-    for seed in range(-(-max(crashes.values()) // CRASHES)):
+    for seed in range(first, first + -(-max(crashes.values()) // CRASHES)):
         for discipline, n in crashes.items():
             for player in players:
-                if seed * CRASHES < n and (discipline != "workers" or PLAYERS[player].has_workers):
+                if (seed - first) * CRASHES < n and (discipline != "workers" or PLAYERS[player].has_workers):
                     yield (f"crash league, {discipline}", player, seed)
 
 
-def play(players, crashes, *, keep):
-    records, stages = Records(RESULTS), {}
+def play(players, crashes, results, *, first, keep):
+    records, stages = Records(results), {}
     if "disk" in crashes and not can_mount():
         print("disk is left out: mounting a small file system needs root", file=sys.stderr)
         del crashes["disk"]
     try:
-        for experiment, player, seed in records.missing(schedule(players, crashes)):
+        for experiment, player, seed in records.missing(schedule(players, crashes, first)):
             if player not in stages:
                 stages[player] = Stage(player)
             _play_one(records, stages[player], experiment, seed, keep=keep)
@@ -97,17 +97,19 @@ def _play_one(records, stage, experiment, seed, *, keep):
 
 
 def _settings():
+    installed = importlib.metadata.packages_distributions()
+    installed = {package for packages in installed.values() for package in packages}
     return {
         "run_seconds": RUN, "at_once": WORKERS, "settled_seconds": SETTLED, "begun_since": BEGUN_SINCE,
         "patience_seconds": PATIENCE, "full_seconds": FULL,
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES if name in installed},
     }  # fmt: skip
 
 
-def summary():
+def summary(path):
     """Counts of all games, and what the number of crashes allows to say; written beside the lines."""
     games = defaultdict(list)
-    for line in Records(RESULTS).by_key().values():
+    for line in Records(path).by_key().values():
         games[line["experiment"].rpartition(" ")[2], line["arm"]].append(line["result"])
     rows = []
     for discipline in DISCIPLINES:
@@ -117,9 +119,13 @@ def summary():
                 rows.append({"discipline": discipline, "player": player, "games": len(results), **total})
                 rows[-1]["costly_at_most"] = _at_most(results)
     versions = _settings()["versions"] | {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    about = {"command": "python benchmarks/crash_league.py", "versions": versions, "settings": _settings()}
+    about = {
+        "command": f"python benchmarks/crash_league.py {' '.join(sys.argv[1:])}".strip(),
+        "versions": versions,
+        "settings": _settings(),
+    }
     n_kills = sum(row["crashes"] for row in rows if row["discipline"] != "disk")
-    RESULTS.with_suffix(".json").write_text(json.dumps(about | {"sigkills": n_kills, "rows": rows}, indent=1) + "\n")
+    path.with_suffix(".json").write_text(json.dumps(about | {"sigkills": n_kills, "rows": rows}, indent=1) + "\n")
     return rows
 
 
@@ -143,6 +149,8 @@ def main():
     parser.add_argument("--players", default="", help="only those whose name has this in it")
     parser.add_argument("--disciplines", default=",".join(DISCIPLINES))
     parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="another file of lines")
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--keep", action="store_true", help="leave the folders of the games")
     chosen = parser.parse_args()
     players = [name for name in PLAYERS if chosen.players.lower() in name.lower()]
@@ -151,8 +159,8 @@ def main():
         crashes = dict.fromkeys(crashes, chosen.crashes)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a game that is ended ends its processes
     if not chosen.summary:
-        play(players, crashes, keep=chosen.keep)
-    show(summary())
+        play(players, crashes, chosen.results, first=chosen.first_seed, keep=chosen.keep)
+    show(summary(chosen.results))
 
 
 if __name__ == "__main__":

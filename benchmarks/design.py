@@ -144,7 +144,7 @@ MOST_FEATURES = {"adaptive": 3, "lola": 4}
 
 def figures(problem, designs, seeds):
     """RMSE and largest error of every surrogate for some designs of one function, one mapping a design and its seed."""
-    from surrogates import predictions, process_prediction
+    from design_surrogates import predictions, process_prediction
 
     X_test = sobol(problem.n_features, N_TEST, np.random.default_rng(10**6))
     truth = problem.function(X_test).reshape(N_TEST, -1)

@@ -19,7 +19,7 @@ from design_functions_unseen import UNSEEN
 from problems import PROBLEMS
 from reproduction.records import Records, write_json
 from steep import Adaptive, design
-from steep.expected_error import ErrorTrack, interpolant
+from steep.expected_error import estimate_error, interpolant
 
 FOLDER = Path(__file__).parent / "results"
 NAMES = {
@@ -47,9 +47,9 @@ def follow(problem, n_runs, seed):
     )
     fresh = qmc.Sobol(d, rng=np.random.default_rng(10**6)).random_base2(10)
     truth, labels = problem.function(fresh).reshape(len(fresh), -1), plan.labels
-    track, lines = ErrorTrack(), []
+    lines = []
     for n in [size for size in SIZES if size <= n_runs]:
-        error = track.estimate(plan.X[:n], labels[:n], plan.is_even[:n])
+        error = estimate_error(plan.X[:n], labels[:n], plan.is_even[:n])
         wrong = (interpolant(plan.X[:n], labels[:n])(fresh) - truth) / truth.std(axis=0)
         true = float(np.sqrt((wrong**2).mean(axis=0)).max())
         lines.append({"n": n, "estimate": float(error), "low": error.low, "high": error.high, "true": true})

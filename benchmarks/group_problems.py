@@ -1,14 +1,17 @@
-"""Networks that fail a group: six fixed constructions from MNIST and CIFAR-10, as features of small networks.
+"""Networks that fail a group: eight fixed constructions from MNIST and CIFAR-10, as features of small networks.
 
     dominoes-95, dominoes-99   an MNIST 0 or 1 above a CIFAR-10 car or truck, the vehicle is the label; the digit goes
                                with it in 95 % or 99 % of the training images. Groups: vehicle × digit.
     patch                      MNIST digits under noise; a bright patch stands at one of ten places of the border, the
                                label's own in 95 % of the training images. Groups: digit × own place or another.
+    coloured                   MNIST digits, red or green, under noise; the label is whether the digit is at least 5,
+                               the colour goes with it in 98 % of the training images. Groups: label × colour.
     imbalance                  MNIST digits; class c has 1,500 · 100^(−c/9) training images, from 1,500 down to 15.
                                Groups: the classes.
     patch-cifar                32,000 of CIFAR-10; a magenta patch stands at one of ten places of the border, as
                                above, in 90 %: of fewer, or at 95 %, such a network learns nothing but the patch.
     imbalance-cifar            CIFAR-10; class c has 4,000 · 100^(−c/9) training images, from 4,000 down to 40.
+    rare                       CIFAR-10; one class, that of the seed, against all others. It is 3 % of every part.
 
 Each seed draws its own images, noise and initial weights. ``train`` is what the network is trained on,
 ``reweighting`` a fifth of that size from the same distribution that it has not seen, ``validation`` chooses (groups
@@ -30,14 +33,18 @@ from torch.nn import functional
 from reproduction.data import Data
 from steep._files import write_whole
 
-PROBLEMS = ("dominoes-95", "dominoes-99", "patch", "patch-cifar", "imbalance", "imbalance-cifar")
+PROBLEMS = (
+    "dominoes-95", "dominoes-99", "coloured", "patch", "patch-cifar", "imbalance", "imbalance-cifar", "rare"
+)  # fmt: skip
 PARTS = ("train", "reweighting", "validation", "test")
 BATCH, LEARNING_RATE, WIDTH = 64, 2e-3, 64
 EPOCHS = {
-    "dominoes-95": 20, "dominoes-99": 20, "patch": 10, "patch-cifar": 10, "imbalance": 15, "imbalance-cifar": 10
+    "dominoes-95": 20, "dominoes-99": 20, "coloured": 10, "patch": 10, "patch-cifar": 10, "imbalance": 15,
+    "imbalance-cifar": 10, "rare": 10,
 }  # fmt: skip
 NOISE = 0.3  # standard deviation, of pictures between 0 and 1
 MAGENTA = np.array([1, 0, 1], np.float32)[:, None, None]
+RARE_SHARE, RARE_SIZES = 0.03, {"train": 8_000, "reweighting": 1_600, "validation": 4_000, "test": 9_000}
 PLACES = [(r, c) for r in (0, 12, 24) for c in (0, 12, 24) if (r, c) != (12, 12)] + [(0, 6), (24, 18)]
 
 
@@ -119,6 +126,10 @@ def make_parts(name: str, seed: int) -> dict[str, Part]:
     rng = np.random.default_rng(seed)
     if name.startswith("imbalance"):
         return _imbalance(rng, _objects(), 4000) if name.endswith("cifar") else _imbalance(rng, _digits(), 1500)
+    if name == "coloured":
+        return _coloured(rng, 0.98, 8_000)
+    if name == "rare":
+        return _rare(rng, seed % 10)
     if name == "patch-cifar":
         return _patches(rng, 0.90, 32_000, _objects(), _on_object)
     if name == "patch":
@@ -244,6 +255,47 @@ def _imbalance(rng: np.random.Generator, data, largest: int) -> dict[str, Part]:
 def _plain(images, labels, rows) -> Part:
     y = labels[rows].astype(np.int64)
     return Part(_channels_first(images[rows]), y, y)
+
+
+def _rare(rng: np.random.Generator, label: int) -> dict[str, Part]:
+    """One class against all others; the parts of the training images do not overlap."""
+    data, made = _objects(), {}
+    order = rng.permutation(len(data.x_train))
+    own, others = (order[(data.y_train[order] == label) == is_own] for is_own in (True, False))
+    for part, size in RARE_SIZES.items():
+        n_own = round(RARE_SHARE * size)
+        if part == "test":
+            images, labels = data.x_test, data.y_test
+            own, others = (rng.permutation(np.flatnonzero((labels == label) == is_own)) for is_own in (True, False))
+        else:
+            images = data.x_train
+        rows = np.concatenate([own[:n_own], others[: size - n_own]])
+        own, others = own[n_own:], others[size - n_own :]
+        y = np.repeat([1, 0], [n_own, size - n_own])
+        made[part] = Part(_channels_first(images[rows]), y, y)
+    return made
+
+
+def _coloured(rng: np.random.Generator, share: float, n_train: int) -> dict[str, Part]:
+    data = _digits()
+    order = rng.permutation(len(data.x_train))
+    rows = dict(zip(PARTS, np.split(order, np.cumsum([n_train, n_train // 5, 3000]))[:3], strict=False))
+    made = {
+        name: _in_colour(rng, data.x_train[r], data.y_train[r], 0.5 if name == "validation" else share)
+        for name, r in rows.items()
+    }
+    return made | {"test": _in_colour(rng, data.x_test, data.y_test, 0.5)}
+
+
+def _in_colour(rng, images, digits, share) -> Part:
+    """Digits in the first or the second of two channels, at half size, under noise."""
+    labels = (digits >= 5).astype(np.int64)
+    colours = np.where(rng.random(len(labels)) < share, labels, 1 - labels)
+    small = images.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4), dtype=np.float32) / 255
+    x = np.zeros((len(labels), 2, 14, 14), np.float32)
+    x[np.arange(len(labels)), colours] = small
+    x += NOISE * rng.standard_normal(x.shape, dtype=np.float32)
+    return Part(x, labels, 2 * labels + colours)
 
 
 def _channels_first(images):

@@ -26,23 +26,23 @@ import torch
 from torch import nn
 
 import group_rivals as rivals
-from group_problems import PROBLEMS, load_problem
+from group_problems import PROBLEMS, Part, load_problem
 from reproduction.records import Records, cpu_seconds, write_json
 from steep.metrics import mean_interval, paired_interval
 from steep.nn import improve
 from steep.nn.heads import Head
 
 RESULTS = Path(__file__).parent / "results"
-DEVELOPMENT, UNSEEN = range(5), range(10, 20)
+DEVELOPMENT, UNSEEN = range(30, 34), range(40, 45)
 N_DRAWS = 1000
 ARMS = ("heads", "no groups", "accuracy")
 # What steep is held against: the peers told no groups, on the same data and on unseen data.
 PEERS = ("AFR, same data", "AFR, unseen", "JTT's rule, same data", "DFR, same data", "DFR, unseen",
-         "inverse frequency, same data", "as trained")  # fmt: skip
+         "DFR, validation", "LEIA, same data", "inverse frequency, same data", "as trained")  # fmt: skip
 
 
 def is_imbalance(problem):
-    return problem.startswith("imbalance")
+    return problem.startswith(("imbalance", "rare"))
 
 
 def score_of(problem):
@@ -79,7 +79,12 @@ def peers(problem, parts, first, seed):
         "DFR, same data": rivals.dfr(train.x, train.y, train.groups, first, seed),
         "DFR, unseen": rivals.dfr(unseen.x, unseen.y, unseen.groups, first, seed),
     }
-    return {"as trained": (first, {}, 1)} | {arm: best(heads, validation, name) for arm, heads in made.items()}
+    if name == "worst_group_accuracy":
+        made["LEIA, same data"] = rivals.leia(train.x, train.y, first)
+    found = {"as trained": (first, {}, 1)} | {arm: best(heads, validation, name) for arm, heads in made.items()}
+    value = lambda head, rows: score(head, Part(*(column[rows] for column in validation)), name)  # noqa: E731
+    found["DFR, validation"] = rivals.dfr_validation(validation[:2], validation.groups, first, value, seed)
+    return found
 
 
 def ours(problem, arm, parts, network):

@@ -131,10 +131,13 @@ def evoc(X, *, n_trees, n_iters, max_candidates):
     )[0]  # fmt: skip
 
 
-def pipnn(X, *, degree, beam, runs):
+def pipnn(X, *, degree, beam, leaf):
+    """Leaves of ``leaf`` points at most; a second carving (``runs``) costs more than it finds."""
     from pipnn import self_knn_graph
 
-    return self_knn_graph(X, K, R=degree, l_max=degree, beam_L=beam, runs=runs, n_jobs=1)[0].astype(np.int64)
+    return self_knn_graph(
+        X, K, R=degree, l_max=degree, beam_L=beam, c_max=leaf, c_min=leaf // 8, n_jobs=1
+    )[0].astype(np.int64)  # fmt: skip
 
 
 def glass(X, *, quantizer, degree, build, ef):
@@ -178,8 +181,11 @@ def settings_of(n_points, n_features, unit):
         "faiss NN-descent": grid(faiss_nndescent, width=[24, 32, 48, 64, 96], iterations=[4, 7, 10]),
         "usearch": grid(usearch, connectivity=[8, 16, 24], expansion_add=[40, 128], expansion=[24, 64, 160])[:15],
         "faiss IVF-PQ fastscan": grid(faiss_fastscan, cells=cells[:2], probes=[4, 12, 32], refine=[2, 6, 16])[:15],
-        "pipnn": grid(pipnn, degree=[16, 32], beam=[21, 40, 80, 160], runs=[1, 2])[:15],
-        "pyglass": grid(glass, quantizer=["SQ8", "FP32"], degree=[16, 32], build=[50, 150], ef=[24, 64])[:15],
+        "pipnn": grid(pipnn, leaf=[512, 2_048], degree=[8, 16, 32], beam=[21, 50, 120]),
+        "pyglass": [
+            *grid(glass, quantizer=["FP32"], degree=[8, 16, 32], build=[25, 50, 100], ef=[21, 64]),
+            *grid(glass, quantizer=["SQ8"], degree=[16, 32], build=[25, 50], ef=[24]),
+        ],
     }  # fmt: skip
     if unit:
         found["evoc"] = grid(evoc, n_trees=[2, 4, 8], n_iters=[3, 6, 12], max_candidates=[20, 60])[:15]

@@ -2,7 +2,8 @@
 
     taskset -c 1 python benchmarks/neighbors.py run --part development          # resumable, one line a measurement
     taskset -c 1 python benchmarks/neighbors.py run --part unseen               # tunes the peers
-    taskset -c 1 python benchmarks/neighbors.py final --part unseen             # ours beside the best of them
+    taskset -c 1 python benchmarks/neighbors.py final --part unseen --again     # ours beside the best of them
+    python benchmarks/neighbors.py run --part unseen --method pipnn pyglass --only letter protein    # tunes two more
     python benchmarks/neighbors.py run --part quick                # small sizes, to see that everything runs
     python benchmarks/neighbors.py run --part development --only mnist-pixels --method steep pynndescent
     python benchmarks/neighbors.py promise                         # 10 data sets x 10 seeds: is the recall kept
@@ -216,9 +217,9 @@ def measure(part, method, jobs):
 def is_dearer(values, other):
     """Whether a setting does at least as much as another in every respect.
 
-    Numbers of cells and trees do not compare: more of them may save more than they cost.
+    Numbers of cells and trees do not compare: more of them may save more than they cost. Nor do kinds of numbers.
     """
-    if values.keys() != other.keys() or any(values.get(n) != other.get(n) for n in ("cells", "n_trees")):
+    if values.keys() != other.keys() or any(values.get(n) != other.get(n) for n in ("cells", "n_trees", "quantizer")):
         return False
     return all(values[name] >= other[name] for name in values)
 
@@ -380,8 +381,12 @@ def final(options):
     else ran.
     """
     tried = list(Records(tuning_file(options.part)))
-    records = Records(RESULTS / f"neighbors-{options.part}.jsonl")
-    for name in options.only or PARTS[options.part]:
+    names, file = options.only or list(PARTS[options.part]), RESULTS / f"neighbors-{options.part}.jsonl"
+    if options.again and file.exists():
+        kept = [json.dumps(line) for line in Records(file) if line["experiment"] not in names]
+        file.write_text("".join(line + "\n" for line in kept))
+    records = Records(file)
+    for name in names:
         X = load(options.part, name)[0]
         jobs = {method: settings for method, settings in choices(X, None).items() if method in OURS}
         if len(X) <= FEW:
@@ -574,6 +579,7 @@ def main():
     finisher = commands.add_parser("final")
     finisher.add_argument("--part", choices=list(PARTS), default="unseen")
     finisher.add_argument("--only", nargs="+")
+    finisher.add_argument("--again", action="store_true", help="drop what is known of these data first")
     finisher.set_defaults(call=final)
     summer = commands.add_parser("summary")
     summer.set_defaults(call=summary)

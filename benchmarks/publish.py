@@ -54,20 +54,36 @@ def design_league():
     return table(head, rows)
 
 
-def stops():
-    found, rows = stored("stop_rule"), []
-    goals = [str(goal) for goal in found["goals"]]
+def claims():
+    found, rows = stored("surrogates")["unseen"], []
+    for name, cells in found["steep"].items():
+        even, runs = found["even"].get(name, {}), cells.get("median runs", {})
+        medians = ["–" if runs.get(goal) is None else f"{runs[goal]:.0f}" for goal in ("0.2", "0.1", "0.05")]
+        rows.append(
+            [f"`{name}`" if name != "all" else name, cells["campaigns"], cells["claims"], cells["true"], *medians,
+             f"{100 * cells['covered']:.1f}", f"{100 * cells['covered in the widest tenth']:.0f}",
+             f"{even.get('true', 0)} of {even.get('claims', 0)}"]
+        )  # fmt: skip
+    head = [
+        "function",
+        "campaigns",
+        "claims",
+        "true",
+        "runs, .2",
+        ".1",
+        ".05",
+        "covered, %",
+        "widest tenth, %",
+        "Sobol",
+    ]
+    return table(head, rows)
 
-    def cell(counts):
-        return f"{counts['true']} of {counts['stops']}" if counts["stops"] else "–"
 
-    for name in found["starts"]["campaign"]["functions"]:
-        parts = [found["starts"][start]["functions"][name] for start in ("campaign", "quarter")]
-        rows.append([f"`{name}`", *(cell(part[goal]["rule"]) for part in parts for goal in goals)])
-    totals = [found["starts"][start]["total"]["rule"] for start in ("campaign", "quarter")]
-    rows.append(["all", *(cell for total in totals for cell in (f"{total['true']} of {total['stops']}", "", ""))])
-    starts = [f"{start}: {goal}" for start in ("4(d + 1) initial", "a quarter initial") for goal in goals]
-    return table(["function", *starts], rows)
+def surrogate_rivals():
+    found, rows = stored("surrogates")["unseen"]["rivals"], []
+    for name, cells in found.items():
+        rows.append([f"`{name}`", *(f"{cell['rmse']:.3f} / {cell['seconds']:.1f}" for cell in cells.values())])
+    return table(["function", *next(iter(found.values()))], rows)
 
 
 def failing():
@@ -153,7 +169,20 @@ def suspects_classes():
 
 
 def suspects_numbers():
-    return suspects_on("unseen regression", "steep")
+    return suspects_on("unseen numbers", "steep")
+
+
+def suspects_refit():
+    found = stored("suspects-refit")
+    arms = list(next(iter(found["tables"].values())))
+    rows = [[name, *(f"{scores[arm]:.3f}" for arm in arms)] for name, scores in found["tables"].items()]
+    return table(["table", *arms], [*rows, ["mean", *(f"{found['means'][arm]:.3f}" for arm in arms)]])
+
+
+def suspects_bins():
+    bins = stored("suspects")["unseen classification"]["count"]["score_bins"]
+    rows = [[f"{one['mean_score']:.2f}", f"{one['share_wrong']:.2f}", f"{one['samples']:,}"] for one in bins]
+    return table(["mean score", "share wrong", "labels"], rows)
 
 
 def suspects_real():

@@ -4,6 +4,8 @@
     python benchmarks/suspects.py tables --data FOLDER... --part unseen        # resumable, one JSON line a run
     python benchmarks/suspects.py images                                       # MNIST and CIFAR-10, STEEP_DATA
     python benchmarks/suspects.py real --data FOLDER                           # real wrong labels, probabilities given
+    python benchmarks/suspects.py numbers --data FOLDER... --real FOLDER       # against CleanLearning, real errors too
+    python benchmarks/suspects.py refit --data FOLDER...                       # drop or correct, then fit again
     python benchmarks/suspects.py count --data FOLDER...                       # how many labels are wrong
     python benchmarks/suspects.py speed                                        # 1,000,000 × 64 on one core
     python benchmarks/suspects.py summary                                      # tables, written beside the lines
@@ -41,7 +43,7 @@ from tables import load_tables
 from wrong_labels import CLASS_KINDS, NUMBER_KINDS, spoil
 
 RESULTS = Path(__file__).parent / "results"
-KINDS = {"classification": CLASS_KINDS, "regression": NUMBER_KINDS}
+KINDS = {"classification": CLASS_KINDS, "regression": NUMBER_KINDS[:3]}
 METHODS = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
 N_TREES, N_PARTS = 100, 5
 
@@ -131,6 +133,121 @@ def tables(options):
                 settings = {"task": task, "rows": options.rows}
                 records.add(experiment, rate, seed, result=result, settings=settings, seconds=spent["seconds"])
                 print(experiment, rate, seed, f"{spent['seconds']:.1f} s", flush=True)
+
+
+# ------------------------------------------------------------------------------------------ numbers
+
+# Real erroneous targets: dataset/*.csv of cleanlab/regression-label-error-benchmark, commit 01fcbb5314a6.
+REAL_NUMBERS = {
+    "development": (
+        "airquality_co", "metaphor_novelity_easy_diff", "standford_politeness_wiki", "telomere_cq_scg",
+    ),
+    "unseen": ("airquality_nmhc", "airquality_no2", "standford_politeness_stack", "telomere_cq_telo", "telomere_ts"),
+}  # fmt: skip
+N_NUMBERS, N_REAL = 1_000, 1_500
+
+
+def real_numbers(folder, name):
+    """Features, targets as given and which are wrong; texts as 50 components of their words."""
+    frame = pd.read_csv(folder / f"{name}.csv")
+    frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:N_REAL]].reset_index(drop=True)
+    given, wrong = frame["given_label"].to_numpy(float), frame["true_error"].to_numpy() == 1
+    left_out = ["Unnamed: 0", "id", "meta.Binary", "given_label", "true_error", "true_label"]
+    inputs = frame.drop(columns=left_out, errors="ignore")
+    if "text" not in inputs:
+        return pd.get_dummies(inputs, dtype=float).to_numpy(), given, wrong
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(min_df=2, sublinear_tf=True).fit_transform(inputs["text"])
+    return TruncatedSVD(50, random_state=0).fit_transform(words), given, wrong
+
+
+def against_cleaning(X, given, wrong):
+    """Average precision of steep, of CleanLearning with LightGBM, and of a forest's residuals."""
+    from cleanlab.regression.learn import CleanLearning
+    from lightgbm import LGBMRegressor
+
+    found = steep.suspects(X, given, task="regression", random_state=0)
+    cleaning = CleanLearning(LGBMRegressor(verbose=-1, n_jobs=1, random_state=0), seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quality = cleaning.find_label_issues(X, given)["label_quality"].to_numpy()
+    forest = RandomForestRegressor(N_TREES, max_features=0.5, random_state=0)
+    predicted = cross_val_predict(forest, X, given, cv=KFold(N_PARTS, shuffle=True, random_state=0))
+    scores = {"steep": found.score, "CleanLearning": -quality, "residual of a forest": np.abs(given - predicted)}
+    return {
+        "average_precision": {arm: round(average_precision_score(wrong, x), 4) for arm, x in scores.items()},
+        "n_wrong": int(wrong.sum()),
+        "n_samples": len(given),
+        "estimate": [round(x, 1) for x in (found.n_wrong.mean, found.n_wrong.low, found.n_wrong.high)],
+    }
+
+
+def numbers(options):
+    """Each table with two of the six kinds of errors, a tenth wrong, and the real errors of one half."""
+    records = Records(options.output or RESULTS / f"suspects-numbers-{options.part}.jsonl")
+    settings = {"rows": N_NUMBERS, "rate": 0.1}
+    if options.real is not None:
+        for name, *_ in records.missing([(name, "real", 0) for name in REAL_NUMBERS[options.part]]):
+            result = against_cleaning(*real_numbers(options.real, name))
+            records.add(name, "real", 0, result=result, settings={"rows": N_REAL})
+            print(name, result["average_precision"], flush=True)
+    tables = {table.name: table for table in load(options.data, options.part, "regression")}
+    wanted = [
+        (name, kind, 0) for i, name in enumerate(LISTS[options.part, "regression"])
+        for j, kind in enumerate(NUMBER_KINDS) if (i + j) % 3 == 0
+    ]  # fmt: skip
+    for name, kind, seed in records.missing(wanted):
+        table = tables[name]
+        rows = np.random.default_rng(seed).permutation(len(table.y))[:N_NUMBERS]
+        X, y = table.X[rows], table.y[rows]
+        given, wrong = spoil(kind, X, y, 0.1, np.random.default_rng([seed, NUMBER_KINDS.index(kind)]))
+        result = against_cleaning(X, given, wrong)
+        records.add(name, kind, seed, result=result, settings=settings)
+        print(name, kind, result["average_precision"], flush=True)
+
+
+# ------------------------------------------------------------------------------------------ refit
+
+REFIT = ("letter", "magic", "phoneme", "satimage", "segment", "texture")
+
+
+def refit(options):
+    """The share of the accuracy lost to wrong labels that dropping or correcting wins back, with LightGBM."""
+    from cleanlab.classification import CleanLearning
+    from lightgbm import LGBMClassifier
+
+    def score(X, y, asked, truth):
+        return float((LGBMClassifier(verbose=-1, n_jobs=1, random_state=0).fit(X, y).predict(asked) == truth).mean())
+
+    found = {}
+    tables = [table for folder in options.data for table in load_tables(folder, "classification")]
+    for table in (table for table in tables if table.name in REFIT):
+        rows = np.random.default_rng(0).permutation(len(table.y))[:3_000]
+        X, y = table.X[rows], np.unique(table.y[rows], return_inverse=True)[1]
+        test = np.arange(len(y)) >= 2_000 * len(y) // 3_000
+        rest, truth = X[~test], y[~test]
+        given, _ = spoil("class", rest, truth, 0.2, np.random.default_rng(0))
+        result = steep.suspects(rest, given, task="classification", random_state=0)
+        doubted = result.score > 0.5
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cleaning = CleanLearning(LGBMClassifier(verbose=-1, n_jobs=1, random_state=0), seed=0).fit(rest, given)
+            found[table.name] = {
+                "true labels": score(rest, truth, X[test], y[test]),
+                "as given": score(rest, given, X[test], y[test]),
+                "dropped": score(rest[~doubted], given[~doubted], X[test], y[test]),
+                "corrected": score(rest, np.where(doubted, result.suggested, given), X[test], y[test]),
+                "CleanLearning": float((cleaning.predict(X[test]) == y[test]).mean()),
+            }
+        print(table.name, found[table.name], flush=True)
+    means = pd.DataFrame(found).T.mean()
+    lost = means["true labels"] - means["as given"]
+    won = {way: round((means[way] - means["as given"]) / lost, 3) for way in ("dropped", "corrected", "CleanLearning")}
+    record = {"tables": found, "means": means.round(4).to_dict(), "share_won_back": won}
+    print(record["means"], won)
+    write_json(options.output or RESULTS / "suspects-refit.json", record | machine())
 
 
 # ------------------------------------------------------------------------------------------ images
@@ -234,9 +351,17 @@ def real(options):
             "n_samples": len(given),
             "n_wrong": int(wrong.sum()),
             "estimate": [round(x) for x in (result.n_wrong.mean, result.n_wrong.low, result.n_wrong.high)],
+            "looks_per_wrong_label": looks(wrong, result.score),
         }
         print(path.stem, found[path.stem], flush=True)
     write_json(options.output or RESULTS / "suspects-real.json", {"cells": found} | machine())
+
+
+def looks(wrong, score, left=0.05):
+    """Labels looked at in the order of the score for each wrong one found, until a share ``left`` is wrong."""
+    found = np.cumsum(wrong[np.argsort(-score, kind="stable")])
+    wanted = int(np.ceil(wrong.sum() - left * len(wrong)))
+    return round(float(np.searchsorted(found, wanted) + 1) / wanted, 3) if wanted > 0 else None
 
 
 def one_line_scores(predicted, given):
@@ -397,6 +522,9 @@ def summary(options):
         for task, peers in PEERS.items():
             if any(line["settings"]["task"] == task for line in lines):
                 record[f"{part} {task}"] = summarize(lines, peers, task) | {"count": counted(lines, task)}
+    lines = list(Records(RESULTS / "suspects-numbers-unseen.jsonl").by_key().values())
+    if lines:
+        record["unseen numbers"] = summarize_numbers(lines)
     lines = list(Records(RESULTS / "suspects-images.jsonl").by_key().values())
     for source in ("head", "network") if lines else ():
         rows = [{"images": x["experiment"], "rate": x["arm"], **x["result"][source]} for x in lines]
@@ -405,10 +533,40 @@ def summary(options):
     for name, part in record.items():
         if isinstance(part, dict):
             print(f"\n{name}")
-            print(pd.DataFrame(part.get("mean_average_precision", part)).T.to_string())
+            means = part.get("mean_average_precision", part)
+            print(pd.DataFrame(means).T.to_string())
             for peer, found in part.get("against", {}).items():
                 print(f"against {peer}: {found}")
     write_json(options.output or RESULTS / "suspects.json", record)
+
+
+def summarize_numbers(lines):
+    """Mean average precision by kind of error, and how far steep is from CleanLearning."""
+    rows = [{"table": x["experiment"], "kind": x["arm"], **x["result"]["average_precision"]} for x in lines]
+    frame = pd.DataFrame(rows)
+    arms = list(rows[0])[2:]
+    parts = {"made": frame[frame["kind"] != "real"], "real": frame[frame["kind"] == "real"]}
+    parts |= {kind: part for kind, part in frame.groupby("kind", sort=False) if kind != "real"}
+    gains = {}
+    for name in ("made", "real"):
+        part = parts[name].groupby("table")[["steep", "CleanLearning"]].mean()
+        if len(part) > 1:
+            found = paired_interval(part["CleanLearning"].to_numpy(), part["steep"].to_numpy())
+            gains[name] = [round(found.mean, 4), round(found.low, 4), round(found.high, 4)]
+    estimates = np.array([[*x["result"]["estimate"], x["result"]["n_wrong"]] for x in lines])
+    return {
+        "runs": len(frame),
+        "tables": frame["table"].nunique(),
+        "mean_average_precision": {
+            arm: {name: round(part[arm].mean(), 4) for name, part in parts.items()} for arm in arms
+        },
+        "gain_over_CleanLearning": gains,
+        "runs_better": int((frame["steep"] > frame["CleanLearning"]).sum()),
+        "limits_hold": round(
+            float(np.mean((estimates[:, 1] <= estimates[:, 3]) & (estimates[:, 3] <= estimates[:, 2]))), 3
+        ),
+        "by_run": frame.to_dict("records"),
+    }
 
 
 # What each goal is measured against: cleanlab's best way on the development tables, and the others beside it.
@@ -436,6 +594,14 @@ def main():
     judge = commands.add_parser("real")
     judge.add_argument("--data", type=Path, required=True, help="folder of .npz files with P, y and t")
     judge.set_defaults(call=real)
+    cleaner = commands.add_parser("numbers")
+    cleaner.add_argument("--data", type=Path, nargs="+", required=True, help="folders of CSV tables, target last")
+    cleaner.add_argument("--real", type=Path, help="folder of the tables with real erroneous targets")
+    cleaner.add_argument("--part", choices=("development", "unseen"), default="unseen")
+    cleaner.set_defaults(call=numbers)
+    fitter = commands.add_parser("refit")
+    fitter.add_argument("--data", type=Path, nargs="+", required=True, help="folders of CSV tables, target last")
+    fitter.set_defaults(call=refit)
     counter = commands.add_parser("count")
     counter.add_argument("--data", type=Path, nargs="+", required=True, help="folders of CSV tables, target last")
     counter.set_defaults(call=count)
@@ -444,7 +610,7 @@ def main():
     timer.set_defaults(call=speed)
     summer = commands.add_parser("summary")
     summer.set_defaults(call=summary)
-    for command in (runner, painter, judge, counter, timer, summer):
+    for command in (runner, painter, judge, cleaner, fitter, counter, timer, summer):
         command.add_argument("--output", type=Path)
     options = parser.parse_args()
     options.call(options)

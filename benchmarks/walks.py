@@ -1,17 +1,21 @@
-"""Five walks through the house: which functions a call passes, how often, and how long it takes.
+"""Six walks through the house: which functions a call passes, how long it takes, and what comes out.
 
     python benchmarks/walks.py functions                       # the functions of steep each walk passes, as Markdown
     python benchmarks/walks.py times --against OLD_SRC         # seconds of both versions, run in turns
+    python benchmarks/walks.py outputs --against OLD_SRC       # the largest difference of their results
 
 A walk is one public call on made data: ``sample_weights`` on 50,000×64, ``VarianceWeightedCV.fit``, ``design``,
-``Campaign.run`` with processes, and ``nn.improve``. Compiling is left out: each walk is run once before it counts.
-``OLD_SRC`` is the ``src`` folder of another checkout; times are CPU seconds of this process, the least of several
-runs, and for the campaign, whose runs happen elsewhere, wall-clock seconds.
+``Campaign.run`` with processes, ``nn.improve``, and the command ``steep weight`` with ``-m`` and without. Compiling is
+left out: each walk is run once before it counts. ``OLD_SRC`` is the ``src`` folder of another checkout; times are CPU
+seconds of this process, the least of several runs, and for the campaign, whose runs happen elsewhere, wall-clock
+seconds. Differences are relative to the largest entry of a result.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -41,7 +45,7 @@ def walk_sample_weights():
     import steep
 
     X, y = features(50_000, 64)
-    return lambda: steep.sample_weights(X, y)
+    return lambda: {"weights": steep.sample_weights(X, y)}
 
 
 def walk_search():
@@ -51,7 +55,13 @@ def walk_search():
 
     X, y = features(1_500, 12)
     model = LogisticRegression(max_iter=200)
-    return lambda: steep.VarianceWeightedCV(model, weight_ratio=(0.1, 10.0), random_state=0).fit(X, y % 3)
+
+    def fit():
+        search = steep.VarianceWeightedCV(model, weight_ratio=(0.1, 10.0), random_state=0).fit(X, y % 3)
+        scores = search.cv_results_["mean_test_score"]
+        return {"weights": search.sample_weight_, "coefficients": search.estimator_.coef_, "scores": scores}
+
+    return fit
 
 
 def walk_design():
@@ -60,7 +70,11 @@ def walk_design():
     def function(X):
         return np.tanh(20 * (X[:, 0] - 0.3)) * X[:, 1]
 
-    return lambda: steep.design(function, {"u": (0, 1), "t": (0, 10)}, 200, n_initial=50, random_state=0)
+    def run():
+        plan = steep.design(function, {"u": (0, 1), "t": (0, 10)}, 200, n_initial=50, random_state=0)
+        return {"points": plan.X, "outputs": plan.y}
+
+    return run
 
 
 def simulator(u, t):
@@ -77,6 +91,8 @@ def walk_campaign():
         ):
             campaign.run(simulator, 80, executor="processes", n_workers=2)
             assert campaign.n_done == 80
+            # The points that were run; with two workers the order is that in which runs ended.
+            return {"points": np.sort(campaign.to_dataframe()[["u", "t"]].to_numpy(), axis=0)}
 
     return run
 
@@ -90,9 +106,36 @@ def walk_improve():
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     parts = [(torch.as_tensor(X[rows]), torch.as_tensor(y[rows])) for rows in (slice(0, 4_000), slice(4_000, None))]
-    return lambda: steep.nn.improve(
-        network, *parts, search=steep.nn.HeadSearch(l2=(1e-2, 1e-3, 1e-4), n_neighbors=(20,))
-    )
+    search = steep.nn.HeadSearch(l2=(1e-2, 1e-3, 1e-4), n_neighbors=(20,))
+
+    def improve():
+        found = steep.nn.improve(network, *parts, search=search, random_state=0)
+        return {"gains": found.table["gain"].to_numpy(), "head": found.network[-1].weight.detach().numpy()}
+
+    return improve
+
+
+def walk_command():
+    import pandas as pd
+
+    from steep.cli import main
+
+    X, y = features(2_000, 8)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(colour=np.where(y % 2, "red", "blue"), y=y % 3)
+
+    def run():
+        with tempfile.TemporaryDirectory() as folder:
+            table, weighted = Path(folder) / "table.csv", Path(folder) / "weighted.csv"
+            frame.to_csv(table, index=False)
+            found = {}
+            for name, more in (("ratio", ["-m", "3"]), ("evidence", ["--scoring", "balanced_accuracy"])):
+                with contextlib.redirect_stdout(io.StringIO()):
+                    code = main(["weight", str(table), "--target", "y", "-o", str(weighted), "--force", *more])
+                assert code == 0
+                found[name] = pd.read_csv(weighted)["sample_weight"].to_numpy()
+            return found
+
+    return run
 
 
 WALKS = {
@@ -101,6 +144,7 @@ WALKS = {
     "design": (walk_design, time.process_time, 10),
     "Campaign.run": (walk_campaign, time.perf_counter, 5),
     "improve": (walk_improve, time.process_time, 5),
+    "steep weight": (walk_command, time.process_time, 3),
 }
 
 
@@ -139,6 +183,8 @@ def measure(name, what):
         return dict(passed(call))
     if what == "first":
         return first
+    if what == "outputs":
+        return {key: np.asarray(value, dtype=float).tolist() for key, value in call().items()}
     spent = []
     for _ in range(repeats):
         began = clock()
@@ -179,10 +225,30 @@ def times(options):
             f"{name:24} before {min(old):7.3f} s   after {min(new):7.3f} s   ratio {min(new) / min(old):.3f}",
             flush=True,
         )
+    store("walks", table)
+
+
+def outputs(options):
+    """Compare what both versions return."""
+    table = {}
+    for name in options.only or WALKS:
+        old, new = (elsewhere(name, "outputs", source) for source in (options.against, options.source))
+        for key in old:
+            before, after = np.asarray(old[key]), np.asarray(new[key])
+            is_same = before.shape == after.shape
+            apart = float(np.abs(before - after).max() / np.abs(before).max()) if is_same else None
+            table[f"{name}: {key}"] = apart
+            print(f"{name + ': ' + key:40} {before.shape} {'another shape' if apart is None else f'{apart:.1e}'}")
+    store("outputs", {"largest_relative_difference": table})
+
+
+def store(key, figures):
+    """Keep the figures of one command next to those of the others."""
     from reproduction.records import machine
     from steep._files import write_whole
 
-    record = json.dumps({"walks": table, "rounds": options.rounds, **machine()}, indent=1) + "\n"
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    record = json.dumps(known | {key: figures} | machine(), indent=1) + "\n"
     write_whole(RESULTS, lambda path: path.write_text(record))
 
 
@@ -194,7 +260,7 @@ def one(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["functions", "times", "one"])
+    parser.add_argument("command", choices=["functions", "times", "outputs", "one"])
     parser.add_argument("--source", type=Path, default=Path(__file__).parents[1] / "src", help="src folder to walk")
     parser.add_argument("--against", type=Path, help="src folder of another checkout")
     parser.add_argument("--rounds", type=int, default=3)
@@ -202,7 +268,7 @@ def main():
     parser.add_argument("--walk", help=argparse.SUPPRESS)
     parser.add_argument("--what", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    {"functions": functions, "times": times, "one": one}[options.command](options)
+    {"functions": functions, "times": times, "outputs": outputs, "one": one}[options.command](options)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
     python benchmarks/weighting.py run --data FOLDER --model linear      # resumable, one JSON line per split
     python benchmarks/weighting.py run --data FOLDER --measures noise …  # measures beside the default's
     python benchmarks/weighting.py summary                               # tables, written beside the lines
-    python benchmarks/weighting.py cost --data FOLDER                    # what the neighbour search costs
     python benchmarks/weighting.py ratios --data FOLDER                  # one ratio for every table
     python benchmarks/weighting.py rules                                 # how measures and rule were settled
 
@@ -101,7 +100,7 @@ def arms_of(menu, default):
 
 def search_all(model, menu, X, y, seed, model_name, task, repeats):
     """One table of candidates; searches with the same seed share their folds, and so the control."""
-    tables, seconds, scorers = [], {}, {}
+    tables, scorers = [], {}
     for sizes in sorted({sizes_of(m, task) for m in menu}):
         search = VarianceWeightedCV(
             model, measure=[m for m in menu if sizes_of(m, task) == sizes], n_neighbors=sizes,
@@ -111,9 +110,8 @@ def search_all(model, menu, X, y, seed, model_name, task, repeats):
         ).fit(X, y)  # fmt: skip
         frame = pd.DataFrame(search.cv_results_)
         tables.append(frame if not tables else frame[frame["measure"].notna()])
-        seconds = {name: seconds.get(name, 0.0) + spent for name, spent in search.seconds_.items()}
         scorers = search.scorers_
-    return pd.concat(tables, ignore_index=True), seconds, scorers
+    return pd.concat(tables, ignore_index=True), scorers
 
 
 def run_split(table, model_name, seed, options):
@@ -126,7 +124,7 @@ def run_split(table, model_name, seed, options):
     line = {"arms": {}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
-        results, seconds, scorers = search_all(model, menu, X, y, seed, model_name, table.task, options.repeats)
+        results, scorers = search_all(model, menu, X, y, seed, model_name, table.task, options.repeats)
         tester = Tester(model, X, y, X_test, y_test, scorers, table.task)
         for score in scores:
             for arm, menu_of_arm in arms_of(menu, default).items():
@@ -140,7 +138,6 @@ def run_split(table, model_name, seed, options):
         if options.keep_candidates:
             line["candidates"] = tester.every_candidate(results)
     line["seconds"] = round(time.perf_counter() - started, 2)
-    line |= {f"seconds_{name}": round(spent, 3) for name, spent in seconds.items()}
     return (table.name, model_name, seed), {"task": table.task, "n_train": len(X)}, line
 
 
@@ -303,39 +300,6 @@ def ratios(options):
     write_json(RESULTS / "weighting-ratios.json", record)
 
 
-def cost(options):
-    """Share of the default search that goes to neighbours, to cross-fitting and to fits, table by table."""
-    rows = []
-    for task in SCORES:
-        model = clone(MODELS["linear", task])
-        model.set_params(**({"warm_start": False} if task == "classification" else {}))
-        warm_up(model)
-        for table in load_tables(options.data, task):
-            X, y, _, _ = split_and_scale(table, 0, 1500)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
-                seconds = VarianceWeightedCV(model, random_state=0).fit(X, y).seconds_
-            rows.append({"table": table.name, "task": task, "samples": len(X)} | seconds)
-            rows[-1]["share"] = seconds["neighbors"] / sum(seconds.values())
-            print({k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True)
-    parts = pd.DataFrame(rows).groupby("task")[["neighbors", "cross_fitting", "fits"]].sum()
-    shares = parts.div(parts.sum(axis=1), axis=0).round(4)
-    print(shares.to_string())
-    record = {"command": "python benchmarks/weighting.py cost", "share_of_time": shares.to_dict("index")}
-    record |= {"note": "after one search that loads and compiles what a process needs once", "tables": rows}
-    write_json(RESULTS / "weighting-cost.json", record)
-
-
-def warm_up(model):
-    """One search on made-up data of several widths: compiled kernels are loaded once per process."""
-    rng = np.random.default_rng(0)
-    for width in (3, 8, 30):
-        X = rng.normal(size=(1500, width))
-        y = X[:, 0] + rng.normal(size=1500)
-        y = (y > 0).astype(int) if hasattr(model, "predict_proba") else y
-        VarianceWeightedCV(model, weight_ratio=(1, 3), random_state=0).fit(X, y)
-
-
 def interval(values):
     """Mean and 95 % interval over outer splits, corrected for their overlap (test share 0.3)."""
     from scipy import stats
@@ -458,9 +422,6 @@ def main():
     ruler = commands.add_parser("rules")
     ruler.add_argument("--input", type=Path, nargs="+", default=[DEVELOPMENT])
     ruler.set_defaults(call=rules)
-    coster = commands.add_parser("cost")
-    coster.add_argument("--data", type=Path)
-    coster.set_defaults(call=cost)
     summer = commands.add_parser("summary")
     summer.add_argument("--input", type=Path, nargs="+")
     summer.add_argument("--output", type=Path)

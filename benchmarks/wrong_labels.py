@@ -1,4 +1,4 @@
-"""Labels made wrong on purpose: three kinds for classes, three for numbers.
+"""Labels made wrong on purpose: three kinds for classes, six for numbers.
 
 Classes, a share ``rate`` of all labels:
 
@@ -11,6 +11,9 @@ Numbers, likewise:
     replaced   by the label of another sample drawn at random
     shifted    by 1 to 3 standard deviations of the labels, up or down
     scaled     by ten or a tenth (a slipped decimal point), of the distance to the smallest label
+    converted  times 2.54 (another unit)
+    blurred    plus a normal number of 0.7 standard deviations of the labels
+    default    by the median of the labels
 
 Each returns the labels as given and which of them are wrong: those that differ from the true ones.
 """
@@ -23,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 CLASS_KINDS = ("uniform", "class", "border")
-NUMBER_KINDS = ("replaced", "shifted", "scaled")
+NUMBER_KINDS = ("replaced", "shifted", "scaled", "converted", "blurred", "default")
 
 
 def spoil(kind, X, y, rate, rng):
@@ -101,6 +104,24 @@ def _scaled(X, y, rate, rng):
     return given
 
 
+def _converted(X, y, rate, rng):
+    given, rows = y.copy(), _some(y, rate, rng)
+    given[rows] = 2.54 * y[rows]
+    return given
+
+
+def _blurred(X, y, rate, rng):
+    given, rows = y.copy(), _some(y, rate, rng)
+    given[rows] += rng.normal(0, 0.7 * y.std(), len(rows))
+    return given
+
+
+def _default(X, y, rate, rng):
+    given, rows = y.copy(), _some(y, rate, rng)
+    given[rows] = np.median(y)
+    return given
+
+
 _KINDS = {
     "uniform": _uniform,
     "class": _class,
@@ -108,4 +129,7 @@ _KINDS = {
     "replaced": _replaced,
     "shifted": _shifted,
     "scaled": _scaled,
+    "converted": _converted,
+    "blurred": _blurred,
+    "default": _default,
 }

@@ -7,26 +7,12 @@ author = "The steep developers"
 copyright = f"2026, {author}"  # noqa: A001
 release = version = installed("steep")
 
-extensions = [
-    "myst_parser",
-    "numpydoc",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
-    "sphinx_copybutton",
-]
+extensions = ["myst_parser", "sphinx.ext.mathjax", "sphinx_copybutton"]
 exclude_patterns = ["_build", "*.py", "images/*.py"]
-source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-templates_path = ["_templates"]
+source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.xref_missing"]  # the tests check every link, those that leave this folder too
-
-autosummary_generate = True
-autodoc_typehints = "none"
-numpydoc_show_class_members = False
-numpydoc_class_members_toctree = False
-add_module_names = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"steep {release}"

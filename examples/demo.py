@@ -1,98 +1,130 @@
-"""The first five minutes: each job once, on a small reaction and on real data that ship with scikit-learn.
+"""The first five minutes: each question once, on small problems and on data that ship with scikit-learn.
 
     python examples/demo.py demo        # or: make demo
 
-Two of the four help, one finds what was hidden on purpose, and one rightly changes nothing. The folder then holds a
-page for each, and index.html with the answers.
+One page, index.html, holds the answers and the pictures; next to it is a full report of each question.
 """
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
+from scipy.interpolate import RBFInterpolator
 from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import steep
-from steep.domain import Box
 from steep.nn import improve
-from steep.report import design_page, improvement_page, suspects_page, weighting_page
+from steep.report import design_page, improvement_page, weighting_page
 
-N_START, N_MORE, N_DESIGNS = 20, 60, 5
-N_SWAPPED = 60
-REACTION = {"u0": (0.0, 1.0), "η0": (0.0, 1.0), "t": (0.0, 10.0)}
-
-
-def reaction(X: np.ndarray) -> np.ndarray:
-    """Amounts at time t of two substances that use each other up: u' = η' = −0.45 u η, in closed form."""
-    u, eta, t = X.T
-    a = 0.45 * t * (u - eta)
-    level = np.where(a == 0, 1.0, a)
-    spent = 1 + 0.45 * t * eta * np.where(a == 0, 1.0, -np.expm1(-level) / level)
-    return np.column_stack([u, eta * np.exp(-a)]) / spent[:, None]
+BLUE, RED = "#1f6fb4", "#d1495b"
+N_RUNS, N_REPEATS, N_SWAPPED = 24, 5, 60
+MACHINE = {"load": (0.0, 1.0)}
 
 
-def largest_error(X: np.ndarray) -> float:
-    """Largest error, over fresh points, of a small network trained on runs at X."""
-    box = Box(REACTION)
-    network = MLPRegressor(hidden_layer_sizes=(32, 32), activation="tanh", solver="lbfgs", max_iter=400, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        network.fit(box.unit(X), reaction(X))
-    fresh = box.sobol(4096, random_state=999)
-    return float(np.abs(network.predict(box.unit(fresh)) - reaction(fresh)).max())
+class Answer(NamedTuple):
+    """What the page says about one question."""
+
+    question: str
+    setting: str
+    answers: list[str]  # one sentence each, as one would say them in a meeting
+    evidence: list[str]
+    figure: Figure | None = None
 
 
-def place_runs(page: Path) -> tuple[str, str, str]:
-    """Train the same network on runs of a design and on Sobol points."""
-    plans = [
-        steep.design(reaction, REACTION, N_START + N_MORE, n_initial=N_START, random_state=seed)
-        for seed in range(N_DESIGNS)
-    ]
-    design_page(page, plans[0], title="80 runs of a reaction")
-    box = Box(REACTION)
-    even = [box.sobol(N_START + N_MORE, random_state=100 + seed) for seed in range(N_DESIGNS)]
-    ratio = np.array([largest_error(plan.X) / largest_error(X) for plan, X in zip(plans, even, strict=True)])
-    return (
+def response(X: np.ndarray) -> np.ndarray:
+    """A machine that switches on near 0.3 and half off near 0.75: flat almost everywhere, steep in two places."""
+    x = X[:, 0]
+    return np.tanh(40 * (x - 0.3)) - 0.6 * np.tanh(25 * (x - 0.75)) + 0.2 * x
+
+
+def fast_model(runs: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """A cubic interpolant through the runs."""
+    return RBFInterpolator(runs, response(runs), kernel="cubic")(at)
+
+
+def place_runs(page: Path) -> Answer:
+    """Compare the runs of a design with evenly spread ones."""
+    box, fresh = steep.Box(MACHINE), np.linspace(0, 1, 2001)[:, None]
+    plans = [steep.design(response, MACHINE, N_RUNS, random_state=seed) for seed in range(N_REPEATS)]
+    ways = {
+        "runs spread evenly (Sobol)": [box.sobol(N_RUNS, random_state=100 + seed) for seed in range(N_REPEATS)],
+        "runs placed by steep": [plan.X for plan in plans],
+    }
+    even, placed = (
+        np.array([np.abs(fast_model(X, fresh) - response(fresh)).max() for X in runs]) for runs in ways.values()
+    )
+    design_page(page, plans[0], title=f"{N_RUNS} runs of a machine")
+
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    *panels, last = figure.subplots(1, 3, width_ratios=(4, 4, 3))
+    for ax, (name, runs), colour in zip(panels, ways.items(), (BLUE, RED), strict=True):
+        truth, model = response(fresh), fast_model(runs[0], fresh)
+        ax.plot(fresh[:, 0], truth, color="#8a8a8a", lw=4, alpha=0.4, label="simulator")
+        ax.plot(fresh[:, 0], model, color=colour, lw=1.2, label="fast model")
+        ax.fill_between(fresh[:, 0], truth, model, color=colour, alpha=0.35)
+        ax.plot(runs[0][:, 0], response(runs[0]), "o", color=colour, ms=4)
+        ax.vlines(runs[0][:, 0], -1.0, -0.9, color=colour)
+        ax.set(title=f"{N_RUNS} {name}", xlabel="load", ylim=(-1, 2.3))
+        ax.legend(loc="upper left", fontsize=8)
+    for i, (errors, colour) in enumerate(((even, BLUE), (placed, RED))):
+        last.bar(i, errors.mean(), color=colour, alpha=0.35, width=0.6)
+        last.scatter(np.full(N_REPEATS, i), errors, color=colour, s=16)
+    last.set(title=f"largest error, {N_REPEATS} repeats", xticks=[0, 1], xticklabels=["even", "steep"])
+    saved = 1 - np.exp(np.log(placed / even).mean())
+    return Answer(
         "Where should I run my simulator?",
-        f"A reaction with three inputs, {N_START + N_MORE} runs. The same small network learns from runs that steep "
-        f"placed and from runs spread evenly (Sobol points), {N_DESIGNS} times.",
-        f"With steep's runs the largest error is {np.exp(np.log(ratio).mean()):.2f} times that of evenly spread runs; "
-        f"it is smaller in {(ratio < 1).sum()} of {N_DESIGNS} repeats.",
+        f"A simulator with one input that is steep in two places, {N_RUNS} runs, and a fast model fitted to them.",
+        [
+            f"With the same number of runs the largest error is {saved:.0%} lower than with evenly spread runs; it is "
+            f"lower in {(placed < even).sum()} of {N_REPEATS} repeats."
+        ],
+        [f"{plans[0]}.", str(plans[0].hedge)],
+        figure,
     )
 
 
-def weight_samples(page: Path) -> tuple[str, str, str]:
-    """Breast cancer and a logistic regression, which leave nothing to gain."""
+def weight_samples(page: Path) -> Answer:
+    """One case in which weights help, and one in which equal weights are kept."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 3))
+    y = np.exp(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=len(X))
+    train, fresh = slice(0, 1500), slice(1500, None)
+    curved = steep.VarianceWeightedCV(Ridge(), scoring="max_error", random_state=0).fit(X[train], y[train])
+    equal = Ridge().fit(X[train], y[train])
+    before, after = (float(np.abs(model.predict(X[fresh]) - y[fresh]).max()) for model in (equal, curved))
+
     data = load_breast_cancer(as_frame=True)
     kinds = data.target.map(dict(enumerate(data.target_names)))
     logistic = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    model = steep.VarianceWeightedCV(logistic, scoring="accuracy", random_state=0).fit(data.data, kinds)
-    weights = steep.sample_weights(data.data, kinds, weight_ratio=5)
+    tumours = steep.VarianceWeightedCV(logistic, scoring="accuracy", random_state=0).fit(data.data, kinds)
     weighting_page(
-        page, X=data.data, y=kinds, weights=weights, target="diagnosis", verdict=model.verdict_,
-        title="Weights of 569 tumours",
+        page, X=data.data, y=kinds, weights=steep.sample_weights(data.data, kinds), target="diagnosis",
+        verdict=tumours.verdict_, title="Weights of 569 tumours",
     )  # fmt: skip
-    return (
-        "Which samples should count more?",
-        "569 tumours, 30 measurements, a logistic regression scored by accuracy. Weights are kept only if they beat "
-        "equal weights on data held out.",
-        str(model.verdict_),
-    )
+    return Answer(
+        "Which training samples should count more?",
+        "A straight-line model of a curved process, scored by its largest error; and a logistic regression of 569 "
+        "tumours, scored by accuracy.",
+        [f"It helps the straight line: its largest error on fresh data falls from {before:.2g} to {after:.2g}.",
+         "It does not help the tumours: no weighting is better than equal weights, so they are kept."],
+        [str(curved.verdict_), str(tumours.verdict_)],
+    )  # fmt: skip
 
 
-def find_wrong_labels(page: Path) -> tuple[str, str, str]:
+def find_wrong_labels(page: Path) -> Answer:
     """Digits, some of whose labels were swapped."""
     digits = load_digits()
     rng = np.random.default_rng(0)
@@ -100,18 +132,24 @@ def find_wrong_labels(page: Path) -> tuple[str, str, str]:
     labels = digits.target.copy()
     labels[swapped] = (labels[swapped] + rng.integers(1, 10, N_SWAPPED)) % 10
     found = steep.suspects(digits.data, labels, random_state=0)
-    right = len(set(found.top(N_SWAPPED).index) & set(swapped.tolist()))
-    suspects_page(
-        page, found, X=digits.data, images=digits.images, title="Digits whose label is probably wrong"
-    )  # fmt: skip
-    return (
-        "Which labels are wrong?",
+    found.page(page, images=digits.images, title="Digits whose label is probably wrong")
+    first = found.top(N_SWAPPED)
+    right = len(set(first.index) & set(swapped.tolist()))
+    figure = Figure(figsize=(9, 1.6), layout="constrained")
+    for ax, (row, suspect) in zip(figure.subplots(1, 10), first.head(10).iterrows(), strict=True):
+        ax.imshow(digits.images[row], cmap="gray_r")
+        ax.set_title(f"{suspect['label']} → {suspect['suggested']}")
+        ax.axis("off")
+    return Answer(
+        "Which labels are probably wrong?",
         f"1,797 handwritten digits; {N_SWAPPED} labels were swapped before steep looked.",
-        f"Of the {N_SWAPPED} labels that steep suspects most, {right} are swapped ones. {found.verdict}",
+        [f"Check {N_SWAPPED} labels instead of 1,797: {right} of the first {N_SWAPPED} rows hold a swapped label."],
+        [str(found.verdict)],
+        figure,
     )
 
 
-def improve_network(page: Path) -> tuple[str, str, str]:
+def improve_network(page: Path) -> Answer:
     """A network that stopped early, on digits."""
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X.astype(np.float32) / 16, y, test_size=400, random_state=0)
@@ -125,40 +163,63 @@ def improve_network(page: Path) -> tuple[str, str, str]:
         loss.backward()
         optimizer.step()
     result = improve(network, (X, y), (X_val, y_val))
-    improvement_page(page, result, title="A better head for a small network")
-    before, after = (
-        100 * np.mean(model(torch.from_numpy(X_test)).argmax(1).numpy() == y_test)
-        for model in (network, result.network)
-    )
-    return (
-        "Can the network I have do better?",
-        f"A small network for the same digits that stopped early. On 400 digits that took no part in anything it reads "
-        f"{before:.1f} % correctly before and {after:.1f} % after.",
-        str(result.verdict),
-    )
+    improvement_page(page, result, title="A better last layer for a small network")
+
+    def correct(model: Any) -> float:
+        return float((model(torch.from_numpy(X_test)).argmax(1).numpy() == y_test).mean())
+
+    return Answer(
+        "Can the network I already trained do better?",
+        "A small network for the same digits, whose training stopped early.",
+        [f"Yes: of 400 digits that took no part in anything, the network reads {correct(result.network):.1%} correctly "
+         f"instead of {correct(network):.1%}. Only its last layer changed."],
+        [str(result.verdict)],
+    )  # fmt: skip
 
 
-JOBS: dict[str, Callable[[Path], tuple[str, str, str]]] = {
+JOBS: dict[str, Callable[[Path], Answer]] = {
     "design.html": place_runs,
     "weights.html": weight_samples,
     "suspects.html": find_wrong_labels,
     "improvement.html": improve_network,
 }
+STYLE = """:root { color-scheme: light dark } body { font: 17px/1.5 system-ui, sans-serif; max-width: 52rem;
+margin: 2rem auto; padding: 0 1rem } h2 { margin-top: 3rem } .answer { font-size: 1.15em; font-weight: 600 }
+.evidence { opacity: .75; font-size: .9em } img { max-width: 100%; background: #fff; border-radius: 4px }"""
+
+
+def section(answer: Answer, link: str) -> str:
+    """One question of the page; all text is escaped."""
+    picture = ""
+    if answer.figure is not None:
+        stream = io.BytesIO()
+        answer.figure.savefig(stream, format="png", dpi=130)
+        picture = f'<img alt="" src="data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}">'
+    answers = "".join(f'<p class="answer">{html.escape(line)}</p>' for line in answer.answers)
+    evidence = "".join(f"<li>{html.escape(line)}</li>" for line in answer.evidence)
+    return (
+        f"<h2>{html.escape(answer.question)}</h2><p>{html.escape(answer.setting)}</p>{answers}{picture}"
+        f'<details class="evidence"><summary>The evidence</summary><ul>{evidence}</ul></details>'
+        f'<p><a href="{link}">The full report</a></p>'
+    )
 
 
 def main(folder: Path) -> Path:
-    """Do each job once, print the answers, and write the pages; return the first one."""
+    """Answer each question once, print the answers, and write the pages; return the first one."""
     folder.mkdir(parents=True, exist_ok=True)
     sections = []
     for number, (name, job) in enumerate(JOBS.items(), start=1):
-        question, text, answer = job(folder / name)
-        print(f"{number}. {question}\n   {text}\n   → {answer}\n")
-        sections.append(
-            f"<h2>{html.escape(question)}</h2><p>{html.escape(text)}</p><p><b>{html.escape(answer)}</b></p>"
-            f'<p><a href="{name}">Look closer: {name}</a></p>'
-        )
+        answer = job(folder / name)
+        print(f"{number}. {answer.question}\n   {answer.setting}")
+        print("".join(f"   → {line}\n" for line in answer.answers))
+        sections.append(section(answer, name))
     page = folder / "index.html"
-    page.write_text(f"<!doctype html><meta charset=utf-8><title>steep</title>{''.join(sections)}\n", encoding="utf-8")
+    page.write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>steep in five minutes</title><style>{STYLE}</style><h1>steep in five minutes</h1>"
+        f"{''.join(sections)}\n",
+        encoding="utf-8",
+    )
     print("Open this page in a browser:")
     print(page)
     return page

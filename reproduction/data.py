@@ -110,8 +110,8 @@ class Data:
         found = self._find(name) or self._download(name)
         if (digest := _sha256(found)) not in CHECKSUMS[name]:
             raise StorageError(
-                f"{found} has SHA-256 {digest[:12]}…; need {CHECKSUMS[name][0][:12]}… of the published file; delete it "
-                "and fetch it again"
+                f"{found} has SHA-256 {digest[:12]}…; expected {CHECKSUMS[name][0][:12]}… of the published file; "
+                "delete it and fetch it again"
             )
         return found
 

@@ -71,13 +71,6 @@ def train_ensemble(
     ``sample_weight`` (n_samples,) or (n_members, n_samples) is scaled to mean one for each member. With ``batch_size``
     each member shuffles its samples in each epoch; members must then have one length. ``watch(epoch, ensemble)`` is
     called after epoch 1, 2, … with the ensemble in training.
-
-    Examples
-    --------
-    >>> x = np.linspace(-1, 1, 20)[:, None]
-    >>> trained = train_ensemble(x, x[:, 0] ** 2, seeds=range(3), layers=(16,), epochs=800, learning_rate=0.02)
-    >>> bool(abs(trained.predict(np.array([[0.5]])) - 0.25).max() < 0.05)
-    True
     """
     members = _members(X, y, sample_weight, len(seeds), loss, dtype)
     inputs, targets, weight = (part.to(device) for part in members)

@@ -49,13 +49,8 @@ def average_error_loss(error_baseline: Any, error_new: Any) -> float:
 
 
 def gain_per_model(baseline: Any, improved: Any) -> FloatArray:
-    """Gain of each network over its own start: the best of its re-trainings minus its baseline.
-
-    With several repeats, ``(n_models, n_repeats)``, the best counts, as in Table 4, which is a choice on the very data
-    the score is measured on. Pass one score per model for an honest gain.
-    """
-    gains: FloatArray = np.reshape(improved, (len(baseline), -1)).max(axis=1) - np.asarray(baseline)
-    return gains
+    """Gain of each network over its own start; of several re-trainings, (n_models, n_repeats), the best counts."""
+    return np.asarray(np.reshape(improved, (len(baseline), -1)).max(axis=1) - np.asarray(baseline))
 
 
 def summarize(scores: Any, *, greater_is_better: bool = True) -> Summary:

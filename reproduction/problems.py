@@ -69,7 +69,9 @@ def tanh_derivatives(X: Any, multi_indices: Any) -> FloatArray:
 def _pick(formulas: Sequence[FloatArray], multi_indices: Any) -> FloatArray:
     orders = [int(k[0]) for k in np.atleast_2d(multi_indices)]
     if max(orders) >= len(formulas):
-        raise InputError(f"derivative of order {max(orders)} asked for; need at most {len(formulas) - 1}; lower order")
+        raise InputError(
+            f"derivative of order {max(orders)} asked for; expected at most {len(formulas) - 1}; lower order"
+        )
     return np.stack([formulas[k] for k in orders])
 
 
@@ -155,7 +157,7 @@ def bateman_euler(X: Any, *, n_steps: int = 1000) -> FloatArray:
     """The Bateman equations for any M by explicit Euler, as in the paper; the error falls as 1/n_steps."""
     points = check_points(X)
     if points.shape[1] < 3:
-        raise InputError(f"X has {points.shape[1]} columns; need u_0, at least one η_0, and t")
+        raise InputError(f"X has {points.shape[1]} columns; expected u_0, at least one η_0, and t")
     rates = bateman_rates(points.shape[1] - 2)
     u, eta = points[:, 0].copy(), points[:, 1:-1].copy()
     step = points[:, -1] / check_count(n_steps, name="n_steps")

@@ -61,7 +61,9 @@ def best_scale(results: str | Path) -> Scale:
 def pages(results: str | Path, scale: Scale, lines: Mapping[str, Lines] | None = None) -> dict[str, str]:
     """Every page as text, by its path under the folder of the docs; pictures are named, not drawn."""
     if scale == "smoke":
-        raise StorageError("smoke lines are made from stand-in data and give no verdicts; need scale laptop or paper")
+        raise StorageError(
+            "smoke lines are made from stand-in data and give no verdicts; expected scale laptop or paper"
+        )
     lines = lines or collect(results, scale)
     sections = {name: module(name).summarize(own) for name, own in lines.items()}
     claims = [(name, claim) for name, section in sections.items() for claim in section.claims]

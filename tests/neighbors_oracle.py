@@ -1,11 +1,6 @@
 """Brute force in float64, written to be read: the oracle of the neighbour engines, and data to try them on."""
 
-from unittest import mock
-
 import numpy as np
-
-import steep.neighbors
-from steep.neighbors import graph
 
 FLOAT32_MAX = np.finfo(np.float32).max
 
@@ -109,14 +104,3 @@ def _with(X, value, where=0):
 
 def _standardised(X):
     return (X - X.mean(axis=0)) / X.std(axis=0)
-
-
-def neighbor_graph(X, *, algorithm="auto", **options):
-    """The public search; also of "compiled tree", the KD-tree of large data whatever the size."""
-    with _compiled_tree(algorithm):
-        return steep.neighbors.neighbor_graph(X, algorithm=algorithm.removeprefix("compiled "), **options)
-
-
-def _compiled_tree(algorithm):
-    few = 0 if algorithm == "compiled tree" else graph.FEW_POINTS
-    return mock.patch.object(graph, "FEW_POINTS", few)

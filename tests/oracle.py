@@ -96,9 +96,10 @@ def class_suspicion(codes, p, around, w):
 
 
 def number_suspicion(y, p, around, w):
-    """r of steep._suspects.score for numbers."""
+    """r of steep._suspects.numbers for one model."""
     n = len(y)
     m = [float(np.median([y[j] for j in around[i]])) for i in range(n)]
     e = [min(abs(y[i] - p[i]), abs(y[i] - (1 - w) * p[i] - w * m[i])) for i in range(n)]
     local = [(sum(e[j] for j in around[i]) + sum(e) / n) / (len(around[i]) + 1) for i in range(n)]
-    return np.array([e[i] / (0.3 * local[i] + 0.7 * np.median(local)) for i in range(n)])
+    spread = [abs(p[i] - m[i]) / 2 for i in range(n)]
+    return np.array([e[i] / (0.3 * local[i] + 0.7 * np.median(local) + spread[i] / 2) for i in range(n)])

@@ -11,10 +11,12 @@ comment, which readers do not see and which runs too:
 A ``text`` block right below a ``python`` block is what that block prints. "…" stands for anything.
 """
 
+import doctest
 import re
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -139,5 +141,44 @@ def test_an_index_is_a_list_of_links_on_github_too(name):
     assert [
         page
         for page in listed
-        if page and page[0] not in ":0" and page not in ("api", "../reproduction/*") and f"{page}.md" not in links
+        if page and page[0] not in ":0" and page != "../reproduction/*" and f"{page}.md" not in links
     ] == []
+
+
+REFERENCE = sorted(ROOT.glob("docs/reference/*.md"))
+ENTRIES = {
+    name: entry
+    for page in REFERENCE
+    for name, entry in re.findall(
+        r"^## (?:function|class|exception) `(.*?)`\n(.*?)(?=^## |\Z)", page.read_text(), re.M | re.S
+    )
+}
+
+
+@pytest.mark.parametrize(
+    "module", ["steep", "steep.nn", "steep.dask", "steep.neighbors", "steep.plotting", "steep.report"]
+)
+def test_every_public_name_has_an_entry_in_the_reference(module):
+    if not find_spec("torch") and module == "steep.nn":
+        pytest.skip("needs torch")
+    names = {f"{module}.{name}" for name in import_module(module).__all__} - {"steep.neighbors.neighbor_graph"}
+    assert names - set(ENTRIES) == set()
+
+
+@pytest.mark.parametrize("name", sorted(ENTRIES))
+def test_an_entry_shows_an_example_and_what_to_see_also(name):
+    assert "```pycon" in ENTRIES[name]
+    assert "**See also**: [" in ENTRIES[name]
+
+
+@pytest.mark.parametrize("page", REFERENCE, ids=lambda page: page.stem)
+def test_the_examples_of_the_reference_run_as_they_are_shown(page, tmp_path, monkeypatch):
+    """Each by itself, with nothing but its own imports."""
+    if page.stem in ("networks", "plots") and not find_spec("torch"):
+        pytest.skip("needs torch")
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for number, code in enumerate(re.findall(r"```pycon\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)):
+        with warnings.catch_warnings():
+            example = doctest.DocTestParser().get_doctest(code, {}, f"example {number} of {page.stem}", None, 0)
+            assert runner.run(example).failed == 0

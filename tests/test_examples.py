@@ -26,6 +26,8 @@ def test_the_demo_answers_four_questions_and_ends_with_the_path_of_its_page(tmp_
     links = re.findall(r'href="([a-z]+\.html)"', page.read_text(encoding="utf-8"))
     assert sorted(links) == ["design.html", "improvement.html", "suspects.html", "weights.html"]
     assert all((page.parent / link).exists() for link in links)
-    # One case that helps, and one where equal weights are kept.
-    assert "smaller in 5 of 5 repeats" in done.stdout
-    assert "Equal weights are kept" in done.stdout
+    assert "lower in 5 of 5 repeats" in done.stdout
+    # Weights: one case that helps, and one where equal weights are kept.
+    assert "It helps the straight line" in done.stdout
+    assert "It does not help the tumours: no weighting is better" in done.stdout
+    assert "Equal weights are kept" in page.read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steep.expected_error import ErrorEstimate, ErrorGoal, ErrorTrack, error_history, interpolant, unknown_error
+from steep.expected_error import ErrorEstimate, error_history, estimate_error, interpolant, unknown_error
 
 
 def truth(X, y, function):
@@ -32,7 +32,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
             is_even = np.arange(100) % 2 == 0
             X[~is_even] *= [0.3, 1.0]
             y = function(X)
-            error = ErrorTrack().estimate(X, y, is_even)
+            error = estimate_error(X, y, is_even)
             inside.append(error.low <= truth(X, y, function) <= error.high)
     # Of 15 at 90 %, fewer than this happen once in ten thousand.
     assert sum(inside) >= stats.binom.ppf(1e-4, len(inside), 0.9)
@@ -40,8 +40,8 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
 
 def test_the_estimate_falls_with_the_runs_and_says_how_many_more_halve_it():
     X = np.random.default_rng(0).random((300, 2))
-    y, track = FUNCTIONS["wave"](X), ErrorTrack()
-    errors = [track.estimate(X[:n], y[:n], np.ones(n, bool)) for n in (40, 100, 300)]
+    y = FUNCTIONS["wave"](X)
+    errors = [estimate_error(X[:n], y[:n], np.ones(n, bool)) for n in (40, 100, 300)]
     assert errors[0] > errors[1] > errors[2]
     assert errors[1].rate > 0.3
     assert 0 < errors[1].more_runs_for_half < 1000
@@ -54,30 +54,20 @@ def test_placed_runs_are_not_judged():
     is_even = np.arange(80) % 2 == 0
     y = X[:, :1].copy()
     y[~is_even & (np.arange(80) > 60)] += 1e-3 * rng.standard_normal((10, 1))
-    clean = ErrorTrack().estimate(X, X[:, :1], is_even)
+    clean = estimate_error(X, X[:, :1], is_even)
     assert clean < 1e-6
     # Of the 37 runs after the last half of the blocks began, every second is even.
-    assert ErrorTrack().estimate(X, y, is_even).n_judged == clean.n_judged < 25
-
-
-def test_a_track_gives_what_a_fresh_one_gives():
-    X = np.random.default_rng(0).random((90, 2))
-    y, is_even, track = FUNCTIONS["front"](X), np.arange(90) % 3 > 0, ErrorTrack()
-    for n in (30, 31, 47, 90):
-        fresh = ErrorTrack().estimate(X[:n], y[:n], is_even[:n])
-        assert track.estimate(X[:n], y[:n], is_even[:n]) == pytest.approx(fresh)
-    y[50] += 3  # a correction
-    assert track.estimate(X, y, is_even) == pytest.approx(ErrorTrack().estimate(X, y, is_even))
+    assert estimate_error(X, y, is_even).n_judged == clean.n_judged < 25
 
 
 def test_the_worst_output_counts():
     X = np.random.default_rng(0).random((60, 2))
     y = np.column_stack([X[:, 0], np.random.default_rng(1).standard_normal(60)])
-    assert ErrorTrack().estimate(X, y, np.ones(60, bool)) > 0.7
+    assert estimate_error(X, y, np.ones(60, bool)) > 0.7
 
 
 def test_few_runs_tell_nothing():
-    error = ErrorTrack().estimate(np.random.default_rng(0).random((12, 2)), np.ones((12, 1)), np.ones(12, bool))
+    error = estimate_error(np.random.default_rng(0).random((12, 2)), np.ones((12, 1)), np.ones(12, bool))
     assert np.isnan(error)
     assert "too few" in error.sentence
     assert error.more_runs_for_half is None
@@ -103,37 +93,12 @@ def estimate(n_runs, *, value=0.2, high=0.3, rate=1.0):
     return ErrorEstimate(value, low=value / 2, high=high, n_runs=n_runs, n_judged=20, rate=rate)
 
 
-@pytest.mark.parametrize(
-    ("highs", "first", "wanted"),
-    [
-        ([0.2, 0.2, 0.2, 0.2], 21, [False, False, True, True]),
-        ([0.2, 0.2, 0.31, 0.2, 0.2, 0.2], 21, [False] * 5 + [True]),
-        ([0.2, 0.2, 0.2, 0.2], 19, [False] * 4),  # two of them within the initial runs
-        ([np.nan, 0.3, 0.3, 0.3], 21, [False, False, False, True]),
-    ],
-    ids=["at once", "interrupted", "initial runs", "unknown"],
-)
-def test_a_goal_needs_three_looks_in_a_row_after_the_initial_runs(highs, first, wanted):
-    goal = ErrorGoal(0.3, n_initial=20)
-    assert [goal.look(estimate(first + i, high=high)) for i, high in enumerate(highs)] == wanted
-
-
-def test_looking_again_at_the_same_results_is_no_further_look():
-    goal = ErrorGoal(0.3, n_initial=20)
-    assert not any(goal.look(estimate(30)) for _ in range(5))
-
-
-def test_the_upper_end_counts_not_the_estimate():
-    goal = ErrorGoal(0.3, n_initial=20)
-    assert not any(goal.look(estimate(n, value=0.1, high=0.301)) for n in range(21, 40))
-
-
 def test_an_output_that_is_constant_up_to_rounding_does_not_count():
     X = np.random.default_rng(0).random((80, 2))
     y = FUNCTIONS["wave"](X)
     rounding = 1e5 * (1 + 2e-16 * np.random.default_rng(1).integers(-2, 3, 80))[:, None]
-    alone = ErrorTrack().estimate(X, y, np.ones(80, bool))
-    both = ErrorTrack().estimate(X, np.hstack([rounding, y]), np.ones(80, bool))
+    alone = estimate_error(X, y, np.ones(80, bool))
+    both = estimate_error(X, np.hstack([rounding, y]), np.ones(80, bool))
     assert (both, both.low, both.high) == pytest.approx((alone, alone.low, alone.high))
     assert (alone.n_constant, both.n_constant) == (0, 1)
     assert "1 constant output(s) left out" in both.sentence
@@ -151,7 +116,7 @@ def test_the_history_ends_with_the_estimate_of_all_runs():
     X = np.random.default_rng(0).random((120, 2))
     y, is_even = FUNCTIONS["front"](X), np.arange(120) % 2 == 0
     history = error_history(X, y, is_even)
-    assert history[-1] == pytest.approx(ErrorTrack().estimate(X, y, is_even))
+    assert history[-1] == pytest.approx(estimate_error(X, y, is_even))
     assert [error.n_runs for error in history] == sorted({error.n_runs for error in history})
     assert not np.isnan(history).any()
     assert error_history(X[:15], y[:15], None) == []

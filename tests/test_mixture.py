@@ -125,7 +125,7 @@ def test_draws_follow_the_seed():
         ({"n_components": 200}, {}, InputError, "n_components=200 needs at least 200 samples"),
         ({}, {"sample_weight": -np.ones(120)}, InputError, r"sample_weight\[0\] is -1"),
         ({}, {"sample_weight": np.zeros(120)}, InputError, "sample_weight is zero everywhere"),
-        ({}, {"sample_weight": np.ones(3)}, InputError, r"sample_weight has shape \(3,\); need \(120,\)"),
+        ({}, {"sample_weight": np.ones(3)}, InputError, r"sample_weight has shape \(3,\); expected \(120,\)"),
         ({"n_components": 0}, {}, InputError, "n_components=0 is too small"),
         ({"n_components": 2.5}, {}, InputTypeError, "n_components=2.5 is a float"),
         ({"reg_covar": -1.0}, {}, InputError, "reg_covar=-1.0"),

@@ -83,15 +83,15 @@ def test_weights_are_finite_and_in_order_for_every_ratio(m, normalize, top):
 @pytest.mark.parametrize(
     ("v", "kwargs", "error", "message"),
     [
-        ([0.0, -1.0], {}, InputError, r"variation\[1\] is -1; need values ≥ 0"),
+        ([0.0, -1.0], {}, InputError, r"variation\[1\] is -1; expected values ≥ 0"),
         ([0.0, np.nan], {}, InputError, "variation contains NaN"),
         ([], {}, InputError, "variation has 0 values"),
         ([[1.0], [1.0, 2.0]], {}, InputError, "variation is not numeric"),
         (np.ma.masked_array([1.0, 2.0], [True, False]), {}, InputError, "variation is masked at 1 of 2"),
         ([10**400, 1], {}, InputError, "variation is not numeric"),
         ([0.0, 1.0], {"weight_ratio": 10**400}, InputError, "weight_ratio=1000.* is out of range"),
-        ([[0.0], [1.0]], {}, InputError, r"variation has shape \(2, 1\); need \(2,\)"),
-        ([0.0, 1.0], {"weight_ratio": 0}, InputError, "weight_ratio=0 is out of range; need a finite number > 0"),
+        ([[0.0], [1.0]], {}, InputError, r"variation has shape \(2, 1\); expected \(2,\)"),
+        ([0.0, 1.0], {"weight_ratio": 0}, InputError, "weight_ratio=0 is out of range; expected a finite number > 0"),
         ([0.0, 1.0], {"weight_ratio": np.inf}, InputError, "weight_ratio=inf"),
         ([0.0, 1.0], {"weight_ratio": "40"}, InputTypeError, "weight_ratio='40' is a str"),
         ([0.0, 1.0], {"rescaling": "max"}, InputTypeError, "rescaling='max' is a str; expected a steep.Rescaling"),

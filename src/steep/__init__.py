@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steep._suspects import Suspects, suspects
-    from steep.bound import generalization_bound
     from steep.campaign import Campaign, command_simulator
     from steep.domain import Box, Category, Integer, Log
     from steep.exceptions import SteepError, SteepWarning
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from steep.rescaling import Rescaling, rescale
     from steep.sampling import Adaptive, Design, Even, Taylor, Variance, VariationSampler
     from steep.sampling.design import design
+    from steep.surrogate import Surrogate, emulate, hybrid
     from steep.weighting import VarianceWeighted, VarianceWeightedCV, WeightSearch, sample_weights
 
     __version__: str
@@ -41,6 +41,7 @@ __all__ = [
     "Rescaling",
     "SteepError",
     "SteepWarning",
+    "Surrogate",
     "Suspects",
     "Taylor",
     "Variance",
@@ -51,7 +52,8 @@ __all__ = [
     "WeightedGaussianMixture",
     "command_simulator",
     "design",
-    "generalization_bound",
+    "emulate",
+    "hybrid",
     "neighbor_graph",
     "neighbor_variance",
     "perturbation_variance",
@@ -65,7 +67,6 @@ __all__ = [
 # Where each name lives, and the rooms that may be entered after a plain ``import steep``.
 _HOMES = {
     "steep._suspects": ("Suspects", "suspects"),
-    "steep.bound": ("generalization_bound",),
     "steep.campaign": ("Campaign", "command_simulator"),
     "steep.domain": ("Box", "Category", "Integer", "Log"),
     "steep.exceptions": ("SteepError", "SteepWarning"),
@@ -77,12 +78,13 @@ _HOMES = {
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),
     "steep.sampling": ("Adaptive", "Design", "Even", "Taylor", "Variance", "VariationSampler", "design"),
+    "steep.surrogate": ("Surrogate", "emulate", "hybrid"),
     "steep.weighting": ("VarianceWeighted", "VarianceWeightedCV", "WeightSearch", "sample_weights"),
 }
 _ROOMS = frozenset(
     {
-        "bound", "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
-        "neighbors", "records", "rescaling", "sampling", "weighting",
+        "campaign", "dask", "domain", "evidence", "exceptions", "labels", "measures", "metrics", "mixture",
+        "neighbors", "rescaling", "sampling", "surrogate", "weighting",
     }
 )  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

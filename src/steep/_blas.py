@@ -70,9 +70,11 @@ def _libraries(kind: str, n_modules: int) -> ThreadpoolController:
 one_blas_thread = _OneBlasThread()
 
 
-def few_threads(n_numbers: int) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for work on ``n_numbers`` numbers, if these are few."""
-    return one_blas_thread() if n_numbers <= SMALL else nullcontext()
+def few_threads(n_numbers: int, *, openmp: bool = False) -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for work on ``n_numbers`` numbers, if these are few; and OpenMP, which torch uses."""
+    if n_numbers > SMALL:
+        return nullcontext()
+    return one_thread() if openmp else one_blas_thread()
 
 
 @contextmanager

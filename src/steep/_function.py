@@ -31,8 +31,8 @@ def evaluate(function: Function, X: FloatArray, *, vectorized: bool = True) -> F
     if bad.size:
         places = ", ".join(format_point(X[i]) for i in bad[:3]) + (", …" if bad.size > 3 else "")
         raise FunctionError(
-            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; need finite values; shrink "
-            "the bounds or fix the function there"
+            f"function returned NaN or infinity at {bad.size} of {len(X)} points: {places}; expected finite "
+            "values; shrink the bounds or fix the function there"
         )
     return values
 
@@ -41,11 +41,14 @@ def output_rows(values: FloatArray, n_points: int) -> FloatArray:
     """What a function of all points returned, as ``(n_points, n_outputs)``."""
     if values.ndim not in (1, 2) or values.shape[0] != n_points:
         raise FunctionError(
-            f"function returned shape {values.shape} for {n_points} points; need ({n_points},) or "
+            f"function returned shape {values.shape} for {n_points} points; expected ({n_points},) or "
             f"({n_points}, n_outputs); to be called once per point use pass_as='point' or vectorized=False"
         )
     if values.size == 0:
-        raise FunctionError(f"function returned no outputs (shape {values.shape}); need at least one per point")
+        raise FunctionError(
+            f"function returned no outputs (shape {values.shape}); expected at least one output per point; return "
+            "a number or an array"
+        )
     return values.reshape(n_points, -1)
 
 
@@ -54,7 +57,7 @@ def stack_rows(rows: list[FloatArray], n_outputs: int | None = None) -> FloatArr
     sizes = sorted({row.size for row in rows} | ({n_outputs} if n_outputs else set()))
     if len(sizes) > 1 or sizes == [0]:
         raise FunctionError(
-            f"function returned different sizes for different points: {sizes}; need the same number of outputs "
+            f"function returned different sizes for different points: {sizes}; expected the same number of outputs "
             "everywhere, at least one"
         )
     return np.array(rows).reshape(len(rows), sizes[0] if sizes else 0)
@@ -93,7 +96,7 @@ def _style(function: Callable[..., Any], names: tuple[str, ...], alone: PassAs) 
 def check_function(function: Any, *, name: str = "function", of: str = "X") -> None:
     """Reject what cannot be called."""
     if not callable(function):
-        raise InputTypeError(f"{name} is a {type(function).__name__}; need a callable of {of}")
+        raise InputTypeError(f"{name} is a {type(function).__name__}; expected a callable of {of}")
 
 
 def check_signature(function: Callable[..., Any], style: str, names: tuple[str, ...]) -> None:
@@ -128,7 +131,7 @@ def function_values(raw: Any, name: str) -> FloatArray:
         return numbers(raw)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise FunctionError(
-            f"{name} returned a {type(raw).__name__} that is not an array of numbers ({shown(error)}); need "
+            f"{name} returned a {type(raw).__name__} that is not an array of numbers ({shown(error)}); expected "
             "real numbers"
         ) from error
 
@@ -138,8 +141,8 @@ def check_variation(variation: FloatArray) -> FloatArray:
     bad = np.flatnonzero(~np.isfinite(variation))
     if bad.size:
         raise FunctionError(
-            f"variation is too large for a float at {bad.size} of {len(variation)} points, first at row {bad[0]}; need "
-            "smaller values; scale the function or lower epsilon"
+            f"variation is too large for a float at {bad.size} of {len(variation)} points, first at row {bad[0]}; "
+            "expected smaller values; scale the function or lower epsilon"
         )
     return variation
 

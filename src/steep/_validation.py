@@ -36,13 +36,13 @@ def check_points(X: Any, *, name: str = "X", n_features: int | None = None) -> F
     if points.ndim != 2:
         hint = f"Reshape your data: {name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one sample"
         hint = hint if points.ndim == 1 else "flatten each sample to one row"
-        raise InputError(f"{name} has shape {points.shape}; need 2 dimensions (n_samples, n_features); {hint}")
+        raise InputError(f"{name} has shape {points.shape}; expected 2 dimensions (n_samples, n_features); {hint}")
     if n_features is not None and points.shape[1] != n_features:
         raise InputError(
-            f"{name} has {points.shape[1]} columns, need {n_features}; pass the same inputs in the same order"
+            f"{name} has {points.shape[1]} columns, expected {n_features}; pass the same inputs in the same order"
         )
     if points.shape[0] == 0:
-        raise InputError(f"{name} has 0 samples (shape={points.shape}); need at least 1; pass some data")
+        raise InputError(f"{name} has 0 samples (shape={points.shape}); expected at least 1; pass some data")
     if points.shape[1] == 0:
         raise InputError(
             f"{name} has 0 feature(s) (shape={points.shape}) while a minimum of 1 is required.; pass some columns"
@@ -71,7 +71,7 @@ def check_numbers(values: Any, *, name: str) -> FloatArray:
     """Return ``values`` as a finite float64 array of any shape, with at least one entry."""
     array = _numeric_array(values, name).astype(np.float64, copy=False)
     if not array.size:
-        raise InputError(f"{name} has 0 values (shape={array.shape}); need at least 1; pass some data")
+        raise InputError(f"{name} has 0 values (shape={array.shape}); expected at least 1; pass some data")
     _check_finite(array, name)
     return array
 
@@ -82,10 +82,10 @@ def check_vector(values: Any, *, name: str, n_samples: int | None = None, minimu
     if n_samples is None:
         n_samples = len(vector) if vector.ndim else 1
     if vector.shape != (n_samples,):
-        raise InputError(f"{name} has shape {vector.shape}; need ({n_samples},), one value per sample")
+        raise InputError(f"{name} has shape {vector.shape}; expected ({n_samples},), one value per sample")
     if minimum is not None and vector.min() < minimum:
         at = int(vector.argmin())
-        raise InputError(f"{name}[{at}] is {vector[at]:g}; need values ≥ {minimum:g}")
+        raise InputError(f"{name}[{at}] is {vector[at]:g}; expected values ≥ {minimum:g}")
     return vector
 
 
@@ -95,7 +95,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int, *, name: str = "samp
         return np.ones(n_samples)
     weights = check_vector(sample_weight, name=name, n_samples=n_samples, minimum=0.0)
     if not weights.any():
-        raise InputError(f"{name} is zero everywhere; need at least one positive weight; check its source")
+        raise InputError(f"{name} is zero everywhere; expected at least one positive weight; check its source")
     return weights
 
 
@@ -105,18 +105,18 @@ def check_indices(values: Any, *, name: str, n_samples: int) -> IntArray:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InputTypeError(f"{name} is {array.dtype} of shape {array.shape}; expected one whole number per sample")
     if array.size and not (array.min() >= 0 and array.max() < n_samples):
-        raise InputError(f"{name} goes from {array.min()} to {array.max()}; need numbers from 0 to {n_samples - 1}")
+        raise InputError(f"{name} goes from {array.min()} to {array.max()}; expected numbers from 0 to {n_samples - 1}")
     return array
 
 
 def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
     """Return ``value`` as an int that is at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need a whole number ≥ {minimum}")
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; expected a whole number ≥ {minimum}")
     number = int(value)
     if not minimum <= number <= _LARGEST:
         size = "small" if number < minimum else "large"
-        raise InputError(f"{name}={shown(value)} is too {size}; need a whole number ≥ {minimum}")
+        raise InputError(f"{name}={shown(value)} is too {size}; expected a whole number ≥ {minimum}")
     return number
 
 
@@ -125,14 +125,16 @@ def check_real(
 ) -> float:
     """Return ``value`` as a finite float within ``(above, ∞) ∩ [minimum, maximum]``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need a number")
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; expected a number")
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond all floats is out of any range
         number = float("inf")
     if not (np.isfinite(number) and number > above and minimum <= number <= maximum):
         limits = [f"{sign} {x:g}" for sign, x in ((">", above), ("≥", minimum), ("≤", maximum)) if np.isfinite(x)]
-        raise InputError(f"{name}={shown(value)} is out of range; need a finite number {' and '.join(limits)}".rstrip())
+        raise InputError(
+            f"{name}={shown(value)} is out of range; expected a finite number {' and '.join(limits)}".rstrip()
+        )
     return number
 
 
@@ -149,7 +151,7 @@ def check_flag(value: Any, *, name: str, optional: bool = False) -> Any:
         return None
     if not isinstance(value, bool | np.bool_):
         kinds = "True, False or None" if optional else "True or False"
-        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; need {kinds}")
+        raise InputTypeError(f"{name}={shown(value)} is a {type(value).__name__}; expected {kinds}")
     return bool(value)
 
 
@@ -173,11 +175,11 @@ def check_epsilon(epsilon: Any, n_features: int) -> FloatArray:
     vector = _numeric_array(epsilon, "epsilon").astype(np.float64, copy=False)
     if vector.ndim > 1 or vector.size not in (1, n_features):
         raise InputError(
-            f"epsilon has shape {vector.shape}; need a number or one value for each of the {n_features} inputs"
+            f"epsilon has shape {vector.shape}; expected a number or one value for each of the {n_features} inputs"
         )
     if not (np.isfinite(vector).all() and (vector > 0).all()):
         raise InputError(
-            f"epsilon={shown(epsilon)} is out of range; need variances > 0; use the squared size of the "
+            f"epsilon={shown(epsilon)} is out of range; expected variances > 0; use the squared size of the "
             "neighbourhood that matters"
         )
     return np.broadcast_to(vector, (n_features,)).copy()
@@ -187,7 +189,7 @@ def check_generator(random_state: Seed) -> np.random.Generator:
     """Return one ``Generator`` for this call; a given ``Generator`` is used as it is."""
     if random_state is None or isinstance(random_state, int | np.integer | np.random.Generator):
         if isinstance(random_state, int | np.integer) and random_state < 0:
-            raise InputError(f"random_state={random_state} is negative; need a whole number ≥ 0, or None")
+            raise InputError(f"random_state={random_state} is negative; expected a whole number ≥ 0, or None")
         return np.random.default_rng(random_state)
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
@@ -202,7 +204,7 @@ def _numeric_array(values: Any, name: str) -> FloatArray:
         return values  # what all that follows would say too, at a hundredth of the time
     refuse_large(values, name)
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray() if it fits in memory")
+        raise InputTypeError(f"{name} is sparse; expected a dense array; call {name}.toarray() if it fits in memory")
     refuse_masked(values, name)
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind in "US":
@@ -229,7 +231,7 @@ def refuse_masked(values: Any, name: str) -> None:
     n_masked, n = _count_masked(values)
     if n_masked:
         raise InputError(
-            f"{name} is masked at {n_masked} of {n} entries; need a value everywhere; fill them or drop those rows"
+            f"{name} is masked at {n_masked} of {n} entries; expected a value everywhere; fill them or drop those rows"
         )
 
 
@@ -261,7 +263,9 @@ def shown(value: Any) -> str:
 def _non_numeric(name: str, error: Exception) -> InputError | InputTypeError:
     if str(error).startswith("Complex data"):
         return InputError(f"{name} is complex. Complex data not supported: need real numbers; pass its real part")
-    message = f"{name} is not numeric ({one_line(error)}); need real numbers; encode text, categories and dates first"
+    message = (
+        f"{name} is not numeric ({one_line(error)}); expected real numbers; encode text, categories and dates first"
+    )
     # A cell that has no number in it at all (a dict, None) is a TypeError for NumPy; so it is for us.
     return InputTypeError(message) if isinstance(error, TypeError) else InputError(message)
 
@@ -278,7 +282,7 @@ def _check_finite(array: FloatArray, name: str) -> None:
     at = tuple(int(i) for i in np.argwhere(~finite)[0])
     kind = "NaN" if np.isnan(array[at]) else "infinity (inf)"
     raise InputError(
-        f"{name} contains {kind}, first at {list(at)} ({int((~finite).sum())} entries in all); need "
+        f"{name} contains {kind}, first at {list(at)} ({int((~finite).sum())} entries in all); expected "
         "finite numbers; impute or drop those rows"
     )
 
@@ -297,8 +301,8 @@ def refuse_large(data: Any, name: str) -> None:
     else:
         return
     raise InputTypeError(
-        f"{name} is {got}; expected data in memory; {instead}, or call neighbor_graph, neighbor_variance or "
-        "sample_weights of steep.dask"
+        f"{name} is {got}; expected data in memory; {instead}, or call neighbor_variance or sample_weights "
+        "of steep.dask"
     )
 
 

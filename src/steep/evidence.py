@@ -351,6 +351,7 @@ _TITLES = {
     "r2": Score("R²", most=1.0),
     "roc_auc": Score("ROC AUC", **_POINTS),
     "f1": Score("F1", **_POINTS),
+    "f2": Score("F2", **_POINTS),
     "f1_macro": Score("macro F1", **_POINTS),
     "f1_micro": Score("micro F1", **_POINTS),
     "f1_weighted": Score("weighted F1", **_POINTS),
@@ -371,7 +372,7 @@ _IN_POINTS = ("accuracy", "balanced", "average_precision", "f1", "precision", "r
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the evidence says: one sentence, and the figures behind it.
+    """The outcome of a comparison: one sentence, and the figures behind it.
 
     Attributes
     ----------
@@ -384,6 +385,19 @@ class Verdict:
         What the gain is measured in.
     columns : DataFrame or dict of arrays
         What was compared, one row a candidate; ``table`` is the same as a frame.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.preprocessing import scale
+    >>> from steep import VarianceWeightedCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = VarianceWeightedCV(LogisticRegression(), weight_ratio=(1, 5), cv=3, random_state=0).fit(scale(X), y)
+    >>> print(model.verdict_)
+    Equal weights are kept: ...
+    >>> model.verdict_.interval.mean, len(model.verdict_.table)
+    (0.0, 5)
     """
 
     sentence: str

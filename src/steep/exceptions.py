@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from functools import partial
 
 _HERE = os.path.dirname(__file__) + os.sep
 # Libraries a call of ours may come back through: scikit-learn's wrappers, joblib's batches, context managers.
@@ -17,7 +18,17 @@ _BETWEEN = (f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}con
 
 
 class SteepError(Exception):
-    """Base of every error raised by steep."""
+    """Base of every error raised by steep.
+
+    Examples
+    --------
+    >>> import steep
+    >>> try:
+    ...     steep.neighbor_graph([[0.0], [1.0]], n_neighbors=5)
+    ... except steep.SteepError as error:
+    ...     print(error)
+    n_neighbors=5 needs at least 5 samples, got 2; lower n_neighbors or pass more data
+    """
 
 
 class InputError(SteepError, ValueError):
@@ -32,6 +43,20 @@ class FunctionError(SteepError, ValueError):
     """A function given by the caller returned the wrong shape or values that are not finite."""
 
 
+class RejectedError(FunctionError):
+    """Raised by a simulator for inputs that it does not accept: they are not tried again, and avoided from then on.
+
+    Examples
+    --------
+    >>> def simulator(u, t):
+    ...     if u * t > 5:
+    ...         raise RejectedError("no solution above u t = 5")
+    ...     return u * t
+    """
+
+    failure_kind = "rejected"
+
+
 class UnsupportedEstimatorError(SteepError, TypeError):
     """An estimator cannot be trained with ``sample_weight``."""
 
@@ -44,12 +69,8 @@ class AcceptanceError(SteepError, RuntimeError):
         self.acceptance_rate = acceptance_rate
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_acceptance_error, (str(self), self.acceptance_rate)
-
-
-def _rebuild_acceptance_error(message: str, acceptance_rate: float) -> AcceptanceError:
-    """Let the error cross process boundaries: executors send errors by pickling them."""
-    return AcceptanceError(message, acceptance_rate=acceptance_rate)
+        # Executors send errors by pickling them.
+        return partial(AcceptanceError, acceptance_rate=self.acceptance_rate), (str(self),)
 
 
 class MissingExtraError(SteepError, ImportError):
@@ -57,7 +78,13 @@ class MissingExtraError(SteepError, ImportError):
 
 
 class SteepWarning(UserWarning):
-    """A result is usable but probably not what was wanted."""
+    """A result is usable but probably not what was wanted.
+
+    Examples
+    --------
+    >>> import steep, warnings
+    >>> warnings.simplefilter("error", steep.SteepWarning)  # stop at the first one
+    """
 
 
 class CampaignError(SteepError, RuntimeError):

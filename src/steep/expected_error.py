@@ -1,4 +1,4 @@
-"""The error of a surrogate over the whole domain, from runs that were made anyway.
+"""A quick estimate of the error over the domain, from runs that were made anyway: for status lines and pictures.
 
 Even runs (a Sobol sequence) stand for the domain. Each was predicted by the interpolant through the runs before it, and
 so is a fair sample of the error at that time. The error falls with the runs; older samples are brought to the present:
@@ -8,7 +8,8 @@ so is a fair sample of the error at that time. The error falls with the runs; ol
     error² now = mean_i s_i (n_i / n)^β         over the even runs of the last half
 
 The interval is that of a Bayesian bootstrap over the even runs, β included, and a little wider: the last runs fell into
-the widest gaps, and the trend is a straight line only nearly.
+the widest gaps, and the trend is a straight line only nearly. Nothing is decided by it: a stop needs a certificate
+(:mod:`steep.surrogate.certificate`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from scipy.interpolate import RBFInterpolator
 
 from steep._blas import one_blas_thread
-from steep._validation import FloatArray, IntArray
+from steep._validation import FloatArray
 from steep.labels import deviations
 
 # Points an interpolant is built from around each point it is judged at.
@@ -45,8 +46,6 @@ _STEEPEST = 6.0
 _UNSEEN = 0.12
 # The trend is carried on to this many times the runs, and no further.
 _FARTHEST = 10
-# Looks in a row at which a goal must be met.
-_LOOKS = 3
 # Estimates in a history, at most.
 _HISTORY = 12
 
@@ -120,7 +119,7 @@ class ErrorEstimate(float):
     >>> error < 0.5, error.more_runs_for(0.1), error.more_runs_for_half
     (True, 100, 100)
     >>> print(error.sentence)
-    error 0.2 (90 % interval 0.1 to 0.3) after 100 runs; half of it takes about 100 runs more
+    error 0.2 (90 % interval 0.1 to 0.3) after 100 runs; halving it takes about 100 more runs
     """
 
     low: float
@@ -180,10 +179,10 @@ class ErrorEstimate(float):
     def _trend(self) -> str:
         more = self.more_runs_for_half
         if more is not None:
-            return f"half of it takes about {more} runs more"
+            return f"halving it takes about {more} more runs"
         if not self.rate > 0:
             return "it does not fall yet"
-        return f"half of it takes more than {_FARTHEST} times as many runs"
+        return f"halving it takes more than {_FARTHEST} times as many runs"
 
 
 def unknown_error(n_runs: int) -> ErrorEstimate:
@@ -192,97 +191,31 @@ def unknown_error(n_runs: int) -> ErrorEstimate:
     return ErrorEstimate(nan, low=nan, high=nan, n_runs=n_runs, n_judged=0, rate=nan)
 
 
-class ErrorGoal:
-    """Whether an error is reached, by a rule that one lucky estimate does not satisfy.
+@one_blas_thread()
+def estimate_error(points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> ErrorEstimate:
+    """The error after the last of these runs, whose points are in coordinates in which distances are meant.
 
-    The upper end of the 90 % interval must be at or below the goal at three looks in a row, each after another
-    result, and no look counts while there are no more results than initial runs.
+    ``is_even`` marks runs that stand for the domain; if they are too few, all are taken. The worst output counts, and
+    outputs that are constant up to rounding do not; too few runs give NaN.
     """
-
-    def __init__(self, goal: float, n_initial: int) -> None:
-        self.goal, self.n_initial = goal, n_initial
-        self._n_looks, self._seen_at = 0, -1
-
-    def look(self, error: ErrorEstimate) -> bool:
-        """Look at the estimate after a result; the same number of results is looked at once."""
-        if error.n_runs != self._seen_at:
-            met = error.n_runs > self.n_initial and error.high <= self.goal
-            self._n_looks = self._n_looks + 1 if met else 0
-            self._seen_at = error.n_runs
-        return self._n_looks >= _LOOKS
-
-    def reason(self, error: ErrorEstimate) -> str:
-        """Why it is reached, in plain words."""
-        return (
-            f"estimated error {error.interval} after {error.n_runs} runs; the upper end was at most {self.goal:g} at "
-            f"{_LOOKS} looks in a row"
-        )
-
-
-class ErrorTrack:
-    """Estimates the error again and again while runs are added; what was predicted once is kept."""
-
-    def __init__(self) -> None:
-        self._points: FloatArray = np.empty((0, 0))
-        self._labels: FloatArray = np.empty((0, 0))
-        self._even = np.empty(0, dtype=bool)
-        self._blocks: dict[int, tuple[IntArray, FloatArray]] = {}
-        self._last: ErrorEstimate | None = None
-
-    @one_blas_thread()
-    def estimate(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> ErrorEstimate:
-        """Estimate the error after the last of these runs.
-
-        Points are in coordinates in which distances are meant. ``is_even`` marks those that stand for the domain; if
-        they are too few, all are taken. The worst output counts; too few runs give NaN.
-        """
-        first = max(_FIRST, fewest_points(points.shape[1]))
-        if int(is_even[first:].sum()) < _FEWEST:
-            is_even = np.ones(len(points), dtype=bool)
-        if len(points) < first + _FEWEST:
-            return unknown_error(len(points))
-        if self._has_seen(points, labels, is_even) and self._last is not None:
-            return self._last
-        parts = [self._block(points, labels, is_even, *edge) for edge in _edges(first, len(points))]
-        starts = np.concatenate([np.full(len(rows), start) for start, rows, _ in parts])
-        scale, overall = deviations(labels[is_even]), deviations(labels)
-        scale = np.where(np.isinf(scale), overall, scale)
-        squares = (np.vstack([wrong for _, _, wrong in parts]) / scale) ** 2
-        worst = int(np.argmax(squares[starts >= min(len(points) / 2, starts.max())].mean(axis=0)))
-        n_constant = int(np.isinf(scale).sum())
-        self._last = _estimate(starts.astype(float), squares[:, worst], len(points), n_constant)
-        return self._last
-
-    def _has_seen(self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_]) -> bool:
-        """Whether these are the last runs again. Results that were corrected, or are of another kind, are not."""
-        n_before = len(self._points)
-        n = min(n_before, len(points))
-        same = (
-            n == len(self._points)
-            and np.array_equal(self._points, points[:n])
-            and np.array_equal(self._labels, labels[:n])
-            and np.array_equal(self._even, is_even[:n])
-        )
-        if not same:
-            self._blocks = {}
-        # Copies: a caller may correct its own arrays in place.
-        self._points, self._labels, self._even = points.copy(), labels.copy(), is_even.copy()
-        return same and n_before == len(points)
-
-    def _block(
-        self, points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_], start: int, end: int
-    ) -> tuple[int, IntArray, FloatArray]:
-        """Errors of the even runs from ``start`` to ``end``, predicted from those before ``start``."""
+    n, first = len(points), max(_FIRST, fewest_points(points.shape[1]))
+    if int(is_even[first:].sum()) < _FEWEST:
+        is_even = np.ones(n, dtype=bool)
+    if n < first + _FEWEST:
+        return unknown_error(n)
+    starts, wrong = [], []
+    for start, end in _edges(first, n):
         rows = start + np.flatnonzero(is_even[start:end])
         if len(rows) > _MOST_PER_BLOCK:
             rows = rows[np.linspace(0, len(rows) - 1, _MOST_PER_BLOCK).astype(int)]
-        known, wrong = self._blocks.get(start, (rows[:0], labels[:0]))
-        fresh = rows if not np.array_equal(known, rows[: len(known)]) else rows[len(known) :]
-        if len(fresh):
-            found = labels[fresh] - interpolant(points[:start], labels[:start])(points[fresh])
-            wrong = found if len(fresh) == len(rows) else np.vstack([wrong, found])
-        self._blocks[start] = (rows, wrong)
-        return start, rows, wrong
+        if len(rows):
+            wrong.append(labels[rows] - interpolant(points[:start], labels[:start])(points[rows]))
+            starts += [float(start)] * len(rows)
+    scale, overall = deviations(labels[is_even]), deviations(labels)
+    scale, at = np.where(np.isinf(scale), overall, scale), np.array(starts)
+    squares = (np.vstack(wrong) / scale) ** 2
+    worst = int(np.argmax(squares[at >= min(n / 2, at.max())].mean(axis=0)))
+    return _estimate(at, squares[:, worst], n, int(np.isinf(scale).sum()))
 
 
 def error_history(points: FloatArray, labels: FloatArray, is_even: npt.NDArray[np.bool_] | None) -> list[ErrorEstimate]:
@@ -295,8 +228,7 @@ def error_history(points: FloatArray, labels: FloatArray, is_even: npt.NDArray[n
         return []
     even = np.ones(n, dtype=bool) if is_even is None else is_even
     sizes = np.unique(np.geomspace(least, n, _HISTORY).round().astype(int))
-    track = ErrorTrack()
-    return [track.estimate(points[:size], labels[:size], even[:size]) for size in sizes]
+    return [estimate_error(points[:size], labels[:size], even[:size]) for size in sizes]
 
 
 def _edges(first: int, n_samples: int) -> list[tuple[int, int]]:

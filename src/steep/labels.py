@@ -92,7 +92,8 @@ def check_labels(y: Any, *, n_samples: int, task: Task = "auto", name: str = "y"
     array = label_array(y, name)
     if array.ndim not in (1, 2) or array.shape[0] != n_samples or 0 in array.shape:
         raise InputError(
-            f"{name} has shape {array.shape} for {n_samples} samples; need ({n_samples},) or ({n_samples}, n_outputs)"
+            f"{name} has shape {array.shape} for {n_samples} samples; expected ({n_samples},) or ({n_samples}, "
+            "n_outputs)"
         )
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -156,10 +157,12 @@ def warn_of_float_classes(labels: Labels, task: Task, *, fewest: int = 3) -> Non
 def label_array(y: Any, name: str) -> npt.NDArray[Any]:
     """Labels as NumPy holds them, without missing ones; numbers that are held as objects as numbers."""
     if y is None:
-        raise InputError(f"{name} is None; need labels. This requires y to be passed, but the target y is None")
+        raise InputError(
+            f"{name} is None. This estimator requires y to be passed, but the target y is None; pass labels"
+        )
     refuse_large(y, name)
     if hasattr(y, "toarray"):
-        raise InputTypeError(f"{name} is sparse; need a dense array; call {name}.toarray()")
+        raise InputTypeError(f"{name} is sparse; expected a dense array; call {name}.toarray()")
     is_pandas = isinstance(y, pd.Series | pd.DataFrame)
     if is_pandas or np.ma.isMA(y):
         missing = np.asarray(y.isna()) if is_pandas else np.ma.getmaskarray(y)
@@ -170,7 +173,7 @@ def label_array(y: Any, name: str) -> npt.NDArray[Any]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} is not an array ({one_line(error)}); expected rows of one length") from error
     if np.iscomplexobj(array):
-        raise InputError(f"{name} is complex. Complex data not supported: need real numbers or classes")
+        raise InputError(f"{name} is complex. Complex data not supported: pass real numbers or classes")
     if array.dtype.kind == "V":
         raise InputTypeError(f"{name} holds records ({array.dtype}); expected one array of numbers or classes")
     if array.dtype.kind in "OmM" and (missing := np.asarray(pd.isna(array))).any():
@@ -207,7 +210,7 @@ def _missing(name: str, missing: npt.NDArray[Any]) -> InputError:
     at = int(np.argwhere(np.atleast_1d(missing))[0][0])  # a lone NA has no axis
     return InputError(
         f"{name} contains NaN, infinity (inf) or None, first at sample {at} ({int(missing.sum())} in all, NaT, NA and "
-        "masked entries counted); need a label for every sample; drop those rows"
+        "masked entries counted); expected a label for every sample; drop those rows"
     )
 
 
@@ -217,7 +220,7 @@ def _finite_values(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.float64
         values = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{name} is not numeric ({one_line(error)}); need numbers for regression; pass task='classification' "
+            f"{name} is not numeric ({one_line(error)}); expected numbers for regression; pass task='classification' "
             "if these are classes"
         ) from error
     if not (finite := np.isfinite(values)).all():

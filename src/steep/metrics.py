@@ -18,7 +18,14 @@ Scorer = Callable[..., float]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and its two-sided confidence interval from ``n`` values."""
+    """A mean and its two-sided confidence interval from ``n`` values.
+
+    Examples
+    --------
+    >>> gain = Interval(0.5, 0.2, 0.8, n=10)
+    >>> print(gain, gain.excludes_zero)
+    0.5 ± 0.3 True
+    """
 
     mean: float
     low: float
@@ -70,7 +77,7 @@ def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
             return {"score": check_scoring(estimator)}
         except TypeError as error:
             raise InputTypeError(
-                f"{type(estimator).__name__} has no score method; need scoring, the name of a scorer or a callable"
+                f"{type(estimator).__name__} has no score method; expected scoring, the name of a scorer or a callable"
             ) from error
     if isinstance(scoring, str):
         return {scoring: _named_scorer(scoring)}
@@ -78,12 +85,14 @@ def resolve_scorers(estimator: Any, scoring: Any) -> dict[str, Scorer]:
         return {getattr(scoring, "__name__", "score"): scoring}
     if isinstance(scoring, Mapping):
         scorers = {str(name): _named_scorer(scorer) for name, scorer in scoring.items()}
-    elif isinstance(scoring, Iterable):
+    elif (
+        isinstance(scoring, Iterable) and getattr(scoring, "ndim", None) != 0
+    ):  # an array without dimensions is not one
         scorers = {getattr(s, "__name__", s if isinstance(s, str) else "score"): _named_scorer(s) for s in scoring}
     else:
         raise _unknown_scorer(scoring)
     if not scorers:
-        raise InputError(f"scoring={scoring!r} is empty; need at least one scorer; leave it out for the default")
+        raise InputError(f"scoring={scoring!r} is empty; expected at least one scorer; leave it out for the default")
     return scorers
 
 
@@ -103,7 +112,7 @@ def _named_scorer(scorer: Any) -> Scorer:
 
 def _unknown_scorer(scorer: Any) -> InputError:
     return InputError(
-        f"scoring={scorer!r} is unknown; need a scikit-learn scorer, {' or '.join(map(repr, WORST_CASE))}"
+        f"scoring={scorer!r} is unknown; expected a scikit-learn scorer, {' or '.join(map(repr, WORST_CASE))}"
     )
 
 
@@ -127,7 +136,9 @@ def paired_interval(baseline: Any, new: Any, *, confidence: float = 0.95) -> Int
     """Interval of the mean difference ``new − baseline`` over paired repeats (same seed, same split)."""
     first, second = _sample(baseline, "baseline"), _sample(new, "new")
     if first.size != second.size:
-        raise InputError(f"baseline has {first.size} scores and new {second.size}; need pairs, one of each per repeat")
+        raise InputError(
+            f"baseline has {first.size} scores and new {second.size}; expected pairs, one of each per repeat"
+        )
     return mean_interval(second - first, confidence=confidence)
 
 
@@ -143,7 +154,7 @@ def without_rounding(gains: Any, scores: Any = None) -> FloatArray:
 def _sample(scores: Any, name: str) -> FloatArray:
     values = check_vector(scores, name=name)
     if values.size < 2:
-        raise InputError(f"{name} has {values.size} value; need at least 2 repeats for an interval; run more")
+        raise InputError(f"{name} has {values.size} value; expected at least 2 repeats for an interval; run more")
     return values
 
 
@@ -152,7 +163,7 @@ def difference(y_true: Any, y_pred: Any) -> FloatArray:
     true, predicted = check_numbers(y_true, name="y_true"), check_numbers(y_pred, name="y_pred")
     if true.shape != predicted.shape or true.ndim not in (1, 2) or not true.size:
         raise InputError(
-            f"y_true has shape {true.shape} and y_pred {predicted.shape}; need the same (n_samples,) or "
+            f"y_true has shape {true.shape} and y_pred {predicted.shape}; expected the same (n_samples,) or "
             "(n_samples, n_outputs)"
         )
     return np.asarray((true - predicted).reshape(len(true), -1))

@@ -2,7 +2,7 @@
 
     w = 1 + (m − 1) v,    v = (Df̂² − min)/(max − min)   or   Df̂²/max
 
-m is ``weight_ratio``: the steepest sample weighs m times the flattest. For m < 1 the flat regions are
+m is ``weight_ratio``: the weight of the steepest sample is m times that of the flattest. For m < 1 the flat regions are
 favoured by the mirror image, w_m = 1/w_{1/m}, which stays within [m, 1]. The paper divides by the sum;
 under a loss that is averaged this divides every step by N, so the default is mean one.
 """

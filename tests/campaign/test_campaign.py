@@ -96,7 +96,7 @@ def test_a_storage_about_something_else_is_refused(storage, kwargs, message):
 
 def test_outputs_of_another_number_are_refused_and_the_journal_stays(campaign):
     campaign.tell([[0.1, 0.1]], [[1.0, 2.0]])
-    with pytest.raises(InputError, match="y has 1 outputs, need 2"):
+    with pytest.raises(InputError, match="y has 1 outputs, expected 2"):
         campaign.tell([[0.2, 0.2]], [1.0])
     with pytest.raises(InputError, match="NaN"):
         campaign.tell([[0.2, 0.2]], [[1.0, np.nan]])
@@ -108,7 +108,7 @@ def test_a_refused_first_result_leaves_nothing_behind(storage):
         X = campaign.ask(2)
         with Campaign(storage=storage) as other:
             other.tell([[0.5, 0.5]], [[1.0, 2.0]])
-            with pytest.raises(InputError, match="y has 1 outputs, need 2"):
+            with pytest.raises(InputError, match="y has 1 outputs, expected 2"):
                 campaign.tell(X, [1.0, 2.0])
         campaign.tell(X, np.ones((2, 2)))
     with Campaign(storage=storage) as again:
@@ -132,7 +132,7 @@ def test_outputs_are_filed_by_name_whoever_names_them_first(storage):
         jobs = first._ask(3)
         first._finish(jobs[0][0], [1.0, 2.0], ("u", "v"))
         second._finish(jobs[1][0], [2.0, 1.0], ("v", "u"))
-        with pytest.raises(InputError, match=r"outputs are \['u', 'w'\], need \['u', 'v'\]"):
+        with pytest.raises(InputError, match=r"outputs are \['u', 'w'\], expected \['u', 'v'\]"):
             second._finish(jobs[2][0], [1.0, 2.0], ("u", "w"))
         assert first.unsaved == second.unsaved == []
         assert second.y.tolist() == [[1.0, 2.0], [1.0, 2.0]]

@@ -51,7 +51,7 @@ def test_a_full_disk_says_so_and_nothing_is_lost(storage):
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages}")
         long = np.arange(20_000.0)  # outputs that need more pages than are left
-        with pytest.raises(StorageError, match=r"disk is full; need a writable SQLite file with room"):
+        with pytest.raises(StorageError, match=r"disk is full; expected a writable SQLite file with room"):
             campaign.run(lambda u0, t: long, 5)
         assert len(campaign.unsaved) == 1
         db.execute("PRAGMA max_page_count = 100000")

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import Future
+import threading
 
 import numpy as np
 import pandas as pd
@@ -167,32 +167,20 @@ def test_an_interrupt_while_the_store_is_locked_ends_the_run_and_keeps_its_resul
         assert again.y[0] == again.X[0].sum()
 
 
-class AllAtOnce:
-    """An executor whose runs end at the same time."""
-
-    def __init__(self, n):
-        self.n, self.waiting = n, []
-
-    def submit(self, function, *arguments):
-        self.waiting.append((Future(), function, arguments))
-        if len(self.waiting) == self.n:
-            for future, job, inputs in self.waiting:
-                future.set_result(job(*inputs))
-        return self.waiting[-1][0]
-
-
 def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(storage):
     with Campaign(BOUNDS, storage=storage) as campaign:
-        db, calls = campaign.journal._db, []
+        db, calls, together = campaign.journal._db, [], threading.Barrier(3)
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages + 1}")
 
         def solve(u0, t):
             calls.append(u0)
+            if len(calls) <= 3:
+                together.wait(60)
             return np.arange(20_000.0)  # more than the file has room for
 
         with pytest.raises(StorageError, match="disk is full"):
-            campaign.run(solve, 3, executor=AllAtOnce(3), n_workers=3, batch_size=3)
+            campaign.run(solve, 3, executor="threads", n_workers=3, batch_size=3)
         db.execute("PRAGMA max_page_count = 100000")
         campaign.run(solve, 3)
         assert (campaign.n_done, len(calls)) == (3, 3)

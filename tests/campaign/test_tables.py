@@ -148,5 +148,5 @@ def test_numbers_that_a_file_keeps_as_text_are_numbers(campaign):
 
 def test_a_frame_with_a_name_twice_is_refused(campaign):
     frame = pd.DataFrame([[0.1, 1.0, 1.0, 2.0]], columns=["u0", "t", "f", "f"])
-    with pytest.raises(InputError, match="need each name once"):
+    with pytest.raises(InputError, match="expected each name once"):
         campaign.load_dataframe(frame)

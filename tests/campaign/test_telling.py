@@ -68,7 +68,7 @@ def test_results_by_name_are_filed_by_name(campaign):
     campaign.tell(X[3:], pd.DataFrame({"b": [8.0], "a": [7.0]}))
     assert campaign.outputs == ("a", "b")
     assert campaign.y.tolist() == [[1.0, 3.0], [2.0, 4.0], [5.0, 6.0], [7.0, 8.0]]
-    with pytest.raises(InputError, match=r"outputs are \['a'\], need \['a', 'b'\]"):
+    with pytest.raises(InputError, match=r"outputs are \['a'\], expected \['a', 'b'\]"):
         campaign.tell([[0.1, 0.1]], {"a": 1.0})
 
 
@@ -150,7 +150,7 @@ def test_the_outputs_of_one_point_may_be_a_series_with_names(campaign):
     campaign.tell([[0.1, 1.0]], {"a": 1.0, "b": 2.0})
     campaign.tell([[0.2, 1.0]], pd.Series({"b": 2.0, "a": 1.0}))
     assert campaign.y.tolist() == [[1.0, 2.0]] * 2
-    with pytest.raises(InputError, match=r"outputs are \['a', 'c'\], need \['a', 'b'\]"):
+    with pytest.raises(InputError, match=r"outputs are \['a', 'c'\], expected \['a', 'b'\]"):
         campaign.tell([[0.3, 1.0]], pd.Series({"c": 2.0, "a": 1.0}))
 
 

@@ -5,7 +5,6 @@ import sys
 import threading
 import time
 import uuid
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -235,80 +234,7 @@ def test_a_hanging_thread_does_not_keep_the_interpreter(tmp_path, storage):
     assert process.wait(180) == 0, (tmp_path / "out.txt").read_text()
 
 
-# ---------------------------------------------------------------- the caller's executor
-
-
-class Flawed(Executor):
-    """Runs at once; after a number of runs it breaks in one of several ways."""
-
-    def __init__(self, how, after=3):
-        self.how, self.left = how, after
-
-    def submit(self, function, /, *args, **kwargs):
-        self.left -= 1
-        future = Future()
-        if self.left >= 0:
-            future.set_result(function(*args, **kwargs))
-        elif self.how == "rejects":
-            raise BrokenExecutor("a worker was lost")
-        elif self.how == "was shut down":
-            raise RuntimeError("cannot schedule new futures after shutdown")
-        elif self.how == "fails":
-            future.set_exception(BrokenExecutor("a worker was lost"))
-        elif self.how == "cancels":
-            future.cancel()
-            future.set_running_or_notify_cancel()
-        else:
-            self._broken = "a worker was lost"
-        return future
-
-
-@pytest.mark.parametrize("how", ["rejects", "was shut down", "fails", "cancels", "is silent"])
-def test_a_broken_executor_of_the_callers_says_what_to_do_and_loses_nothing(campaign, how, monkeypatch):
-    monkeypatch.setattr("steep.campaign.workers._SILENCE", 0.2)
-    with pytest.raises(CampaignError, match=r"the executor broke .*pass executor='processes'"):
-        campaign.run(wave, 12, executor=Flawed(how), n_workers=2)
-    assert 1 <= campaign.n_done <= 3
-    assert len(campaign.failures()) == 0
-    campaign.run(wave, 12)
-    assert (campaign.n_done, len(campaign.pending)) == (12, 0)
-
-
-def test_the_time_of_a_run_counts_from_its_start_in_any_executor(campaign):
-    gate = threading.Event()
-
-    def hangs_twice(u0, t):
-        if len(begun) < 2:
-            begun.append(t)
-            gate.wait(60)
-        time.sleep(0.1)
-        return t
-
-    begun: list[float] = []
-    with ThreadPoolExecutor(3) as executor:
-        try:
-            campaign.run(hangs_twice, 14, executor=executor, n_workers=12, retries=0, timeout=0.4)
-        finally:
-            gate.set()
-    assert (campaign.n_done, campaign.n_failed) == (12, 2)
-    assert campaign.failures().t.isin(begun).all()
-    assert campaign.failures().message.str.contains("this executor cannot stop it").all()
-
-
-def test_an_executor_all_of_whose_places_hang_is_one_error_and_no_run_is_blamed(campaign, monkeypatch):
-    monkeypatch.setattr("steep.campaign.workers._GRACE", 0.3)
-    gate = threading.Event()
-    with ThreadPoolExecutor(2) as executor:
-        try:
-            with pytest.raises(CampaignError, match=r"all 2 places of the executor are taken .*'processes'"):
-                campaign.run(lambda u0, t: gate.wait(60), n_runs=8, executor=executor, retries=0, timeout=0.2)
-        finally:
-            gate.set()
-    assert (campaign.n_done, campaign.n_failed) == (0, 2)
-
-
-@pytest.mark.parametrize("executor", ["threads", "given"])
-def test_the_answer_of_a_late_attempt_is_never_taken_for_that_of_the_next(campaign, executor):
+def test_the_answer_of_a_late_attempt_is_never_taken_for_that_of_the_next(campaign):
     attempts: list[threading.Event] = []
 
     def slow_at_first(u0, t):
@@ -321,10 +247,16 @@ def test_the_answer_of_a_late_attempt_is_never_taken_for_that_of_the_next(campai
             time.sleep(0.3)
         return float(number)
 
-    with ThreadPoolExecutor(2) as pool:
-        campaign.run(
-            slow_at_first, 1, executor=pool if executor == "given" else executor,
-            n_workers=2, retries=1, timeout=1.0,
-        )  # fmt: skip
+    campaign.run(slow_at_first, 1, executor="threads", n_workers=2, retries=1, timeout=1.0)
     assert campaign.y.tolist() == [2.0]
     assert campaign.failures().kind.tolist() == ["timeout"]
+
+
+def test_an_executor_of_another_library_is_one_error_that_says_what_there_is(campaign):
+    class Pool:
+        def submit(self, function, /, *args):
+            raise AssertionError
+
+    with pytest.raises(InputTypeError, match=r"expected None, 'threads', .* a Dask client; elsewhere use ask"):
+        campaign.run(wave, 4, executor=Pool())
+    assert campaign.n_asked == 0

@@ -102,10 +102,10 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["status", "none.db"], "none.db does not exist; need the file of a campaign"),
+        (["status", "none.db"], "none.db does not exist; expected the file of a campaign"),
         (["status", "simulator.py"], "file is not a database"),
         (["status", "."], "is a folder"),
-        (["run"], "does not exist yet; need bounds for a new campaign"),
+        (["run"], "does not exist yet; a new campaign needs bounds"),
         (["run", "--bounds", "u0=0:1"], "the number of runs is missing"),
         (["run", "--bounds", "u0=0:1", "-n", "8"], "need either a program or a function"),
         (["run", "c.db", "simulator:run", "--command", "x", "--bounds", "x=0:1", "-n", "8"], "need either"),
@@ -146,12 +146,12 @@ def test_a_file_beside_the_solver_says_it_all(here):
     [
         ("runs = ", "is not valid TOML"),
         ("rnus = 3", "unknown entry 'rnus'; .*did you mean 'runs'"),
-        ('runs = "3"', "runs = '3'; need a whole number"),
-        ("runs = true", "need a whole number"),
-        ("bounds = 3", "need a table"),
+        ('runs = "3"', "runs = '3'; expected a whole number"),
+        ("runs = true", "expected a whole number"),
+        ("bounds = 3", "expected a table"),
         ("[bounds]\nu = 3", "bounds of axis 'u'"),
         ("[bounds]\n", "the bounds are empty"),
-        ("timeout = 'a'", "need a number"),
+        ("timeout = 'a'", "expected a number"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line(here, text, message):
@@ -202,7 +202,9 @@ def test_a_constraint_is_named_in_the_file_and_kept_by_every_command(constrained
     capsys.readouterr()
     assert campaign("ask", "campaign.db") == 2
     warning, line = capsys.readouterr().err.splitlines()
-    assert "steep: warning: storage 'campaign.db' has a constraint, which a file cannot keep" in warning
+    assert (
+        "steep: warning: storage 'campaign.db' has a constraint that is a function, which a file cannot keep" in warning
+    )
     assert 'constraint = "module:function", to ask for points' in line
 
 

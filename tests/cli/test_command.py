@@ -22,9 +22,11 @@ def test_the_command_is_installed_and_knows_its_version(start):
     assert err == b""
 
 
-def test_without_a_command_one_line_says_so(capsys):
-    assert main([]) == 2
-    assert capsys.readouterr().err == "steep: Missing command; see steep --help\n"
+def test_without_a_command_the_help_is_shown(capsys):
+    assert main([]) == 0
+    without = capsys.readouterr().out
+    assert main(["--help"]) == 0
+    assert without == capsys.readouterr().out
 
 
 def test_help_names_every_command(capsys):
@@ -182,11 +184,3 @@ def test_a_network_that_exits_is_reported(here, capsys):
     (here / "leaving.py").write_text("import sys\ndef network():\n    sys.exit(1)\n")
     assert main(["improve", "leaving:network", "--train", "train.npz"]) == 2
     assert "leaving:network called sys.exit(1)" in capsys.readouterr().err
-
-
-def test_the_old_name_of_weight_works_and_says_so(table, capsys):
-    arguments = [str(table), "--target", "kind", "-m", "3", "-o"]
-    assert main(["weigh", *arguments, str(table.with_name("old.csv"))]) == 0
-    assert capsys.readouterr().err == "steep: steep weigh is now called steep weight\n"
-    assert main(["weight", *arguments, str(table.with_name("new.csv"))]) == 0
-    assert table.with_name("old.csv").read_text() == table.with_name("new.csv").read_text()

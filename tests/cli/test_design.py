@@ -37,10 +37,10 @@ def test_even_and_placed_points_are_counted_apart(here, capsys):
     n_even, n_placed = (frame["is_even"] & ~frame["is_initial"]).sum(), (~frame["is_even"]).sum()
     assert (figures["start"], figures["even"], figures["placed"]) == (15, n_even, n_placed)
     assert n_even > 15
-    words = f"60 points: 15 of the start, {n_even} even and {n_placed} placed"
+    words = f"60 points: 15 initial, {n_even} even and {n_placed} placed"
     assert words in (here / "page.html").read_text()
     assert design("plane:f", *options[:-3], "--force") == 0
-    assert f"15 of the start, {n_even} even and {n_placed} placed" in capsys.readouterr().out
+    assert f"15 initial, {n_even} even and {n_placed} placed" in capsys.readouterr().out
 
 
 def test_a_function_of_named_inputs_gets_them_and_names_its_outputs(here, capsys):
@@ -67,7 +67,7 @@ def test_categories_and_whole_numbers_reach_the_function_as_they_are(here):
     [
         (["simulator:run"], "--bounds is missing"),
         (["simulator:run", "--bounds", "x=0:1"], "function takes (x, t) and is given one array"),
-        (["simulator:number", "--bounds", "x=0:1"], "function is a int; need a callable"),
+        (["simulator:number", "--bounds", "x=0:1"], "function is a int; expected a callable"),
         (["simulator:failing", "--bounds", "x=0:1"], "ValueError: no root at"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-n", "3", "--n-initial", "4"], "is larger than"),
         (["simulator:together", "--bounds", "x=0:1,t=0:1", "-o", "d.xlsx"], "has the suffix '.xlsx'"),

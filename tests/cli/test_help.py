@@ -8,6 +8,7 @@ import sys
 from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 import pytest
 import typer.main
 
@@ -35,9 +36,12 @@ EXAMPLES = dict(commands())
 
 def test_the_commands_are_the_agreed_ones():
     top = {words[0] for words in EXAMPLES if words}
-    assert top == {"weight", "suspects", "design", "campaign", "improve"}
+    assert top == {"weight", "suspects", "design", "emulate", "surrogate", "campaign", "improve"}
     inner = {words[1] for words in EXAMPLES if len(words) == 2}
-    assert inner == {"run", "ask", "tell", "status", "failures", "export", "plot"}
+    assert inner == {
+        "init", "run", "submit", "ask", "tell", "status", "failures", "export", "plot", "page", "import", "correct",
+        "retry", "forget", "events",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("words", EXAMPLES, ids=" ".join)
@@ -76,6 +80,9 @@ def examples(here, table):
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     np.savez(here / "train.npz", X=X[:200], y=y[:200])
     np.savez(here / "val.npz", X=X[200:], y=y[200:])
+    runs = pd.DataFrame({"x": rng.random(60), "t": 10 * rng.random(60)})
+    runs.assign(u=runs.x * np.sin(runs.t)).to_csv(here / "runs.csv", index=False)
+    (here / "earlier.csv").write_text("u0,y0,note\n0.123,0.5,by hand\n")
     with steep.Campaign({"u0": (0.0, 1.0)}, storage=here / "campaign.db") as campaign:
         campaign.run(lambda u0: u0**2 if u0 < 0.9 else 1 / 0, 24)
         campaign.ask(1, lease="1 h")
@@ -95,6 +102,8 @@ def run(arguments, folder):
 def test_the_example_runs_as_it_is_written(words, examples):
     if words and words[0] in NEED_TORCH and not find_spec("torch"):
         pytest.skip("needs torch")
+    if words == ("campaign", "submit"):
+        pytest.skip("needs a SLURM, see test_slurm.py")
     arguments = shlex.split(EXAMPLES[words])[1:]
     if arguments[:2] == ["campaign", "run"]:
         (examples / "campaign.db").unlink()
@@ -110,6 +119,8 @@ def test_the_example_runs_as_it_is_written(words, examples):
 def test_json_is_all_there_is_on_stdout(words, examples):
     if words[0] in NEED_TORCH and not find_spec("torch"):
         pytest.skip("needs torch")
+    if words == ("campaign", "submit"):
+        pytest.skip("needs a SLURM, see test_slurm.py")
     arguments = shlex.split(EXAMPLES[words])[1:]
     if arguments[:2] == ["campaign", "run"]:
         (examples / "campaign.db").unlink()

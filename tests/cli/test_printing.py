@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from steep.cli.printing import aside, drawn, finish, note, printable, table_of
+from steep.cli.printing import aside, finish, note, printable, table_of
 
 ESCAPE = "\x1b[31m[red]\x07\r\n"
 
@@ -42,7 +42,7 @@ def test_letters_of_all_scripts_stay(capsys):
 
 def test_a_table_is_neither_cut_nor_coloured_where_nobody_watches(capsys):
     long = "x" * 300
-    text = drawn(table_of(["name", "n"], [(long, 1234567)]))
+    text = table_of(["name", "n"], [(long, 1234567)])
     assert long in text
     assert "1,234,567" in text
     assert "\x1b" not in text

@@ -20,7 +20,8 @@ def test_the_page_is_written_and_its_folder_created(here, table, arguments):
         pytest.importorskip("torch")
         X = np.random.default_rng(0).normal(size=(100, 2))
         np.savez("train.npz", X=X, y=X[:, 0] > 0)
-    assert main([*arguments, "--report", "pages/of/today/page.html"]) == 0
+    option = "--review" if arguments[0] == "suspects" else "--report"
+    assert main([*arguments, option, "pages/of/today/page.html"]) == 0
     page = here / "pages/of/today/page.html"
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 

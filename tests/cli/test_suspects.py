@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import steep
+from steep._suspects.decisions import checksum
 from steep.cli import main
 
 
@@ -41,7 +42,7 @@ def test_people_read_a_sentence_and_a_table(wrong, capsys):
     assert suspects(wrong) == 0
     printed = capsys.readouterr()
     assert "Look at these rows first." in printed.out
-    assert "neighbours with that label" in printed.out
+    assert "supporting neighbours" in printed.out
     assert printed.err == ""
     assert list(wrong.parent.iterdir()) == [wrong]
 
@@ -127,26 +128,78 @@ def test_the_page_shows_the_rows_of_the_file_when_labels_are_missing(wrong, caps
     frame.loc[[0, 1, 50], "kind"] = None
     frame.to_csv(wrong, index=False)
     output, page = wrong.with_name("found.csv"), wrong.with_name("page.html")
-    assert suspects(wrong, "-o", output, "--report", page, "--json") == 0
+    assert suspects(wrong, "-o", output, "--review", page, "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["verdict"].startswith(f"Look first at row {figures['top'][0]['row']},")
-    html = page.read_text(encoding="utf-8")
-    rows = [int(row) for row in re.findall(r'<tr data-row="(\d+)"', html)]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
+    rows = [int(row) for row in data["names"]]
     assert set(rows[:2]) == {3, 77}
-    assert rows == pd.read_csv(output)["row"].tolist()[: len(rows)]
-    around = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])["around"]
-    assert not {0, 1, 50} & {row for others in around.values() for row in others}
+    assert rows == pd.read_csv(output)["row"].tolist()
 
 
 def test_the_number_of_wrong_labels_comes_last_and_with_its_caveat(wrong, capsys):
-    page = wrong.with_name("page.html")
-    assert suspects(wrong, "--report", page) == 0
+    assert suspects(wrong) == 0
     printed = capsys.readouterr().out
-    assert printed.index("neighbours with that label") < printed.index("labels may be wrong")
+    assert printed.index("supporting neighbours") < printed.index("labels may be wrong")
     caveat = "a rough estimate, which can be far off when errors follow a pattern"
     assert caveat in printed
-    html = page.read_text(encoding="utf-8")
-    assert caveat in html
-    for text in (printed, html):
-        assert "more likely wrong than right" not in text
-        assert "look wrong (" not in text
+    assert "more likely wrong than right" not in printed
+
+
+def decisions_of(table, rows, suffix=".csv"):
+    """What the page exports for some rows of the table, each given its suggested label."""
+    frame = pd.read_csv(table)
+    found = steep.suspects(frame.drop(columns="kind"), frame["kind"], random_state=0)
+    names = [str(row) for row in range(len(frame))]
+    data = checksum(found.label, names)
+    path = table.with_name(f"d{suffix}")
+    pd.DataFrame({"row": rows, "new_label": found.suggested[rows], "data": data}).to_csv(path, index=False)
+    return path
+
+
+def apply(table, *arguments):
+    return suspects(table, "--apply", *arguments)
+
+
+def test_apply_changes_the_decided_cells_and_not_one_other_byte(wrong, capsys):
+    header, *lines = wrong.read_text(encoding="utf-8").splitlines()
+    lines = [f'{line}, "a", "odd, ""cell""",007' for line in lines]
+    text = "\r\n".join([f"{header},one,two,three", *lines, ""])
+    wrong.write_text(text.replace(' "odd', '"odd'), encoding="utf-8", newline="")
+    output = wrong.with_name("clean.csv")
+    assert apply(wrong, decisions_of(wrong, [3, 77]), "-o", output) == 0
+    assert "2 of 150 labels changed" in capsys.readouterr().out
+    before, after = wrong.read_bytes().split(b"\r\n"), output.read_bytes().split(b"\r\n")
+    changed = [row for row, (a, b) in enumerate(zip(before, after, strict=True), start=-1) if a != b]
+    assert changed == [3, 77]
+    assert after[4] == before[4].replace(b",vi,", b",s,")
+    again = wrong.with_name("again.csv")
+    assert apply(wrong, decisions_of(wrong, []), "-o", again) == 0
+    assert again.read_bytes() == wrong.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".feather"])
+def test_apply_writes_other_formats_too(wrong, suffix, capsys):
+    output = wrong.with_name(f"clean{suffix}")
+    assert apply(wrong, decisions_of(wrong, [3, 77]), "-o", output) == 0
+    found = pd.read_parquet(output) if suffix == ".parquet" else pd.read_feather(output)
+    expected = pd.read_csv(wrong)
+    expected.loc[[3, 77], "kind"] = ["s", "vi"]
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_apply_rejects_what_does_not_fit_and_writes_nothing(wrong, capsys):
+    output = wrong.with_name("clean.csv")
+    path = decisions_of(wrong, [3])
+    wrong.write_text(wrong.read_text(encoding="utf-8").replace("vi\n", "s\n", 1), encoding="utf-8")
+    cases = {
+        "the checksums differ": [path, "-o", output],
+        "expected --output and no --review": [path],
+        "cannot be read": [wrong.with_name("none.csv"), "-o", output],
+    }
+    for said, arguments in cases.items():
+        assert apply(wrong, *arguments) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
+    assert not output.exists()

@@ -1,10 +1,8 @@
 """The same table comes out of every format, from one file or several, and goes through as it was."""
 
-import bz2
 import csv
 import gzip
 import io
-import lzma
 import random
 import zipfile
 
@@ -58,7 +56,7 @@ def read(tmp_path):
     def begin(text, name="t.csv"):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return open_table([path])
+        return open_table(path)
 
     return begin
 
@@ -72,33 +70,16 @@ def kinds(frame):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather", "t.arrow", "t.zip", "without-a-suffix"])
 def test_every_format_gives_the_same_columns(tmp_path, frame, name):
-    table = open_table([save(frame, tmp_path / name)])
+    table = open_table(save(frame, tmp_path / name))
     assert (table.names, table.n_rows) == (tuple(frame.columns), 60)
     pd.testing.assert_frame_equal(table.frame(), frame, check_dtype=False)
 
 
 def test_an_index_of_pandas_is_a_column_like_others(tmp_path, frame):
     save(frame[frame["x"] > 0], tmp_path / "t.parquet")
-    assert open_table([tmp_path / "t.parquet"]).names[-1] == "__index_level_0__"
+    assert open_table(tmp_path / "t.parquet").names[-1] == "__index_level_0__"
     frame.set_index("x").to_parquet(tmp_path / "t.parquet")
-    assert open_table([tmp_path / "t.parquet"]).frame(["x"])["x"].tolist() == frame["x"].tolist()
-
-
-def test_several_files_a_glob_and_a_folder_are_one_table(tmp_path, frame):
-    for i in range(3):
-        save(frame[20 * i : 20 * (i + 1)].reset_index(drop=True), tmp_path / f"{i}.parquet")
-    files = [tmp_path / f"{i}.parquet" for i in range(3)]
-    for paths in (files, [tmp_path / "*.parquet"], [tmp_path]):
-        table = open_table(paths)
-        assert table.paths == files
-        pd.testing.assert_frame_equal(table.frame(), frame, check_dtype=False)
-
-
-def test_formats_may_be_mixed_and_columns_in_another_order(tmp_path, frame):
-    save(frame[:30], tmp_path / "1.csv")
-    save(frame[30:].reset_index(drop=True)[frame.columns[::-1]], tmp_path / "2.parquet")
-    table = open_table([tmp_path / "1.csv", tmp_path / "2.parquet"])
-    pd.testing.assert_frame_equal(table.frame(), frame, check_dtype=False)
+    assert open_table(tmp_path / "t.parquet").frame(["x"])["x"].tolist() == frame["x"].tolist()
 
 
 @pytest.mark.parametrize("rows", [None, np.array([7, 3])], ids=["all rows", "some rows"])
@@ -106,22 +87,22 @@ def test_formats_may_be_mixed_and_columns_in_another_order(tmp_path, frame):
 @pytest.mark.parametrize("source", ["t.csv", "t.parquet"])
 def test_columns_are_added_in_every_format(tmp_path, frame, source, suffix, rows):
     """After the others, or before them where rows are chosen."""
-    table = open_table([save(frame, tmp_path / source)])
+    table = open_table(save(frame, tmp_path / source))
     chosen = np.arange(60) if rows is None else rows
     more = {"w": chosen / 7, "say": [["a,b", 'c"'][i % 2] for i in chosen]}
     write_table(tmp_path / f"w{suffix}", table, more, rows)
     expected = frame.iloc[chosen].reset_index(drop=True)
     for place, (name, values) in enumerate(more.items()):
         expected.insert(len(expected.columns) if rows is None else place, name, values)
-    pd.testing.assert_frame_equal(open_table([tmp_path / f"w{suffix}"]).frame(), expected, check_dtype=False)
+    pd.testing.assert_frame_equal(open_table(tmp_path / f"w{suffix}").frame(), expected, check_dtype=False)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_an_existing_column_is_replaced_in_its_place(tmp_path, frame, suffix):
-    table = open_table([save(frame, tmp_path / f"t{suffix}")])
+    table = open_table(save(frame, tmp_path / f"t{suffix}"))
     write_table(tmp_path / f"w{suffix}", table, {"count": np.arange(60) / 7})
     expected = frame.assign(count=np.arange(60) / 7)
-    pd.testing.assert_frame_equal(open_table([tmp_path / f"w{suffix}"]).frame(), expected, check_dtype=False)
+    pd.testing.assert_frame_equal(open_table(tmp_path / f"w{suffix}").frame(), expected, check_dtype=False)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather"])
@@ -131,7 +112,7 @@ def test_an_empty_frame_keeps_its_columns(tmp_path, suffix):
     assert read(tmp_path / f"w{suffix}").columns.tolist() == ["a", "b"]
 
 
-@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip.compress)])
 def test_a_compressed_table_is_read(read, suffix, pack):
     assert read(pack(b"a,b\n1,2\n"), f"t.csv{suffix}").n_rows == 1
 
@@ -140,14 +121,14 @@ def test_a_zipped_table_is_read_whatever_a_mac_adds(tmp_path):
     with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("folder/t.csv", "x,y\n1,a\n2,b\n")
         archive.writestr("__MACOSX/._t.csv", "junk")
-    assert open_table([tmp_path / "t.zip"]).frame().to_dict("list") == {"x": [1, 2], "y": ["a", "b"]}
+    assert open_table(tmp_path / "t.zip").frame().to_dict("list") == {"x": [1, 2], "y": ["a", "b"]}
 
 
 def test_a_spreadsheet_is_read_where_the_reader_is_installed(tmp_path):
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame({"x": [1.5, 2.5], "day": pd.to_datetime(["2013-07-28", "2013-07-29"]), "k": ["a", "b"]})
     frame.to_excel(tmp_path / "t.xlsx", index=False)
-    assert kinds(open_table([tmp_path / "t.xlsx"]).frame()) == "fMT"
+    assert kinds(open_table(tmp_path / "t.xlsx").frame()) == "fMT"
 
 
 # ------------------------------------------------------------------------- dates and numbers
@@ -247,7 +228,7 @@ def test_points_and_commas_are_read_column_by_column(read):
 @pytest.mark.parametrize(("decimal", "value"), [(",", 1234.0), (".", 1.234)])
 def test_what_the_user_says_decides_between_two_readings(tmp_path, decimal, value):
     (tmp_path / "t.csv").write_text("x;y\n1.234;a\n5.678;b\n")
-    assert open_table([tmp_path / "t.csv"], decimal=decimal).frame()["x"][0] == value
+    assert open_table(tmp_path / "t.csv", decimal=decimal).frame()["x"][0] == value
 
 
 @pytest.mark.parametrize(
@@ -301,8 +282,6 @@ def test_the_separator_is_the_one_that_all_rows_agree_on(read, text, separator):
         ("ä,b\n1,2\n".encode("cp1252"), "CP1252"),
         (b"\x81,b\n1,2\n", "LATIN-1"),
         ("ä,b\n1,2\n".encode("utf-16"), "UTF-16-LE"),
-        ("name,b\n1,2\n".encode("utf-16-be"), "UTF-16-BE"),
-        ("ä,b\n1,2\n".encode("utf-32"), "UTF-32-LE"),
     ],
 )
 def test_the_encoding_is_told_from_the_bytes(read, raw, encoding):
@@ -332,7 +311,7 @@ def test_decimal_commas_are_told_from_the_columns(read, text, is_comma):
 
 
 def weighted(table, name="w"):
-    output = table.paths[0].with_name("weighted.csv")
+    output = table.path.with_name("weighted.csv")
     write_table(output, table, {name: np.arange(table.n_rows) + 0.5})
     return output.read_bytes().decode(table.text.dialect.encoding)
 
@@ -357,18 +336,12 @@ def test_one_column_is_added_or_replaced_and_no_cell_changes(read, text, expecte
     assert weighted(read(text)) == expected
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-32"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
 def test_encoding_separator_and_decimal_mark_stay_as_they_were(tmp_path, read, encoding):
     table = read("größe;y\n1,5;a\n2,25;b\n".encode(encoding))
     assert table.frame()["größe"].tolist() == [1.5, 2.25]
     write_table(tmp_path / "w.csv", table, {"w": np.array([0.5, 1.5])})
     assert (tmp_path / "w.csv").read_bytes() == "größe;y;w\n1,5;a;0,5\n2,25;b;1,5\n".encode(encoding)
-
-
-def test_several_texts_become_one_under_one_header(tmp_path):
-    for name, text in (("1.csv", "a,b\n01,2"), ("2.csv", "a,b\n3,4\n")):
-        (tmp_path / name).write_text(text)
-    assert weighted(open_table([tmp_path / "1.csv", tmp_path / "2.csv"])) == "a,b,w\n01,2,0.5\n3,4,1.5\n"
 
 
 PIECES = ["0", "00002", "NA", "", " ", "1.50", "é", '"', '""', ",", "\n", "\r\n", "\r", "a", "\t", "'", "\0", "😀"]
@@ -383,7 +356,7 @@ def random_field(rng):
 
 def test_every_proper_table_keeps_its_text(read):
     rng = random.Random(0)
-    for _ in range(300):
+    for _ in range(100):
         end, width = rng.choice(["\n", "\r\n", "\r"]), rng.randrange(2, 5)
         rows = [",".join(f"c{i}" for i in range(width))]
         rows += [",".join(random_field(rng) for _ in range(width)) for _ in range(rng.randrange(1, 6))]
@@ -404,7 +377,7 @@ def test_every_proper_table_keeps_its_text(read):
 
 def test_any_bytes_are_a_table_or_refused(read):
     rng, n_read = random.Random(0), 0
-    for _ in range(400):
+    for _ in range(150):
         raw = "".join(rng.choices(PIECES, k=rng.randrange(30))).encode()
         raw = bytes(rng.randrange(256) if rng.random() < 0.02 else byte for byte in raw)
         try:
@@ -415,7 +388,7 @@ def test_any_bytes_are_a_table_or_refused(read):
         weighted(table)
         n_read += 1
     assert "\n" not in refusal
-    assert 20 < n_read < 380
+    assert 8 < n_read < 142
 
 
 def spoilt(raw, rng):
@@ -436,7 +409,7 @@ def test_a_spoilt_file_is_read_or_refused_in_one_line(tmp_path, frame, suffix):
     for _ in range(100):
         source.write_bytes(spoilt(raw, rng))
         try:
-            open_table([source])
+            open_table(source)
         except SteepError as error:
             n_refused += 1
             refusal = str(error)
@@ -446,20 +419,20 @@ def test_a_spoilt_file_is_read_or_refused_in_one_line(tmp_path, frame, suffix):
 
 def broken(folder, name, raw):
     (folder / name).write_bytes(raw)
-    return [folder / name]
+    return folder / name
 
 
 def archive(folder, members):
     with zipfile.ZipFile(folder / "t.zip", "w") as file:
         for name, text in members.items():
             file.writestr(name, text)
-    return [folder / "t.zip"]
+    return folder / "t.zip"
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: [p / "none.parquet"], r"none\.parquet cannot be read .*expected a whole Parquet file"),
+        (lambda p: p / "none.parquet", r"none\.parquet cannot be read .*expected a whole Parquet file"),
         (lambda p: broken(p, "t.parquet", b"PAR1 no"), r"t\.parquet cannot be read"),
         (lambda p: broken(p, "t.feather", b"ARROW1 no"), r"t\.feather cannot be read"),
         (lambda p: broken(p, "t.zip", b"PK no"), r"t\.zip cannot be read"),
@@ -470,8 +443,8 @@ def archive(folder, members):
         (lambda p: archive(p, {"a.csv": "x\n1\n", "b.csv": "x\n1\n"}), r"holds 2 files \('a\.csv', 'b\.csv'\)"),
         (lambda p: archive(p, {}), "holds 0 files"),
         (lambda p: archive(p, {"t.parquet": "PAR1"}), r"holds 1 files \('t\.parquet'\); expected one CSV file"),
-        (lambda p: [p / "*.csv"], "nothing matches"),
-        (lambda p: [p], r"is a folder without \.parquet files"),
+        (lambda p: p / "*.csv", r"\*\.csv cannot be read .*expected a table"),
+        (lambda p: p, "cannot be read .*expected a table"),
         (lambda p: broken(p, "t.csv", b""), "is not a CSV table"),
         (lambda p: broken(p, "t.csv", b"a,b\n"), "has 0 rows"),
         (lambda p: broken(p, "t.csv", b"a,b\n1,2\n3\n"), r"Row #3: Expected 2 columns, got 1: 3"),
@@ -484,13 +457,9 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, make, message):
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_do_not_fit_together_are_refused(tmp_path, frame):
-    save(frame, tmp_path / "1.csv")
-    save(frame.drop(columns="x"), tmp_path / "2.csv")
-    with pytest.raises(SteepError, match=r"differ in their columns \('x'\)"):
-        open_table([tmp_path / "1.csv", tmp_path / "2.csv"])
-    save(frame.assign(x="a"), tmp_path / "3.parquet")
-    table = open_table([tmp_path / "1.csv", tmp_path / "3.parquet"])
+def test_cells_of_several_kinds_are_refused_by_formats_of_one(tmp_path):
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"x": ["a", 1]}).to_excel(tmp_path / "t.xlsx", index=False)
     with pytest.raises(SteepError, match="does not fit this format"):
-        write_table(tmp_path / "w.parquet", table, {"w": np.ones(120)})
+        write_table(tmp_path / "w.parquet", open_table(tmp_path / "t.xlsx"), {"w": np.ones(2)})
     assert not (tmp_path / "w.parquet").exists()

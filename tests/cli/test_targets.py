@@ -19,12 +19,12 @@ def test_a_name_may_have_dots():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("simulator", "need a module and a name in it"),
-        (":run", "need a module and a name in it"),
-        ("simulator:", "need a module and a name in it"),
+        ("simulator", "expected a module and a name in it"),
+        (":run", "expected a module and a name in it"),
+        ("simulator:", "expected a module and a name in it"),
         ("simulator:rnu", "simulator has no 'rnu'; .*run"),
-        ("simulatr:run", "there is no module 'simulatr'"),
-        ("simulator.inner:run", "there is no module|is not a package"),
+        ("simulatr:run", "cannot find module 'simulatr'"),
+        ("simulator.inner:run", "cannot find module|is not a package"),
         ("lacking:run", "imports 'nowhere_to_be_found', which is not installed"),
         ("broken:run", "importing broken raises SyntaxError"),
         ("ending:run", "importing ending raises SystemExit"),
@@ -58,7 +58,7 @@ def test_what_cannot_be_found_is_said_in_one_line(here, text, message):
 )
 def test_the_signature_says_how_to_call(function, style):
     if style is None:
-        with pytest.raises(SteepError, match=r"need|rename"):
+        with pytest.raises(SteepError, match=r"expected|rename"):
             calling_style(function, ("x", "t"))
     else:
         assert calling_style(function, ("x", "t")) == style

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import steep
-from large_data import SMALL, blobs
+from large_data import blobs
 from steep import VarianceWeighted, suspects
-from steep.dask import neighbor_graph, neighbor_variance, sample_weights
+from steep.dask import neighbor_variance, sample_weights
 from steep.exceptions import InputError, InputTypeError, SteepError, StorageError
 
 dask = pytest.importorskip("dask")
@@ -37,7 +37,9 @@ def rejected(match, call, kind=SteepError):
 
 def test_unknown_chunk_sizes_are_refused():
     rejected(
-        "X has unknown chunk sizes; need .*compute_chunk_sizes", lambda: sample_weights(X[X[:, 0] > 0], Y), InputError
+        "X has unknown chunk sizes; expected .*compute_chunk_sizes",
+        lambda: sample_weights(X[X[:, 0] > 0], Y),
+        InputError,
     )
 
 
@@ -74,8 +76,8 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
     )
     other = da.from_array(X_[::-1].copy(), chunks=(1_000, -1))
     rejected(
-        r"holds other data in chunk \d",
-        lambda: neighbor_variance(other, Y, n_neighbors=8, checkpoint=folder).compute(),
+        "was made with data .*, not .*; expected the same data and settings",
+        lambda: neighbor_variance(other, Y, n_neighbors=8, checkpoint=folder),
         InputError,
     )
     assert (neighbor_variance(X, Y, n_neighbors=8, checkpoint=folder).compute() == first).all()
@@ -86,7 +88,7 @@ def test_a_checkpoint_of_other_settings_or_data_is_refused(tmp_path):
 
 def test_files_that_are_not_there_are_named(tmp_path):
     rejected("none.npy.* cannot be mapped", lambda: sample_weights(tmp_path / "none.npy", "y.npy"), StorageError)
-    rejected("does not exist", lambda: sample_weights(str(tmp_path / "none"), "kind"), StorageError)
+    rejected("cannot be mapped.*read_parquet", lambda: sample_weights(str(tmp_path), "kind"), StorageError)
     np.save(tmp_path / "x.npy", np.array(["a", "b"])[:, None])
     rejected("dtype <U1", lambda: sample_weights(tmp_path / "x.npy", tmp_path / "x.npy"), InputError)
 
@@ -102,22 +104,6 @@ def test_files_that_hold_no_array_are_named(tmp_path):
             lambda name=name: sample_weights(tmp_path / name, tmp_path / "y.npy"),
             StorageError,
         )
-
-
-@pytest.mark.parametrize("lacking", ["a", "kind"])
-@pytest.mark.parametrize("at", [0, 1])
-def test_a_file_of_parquet_that_lacks_a_column_is_named(lacking, at, tmp_path):
-    table = pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100])
-    for part in (0, 1):
-        own = table.drop(columns=lacking) if part == at else table
-        own.to_parquet(tmp_path / f"{part}.parquet")
-    rejected(f"{at}.parquet lacks column '{lacking}'", lambda: sample_weights(tmp_path, "kind"), StorageError)
-
-
-def test_a_damaged_file_of_parquet_is_one_line(tmp_path):
-    pd.DataFrame(X_[:100], columns=list("abcdefgh")).assign(kind=Y_[:100]).to_parquet(tmp_path / "0.parquet")
-    (tmp_path / "1.parquet").write_bytes(b"PAR1")
-    rejected("cannot be read as Parquet", lambda: sample_weights(tmp_path, "kind"), StorageError)
 
 
 def test_integers_that_may_be_numbers_are_asked_about():
@@ -142,9 +128,6 @@ def test_decimals_are_numbers_or_asked_about():
 
 def test_what_needs_all_points_at_once_is_refused():
     rejected("embedding=", lambda: sample_weights(X, Y, embedding=lambda X: X), InputError)
-    with dask.config.set(SMALL):
-        big = da.zeros((20_000, 8), chunks=(5_000, 8))
-        rejected("recall=1 needs all points in one task", lambda: neighbor_graph(big, recall=1.0), InputError)
     frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), npartitions=1)
     rejected("column 'b' of X", lambda: sample_weights(frame, frame["a"]), InputError)
     rejected("n_neighbors=20 needs at least 20", lambda: sample_weights(X[:10], Y[:10]), InputError)

@@ -65,10 +65,11 @@ def test_no_neighbor_is_counted_twice(monkeypatch):
 
 
 def test_near_cells_are_near_both_ways():
-    from steep.dask.atlas import nearest_cells
+    from steep.dask.atlas import NearCells
+    from steep.neighbors.cells import near_centers
 
     centers = np.random.default_rng(0).normal(size=(60, 3))
-    near = nearest_cells(centers, 5)
+    near = NearCells(*near_centers(centers, 5))
     listed = [set(near.cell[near.start[c] : near.start[c + 1]].tolist()) for c in range(60)]
     lengths = np.linalg.norm(centers[:, None] - centers, axis=2)
     for cell in range(60):
@@ -88,33 +89,6 @@ def test_numbers_are_weighed_by_groups_as_well():
         found = lazy.neighbor_variance(*chunked(X, values), n_neighbors=8).compute()
     exact = neighbor_variance(X, values, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact"))
     assert np.corrcoef(found, exact)[0, 1] > 0.995
-
-
-@pytest.mark.parametrize("include_self", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_the_graph_keeps_its_promise_and_measures_what_it_returns(include_self):
-    X, _ = blobs()
-    with dask.config.set(SMALL):
-        found = lazy.neighbor_graph(
-            da.from_array(X, chunks=(4_000, -1)), n_neighbors=8, include_self=include_self, recall=0.9,
-            return_info=True,
-        )  # fmt: skip
-    assert found[0].shape == found[1].shape == (9_000, 8)
-    distances, indices, info = dask.compute(*found)
-    _, truth = neighbor_graph(X, n_neighbors=8, include_self=include_self, algorithm="exact")
-    recall = np.mean([len(np.intersect1d(a, b)) for a, b in zip(indices, truth, strict=True)]) / 8
-    assert recall >= 0.89
-    assert abs(info.estimated_recall - recall) < 0.03
-    assert (np.diff(distances, axis=1) >= 0).all()
-    direct = np.linalg.norm(X[indices].astype(np.float64) - X[:, None].astype(np.float64), axis=2)
-    np.testing.assert_allclose(distances, direct, rtol=1e-4, atol=1e-5)
-    assert ((indices == np.arange(9_000)[:, None]).any(axis=1) == include_self).all()
-
-
-def test_cosine_distances_are_those_in_memory():
-    X, _ = blobs(2_000)
-    found = lazy.neighbor_graph(da.from_array(X, chunks=(900, -1)), n_neighbors=5, metric="cosine")
-    distances, _ = neighbor_graph(X, n_neighbors=5, metric="cosine")
-    np.testing.assert_allclose(found[0].compute(), distances, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -185,13 +159,32 @@ def test_files_are_weighed_as_arrays_are(tmp_path):
     np.testing.assert_allclose(paths.compute(), expected, rtol=1e-5)
 
 
-def test_a_folder_of_parquet_is_weighed_as_a_frame(tmp_path):
+def test_a_folder_of_parquet_read_by_dask_continues_from_its_checkpoint(tmp_path):
     X, y = blobs(5_000)
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(8)]).assign(kind=y)
     dd.from_pandas(frame, npartitions=3).to_parquet(tmp_path / "table")
-    weights = lazy.sample_weights(tmp_path / "table", "kind", n_neighbors=8)
-    assert isinstance(weights, dd.Series)
-    np.testing.assert_allclose(weights.compute(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
+
+    def weights():
+        table = dd.read_parquet(tmp_path / "table")
+        X, y = table.drop(columns="kind"), table["kind"]
+        return lazy.sample_weights(X, y, n_neighbors=8, checkpoint=tmp_path / "run").compute()
+
+    np.testing.assert_allclose(weights(), sample_weights(X, y, n_neighbors=8), rtol=1e-5)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("*.npz")}
+    weights()
+    assert before
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("*.npz")} == before
+
+
+def test_numbers_of_any_scale_are_weighed_alike():
+    X, y = blobs(5_000)
+    with dask.config.set(SMALL):
+        weights = [
+            lazy.sample_weights(*chunked(scale * X.astype(np.float64), y), n_neighbors=8, embedding=None).compute()
+            for scale in (1.0, 2.0**-200, 2.0**200)
+        ]
+    np.testing.assert_array_equal(weights[1], weights[0])
+    np.testing.assert_array_equal(weights[2], weights[0])
 
 
 @pytest.mark.parametrize("clip", [None, 0.9])

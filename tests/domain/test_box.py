@@ -58,8 +58,8 @@ def test_grid_of_an_impossible_size_names_the_possible_ones():
     [
         ((1.0, 0.0), "axis 't' are reversed"),
         ((1.0, 1.0), "axis 't' are equal"),
-        ((0.0, np.nan), "axis 't' are .* need finite"),
-        ((-np.inf, 0.0), "axis 't' are .* need finite"),
+        ((0.0, np.nan), "axis 't' are .* expected finite"),
+        ((-np.inf, 0.0), "axis 't' are .* expected finite"),
     ],
 )
 def test_bad_bounds_are_refused_by_name(pair, message):
@@ -133,7 +133,7 @@ def test_any_two_categories_are_one_apart():
     ("axis", "message"),
     [
         (Log(0.0, 1.0), "log axis 'a' starts at 0"),
-        (Integer(0.5, 3), "need whole ends"),
+        (Integer(0.5, 3), "expected whole ends"),
         (Category("a"), "two or more different values"),
         (Log(2.0, 1.0), "axis 'a' are reversed"),
     ],
@@ -167,7 +167,7 @@ class Named(enum.StrEnum):
 
 @pytest.mark.parametrize("value", [("a", 1), ["a"], {"a": 1}, b"a", Metal.IRON, Named.IRON, 1j, object()])
 def test_a_category_value_that_a_file_would_not_give_back_is_refused(value):
-    with pytest.raises(InputTypeError, match=r"Category value .* need str, int, float, bool or None"):
+    with pytest.raises(InputTypeError, match=r"Category value .* expected str, int, float, bool or None"):
         Category("other", value)
 
 
@@ -243,7 +243,7 @@ def test_bounds_of_odd_objects_are_refused_in_one_line(bounds):
     [
         ((-1.7e308, 1.7e308), "further apart than floats reach"),
         (Log(1e-310, 1e300), "whose ratio is inf"),
-        (Integer(0, 2**54), r"need ends within ±2\^53"),
+        (Integer(0, 2**54), r"expected ends within ±2\^53"),
     ],
 )
 def test_axes_that_floats_cannot_span_are_refused_by_name(axis, message):
@@ -268,12 +268,12 @@ def test_a_log_axis_of_tiny_numbers_keeps_its_way_back():
     [
         ([{"k": 1.0, "n": 3, "m": "a"}], r"row 0 lacks \['x'\]"),
         ([{"k": 1.0, "n": 3, "m": "a", "x": 0.5, "z": 1}], r"row 0 has unknown \['z'\]"),
-        ([{"k": "one", "n": 3, "m": "a", "x": 0.5}], "value of 'k' is 'one', a str; need a number"),
+        ([{"k": "one", "n": 3, "m": "a", "x": 0.5}], "value of 'k' is 'one', a str; expected a number"),
         ([{"k": 10**400, "n": 3, "m": "a", "x": 0.5}], "which no float holds"),
         ([{"k": 1.0, "n": 3, "m": np.ones(2), "x": 0.5}], "is not a value of 'm'"),
         ([{"k": 1.0, "n": 3, "m": ["a"], "x": 0.5}], "is not a value of 'm'"),
-        ([3], "row 0 is a int; need a mapping"),
-        ({"k": 1.0}, "rows is a dict; need a list"),
+        ([3], "row 0 is a int; expected a mapping"),
+        ({"k": 1.0}, "rows is a dict; expected a list"),
         (None, "rows is a NoneType"),
     ],
 )
@@ -310,7 +310,7 @@ def test_every_point_of_a_box_without_real_axes_can_be_listed():
     assert box.n_points == 6
     assert {tuple(x) for x in box.every_point()} == {(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)}
     assert Box(MIXED).n_points == np.inf
-    with pytest.raises(InputError, match="need at most"):
+    with pytest.raises(InputError, match="expected at most"):
         Box(MIXED).every_point()
 
 

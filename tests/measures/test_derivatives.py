@@ -75,7 +75,7 @@ def test_a_function_of_one_point_gives_the_same():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda X: np.full(len(X), np.nan), r"NaN or infinity at 3 of 3 points: \(0.499878.*need finite"),
+        (lambda X: np.full(len(X), np.nan), r"NaN or infinity at 3 of 3 points: \(0.5\), \(0.499878.*expected finite"),
         (lambda X: 1.0, r"returned shape \(\) for 3 points.*vectorized=False"),
         (lambda X: np.ones((len(X) + 1, 2)), r"returned shape \(4, 2\) for 3 points"),
         (lambda X: "text", "str that is not an array of numbers"),

@@ -36,11 +36,11 @@ def test_order_that_is_no_whole_number_is_refused():
 @pytest.mark.parametrize(("n_features", "order"), [(1000, 2), (10, 60), (3, 99)])
 def test_more_derivatives_than_can_be_taken_are_refused_with_their_number(n_features, order):
     count = f"{comb(n_features + order, order) - 1:.6g}".replace("+", r"\+")
-    with pytest.raises(ValueError, match=rf"takes {count} derivatives; need at most 100000; lower order, or use"):
+    with pytest.raises(ValueError, match=rf"takes {count} derivatives; expected at most 100000; lower order, or use"):
         multi_indices(n_features, order)
 
 
 @pytest.mark.parametrize("order", [101, 10**6])
 def test_an_order_beyond_all_use_is_refused(order):
-    with pytest.raises(ValueError, match=rf"order={order} is too large; need at most 100"):
+    with pytest.raises(ValueError, match=rf"order={order} is too large; expected at most 100"):
         multi_indices(1, order)

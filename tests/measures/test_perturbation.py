@@ -50,8 +50,8 @@ def test_reflection_changes_nothing_far_from_the_faces():
         (lambda X: np.ones((len(X), 0)), {}, FunctionError, "returned no outputs"),
         (square, {"n_draws": 2**61}, InputError, "random numbers"),
         (square, {"n_draws": 1}, InputError, "n_draws=1 is too small"),
-        (square, {"bounds": [(0, 1)] * 3}, InputError, "X has 2 columns, need 3"),
-        (square, {"vectorized": "yes"}, TypeError, "vectorized='yes' is a str; need True or False"),
+        (square, {"bounds": [(0, 1)] * 3}, InputError, "X has 2 columns, expected 3"),
+        (square, {"vectorized": "yes"}, TypeError, "vectorized='yes' is a str; expected True or False"),
         (3, {}, TypeError, "function is a int"),
     ],
 )

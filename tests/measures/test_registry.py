@@ -59,7 +59,7 @@ def test_measures_of_a_function_see_its_slope(name):
 
 
 def test_too_few_neighbours_for_a_measure_are_refused():
-    with pytest.raises(InputError, match="n_neighbors=2 is too small; need a whole number ≥ 3"):
+    with pytest.raises(InputError, match="n_neighbors=2 is too small; expected a whole number ≥ 3"):
         measure_variation(X, VALUES, measure="noise", n_neighbors=2)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import RBFInterpolator
 
-from steep.exceptions import InputError, InputTypeError
+from steep.exceptions import InputError
 from steep.measures.surprise import _prediction_errors, surprise_variation
 from steep.neighbors.query import nearest
 
@@ -42,13 +42,6 @@ def test_a_kink_surprises_more_than_a_slope():
     x = np.linspace(0, 1, 61)[:, None]
     variation = surprise_variation(x, np.abs(x[:, 0] - 0.4))
     assert abs(x[variation.argmax(), 0] - 0.4) < 0.05
-
-
-def test_points_may_be_measured_in_part():
-    X, y = data()
-    # The regularisation is a share of the mean over the points asked for, so only the order is the same.
-    part = surprise_variation(X, y, at=[3, 1, 40])
-    assert np.argsort(part).tolist() == np.argsort(surprise_variation(X, y)[[3, 1, 40]]).tolist()
 
 
 def test_repeated_points_and_constant_labels_stay_finite():
@@ -96,20 +89,6 @@ def test_more_columns_than_neighbours_say_the_same_as_the_space_they_span():
     few = surprise_variation(inner, y, n_neighbors=12)
     many = surprise_variation(inner @ turn.T, y, n_neighbors=12)
     assert np.corrcoef(few, many)[0, 1] > 0.9
-
-
-@pytest.mark.parametrize(
-    ("at", "error", "message"),
-    [
-        ([0, 99], InputError, "at goes from 0 to 99; need numbers from 0 to 29"),
-        ([0.5], InputTypeError, "at is float64"),
-        ("a", InputTypeError, "at is <U1"),
-    ],
-)
-def test_points_that_are_not_there_are_refused(at, error, message):
-    X = np.random.default_rng(0).random((30, 2))
-    with pytest.raises(error, match=message):
-        surprise_variation(X, X[:, 0], at=at)
 
 
 @pytest.mark.parametrize(("length", "height"), [(1e90, 1.0), (1e-300, 1.0), (1.0, 1e90), (1.0, 1e-300)])

@@ -95,7 +95,7 @@ def test_perturbation_variance_estimates_taylor_variation():
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, [1e-3, 0.0]])
 def test_epsilon_must_be_positive(epsilon):
-    with pytest.raises(InputError, match=r"epsilon=.* need variances > 0"):
+    with pytest.raises(InputError, match=r"epsilon=.* expected variances > 0"):
         taylor_variation(cubic, X, epsilon=epsilon)
 
 
@@ -105,7 +105,7 @@ def test_epsilon_must_fit_the_inputs():
 
 
 def test_derivatives_of_the_wrong_shape_are_refused():
-    with pytest.raises(FunctionError, match=r"derivatives returned shape \(9, 5\); need \(5, 9, n_outputs\)"):
+    with pytest.raises(FunctionError, match=r"derivatives returned shape \(9, 5\); expected \(5, 9, n_outputs\)"):
         taylor_variation(None, X, derivatives=lambda X, k: np.ones((9, 5)))
 
 
@@ -121,7 +121,7 @@ def test_something_to_differentiate_is_needed():
 
 @pytest.mark.parametrize("derivatives", [5, "exact", [1.0]])
 def test_derivatives_that_cannot_be_called_are_refused(derivatives):
-    with pytest.raises(InputTypeError, match=r"derivatives is a .*; need a callable of \(X, multi_indices\)"):
+    with pytest.raises(InputTypeError, match=r"derivatives is a .*; expected a callable of \(X, multi_indices\)"):
         taylor_variation(None, X, derivatives=derivatives)
 
 
@@ -158,7 +158,7 @@ def test_variation_too_large_for_a_float_is_refused():
 
 
 def test_bounds_must_fit_the_inputs():
-    with pytest.raises(InputError, match="X has 2 columns, need 3"):
+    with pytest.raises(InputError, match="X has 2 columns, expected 3"):
         taylor_variation(cubic, X, bounds=[(0, 1)] * 3)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import steep
-from neighbors_oracle import NASTY, brute_force, neighbor_graph, shares_found
+from neighbors_oracle import NASTY, brute_force, shares_found
 from steep.exceptions import SteepError
-from steep.neighbors import exact, graph
+from steep.neighbors import exact, graph, neighbor_graph
 
-ENGINES = ["brute", "tree", "compiled tree", "exact", "cells"]
+ENGINES = ["brute", "tree", "exact", "cells"]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_distances_beyond_float32_come_in_their_true_order(engine, any_size):
     np.testing.assert_array_equal(indices, brute_force(X, 6)[1])
 
 
-@pytest.mark.parametrize("algorithm", ["tree", "compiled tree", "exact"])
+@pytest.mark.parametrize("algorithm", ["tree", "exact"])
 def test_equal_points_are_the_first_of_their_kind(algorithm):
     n = 20_000  # one by one, that many comparisons with each other would take a quarter of a minute
     _, indices = neighbor_graph(np.full((n, 12), 0.1), n_neighbors=4, include_self=False, algorithm=algorithm)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from neighbors_oracle import brute_force, neighbor_graph
+from neighbors_oracle import brute_force
 from steep.exceptions import InputError, InputTypeError
-from steep.neighbors import GraphInfo, exact
+from steep.neighbors import GraphInfo, exact, neighbor_graph
 
 N = 1_200  # just above the size up to which everything is plain NumPy
-EXACT = ["exact", "tree", "compiled tree"]
+EXACT = ["exact", "tree"]
 ALL = [*EXACT, "partitioned"]
 
 
@@ -267,7 +267,8 @@ def test_a_point_alone_is_its_only_neighbour():
         (1_001, 10, 0.95, "tree"),
         (5_001, 4, 0.95, "tree"),
         (5_001, 5, 0.95, "exact"),
-        (20_001, 4, 0.95, "tree"),
+        (20_001, 4, 0.95, "partitioned"),
+        (20_001, 4, 1.0, "tree"),
         (20_001, 5, 1.0, "exact"),
         (20_001, 5, 0.95, "partitioned"),
         (1_001, 11, 0.95, "exact"),

@@ -49,7 +49,7 @@ KERNEL = """
 import numpy as np
 from steep.neighbors.kernels.best import sort_pairs
 values, indices = np.array([2.0, 1.0]), np.array([0, 1])
-sort_pairs(values, indices)
+sort_pairs(values, indices, 1)
 assert indices.tolist() == [1, 0]
 """
 
@@ -89,7 +89,7 @@ with warnings.catch_warnings(record=True) as seen:
     exec({kernel!r})
     for _ in range(2):
         values, indices = np.array([2.0, 1.0], np.float32), np.array([0, 1])
-        sort_pairs(values, indices)
+        sort_pairs(values, indices, 1)
         assert indices.tolist() == [1, 0]
 print([str(warning.message) for warning in seen if issubclass(warning.category, SteepWarning)])
 """

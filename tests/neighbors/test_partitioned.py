@@ -10,7 +10,7 @@ from steep._validation import check_points
 from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, partitioned
 from steep.neighbors.cells import Cells, cut, near_cells
-from steep.neighbors.frame import Frame, into_range
+from steep.neighbors.frame import ordinary
 from steep.neighbors.lists import Join
 from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
 from steep.neighbors.threads import threads
@@ -42,8 +42,7 @@ def shapes():
 def test_a_sample_searched_through_the_cells_is_as_exact_as_one_compared_with_all(shape):
     rng = np.random.default_rng(3)
     X = shapes()[shape] if shape in shapes() else NASTY[shape](rng, 3_000, 12)
-    X = into_range(np.ascontiguousarray(check_points(X)))[0]
-    frame = Frame.of(X)
+    X, frame, _ = ordinary(np.ascontiguousarray(check_points(X)))
     with threads(1) as team:
         cells = cut(X, frame, 200, rng, team)
         near = near_cells(cells, cells.n_cells - 1, team)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neighbors_oracle import NASTY, distances_from
-from steep.neighbors import query, query_graph
+from steep.neighbors import query
 from steep.neighbors.query import nearest
 
 
@@ -51,26 +51,3 @@ def test_blocks_do_not_matter(monkeypatch):
     monkeypatch.setattr(query, "_BLOCK", 64)
     for found, true in zip(nearest(points, queries, 5), wanted, strict=True):
         np.testing.assert_array_equal(found, true)
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("d", [2, 9])
-@pytest.mark.parametrize("scale", [1.0, 2.0**300])
-def test_equal_distances_come_by_index(scale, d, metric):
-    """On a grid of few values most distances are ties, at the last place too."""
-    rng = np.random.default_rng(d)
-    points = scale * rng.integers(1, 3, (150, d)).astype(float)
-    queries = np.vstack([points[:20], scale * rng.integers(1, 3, (20, d))])
-    distances, indices = query_graph(points, queries, n_neighbors=7, metric=metric)
-    wide, order = query_graph(points, queries, n_neighbors=150, metric=metric)
-    for q in range(len(queries)):
-        by_index = np.lexsort([order[q], wide[q]])
-        np.testing.assert_array_equal(order[q], order[q][by_index])
-        np.testing.assert_array_equal(indices[q], order[q][:7])
-    np.testing.assert_array_equal(distances, wide[:, :7])
-
-
-def test_of_equal_points_the_first_are_found():
-    np.testing.assert_array_equal(query_graph(np.ones((10, 2)), [[1, 1]], n_neighbors=4)[1], [[0, 1, 2, 3]])
-    _, indices = query_graph(np.zeros((20_000, 3)), np.zeros((5_000, 3)), n_neighbors=3)
-    np.testing.assert_array_equal(indices, np.tile([0, 1, 2], (5_000, 1)))

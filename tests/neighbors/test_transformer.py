@@ -1,4 +1,4 @@
-"""Laws of the transformer and of queries: what scikit-learn's own returns, in pipelines that take a graph."""
+"""Laws of the transformer: what scikit-learn's own returns, in pipelines that take a graph."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from steep.exceptions import InputError
-from steep.neighbors import NeighborTransformer, neighbor_graph, query_graph
+from steep.neighbors import NeighborTransformer, neighbor_graph
 
 X = np.random.default_rng(0).normal(size=(300, 5))
 NEW = np.random.default_rng(1).normal(size=(40, 5))
@@ -52,26 +52,36 @@ def test_the_contract_of_scikit_learn_is_kept(estimator, check):
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_queries_for_the_points_themselves_give_the_graph(metric):
-    distances, indices = query_graph(X, X, n_neighbors=6, metric=metric)
-    mine, graph = neighbor_graph(X, n_neighbors=6, metric=metric)
-    np.testing.assert_array_equal(indices, graph)
-    np.testing.assert_allclose(distances, mine, rtol=1e-5, atol=1e-7)
+    model = NeighborTransformer(n_neighbors=5, metric=metric)
+    mine, graph = model.fit_transform(X), model.transform(X)
+    np.testing.assert_array_equal(mine.indices, graph.indices)
+    np.testing.assert_allclose(mine.data, graph.data, rtol=1e-5, atol=1e-7)
+    distances, indices = neighbor_graph(X, n_neighbors=6, metric=metric)
+    np.testing.assert_array_equal(graph.indices.reshape(300, 6), indices)
+    np.testing.assert_allclose(graph.data.reshape(300, 6), distances, rtol=1e-5, atol=1e-7)
+
+
+def asked(points, **options):
+    return NeighborTransformer(**options).fit(X).transform(points)
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "error", "says"),
     [
-        (lambda: query_graph(X, NEW[:, :3]), "queries has 3 columns, need 5"),
-        (lambda: query_graph(X, NEW, n_neighbors=301), "n_neighbors=301 needs"),
-        (lambda: query_graph(X, NEW, n_neighbors=0), "n_neighbors"),
-        (lambda: query_graph(X, NEW, metric="taxicab"), "metric"),
-        (lambda: query_graph(X, NEW * np.nan), "queries"),
-        (lambda: query_graph(X, 0 * NEW, metric="cosine"), "queries has 40 row"),
-        (lambda: NeighborTransformer(mode="both").fit(X), "mode"),
-        (lambda: NeighborTransformer(n_neighbors=300).fit_transform(X), "n_neighbors=300 requires at least 301"),
+        (lambda: asked(NEW[:, :3]), ValueError, "X has 3 features, but NeighborTransformer is expecting 5"),
+        (lambda: asked(NEW, n_neighbors=300), InputError, "n_neighbors=300 requires at least 301"),
+        (lambda: asked(NEW, n_neighbors=0), InputError, "n_neighbors"),
+        (lambda: asked(NEW, metric="taxicab"), InputError, "metric"),
+        (lambda: asked(0 * NEW, metric="cosine"), InputError, "X has 40 row"),
+        (lambda: NeighborTransformer(mode="both").fit(X), InputError, "mode"),
+        (
+            lambda: NeighborTransformer(n_neighbors=300).fit_transform(X),
+            InputError,
+            "n_neighbors=300 requires at least",
+        ),
     ],
 )
-def test_bad_input_is_refused_in_one_line(call, says):
-    with pytest.raises(InputError, match=says) as rejected:
+def test_bad_input_is_refused_in_one_line(call, error, says):
+    with pytest.raises(error, match=says) as rejected:
         call()
     assert "\n" not in str(rejected.value)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from steep.nn.candidates import ORIGINAL, FittedHead, HeadCandidate, ScoredHeads
-from steep.nn.choose import choose_head
+from steep.nn.choose import choose_head, deal_folds
 from steep.nn.heads import Head, HeadSamples
 
 NO_HEAD = Head(np.zeros((1, 1)), None)
@@ -18,7 +18,11 @@ def found_heads(answers, score, n_equal):
         FittedHead(candidate, NO_HEAD, None, (kept,), (float(value),))
         for candidate, kept, value in zip(candidates, answers, values, strict=True)
     ]
-    return ScoredHeads(heads, [score], HeadSamples(np.zeros((answers.shape[1], 1)), score.targets), score.task)
+    held_out, fold = (
+        HeadSamples(np.zeros((answers.shape[1], 1)), score.targets),
+        deal_folds(score, np.random.default_rng(0)),
+    )
+    return ScoredHeads(heads, [score], held_out, score.task, fold)
 
 
 def choose_among(answers, score, n_equal, **settings):

@@ -119,7 +119,7 @@ def network(value=None):
 X, Y = torch.as_tensor(Z, dtype=torch.float32), torch.as_tensor(CLASSES)
 
 
-def test_accuracy_tries_no_anchor_unless_asked():
+def test_no_anchor_is_tried_without_doubt_unless_asked():
     data, grid = ((X[:200], Y[:200]), (X[200:], Y[200:])), HeadSearch((1.0, 1e-2), (5.0,), n_neighbors=(10,))
     usual, asked = (improve(network(), *data, search=replace(grid, anchor=a)) for a in (None, True))
     assert not usual.candidates["anchored"].any()
@@ -127,9 +127,10 @@ def test_accuracy_tries_no_anchor_unless_asked():
     assert len(asked.candidates) == len(usual.candidates) + 4
 
 
-def test_scores_of_classes_try_anchors_by_doubt_alone():
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "f1_macro", "average_precision"])
+def test_every_score_tries_anchors_by_doubt_alone(scoring):
     data = (X[:200], Y[:200]), (X[200:], Y[200:])
-    result = improve(network(), *data, scoring="balanced_accuracy", search=HeadSearch(l2=(1e-2,)))
+    result = improve(network(), *data, scoring=scoring, search=HeadSearch(l2=(1e-2,), held_out=False))
     held = result.candidates[result.candidates["anchored"]]
     assert held["rule"].dropna().tolist() == [f"Doubted(gamma={gamma})" for gamma in (4.0, 8.0, 13.0)]
 

@@ -26,19 +26,19 @@ def some_head(seed, size=1.0):
 
 def test_a_blend_does_not_depend_on_the_size_of_its_heads():
     z = RNG.normal(size=(50, 5))
-    whole, scaled = (blend(some_head(1), some_head(2, size), SOFTMAX).outputs(z).argmax(axis=1) for size in (1, 1e4))
+    whole, scaled = (blend([some_head(1), some_head(2, size)], SOFTMAX).outputs(z).argmax(axis=1) for size in (1, 1e4))
     np.testing.assert_array_equal(whole, scaled)
 
 
 def test_a_blend_does_not_depend_on_a_constant_added_to_all_outputs():
     z, one, other = RNG.normal(size=(50, 5)), some_head(1), some_head(2)
     shifted = Head(one.weight + RNG.normal(size=5) * 30, one.bias + 7)
-    np.testing.assert_allclose(blend(one, other, SOFTMAX).outputs(z), blend(shifted, other, SOFTMAX).outputs(z))
+    np.testing.assert_allclose(blend([one, other], SOFTMAX).outputs(z), blend([shifted, other], SOFTMAX).outputs(z))
 
 
 def test_a_blend_of_a_head_with_itself_is_that_head():
     one = some_head(1)
-    gap = blend(one, one, SOFTMAX).weight - one.weight
+    gap = blend([one, one], SOFTMAX).weight - one.weight
     np.testing.assert_allclose(gap, np.broadcast_to(gap[:1], gap.shape), atol=1e-12)
 
 
@@ -106,7 +106,7 @@ def test_the_blend_reported_is_the_one_joined(parts):
 
 def test_blends_are_for_groups_and_classes(parts):
     train, held_out = parts
-    with pytest.raises(InputError, match=r"blend=True needs the accuracy of groups or classes"):
+    with pytest.raises(InputError, match=r"blend=True needs a score of groups or classes"):
         improve(fooled(), train[:2], held_out[:2], search=replace(FEW["search"], blend=True))
 
 

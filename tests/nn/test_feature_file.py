@@ -245,7 +245,7 @@ def test_features_of_another_network_are_refused(path, data):
         improve(another(), features, **GRID)
     with pytest.raises(InputError, match=r"the 6 inputs of head 'head'; .* got one whose 'head' is not there"):
         improve(nn.Sequential(nn.Linear(4, 2)), features, **GRID)
-    with pytest.raises(InputError, match=r"whose 'body' is an nn.Linear of 4 inputs"):
+    with pytest.raises(InputError, match=r"whose 'body' is a layer of 4 inputs"):
         improve(split(Counting(), head="body"), features, **GRID)
     with pytest.raises(InputError, match=r"do not say which layer"):
         improve(Counting(), Projection(features.features, labels.numpy()), **GRID)

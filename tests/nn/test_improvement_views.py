@@ -41,7 +41,7 @@ def test_the_card_says_the_verdict_and_folds_the_table(found):
 
 def test_the_page_lists_every_head(found, tmp_path):
     text = improvement_page(tmp_path / "p.html", found).read_text(encoding="utf-8")
-    assert f"{len(found.candidates)} heads" in text
+    assert f"{len(found.candidates)} rows" in text
     assert text.count("<tr>") == 1 + len(found.candidates)
 
 
@@ -74,5 +74,5 @@ def test_a_kept_head_has_no_stated_gain_and_without_scores_there_is_no_note(foun
 
 
 def test_what_is_no_improvement_is_refused(tmp_path):
-    with pytest.raises(InputTypeError, match="improvement is a dict; need an Improvement"):
+    with pytest.raises(InputTypeError, match="improvement is a dict; expected an Improvement"):
         improvement_page(tmp_path / "p.html", {})

@@ -155,10 +155,6 @@ def broken():
 
 
 BAD = {
-    "1x1 convolution": (
-        lambda: nn.Sequential(nn.Linear(5, 5), nn.Unflatten(1, (5, 1, 1)), nn.Conv2d(5, 3, 1), nn.Flatten()),
-        InputError, r"the head '2' is a Conv2d; convolutional heads are not supported; .* use an nn.Linear",
-    ),
     "no layer": (lambda: nn.Sequential(nn.ReLU()), InputError, "no nn.Linear runs"),
     "called twice": (Twice, InputError, "head 'head' ran 2 times"),
     "tied": (Tied, InputError, r"shared \(body.weight, head.weight\)"),
@@ -221,36 +217,14 @@ class Dynamic(nn.Module):
 Dynamic.__module__ = "torch.ao.nn.quantized.dynamic.modules.linear"
 
 
-class Decoder(nn.Module):
-    """As GPT, Llama and Qwen classify: the head runs on every token, and one of its outputs is kept."""
-
+class LanguageModel(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.score = nn.Embedding(11, 8), nn.Linear(8, 3, bias=False)
-
-    def forward(self, tokens):
-        return self.score(self.embed(tokens))[:, -1]
-
-
-class Tagger(Decoder):
-    def forward(self, tokens):
-        return self.score(self.embed(tokens))
-
-
-class LanguageModel(Tagger):
-    def __init__(self):
-        super().__init__()
-        self.score = nn.Linear(8, 11, bias=False)
+        self.embed, self.score = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
         self.score.weight = self.embed.weight
 
-
-class PerPixel(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = nn.Conv2d(1, 4, 3), nn.Linear(4, 3)
-
-    def forward(self, images):
-        return self.head(self.body(images).permute(0, 2, 3, 1))
+    def forward(self, tokens):
+        return self.score(self.embed(tokens))
 
 
 def plain():
@@ -263,12 +237,10 @@ def exported():
 
 QUANTISED = "improve the network before it is quantised"
 UNSUPPORTED = {
-    "decoder classifier": (Decoder, TOKENS, r"head 'score' runs on every position of a sequence .*GPT.*select"),
-    "token classifier": (Tagger, TOKENS, r"head 'score' gives one prediction per token or pixel .*are not supported"),
-    "language model": (LanguageModel, TOKENS, r"head 'score' gives one prediction per token or pixel"),
-    "pixels by a linear head": (PerPixel, IMAGES, r"head 'head' gives one prediction per token or pixel"),
-    "pixels by a convolution": (
-        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 3, 1)), IMAGES, "the head '1' is a Conv2d; convolution",
+    "language model": (LanguageModel, TOKENS, r"the weights of head 'score' are shared"),
+    "convolution of three pixels": (
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.Conv2d(4, 3, 3)), IMAGES,
+        r"a Conv2d of kernel \(3, 3\); expected a",
     ),
     "packed weights of a Linear": (lambda: nn.Sequential(Quantised(5, 3)), X, QUANTISED),
     "packed weights": (lambda: nn.Sequential(nn.Linear(5, 8), Packed(8, 3)), X, f"quantised .*{QUANTISED}"),
@@ -331,7 +303,10 @@ def test_a_response_in_another_precision_is_recognised(response, dtype):
 
 @pytest.mark.parametrize(
     ("head", "message"),
-    [("7", "head='7' is not in network; expected the name of an nn.Linear: 0, 2"), ("1", "head='1' is a ReLU")],
+    [
+        ("7", "head='7' is not in network; expected the name of an nn.Linear or a convolution of one pixel: 0, 2"),
+        ("1", "head='1' is a ReLU"),
+    ],
 )
 def test_a_head_that_is_not_there_is_rejected(head, message):
     with pytest.raises(InputError, match=message):
@@ -342,7 +317,7 @@ def test_a_head_that_is_not_there_is_rejected(head, message):
     ("kwargs", "message"),
     [
         ({"y": CLASSES[:5]}, "y has 5 labels for 120 samples"),
-        ({"y": CLASSES + 1}, "holds class 3, but the head has 3 outputs; need classes 0 … 2"),
+        ({"y": CLASSES + 1}, "holds class 3, but the head has 3 outputs; expected classes 0 … 2"),
         ({"y": CLASSES - 1}, "holds class -1"),
         ({"y": None}, "hold no labels"),
         ({"y": X, "task": "multiclass"}, r"labels has shape \(120, 5\)"),

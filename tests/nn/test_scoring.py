@@ -13,7 +13,7 @@ from steep.evidence import weigh_evidence, weigh_resamples
 from steep.exceptions import InputError, SteepError
 from steep.nn import Balanced, Doubted, HeadSearch, PseudoGroups, improve, project
 from steep.nn.heads import Head, HeadSamples, HeadTask, fit_head
-from steep.nn.scores import check_scoring, make_scores
+from steep.nn.scoring import check_groups, check_scoring, make_scores
 
 FEW = {
     "search": HeadSearch(
@@ -27,7 +27,8 @@ def never():
 
 
 def score(name, outputs, targets, task, groups=None, contradicted=never):
-    return make_scores(check_scoring(name), task, targets, groups, contradicted)[0].value(outputs)
+    codes = None if groups is None else check_groups(groups, len(targets))
+    return make_scores(check_scoring(name), task, targets, codes, contradicted)[0].value(outputs)
 
 
 def answers(seed=0, n=300, n_classes=3):

@@ -3,7 +3,6 @@
 from importlib.util import find_spec
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from sklearn.linear_model import Ridge
@@ -18,11 +17,11 @@ from steep import (
     VarianceWeightedCV,
     WeightSearch,
     design,
-    neighbor_graph,
     rescale,
+    suspects,
 )
 from steep.measures.variance import neighbor_variance
-from steep.report import campaign_page, design_page, improvement_page, suspects_page, weighting_page
+from steep.report import campaign_page, design_page, improvement_page, weighting_page
 
 EVIL = "<script>hacked=1</script>\"'><img src=x onerror=hacked=1></style></script><!--{{7*7}}&amp;\u2028$x$"
 
@@ -71,10 +70,9 @@ def write_numbers(path):
 def write_pictures(path):
     data = load_digits()
     X, y = data.data[:300], data.target[:300]
-    graph = neighbor_graph(X, n_neighbors=11)
     variation = neighbor_variance(X, y)
     return weighting_page(
-        path, X=X, y=y, weights=rescale(variation, weight_ratio=5), variation=variation, neighbors=graph[:2],
+        path, X=X, y=y, weights=rescale(variation, weight_ratio=5), variation=variation,
         images=data.images[:300], target="digit",
     )  # fmt: skip
 
@@ -126,19 +124,23 @@ def write_waiting(path):
         return campaign_page(path, campaign)
 
 
-def write_suspects(path):
+def wrong_digits():
+    """300 digits, 30 of them labelled as the next one, and which."""
     data = load_digits()
-    X, y = data.data[:300], data.target[:300]
-    frame = pd.DataFrame(
-        {
-            "score": np.r_[0.99, 0.9, 0.7, 0.4 * np.random.default_rng(0).random(297)],
-            "label": y,
-            "suggested": (y + 1) % 10,
-            "neighbors": [(i % 300, (i + 5) % 300) for i in range(1, 301)],
-        },
-        index=pd.Index(range(300), name="row"),
-    )
-    return suspects_page(path, frame, X=X, images=data.images[:300], target="digit")
+    labels, wrong = data.target[:300].copy(), np.random.default_rng(0).choice(300, 30, replace=False)
+    labels[wrong] = (labels[wrong] + 1) % 10
+    return data, labels, wrong
+
+
+def write_suspects(path):
+    data, labels, _ = wrong_digits()
+    found = suspects(data.data[:300], labels, random_state=0)
+    return found.page(path, images=data.images[:300], target="digit")
+
+
+def write_wrong_numbers(path):
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    return suspects(X, y, predictions=np.roll(y, 1)).page(path, target="progression")
 
 
 def write_improvement(path):
@@ -172,6 +174,7 @@ WRITERS = {
     "campaign": write_campaign,
     "campaign that waits": write_waiting,
     "suspects": write_suspects,
+    "suspects of numbers": write_wrong_numbers,
 }
 if find_spec("torch"):
     WRITERS |= {"improvement": write_improvement}

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steep import Adaptive, Campaign, Category, design
+from steep import Adaptive, Campaign, Category, design, suspects
 from steep.evidence import Verdict
 from steep.metrics import Interval
-from steep.report import campaign_page, design_page, suspects_page, weighting_page
+from steep.report import campaign_page, design_page, weighting_page
 
 from .conftest import EVIL
 
@@ -21,10 +21,9 @@ def evil(n):
 def weights_page(path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(60, 2)), columns=evil(2))
-    table = X.assign(**{f"t{EVIL}": evil(60)})
     verdict = Verdict(f"said {EVIL}", Interval(0.1, 0.05, 0.2, 9), EVIL, _results())
     return weighting_page(
-        path, X=X, y=np.array(evil(2))[np.arange(60) % 2], weights=rng.random(60) + 0.1, table=table,
+        path, X=X, y=np.array(evil(2))[np.arange(60) % 2], weights=rng.random(60) + 0.1,
         target=f"target{EVIL}", verdict=verdict, title=f"title{EVIL}", texts=evil(60),
     )  # fmt: skip
 
@@ -55,9 +54,16 @@ def campaign_page_of_evil(path):
 
 
 def suspects_page_of_evil(path):
-    frame = pd.DataFrame({"score": np.linspace(1, 0, 30), "label": evil(2) * 15, "suggested": evil(3) * 10})
-    X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=evil(3))
-    return suspects_page(path, frame, X=X, texts=evil(30), target=EVIL, title=EVIL)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(30, 3)), columns=evil(3), index=evil(30))
+    found = suspects(X, np.array(evil(2))[rng.integers(2, size=30)], n_neighbors=5, random_state=0)
+    return found.page(path, texts=evil(30), target=EVIL, title=EVIL)
+
+
+def suspects_table_of_evil(path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(30, 2)), columns=evil(2)).assign(**{EVIL: evil(30)})
+    return suspects(X, rng.normal(size=30), n_neighbors=5, task="regression", random_state=0).page(path, title=EVIL)
 
 
 WRITERS = {
@@ -65,6 +71,7 @@ WRITERS = {
     "design": design_page_of_evil,
     "campaign": campaign_page_of_evil,
     "suspects": suspects_page_of_evil,
+    "suspects of a table": suspects_table_of_evil,
 }
 
 

@@ -62,7 +62,7 @@ def plain(path, **options):
 def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(StorageError, match="cannot be written"):
         plain(tmp_path / "nowhere" / "page.html")
-    with pytest.raises(InputTypeError, match="need a str or a Path"):
+    with pytest.raises(InputTypeError, match="expected a str or a Path"):
         plain(3)
     old = tmp_path / "page.html"
     old.write_text("old")

@@ -17,7 +17,7 @@ from steep.exceptions import InputError, SteepError
 from steep.report import weighting_page
 from steep.report.cards import Cards, Pictures, read_labels
 from steep.report.maps import MOST_POINTS, Shown
-from steep.report.weighting import Ratio, heat_maps
+from steep.report.weighting import Ratio
 from steep.rescaling import effective_samples
 
 from .conftest import WRITERS
@@ -106,16 +106,8 @@ def test_a_table_of_any_columns_is_taken(tmp_path):
     )
     page = weighting_page(tmp_path / "p.html", X=X, y=["a", "b"] * 10, weights=np.linspace(1, 3, 20))
     text = page.read_text(encoding="utf-8")
-    assert "missing" in text
+    assert text.count(">–<") == 10
     assert "2024-01-01" in text
-
-
-def test_only_a_page_with_a_slider_speaks_of_it(tmp_path):
-    X, y = load_iris(return_X_y=True)
-    for weights, speaks in ((np.ones(150), False), (np.linspace(1, 2, 150), True)):
-        text = weighting_page(tmp_path / "p.html", X=X, y=y, weights=weights).read_text(encoding="utf-8")
-        shown = re.sub(r'<div class="slider panel" hidden>.*?</div>\n</div>', "", text, flags=re.DOTALL)
-        assert ("of the slider" in shown.partition("<script")[0]) == speaks
 
 
 def test_years_are_written_without_a_comma(tmp_path):
@@ -139,15 +131,6 @@ def test_a_few_gaps_do_not_squeeze_the_map(tmp_path):
         values = np.abs(unpacked(axis["values"]))
         assert values.max() < 3 * np.quantile(values, 0.9)
     assert {"c", "d"} <= {axis["name"] for axis in axes}
-
-
-def test_rounding_is_not_shown_as_a_gain():
-    table = pd.DataFrame({
-        "measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [0.5, 2.0],
-        "mean_gain_r2": [3.55e-16, -2e-17], "mean_test_r2": [0.9, 0.9],
-    })  # fmt: skip
-    (grid,) = heat_maps(table)
-    assert [cell["value"] for cell in grid["rows"][0]["cells"]] == [0.0, 0.0]
 
 
 def test_neighbours_that_disagree_are_told():
@@ -181,7 +164,7 @@ def test_what_cannot_be_a_page_is_refused_by_name(tmp_path):
         np.full(20, np.nan), np.full(20, np.inf), [None] * 20, [[1], [2, 3]] * 10, np.ones((20, 0)), b"x" * 20,
         rng.random((20, 3)).astype(complex), np.arange(20).astype("M8[D]"), np.ones((4, 4, 4)),
     ]  # fmt: skip
-    names = ["X", "y", "weights", "variation", "neighbors", "table", "verdict", "images", "texts"]
+    names = ["X", "y", "weights", "variation", "verdict", "target", "images", "texts"]
     said = []
     for i in range(200):
         name, value = names[i % len(names)], bad[rng.integers(len(bad))]
@@ -200,29 +183,15 @@ def test_texts_of_another_length_are_refused(tmp_path):
         weighting_page(tmp_path / "p.html", X=np.ones((3, 1)), y=[0, 1, 0], weights=[1, 2, 3], texts=["a", "b"])
 
 
-def test_the_downloaded_weights_name_rows_by_the_index(tmp_path, visit):
-    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2}).drop(index=[0, 7])
-    weights = np.linspace(1, 3, 38)
-    there = visit(weighting_page(tmp_path / "p.html", X=X, y=np.arange(38) % 2, weights=weights))
-    assert there.complaints == []
-    lines = [line.split(",") for line in there.download("#download").splitlines()[1:]]
-    assert [int(row) for row, _ in lines] == X.index.tolist()
-    np.testing.assert_allclose([float(weight) for _, weight in lines], weights)
-
-
 @pytest.mark.slow
-def test_a_million_rows_stay_under_eight_megabytes_and_open(tmp_path, visit):
+def test_a_million_rows_stay_under_a_megabyte_and_open(tmp_path, visit):
     rng = np.random.default_rng(0)
     n = 1_000_000
     variation = rng.gamma(1.0, size=n)
     X = rng.normal(size=(n, 6)).astype(np.float32)
     weights = rescale(variation)
     path = weighting_page(tmp_path / "p.html", X=X, y=rng.integers(0, 3, n), weights=weights, variation=variation)
-    assert path.stat().st_size < 8e6
+    assert path.stat().st_size < 1e6
     there = visit(path)
     assert there.complaints == []
     assert "10,000 of 1,000,000 rows" in there.page.inner_text("main")
-    lines = there.download("#download").splitlines()
-    assert len(lines) == n + 1
-    kept = np.array([float(line.split(",")[1]) for line in lines[1:]])
-    np.testing.assert_allclose(kept, weights, rtol=2e-6)

@@ -82,7 +82,9 @@ def test_zero_variation_falls_back_to_uniform_with_a_warning():
 def test_a_density_outside_the_domain_reports_its_acceptance_rate():
     sampler = VariationSampler([(0, 1)], n_components=1, random_state=0).fit([[0.0], [1.0]], [1.0, 1.0])
     sampler.mixture_.means_[:] = 100.0
-    with pytest.raises(AcceptanceError, match=r"acceptance rate 0\), need 5; raise n_components or floor") as caught:
+    with pytest.raises(
+        AcceptanceError, match=r"acceptance rate 0\), expected 5; raise n_components or floor"
+    ) as caught:
         sampler.sample(5)
     assert caught.value.acceptance_rate == 0.0
     assert isinstance(caught.value, RuntimeError)
@@ -209,7 +211,7 @@ def test_a_function_is_never_called_outside_the_domain():
         ({"strategy": Adaptive(np.ones(3))}, "is a ndarray"),
         ({"strategy": "paper"}, "strategy='paper' is a str; expected Adaptive"),
         ({"strategy": Adaptive}, "is a type; expected Adaptive"),
-        ({"fixed": [[0.1, 0.2]]}, "fixed has 2 columns, need 1"),
+        ({"fixed": [[0.1, 0.2]]}, "fixed has 2 columns, expected 1"),
         ({"fixed": "points"}, "fixed is not numeric|fixed has shape"),
         ({"fixed": [[None]]}, "fixed"),
         ({"fixed": 3}, r"fixed has shape \(\)"),
@@ -219,11 +221,11 @@ def test_a_function_is_never_called_outside_the_domain():
         ({"strategy": Taylor(order=200)}, "order=200 is too large"),
         ({"strategy": Taylor(epsilon="small")}, "epsilon is not numeric"),
         ({"strategy": Adaptive("perturbation", epsilon=[1e-3, 1e-3])}, r"epsilon has shape \(2,\)"),
-        ({"strategy": Taylor(derivatives=5)}, "derivatives is a int; need a callable"),
+        ({"strategy": Taylor(derivatives=5)}, "derivatives is a int; expected a callable"),
         ({"strategy": Taylor(derivatives=lambda X, k: "text")}, "derivatives returned a str"),
         (
             {"strategy": Taylor(derivatives=lambda X, k: np.ones((5, 5)))},
-            r"derivatives returned shape \(5, 5\); need \(2, 8, n_outputs\)",
+            r"derivatives returned shape \(5, 5\); expected \(2, 8, n_outputs\)",
         ),
         ({"strategy": lambda: Adaptive(rounds=2.5)}, "rounds=2.5 is a float"),
         ({"strategy": lambda: Taylor(n_components=0)}, "n_components=0 is too small"),
@@ -237,7 +239,7 @@ def test_a_function_is_never_called_outside_the_domain():
         ({"strategy": lambda: Taylor(order=0)}, "order=0 is too small"),
         ({"strategy": Taylor(epsilon=0.0)}, r"epsilon=0\.0 is out of range"),
         ({"strategy": Adaptive(lambda X, y: -y)}, r"measure\(X, y\)\[\d\] is -"),
-        ({"strategy": Adaptive(lambda X, y: y[:3])}, r"measure\(X, y\) has shape \(3,\); need \(8,\)"),
+        ({"strategy": Adaptive(lambda X, y: y[:3])}, r"measure\(X, y\) has shape \(3,\); expected \(8,\)"),
         ({"strategy": Variance(n_neighbors=9)}, "n_neighbors=9 needs at least 9 samples, got 8"),
         ({"random_state": "seed"}, "random_state='seed' is a str"),
         ({"random_state": -1}, "random_state=-1 is negative"),
@@ -261,8 +263,8 @@ def test_a_function_that_fails_everywhere_says_where_in_the_users_units():
     ("X", "variation", "message"),
     [
         ([[0.5], [2.0]], [1.0, 1.0], r"X\[1\] lies outside Box"),
-        ([[0.5]], [1.0, 1.0], r"variation has shape \(2,\); need \(1,\)"),
-        ([[0.5, 0.5]], [1.0], "X has 2 columns, need 1"),
+        ([[0.5]], [1.0, 1.0], r"variation has shape \(2,\); expected \(1,\)"),
+        ([[0.5, 0.5]], [1.0], "X has 2 columns, expected 1"),
     ],
 )
 def test_a_sampler_refuses_points_it_cannot_use(X, variation, message):
@@ -393,7 +395,7 @@ def test_a_function_whose_outputs_change_in_number_is_refused():
 
 @pytest.mark.parametrize(
     ("kwargs", "message"),
-    [({"occupied": [[0.1, 0.2]]}, "occupied has 2 columns, need 1"), ({"occupied": 3}, "occupied has shape")],
+    [({"occupied": [[0.1, 0.2]]}, "occupied has 2 columns, expected 1"), ({"occupied": 3}, "occupied has shape")],
 )
 def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
     with pytest.raises(SteepError, match=message):
@@ -403,4 +405,4 @@ def test_a_sampler_refuses_options_it_cannot_use(kwargs, message):
 def test_a_printed_design_is_one_line_that_says_how_the_runs_came_about():
     plan = design(lambda X: X[:, 0] ** 2, {"x": (0, 1)}, 16, n_initial=8, random_state=0)
     assert str(plan) == f"Design of 16 runs over x: {plan.parts}"
-    assert "8 of the start" in str(plan)
+    assert "8 initial" in str(plan)

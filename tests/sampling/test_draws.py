@@ -235,7 +235,7 @@ def test_log_whole_and_category_axes_get_values_of_their_kind():
 def test_more_points_than_the_domain_holds_are_refused():
     sampler = VariationSampler({"n": Integer(1, 4)}, density="pool", draw="fill", random_state=0)
     sampler.fit([[1.0], [2.0]], [1.0, 1.0])
-    with pytest.raises(InputError, match="has 2 free points left, need 9; ask for fewer"):
+    with pytest.raises(InputError, match="has 2 free points left, expected 9; ask for fewer"):
         sampler.sample(9)
 
 
@@ -272,7 +272,7 @@ def test_a_discrete_domain_can_be_drawn_to_its_last_point(draw):
     left, X = np.split(rng.permutation(whole), [4])
     sampler = VariationSampler(box, density="pool", draw=draw, random_state=0).fit(X, np.ones(len(X)))
     assert {tuple(x) for x in sampler.sample(4)} == {tuple(x) for x in left}
-    with pytest.raises(InputError, match="has 0 free points left, need 1"):
+    with pytest.raises(InputError, match="has 0 free points left, expected 1"):
         sampler.sample(1)
 
 

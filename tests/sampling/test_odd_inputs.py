@@ -21,12 +21,10 @@ from steep import (
     VariationSampler,
     WeightedGaussianMixture,
     design,
-    generalization_bound,
     metrics,
     perturbation_variance,
     taylor_variation,
 )
-from steep.bound import lipschitz_constant
 from steep.measures import MEASURES, Measure
 from steep.measures.derivatives import FiniteDifferences
 
@@ -109,13 +107,8 @@ DOORS = {
          "reg_covar": 1e-6, "random_state": 0},
     ),
     "score_samples": (lambda X: WeightedGaussianMixture(2, random_state=0).fit(X2).score_samples(X), {"X": X2}),
-    "generalization_bound": (
-        generalization_bound,
-        {"derivative": [1.0, 2.0], "cell_sizes": [0.5, 0.5], "lipschitz": 1.0, "constant": "any"},
-    ),
     "mean_interval": (metrics.mean_interval, {"scores": [1.0, 2.0], "confidence": 0.9}),
     "paired_interval": (metrics.paired_interval, {"baseline": [1.0, 2.0], "new": [2.0, 3.0]}),
-    "lipschitz_constant": (lipschitz_constant, {"weights": [np.eye(2)], "activation": "relu"}),
     "VariationSampler": (
         lambda bounds, X, variation, occupied, n, **options: VariationSampler(bounds, **options)
         .fit(X, variation, occupied=occupied)

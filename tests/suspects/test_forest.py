@@ -21,14 +21,6 @@ def test_each_sample_is_predicted_by_the_trees_that_have_not_drawn_it(monkeypatc
     assert_allclose(found, total / count)
 
 
-def test_numbers_are_predicted_without_the_sample(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 20),))
-    values = np.random.default_rng(0).normal(size=60)
-    found = out_of_bag(X, Labels(values=values[:, None]), 0)
-    assert found.shape == (60,)
-    assert np.mean((found - values) ** 2) > 0.8  # in the sample it would be near 0
-
-
 def test_a_class_without_samples_has_no_probability(monkeypatch):
     monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 10),))
     labels = Labels(codes=(2 * Y).astype(np.int32), classes=np.array(["a", "b", "c"]))

@@ -5,7 +5,7 @@ from scipy.sparse import csr_matrix
 
 import oracle
 from steep._suspects import score
-from steep._suspects.score import Opinions, ballots, count_votes, suspect_classes, suspect_numbers, true_classes
+from steep._suspects.score import Opinions, ballots, count_votes, suspect_classes, true_classes
 from steep.neighbors import neighbor_graph
 
 RNG = np.random.default_rng(0)
@@ -14,18 +14,11 @@ X = RNG.normal(size=(N, 2))
 AROUND = neighbor_graph(X, n_neighbors=K, include_self=False)[1]
 CODES = RNG.integers(0, 3, N)
 P = RNG.dirichlet(np.ones(3), N)
-VALUES, PREDICTED = RNG.normal(size=N), RNG.normal(size=N)
 
 
 def test_margins_of_classes_are_those_of_the_slow_loops():
     found = suspect_classes(CODES, P, ballots(AROUND))
     assert_allclose(found.margin, oracle.class_suspicion(CODES, P, AROUND, 2 * found.neighbor_share - 0.5))
-
-
-def test_margins_of_numbers_are_those_of_the_slow_loops():
-    found = suspect_numbers(VALUES, PREDICTED, ballots(AROUND))
-    expected = oracle.number_suspicion(VALUES, PREDICTED, AROUND, found.neighbor_share)
-    assert_allclose(found.margin, expected, rtol=1e-6)
 
 
 def test_the_weight_of_the_neighbors_fits_the_labels_best():
@@ -62,13 +55,6 @@ def test_a_label_that_all_contradict_has_the_largest_margin():
     assert found.is_contradicted[3]
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_the_unit_of_numbers_does_not_matter(scale):
-    plain = suspect_numbers(VALUES, PREDICTED, ballots(AROUND)).margin
-    scaled = suspect_numbers(scale * VALUES + scale, scale * PREDICTED + scale, ballots(AROUND)).margin
-    assert_allclose(scaled, plain, rtol=1e-3)
-
-
 def test_samples_in_another_order_have_the_same_margins():
     order = RNG.permutation(N)
     back = np.argsort(order)
@@ -83,8 +69,6 @@ def test_neighbors_of_the_same_group_are_not_asked():
         heard = [CODES[j] for j in AROUND[i] if groups[j] != groups[i]]
         counts = np.bincount(heard, minlength=3) + np.bincount(CODES, minlength=3) / N
         assert_allclose(votes[i], counts / (len(heard) + 1))
-    numbers = suspect_numbers(VALUES, PREDICTED, ballots(AROUND, np.zeros(N, int)))
-    assert_allclose(numbers.expected, PREDICTED)  # no one is left to ask
 
 
 def test_true_classes_are_probabilities_and_follow_a_swap_of_two_classes():
@@ -112,3 +96,25 @@ def test_blocks_of_samples_and_classes_change_nothing(form, at_once, monkeypatch
     assert (found.expected == whole.expected).all()
     assert (found.is_contradicted == whole.is_contradicted).all()
     assert (found.expected != CODES).all()
+
+
+def test_classes_that_are_mixed_up_are_doubted_more_at_the_same_probabilities():
+    """Neighbours that repeat the model have no say; then the pair that the model contradicts often comes first."""
+    codes = np.repeat([0, 1, 2], 100)
+    p = RNG.dirichlet(np.ones(3), 300) / 50 + 0.95 * np.eye(3)[codes]
+    p[:30] = [0.2, 0.75, 0.05] + RNG.uniform(-0.001, 0.001, (30, 1)) * [1, -1, 0]  # thirty of class 0 are taken for 1
+    p[200] = [0.75, 0.05, 0.2]  # one of class 2 is taken for 0
+    p[0] = [0.2, 0.75, 0.05]
+    p[201] = [0.05, 0.75, 0.2]  # and one for 1, as likely
+    around = neighbor_graph(p, n_neighbors=K, include_self=False)[1]
+    found = suspect_classes(codes, p, ballots(around))
+    assert found.neighbor_share == 0
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (codes, p.argmax(axis=1)), 1)
+    share = (counts + 0.5) / (counts + 0.5).sum(axis=0)
+    own, other = p[np.arange(300), codes], p.copy()
+    other[np.arange(300), codes] = -1
+    best = other.argmax(axis=1)
+    expected = np.log((other.max(axis=1) + 1e-3) / (own + 1e-3)) + 0.2 * np.log(share[codes, best])
+    assert_allclose(found.margin, expected / 5)
+    assert found.margin[0] > found.margin[201] > found.margin[100]

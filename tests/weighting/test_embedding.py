@@ -176,7 +176,7 @@ def test_the_preprocessing_is_learned_from_the_training_rows_alone():
         "cv": folds,
         "measure": "variance",
         "n_neighbors": (5,),
-        "rescaling": Rescaling(),
+        "search": WeightSearch(rescaling=Rescaling()),
         "scoring": "neg_log_loss",
     }
     model = VarianceWeightedCV(make_pipeline(SelectKBest(k=1), LogisticRegression(tol=1e-10)), **search).fit(X, Y)

@@ -101,8 +101,8 @@ PARAMETERS = {
     "class_suspects": ["estimator", "n_neighbors", "pred_probs", "predictions", "groups", "cv", "embedding", "task",
                  "random_state", "n_jobs"],
     "ridge": ["n_neighbors", "weight_ratio", "measure", "rescaling", "embedding", "n_jobs"],
-    "class_search": ["n_neighbors", "weight_ratio", "measure", "param_grid", "scoring", "cv", "search", "rescaling",
-                     "embedding", "n_jobs", "random_state"],
+    "class_search": ["n_neighbors", "weight_ratio", "measure", "scoring", "cv", "search", "embedding",
+                     "n_jobs", "random_state"],
 }  # fmt: skip
 
 

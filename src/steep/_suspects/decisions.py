@@ -42,25 +42,42 @@ def corrected(
     suggested: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """A copy of the labels with the decided ones; ``suggested`` for the rows of a plain list."""
-    source = decisions if isinstance(decisions, str | Path) else "decisions"
+    source, rows, new, data = _split(decisions, "decisions")
     names = row_names(index, len(labels))
-    if isinstance(decisions, str | Path):
-        decisions = _read(Path(decisions))
-    if isinstance(decisions, pd.DataFrame):
-        rows, new = _columns(decisions, source, checksum(labels, names))
-    elif isinstance(decisions, Mapping):
-        rows, new = list(decisions), list(decisions.values())
-    else:
-        rows, new = _listed(decisions), None
-    if index is not None and not index.is_unique and not isinstance(decisions, pd.DataFrame):
-        raise InputError("the index of X names several rows the same; expected different names; reset the index first")
-    places = _places(rows, names, source)
+    if data is not None and not (data == checksum(labels, names)).all():
+        raise InputError(
+            f"{source} holds decisions about other data: the checksums differ; expected decisions about these rows and "
+            "labels; pass the data that the page was written from"
+        )
+    places = _places(rows, names, source, index if data is None else None)
     found = labels.copy()
     if new is not None:
         found[places] = _as_labels(rows, new, labels, is_number, source)
     elif suggested is not None:
         found[places] = suggested[places]
     return found
+
+
+def places_of(decisions: Any, index: pd.Index[Any] | None, n_samples: int, name: str) -> IntArray:
+    """The places of the rows that are decided on, or listed."""
+    source, rows, _, data = _split(decisions, name)
+    return _places(rows, row_names(index, n_samples), source, index if data is None else None)
+
+
+def _split(decisions: Any, name: str) -> tuple[Any, list[Any], list[Any] | None, Any]:
+    """Where decisions come from, the rows, their labels if they have any, and the checksums if they have any."""
+    source = decisions if isinstance(decisions, str | Path) else name
+    if isinstance(decisions, str | Path):
+        decisions = _read(Path(decisions))
+    if isinstance(decisions, Mapping):
+        return source, list(decisions), list(decisions.values()), None
+    if not isinstance(decisions, pd.DataFrame):
+        return source, _listed(decisions, name), None, None
+    if not {"row", "new_label"} <= set(decisions.columns):
+        raise InputError(
+            f"{source} has the columns {shown(list(decisions.columns))}; expected row and new_label; rename them"
+        )
+    return source, decisions["row"].tolist(), decisions["new_label"].tolist(), decisions.get("data")
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -76,29 +93,18 @@ def _read(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} does not hold decisions ({one_line(error)}); {_EXPORTED}; export it again") from error
 
 
-def _columns(table: pd.DataFrame, source: Any, expected: str) -> tuple[list[Any], list[Any]]:
-    if not {"row", "new_label"} <= set(table.columns):
-        raise InputError(
-            f"{source} has the columns {shown(list(table.columns))}; expected row and new_label; rename them"
-        )
-    if "data" in table.columns and not (table["data"] == expected).all():
-        raise InputError(
-            f"{source} holds decisions about other data: the checksums differ; expected decisions about these rows and "
-            "labels; pass the data that the page was written from"
-        )
-    return table["row"].tolist(), table["new_label"].tolist()
-
-
-def _listed(decisions: Any) -> list[Any]:
+def _listed(decisions: Any, name: str) -> list[Any]:
     try:
         return list(decisions)
     except TypeError as error:
         raise InputTypeError(
-            f"decisions is {shown(decisions)}; expected a path, a DataFrame, a mapping of rows to labels, or rows"
+            f"{name} is {shown(decisions)}; expected a path, a DataFrame, a mapping of rows to labels, or rows"
         ) from error
 
 
-def _places(rows: list[Any], names: list[str], source: Any) -> IntArray:
+def _places(rows: list[Any], names: list[str], source: Any, index: pd.Index[Any] | None) -> IntArray:
+    if index is not None and not index.is_unique:
+        raise InputError("the index of X names several rows the same; expected different names; reset the index first")
     known = {name: place for place, name in enumerate(names)}
     seen: set[int] = set()
     for row in rows:

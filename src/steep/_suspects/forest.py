@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
 from scipy.sparse import coo_matrix, csr_matrix, diags
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from steep._validation import FloatArray
@@ -53,25 +53,32 @@ def forest(labels: Labels, seed: int, n_jobs: int | None = None, **settings: Any
     return RandomForestClassifier(**settings)
 
 
-def out_of_bag(points: FloatArray, labels: Labels, seed: int, n_jobs: int | None = None) -> Any:
-    """Probability of every class, or the value, as the trees that have not drawn a sample predict it.
+def default_models(labels: Labels, seed: int) -> tuple[list[Any], float]:
+    """The models that predict numbers, and the unit in which scikit-learn can hold these."""
+    boosted = HistGradientBoostingRegressor(early_stopping=False, random_state=seed)
+    largest = float(np.abs(labels.array).max())
+    return [forest(labels, seed), boosted], 2.0 ** max(0, int(np.frexp(largest / _LARGEST_NUMBER)[1]))
 
-    The probabilities are sparse where a tree is grown on a sketch of them.
-    """
+
+def check_features(points: FloatArray) -> None:
+    """Reject features beyond what trees hold."""
     largest = float(np.abs(points).max())
     if largest > _LARGEST_FEATURE:
         raise InputError(
             f"X reaches {largest:.2g}; expected numbers up to {_LARGEST_FEATURE:.2g} for the default forest; scale the "
             "columns, leave embedding at 'auto', or pass an estimator"
         )
+
+
+def out_of_bag(points: FloatArray, labels: Labels, seed: int, n_jobs: int | None = None) -> Any:
+    """Probability of every class, as the trees that have not drawn a sample predict it.
+
+    The probabilities are sparse where a tree is grown on a sketch of them.
+    """
     n_trees = next((trees for most, trees in _TREES if len(labels) <= most), _FEWEST_TREES)
-    if labels.codes is not None and 16 * n_trees * _drawn(labels) * labels.n_columns > _NODES:
+    if 16 * n_trees * _drawn(labels) * labels.n_columns > _NODES:
         return _by_sketch(points.astype(np.float32), labels, seed, n_trees, n_jobs)
     model = forest(labels, seed, n_jobs, n_estimators=n_trees, oob_score=True)
-    if labels.codes is None:
-        values = labels.array[:, 0]
-        unit = 2.0 ** max(0, int(np.frexp(np.abs(values).max() / _LARGEST_NUMBER)[1]))
-        return np.asarray(model.fit(points, values / unit).oob_prediction_) * unit
     model.fit(points, labels.codes)
     predicted = np.zeros((len(labels), labels.n_columns))
     predicted[:, model.classes_] = model.oob_decision_function_

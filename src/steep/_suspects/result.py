@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 
 from steep._html import card
-from steep._suspects.decisions import corrected
-from steep._validation import FloatArray, IntArray, check_count
+from steep._suspects.decisions import checksum, corrected, places_of, row_names
+from steep._suspects.effect import measured
+from steep._validation import FloatArray, IntArray, Seed, check_count
 from steep.evidence import Verdict
 from steep.metrics import Interval
 from steep.neighbors.graph import sparse_graph
@@ -30,12 +32,12 @@ _WIDE = 0.25
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suspects:
-    """Labels ranked by what speaks against them; ``print`` it, or look at ``table`` from the top down.
+    """Labels ranked by how likely they are to be wrong; ``print`` it, or read ``table`` from the top.
 
     Attributes
     ----------
     score : ndarray of shape (n_samples,)
-        From 0 to 1, in the order of the samples: the larger, the more speaks against the label. The order is what was
+        From 0 to 1, in the order of the samples: the larger, the more likely the label is wrong. Only the order was
         tested. The values are not calibrated probabilities; they sum to ``n_wrong``, which is a rough estimate.
     label, suggested : ndarray of shape (n_samples,)
         The label as given, and what is expected there instead: a class, or a number.
@@ -51,6 +53,20 @@ class Suspects:
         Wall-clock time of each stage.
     index : pandas.Index, optional
         The index of ``X``, or that of ``y`` where ``X`` has none; default the places in the data.
+    X : array-like or frame
+        The samples as given.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from steep import suspects
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[3] = 2  # one label is made wrong
+    >>> found = suspects(X, y, random_state=0)
+    >>> found.top(1)[["label", "suggested"]].values.tolist()
+    [[2, 0]]
+    >>> int(found.apply([3])[3])
+    0
     """
 
     score: FloatArray
@@ -62,6 +78,7 @@ class Suspects:
     predicted: Any
     seconds: dict[str, float] = field(default_factory=dict)
     index: pd.Index | None = None
+    X: Any = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -87,13 +104,9 @@ class Suspects:
         n = check_count(n, name="n")
         return self._rows(np.argsort(self.rank, kind="stable")[:n], self.index)
 
-    def numbered(self) -> pd.DataFrame:
-        """As ``table``, but rows and neighbours are places in the data, whatever the index."""
-        return self._rows(np.arange(len(self)), None)
-
     @cached_property
     def verdict(self) -> Verdict:
-        """Where to look first, and a rough estimate of the number of wrong labels, in words."""
+        """The first row to check, and a rough estimate of the number of wrong labels, in words."""
         n, found = len(self), self.n_wrong
         sentence = (
             f"{self._first()} By a rough estimate about {found.mean:,.0f} of {n:,} labels are wrong "
@@ -121,6 +134,62 @@ class Suspects:
         by the index of the table, such as ``found.top(10).index``.
         """
         return corrected(self.label, self.index, decisions, is_number=self.has_numbers, suggested=self.suggested)
+
+    def page(
+        self,
+        path: str | Path,
+        *,
+        images: Any = None,
+        texts: Any = None,
+        target: str = "label",
+        title: str | None = None,
+    ) -> Path:
+        """Write a page on which you accept, keep or correct labels by keys, and export your decisions for ``apply``.
+
+        One HTML file that needs nothing else. It shows the columns of ``X``, or ``images`` of shape
+        ``(n_samples, height, width[, channels])``, or ``texts``, one per sample; ``target`` is what the labels are
+        called. The most suspicious samples are on it, as many as there is room for.
+        """
+        from steep.report.review import review_page
+
+        names = row_names(self.index, len(self))
+        return review_page(
+            path, self, data=checksum(self.label, names), names=names, images=images, texts=texts, target=target,
+            title=title,
+        )  # fmt: skip
+
+    def effect(
+        self,
+        estimator: Any,
+        *,
+        decisions: Any = None,
+        trusted: Any = None,
+        scoring: Any = None,
+        cv: int = 5,
+        random_state: Seed = None,
+    ) -> pd.DataFrame:
+        """Measure what dropping or correcting labels gains: ``estimator`` cross-validated on trusted rows.
+
+        Wrong are the labels that ``decisions`` change (see ``apply``), or without decisions the suspects, corrected to
+        what is suggested. One row each for the labels as given, dropped and corrected: the mean score, its gain over
+        the labels as given with a 95 % interval over the parts, and the rows fitted to.
+
+        ``trusted`` names rows, by the index, whose labels are right once decided. The default is the rows in
+        ``decisions`` and all that are no suspects, which flatters dropping a little: hard rows are not among them.
+        ``scoring`` is the name of a scorer or a callable; default the estimator's own score.
+        """
+        is_suspect = self.score > SUSPECT
+        right = np.where(is_suspect, self.suggested, self.label) if decisions is None else self.apply(decisions)
+        if trusted is not None:
+            rows = places_of(trusted, self.index, len(self), "trusted")
+        elif decisions is None:
+            rows = np.flatnonzero(~is_suspect)
+        else:
+            decided = places_of(decisions, self.index, len(self), "decisions")
+            rows = np.union1d(np.flatnonzero(~is_suspect), decided)
+        return measured(
+            estimator, self.X, self.label, right, rows, scoring=scoring, cv=cv, random_state=random_state
+        )  # fmt: skip
 
     @property
     def has_numbers(self) -> bool:

@@ -14,15 +14,14 @@ c and p the probabilities of a model fitted without x_i:
 r is the margin against the own label. The root stands between the probabilities themselves, which are best for
 few classes and errors near the border, and their logarithms, best for many classes and errors anywhere.
 
-Neighbours have no say, and r_i = (log max_{c≠ỹ} p_ic − log p_iỹ)/5, in two cases. Either the model gives them nearly
-the probabilities it gives the sample: then their labels show only how labels are given there, errors that follow a
-pattern among them. Or they name the given labels far less often than the model does.
+Neighbours have no say in two cases. Either the model gives them nearly the probabilities it gives the sample: then
+their labels show only how labels are given there, errors that follow a pattern among them. Or they name the given
+labels far less often than the model does. Then, with c the most probable other class and g_ỹc the share of the label
+ỹ among the samples that the model takes for c,
 
-Numbers. With m_i the median label over S, ŷ the model's prediction and w the weight that fits the labels best in
-the mean absolute error:
+    r_i = (log p_ic − log p_iỹ + 0.2 log g_ỹc)/5
 
-    e_i  = min(|ỹ_i − ŷ_i|, |ỹ_i − (1 − w) ŷ_i − w m_i|)      either may speak for the label
-    r_i  = e_i / (0.3 mean_{j∈S} e_j + 0.7 median_l mean_{j∈S(l)} e_j)
+Classes that are often mixed up are a reason to doubt the label, where nothing else decides.
 
 Every figure here was settled on the development tables of ``benchmarks/suspects.py``.
 """
@@ -51,7 +50,9 @@ _COARSE = 32  # different probabilities, and fewer, are those of ten trees or fi
 _JUDGED, _COMPARED = 300, 20_000  # samples on which both are looked at, and others they are compared with
 # Labels are surely contradicted below and above these z of their own and of another class.
 _SURELY_OWN, _SURELY_OTHER = 0.1, 0.5
-_LOCAL_SHARE = 0.3
+
+# What the share of a mix-up counts for, and what is added to the counts.
+_MIXED_UP, _PRIOR = 0.2, 0.5
 
 # Added to probabilities before a logarithm: forests give exact zeros. Logarithms over 5 span what roots do, nearly.
 _FLOOR, _LOGARITHMS = 1e-3, 5.0
@@ -186,10 +187,23 @@ def suspect_classes(codes: IntArray, predicted: Any, asked: csr_matrix) -> Suspi
         code = np.where(height > other, best + part.start, code)
         other = np.maximum(other, height)
     contradicted = (other > own) | ((other == own) & (code < codes))
-    height = np.sqrt if share else lambda z: np.log(z + _FLOOR) / _LOGARITHMS
-    margin = height(np.maximum(other, 0.0)) - height(own)
+    if share:
+        margin = np.sqrt(np.maximum(other, 0.0)) - np.sqrt(own)
+    else:
+        mixed_up = _MIXED_UP * np.log(_share_of_mix_up(codes, code, np.where(contradicted, code, codes)))
+        margin = (np.log((np.maximum(other, 0.0) + _FLOOR) / (own + _FLOOR)) + mixed_up) / _LOGARITHMS
     surely = (other > _SURELY_OTHER) & (own < _SURELY_OWN)
     return Suspicion(margin, code, share, np.maximum(own, other), contradicted, surely)
+
+
+def _share_of_mix_up(codes: IntArray, other: IntArray, taken: IntArray) -> FloatArray:
+    """g: how often each label is found among the samples that are ``taken`` for the ``other`` class."""
+    n_classes = int(max(codes.max(), other.max())) + 1
+    pairs, counts = np.unique(codes * n_classes + taken, return_counts=True)
+    asked = codes * n_classes + other
+    place = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    found = np.where(pairs[place] == asked, counts[place], 0)
+    return np.asarray((found + _PRIOR) / (np.bincount(taken, minlength=n_classes)[other] + _PRIOR * n_classes))
 
 
 def neighbors_help(opinions: Opinions, predicted: Any, asked: csr_matrix) -> bool:
@@ -248,37 +262,3 @@ def _sums_by_label(codes: IntArray, true: FloatArray) -> FloatArray:
     """Σ t over the samples of each label, a row each."""
     shape = true.shape[1], len(codes)
     return np.asarray(csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=shape) @ true)
-
-
-def suspect_numbers(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> Suspicion:
-    """r, the number expected and w."""
-    around = _medians(values, predicted, asked)
-    share = _absolute_weight(values, predicted, around)
-    expected = (1 - share) * predicted + share * around
-    error = np.minimum(np.abs(values - predicted), np.abs(values - expected))
-    local = count_votes(asked, error[:, None])[:, 0]
-    usual = _LOCAL_SHARE * local + (1 - _LOCAL_SHARE) * float(np.median(local))
-    usual += np.finfo(np.float64).tiny + 1e-9 * float(np.abs(values).max())
-    return Suspicion(np.asarray(error / usual), expected, share)
-
-
-def _medians(values: FloatArray, predicted: FloatArray, asked: csr_matrix) -> FloatArray:
-    """m: medians over the neighbours that are asked; the prediction where none is."""
-    k = asked.nnz // len(values)
-    around = values[asked.indices].reshape(-1, k)
-    silent = asked.data.reshape(-1, k) == 0
-    if not silent.any():
-        return np.asarray(np.median(around, axis=1))
-    around = np.where(silent, np.nan, around)
-    alone = silent.all(axis=1)
-    around[alone] = predicted[alone, None]
-    return np.asarray(np.nanmedian(around, axis=1))
-
-
-def _absolute_weight(values: FloatArray, predicted: FloatArray, around: FloatArray) -> float:
-    """w: the mean absolute error is convex in the weight."""
-
-    def loss(weight: float) -> float:
-        return float(np.abs(values - (1 - weight) * predicted - weight * around).mean())
-
-    return float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-3}).x)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,22 +14,30 @@ from scipy.sparse import csr_matrix
 
 from steep._progress import Stopwatch
 from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
-from steep._suspects.forest import forest, out_of_bag
+from steep._suspects.forest import check_features, default_models, forest, out_of_bag
+from steep._suspects.numbers import Fits, blend, suspect_numbers
 from steep._suspects.own_predictions import own_predictions, refuse_in_sample
 from steep._suspects.result import Suspects
-from steep._suspects.score import Suspicion, ballots, suspect_classes, suspect_numbers
-from steep._validation import FloatArray, Seed, check_count, check_generator, check_jobs, one_line, refuse_large, shown
+from steep._suspects.score import Suspicion, ballots, suspect_classes
+from steep._validation import (
+    FloatArray,
+    IntArray,
+    Seed,
+    check_count,
+    check_generator,
+    check_jobs,
+    one_line,
+    refuse_large,
+    shown,
+)
 from steep.exceptions import InputError, SteepError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, warn_of_float_classes
+from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
 from steep.weighting.cross_fitting import cross_fitted, deal
 from steep.weighting.weights import TrainingSet, row_index
 from steep.weighting.wrapping import task_of
-
-# Share of the true neighbours found by approximate search, which large data need: votes ask for no more.
-_MANY = 200_000
-_RECALL, _RECALL_OF_MANY = 0.95, 0.9
 
 
 def suspects(
@@ -44,10 +55,10 @@ def suspects(
     random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> Suspects:
-    """Rank labels by how much speaks for their being wrong, for classes and for numbers.
+    """Rank labels by how likely they are to be wrong, for classes and for numbers.
 
     Each label is compared with those of its nearest neighbours and with the prediction of a model that was
-    fitted without it. Both together find more wrong labels than either.
+    fitted without it. Together they find more wrong labels than each alone.
 
     Parameters
     ----------
@@ -57,10 +68,9 @@ def suspects(
     y : array-like of shape (n_samples,)
         Labels as they are, some of them perhaps wrong: classes or numbers.
     estimator : estimator, optional
-        The model to ask, cloned for every part; default a random forest whose trees each judge the samples
-        they were not fitted to. Classifiers without ``predict_proba`` count as certain of what they predict.
-    n_neighbors : int, default 20
-        Neighbours asked, the sample itself not counted.
+        The model that predicts, cloned for every part; default a random forest whose trees each judge the samples
+        they were not fitted to, and for numbers boosted trees as well. Classifiers without ``predict_proba``
+        count as certain of what they predict.
     pred_probs : array-like of shape (n_samples, n_classes), optional
         Your probabilities, one column per class in sorted order, each row from a model that has not seen
         that sample; nothing is fitted then.
@@ -69,15 +79,20 @@ def suspects(
     groups : array-like of shape (n_samples,), optional
         Samples that belong together, such as those of one patient: neither the model nor the neighbours of a
         sample come from its own group.
+    random_state : int, Generator or None, default None
+        Seed of the parts and of the default forest.
+
+    Other Parameters
+    ----------------
+    n_neighbors : int, default 20
+        Neighbours compared, the sample itself not counted.
     cv : int, default 5
         Parts the samples are dealt into; each is predicted by a fit of ``estimator`` to the others. The
-        default forest needs none, unless there are groups.
+        default forest for classes needs none, unless there are groups.
     embedding : {"auto", "standard", None}, transformer or callable, default "auto"
         Space in which neighbours are looked for; see :func:`sample_weights`.
     task : {"auto", "classification", "regression"}, default "auto"
         How to read ``y``; default as the estimator does, else as :func:`sample_weights`.
-    random_state : int, Generator or None, default None
-        Seed of the parts and of the default forest.
     n_jobs : int, optional
         Threads of the search and processes of the fits; −1 is all processors.
 
@@ -85,8 +100,8 @@ def suspects(
     -------
     Suspects
         ``top(20)`` has the labels to look at first, ``table`` one row per sample in the order and with the index of
-        ``X``; ``verdict`` says it in words, ``n_wrong`` is a rough estimate of the number of wrong labels, and
-        ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
+        ``X``; ``verdict`` is the outcome in one sentence, ``n_wrong`` a rough estimate of the number of wrong labels,
+        and ``knn_graph()`` the neighbours as cleanlab's Datalab takes them.
 
     Examples
     --------
@@ -114,21 +129,22 @@ def suspects(
         points,
         n_neighbors=size,
         include_self=False,
-        recall=_RECALL if len(points) <= _MANY else _RECALL_OF_MANY,
+        recall=RECALL_OF_VOTES if len(points) <= MANY_VOTES else RECALL_OF_MANY_VOTES,
         n_jobs=jobs,
         random_state=0,
     )
     watch.lap("neighbors")
-    if predicted is None:
-        predicted = _predicted(samples, points, estimator, n_parts, rng, jobs)
-    watch.lap("predictions")
     asked = ballots(indices, samples.groups)
-    found = _judged(samples.labels, predicted, asked, given=pred_probs is not None)
+    models = _Models(samples, points, estimator, n_parts, rng, jobs)
+    if samples.labels.codes is None:
+        predicted, found = models.judge_numbers(samples.labels.array[:, 0], predicted, asked)
+    else:
+        predicted, found = models.judge_classes(samples.labels.codes, predicted, asked)
     n_wrong, score = _weighed(samples.labels, found)
     watch.lap("scores")
     return Suspects(
         score=score,
-        label=_as_given(samples.labels),
+        label=labels_as_given(samples.labels),
         suggested=_suggested(samples.labels, found, score),
         n_wrong=n_wrong,
         distances=distances,
@@ -136,21 +152,13 @@ def suspects(
         predicted=predicted,
         seconds=watch.seconds,
         index=_index_of(X, y),
+        X=X,
     )
 
 
 def _index_of(X: Any, y: Any) -> pd.Index[Any] | None:
     """The index of the samples, or of the labels where those have none; None where rows are just counted."""
     return row_index(X if isinstance(X, pd.DataFrame | pd.Series) else y)
-
-
-def _judged(labels: Labels, predicted: FloatArray, asked: csr_matrix, *, given: bool) -> Suspicion:
-    """What speaks against each label; user-supplied probabilities are held against the neighbours first."""
-    if labels.codes is None:
-        return suspect_numbers(labels.array[:, 0], predicted, asked)
-    if given:
-        refuse_in_sample(labels.codes, predicted, asked)
-    return suspect_classes(labels.codes, predicted, asked)
 
 
 def _weighed(labels: Labels, found: Suspicion) -> tuple[Interval, FloatArray]:
@@ -166,11 +174,12 @@ def _suggested(labels: Labels, found: Suspicion, score: FloatArray) -> npt.NDArr
     """The number expected; or the most probable other class where the own one is outvoted or suspect."""
     if labels.codes is None or labels.classes is None:
         return found.expected
-    is_doubted = (found.margin > 0) | (score > 0.5)
+    is_doubted = found.is_contradicted | (score > 0.5)
     return np.asarray(labels.classes[np.where(is_doubted, found.expected, labels.codes)])
 
 
-def _as_given(labels: Labels) -> npt.NDArray[Any]:
+def labels_as_given(labels: Labels) -> npt.NDArray[Any]:
+    """Classes by name, or numbers."""
     if labels.codes is None or labels.classes is None:
         return np.asarray(labels.array[:, 0])
     return np.asarray(labels.classes[labels.codes])
@@ -179,32 +188,76 @@ def _as_given(labels: Labels) -> npt.NDArray[Any]:
 # ---------------------------------------------------------------------------------------- the model
 
 
-def _predicted(
-    samples: TrainingSet, points: FloatArray, estimator: Any, n_parts: int, rng: np.random.Generator, n_jobs: int | None
-) -> Any:
-    """Predictions of a model for samples it has not seen: probabilities, which may be sparse, or numbers."""
-    labels, seed = samples.labels, int(rng.integers(2**31))
-    if estimator is None and samples.groups is None:
-        return out_of_bag(points, labels, seed, n_jobs)
-    # The forest sees the points: X as given may hold text.
-    X, model = (points, forest(labels, seed)) if estimator is None else (samples.X, estimator)
-    part = deal(labels, n_parts, samples.groups, rng)
-    try:
-        predicted = cross_fitted(model, X, samples.y, labels, part=part, n_jobs=n_jobs)
-    except SteepError:
-        raise
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{type(model).__name__} cannot be fitted to X and y ({one_line(error)}); need an estimator that takes "
-            "them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
-        ) from error
-    if predicted.shape != (len(labels), labels.n_columns) or not np.isfinite(predicted).all():
-        raise InputError(
-            f"{type(model).__name__} predicts an array of shape {predicted.shape} with "
-            f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
-            "sample, or one probability per class; use another estimator"
-        )
-    return predicted if labels.codes is not None else predicted[:, 0]
+@dataclass(frozen=True)
+class _Models:
+    """What predicts samples that it has not seen: the estimator of the caller, or the default ones."""
+
+    samples: TrainingSet
+    points: FloatArray
+    estimator: Any
+    n_parts: int
+    rng: np.random.Generator
+    n_jobs: int | None
+
+    def judge_classes(self, codes: IntArray, given: Any, asked: csr_matrix) -> tuple[Any, Suspicion]:
+        """Probabilities, which may be sparse, and what speaks against each class."""
+        if given is not None:
+            refuse_in_sample(codes, given, asked)
+            return given, suspect_classes(codes, given, asked)
+        labels, seed = self.samples.labels, int(self.rng.integers(2**31))
+        if self.estimator is None:
+            check_features(self.points)
+        if self.estimator is None and self.samples.groups is None:
+            predicted = out_of_bag(self.points, labels, seed, self.n_jobs)
+        else:
+            # The forest sees the points: X as given may hold text.
+            X, model = (
+                (self.points, forest(labels, seed)) if self.estimator is None else (self.samples.X, self.estimator)
+            )
+            with self._named():
+                predicted = cross_fitted(model, X, self.samples.y, labels, part=self._parts(), n_jobs=self.n_jobs)
+            self._check(predicted, labels.n_columns)
+        return predicted, suspect_classes(codes, predicted, asked)
+
+    def judge_numbers(self, values: FloatArray, given: Any, asked: csr_matrix) -> tuple[FloatArray, Suspicion]:
+        """Predicted values, and what speaks against each number."""
+        if given is not None:
+            return given, suspect_numbers(values, given[:, None], asked, None)
+        samples, seed, unit = self.samples, int(self.rng.integers(2**31)), 1.0
+        models, X, y = [self.estimator], samples.X, samples.y
+        if self.estimator is None:
+            check_features(self.points)
+            models, unit = default_models(samples.labels, seed)
+            X, y = self.points, values / unit
+        fits = Fits(models, X, y, self._parts(), self.n_jobs, unit)
+        with self._named():
+            columns = fits.predict(np.ones(len(values), dtype=bool))
+            self._check(columns, len(models))
+            return blend(values, columns), suspect_numbers(values, columns, asked, fits)
+
+    def _parts(self) -> npt.NDArray[np.intp]:
+        return deal(self.samples.labels, self.n_parts, self.samples.groups, self.rng)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors of an estimator in a line that names it."""
+        try:
+            yield
+        except SteepError:
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{type(self.estimator).__name__} cannot be fitted to X and y ({one_line(error)}); expected an "
+                "estimator that takes them as they are; wrap it in a pipeline, or pass pred_probs= or predictions="
+            ) from error
+
+    def _check(self, predicted: FloatArray, width: int) -> None:
+        if predicted.shape != (len(self.points), width) or not np.isfinite(predicted).all():
+            raise InputError(
+                f"{type(self.estimator).__name__} predicts an array of shape {predicted.shape} with "
+                f"{int((~np.isfinite(predicted)).sum())} entries that are not finite; expected one finite number per "
+                "sample, or one probability per class; use another estimator"
+            )
 
 
 # ---------------------------------------------------------------------------------------- arguments
@@ -213,8 +266,8 @@ def _predicted(
 def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups: Any) -> TrainingSet:
     if estimator is not None and (isinstance(estimator, type) or not hasattr(estimator, "fit")):
         raise UnsupportedEstimatorError(
-            f"estimator={shown(estimator)} is not an estimator instance; need an object with fit(X, y) and predict, "
-            "or None for a random forest"
+            f"estimator={shown(estimator)} is not an estimator instance; expected an object with fit(X, y) and "
+            "predict, or None for a random forest"
         )
     if estimator is not None and task == "auto":
         task = task_of(estimator)
@@ -226,9 +279,7 @@ def _checked(X: Any, y: Any, estimator: Any, embedding: Any, task: Task, groups:
             f"y has {labels.n_columns} columns; expected one label per sample; call suspects once for every column"
         )
     if (labels.array == labels.array[0]).all():
-        raise InputError(
-            f"all {len(labels)} labels of y are equal; need at least two different ones to tell a wrong one from"
-        )
+        raise InputError(f"all {len(labels)} labels of y are equal; expected at least two classes or values")
     return samples
 
 

@@ -398,20 +398,25 @@ def guard_program(order: int, report: int) -> None:
     """
     with open(order, "rb", closefd=False) as file:
         wanted = json.loads(file.readline())
-    if wanted["scratch"] is not None:
-        os.makedirs(wanted["scratch"], mode=0o700, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="steep-", dir=wanted["scratch"])
+    place = wanted["keep"] or wanted["scratch"]
+    if place is not None:
+        os.makedirs(place, mode=0o777 if wanted["keep"] else 0o700, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="run-" if wanted["keep"] else "steep-", dir=place)
     stdout = os.dup(1)
     try:
         wakes = _wake_on_children()
+        for name, text in wanted["files"].items():
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            Path(folder, name).write_text(text, encoding="utf-8")
         program = _start_program(wanted, folder, report)
         if program is not None:
             code = _watch(program, order, wakes)
             with contextlib.suppress(BrokenPipeError):
-                _tell(report, code=code, **_append(stdout, folder, wanted["file"]))
+                _tell(report, code=code, folder=folder, **_append(stdout, folder, wanted["file"]))
     finally:
         end_descendants()
-        shutil.rmtree(folder, ignore_errors=True)
+        if not wanted["keep"]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _append(stdout: int, folder: str, name: str | None) -> dict[str, Any]:

@@ -43,17 +43,6 @@ def is_importing_main() -> bool:
     return bool(getattr(current_process(), "_inheriting", False))
 
 
-def is_broken(executor: Any) -> bool:
-    """Whether an executor of :mod:`concurrent.futures` lost its workers."""
-    return bool(getattr(executor, "_broken", False))
-
-
-def n_workers_of(executor: Any) -> int | None:
-    """Workers an executor says it has."""
-    offered = [getattr(executor, name, None) for name in ("_max_workers", "num_workers")]
-    return next((max(1, n) for n in offered if isinstance(n, int)), None)
-
-
 def process_start(pid: int) -> str:
     """When a process started, as /proc says; empty where there is no /proc, or the process ended."""
     try:

@@ -33,6 +33,7 @@ from steep.campaign.schema import (
     Names,
     checked_outputs,
     checked_strategy,
+    constrained_box,
     is_named,
     reconcile,
     stored_box,
@@ -42,7 +43,7 @@ from steep.campaign.schema import (
 from steep.campaign.simulate import Failure
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
-from steep.expected_error import ErrorEstimate, ErrorTrack
+from steep.expected_error import ErrorEstimate, estimate_error
 from steep.sampling.strategies import Strategy, initial_runs
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ if TYPE_CHECKING:
 
     from steep.sampling import Design
     from steep.sampling.hedge import Hedge
+    from steep.surrogate import Surrogate
 
 
 class Campaign:
-    """Choose runs of an expensive simulator one batch after another, with a journal on disk.
+    """Choose runs of an expensive simulator batch by batch, and keep every result on disk.
 
     Parameters
     ----------
@@ -64,12 +66,13 @@ class Campaign:
         Names of the outputs; default those of the first result, or ``y0, y1, …``.
     storage : str or path, default "campaign.db"
         The journal, a SQLite file, made when it does not exist. Several processes of one machine may
-        use it at the same time; put it on a local disk. ":memory:" keeps it nowhere.
+        use it at the same time; on a network file system one. ":memory:" keeps it nowhere.
     n_initial : int, optional
         Points of the Sobol start before the results decide. Default a quarter of the runs of the first :meth:`run`, at
         least 2(d+1); 4(d+1), at least 8, where :meth:`ask` comes first.
-    constraint : callable, optional
-        Which points of the box belong to S; see :class:`Box`. It is not stored.
+    constraint : str or callable, optional
+        Which points of the box belong to S: text over the named inputs, as ``"u0 * t <= 5 and t > 1"``, which is
+        stored; or a function, see :class:`Box`, which has to be passed again when the file is opened again.
     strategy : Adaptive, Variance or Even, default Adaptive()
         How runs are chosen; see :func:`steep.design`. It is stored; with a user-supplied measure it has to be passed
         again when the file is opened again.
@@ -84,6 +87,8 @@ class Campaign:
         Results that could not be written yet, as on a full disk; the next call writes them first.
     stop_reason : str or None
         Why ``stop_when`` ended the last :meth:`run` of this object; None where it did not.
+    surrogate : Surrogate or None
+        The surrogate whose certified error ended it.
 
     Examples
     --------
@@ -103,11 +108,11 @@ class Campaign:
         outputs: Sequence[str] | None = None,
         storage: str | PathLike[str] = "campaign.db",
         n_initial: int | None = None,
-        constraint: Constraint | None = None,
+        constraint: str | Constraint | None = None,
         strategy: Strategy | None = None,
         random_state: int | None = None,
     ) -> None:
-        box = None if bounds is None else Box(bounds, constraint=constraint)
+        box = None if bounds is None else constrained_box(Box(bounds), constraint)
         names = None if outputs is None else checked_outputs(outputs)
         self.n_initial = None if n_initial is None else check_runs(n_initial, name="n_initial")
         seed = None if random_state is None else check_count(random_state, name="random_state", minimum=0)
@@ -115,8 +120,7 @@ class Campaign:
         self.journal = Journal(storage, create=box is not None)
         try:
             named = None if bounds is None else is_named(bounds)
-            constrained = (constraint if box is None else box.constraint) is not None
-            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial, constrained)
+            meta = reconcile(self.journal, box, names, seed, named, chosen, self.n_initial, constraint)
             meta["named"] = meta["named"] if named is None else named
             self._settle(meta, box or stored_box(self.journal, meta, constraint), chosen)
             self.journal.register(self._owner)
@@ -137,17 +141,19 @@ class Campaign:
             warn_user(f"{self._without_constraint()}; until then points outside it count as points of the domain")
         self.unsaved: list[tuple[int, FloatArray, Names | None]] = []
         self.stop_reason: str | None = None
+        self.surrogate: Surrogate | None = None
         self._unreleased: list[int] = []
         self._read_anew()
 
     def _without_constraint(self) -> str:
         return (
-            f"storage {self.journal.path!r} has a constraint, which a file cannot keep; pass constraint= again, or "
-            'name it in the TOML file of the campaign as constraint = "module:function"'
+            f"storage {self.journal.path!r} has a constraint that is a function, which a file cannot keep; pass "
+            'constraint= again, or name it in the TOML file of the campaign as constraint = "module:function"'
         )
 
     def _read_anew(self) -> None:
-        self.results, self._track = Results(self.journal, self.box), ErrorTrack()
+        self.results = Results(self.journal, self.box)
+        self._estimate: tuple[int, ErrorEstimate] | None = None
         self._planner = Planner(
             self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=self.strategy
         )
@@ -235,7 +241,7 @@ class Campaign:
             Numbers of runs as :meth:`ask` with a lease, or :meth:`to_dataframe`, gives them; from any process.
         """
         if (X is None) == (run is None):
-            raise InputTypeError("tell needs points X or the numbers run=, one of them")
+            raise InputTypeError("tell() takes either points X or run numbers run=, not both; pass one of them")
         if run is None:
             points = numbers_of("X", lambda: self.box.points(X))
             return self._tell_named(points, *labels_of(y, len(points)))
@@ -283,7 +289,7 @@ class Campaign:
         tables.correct(self, run, y, reason)
 
     def retry_failures(self, where: tables.Where | None = None) -> int:
-        """Have runs that were given up asked again, as after a mistake in the function was fixed.
+        """Ask failed runs again, for example after a mistake in the function was fixed.
 
         Parameters
         ----------
@@ -330,7 +336,7 @@ class Campaign:
         """Record the result of one run by its number; kept in ``unsaved`` when it cannot be written."""
         label = np.asarray(values, dtype=np.float64)
         if not label.size:
-            raise InputError("the run returned no outputs; need at least one number")
+            raise InputError("the run returned no outputs; expected at least one number")
         try:
             self._flush()
             with self.journal.transaction():
@@ -410,7 +416,7 @@ class Campaign:
 
     @property
     def pending(self) -> FloatArray:
-        """Points asked and not yet told."""
+        """Points that were asked and have no result yet."""
         return self.journal.points("pending", self.box.n_features)
 
     @property
@@ -429,17 +435,20 @@ class Campaign:
         return self.journal.count_asked()
 
     def estimated_error(self) -> ErrorEstimate:
-        """Error of a surrogate over S, with an interval and what it would take to halve it.
+        """A quick estimate of the error of an interpolant over S, with an interval and what it would take to halve it.
 
-        Root mean square in standard deviations of the output, judged on the runs of the Sobol sequence, each
-        predicted from the runs before it; the worst output counts, and outputs that are constant up to rounding do
-        not. A float, with ``low`` and ``high`` (90 %) and ``more_runs_for_half``; NaN as long as there are too few
-        results.
+        Root mean square in standard deviations of the output, at the runs of the Sobol sequence, each predicted from
+        other runs; the worst output counts, and outputs that are constant up to rounding do not. A float, with ``low``
+        and ``high`` (90 %) and ``more_runs_for_half``; NaN as long as there are too few results. For a claim use the
+        certificate of :class:`steep.Surrogate`.
         """
         self._catch_up()
         X, labels, _ = self.results.without_gaps()
-        points = self.box.embed(self.box.unit(X)) if len(X) else X
-        return self._track.estimate(points, labels, self._planner.sequence.holds(X))
+        if self._estimate is None or self._estimate[0] != len(X):
+            points = self.box.embed(self.box.unit(X)) if len(X) else X
+            is_even = self._planner.sequence.holds(X) | self.results.is_check(X)
+            self._estimate = len(X), estimate_error(points, labels, is_even)
+        return self._estimate[1]
 
     def hedge(self) -> Hedge:
         """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
@@ -459,7 +468,7 @@ class Campaign:
         return tables.failures(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """All runs: inputs, outputs, state, origin (initial, design or foreign) and whether inside S.
+        """All runs: inputs, outputs, state, origin (initial, design, check or foreign) and whether inside S.
 
         An output or a mark named like an input gets an underscore at its end.
         """
@@ -467,7 +476,7 @@ class Campaign:
         return tables.to_dataframe(self)
 
     def tell_dataframe(self, frame: pd.DataFrame, *, retries: int = 0) -> None:
-        """Tell results by the numbers of their runs, from any process: ``run`` and a column for each output.
+        """Record results by the numbers of their runs, from any process: columns ``run`` and one per output.
 
         Rows without any output are left out; a text in the column ``error``, if there is one, tells that the run
         failed, and it is asked again until it failed more than ``retries`` times. Inputs, if given too,
@@ -477,14 +486,14 @@ class Campaign:
         self._catch_up()
         tables.tell_dataframe(self, frame, retries=retries)
 
-    def load_dataframe(self, frame: pd.DataFrame) -> None:
-        """Tell results kept elsewhere: a column for each input and each output, by name.
+    def load_dataframe(self, frame: pd.DataFrame, *, outputs: Sequence[str] | None = None) -> None:
+        """Tell runs made elsewhere: a column for each input and each output, by name; failed ones have an ``error``.
 
-        Rows that lack an output are left out with a warning. Once the outputs are known, other columns are left out
-        with a warning, too; before, every other column is an output.
+        Rows that lack an output are left out with a warning. Other columns are left out: with ``outputs``, or once
+        the outputs are known; before, every other column is an output.
         """
         self._catch_up()
-        tables.load_dataframe(self, frame)
+        tables.load_dataframe(self, frame, None if outputs is None else checked_outputs(outputs))
 
     # ---------------------------------------------------------------- looking
 
@@ -538,30 +547,34 @@ class Campaign:
         n_runs : int
             Runs in all; those in the journal count, foreign ones do not. The first of them are an even start: see
             ``n_initial`` of :class:`Campaign`.
-        batch_size : int, optional
-            Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
-            at least one for each worker.
-        executor : None, "threads", "processes" or an executor, optional
-            Where runs happen: here, in threads, in processes that are replaced when they die, on a Dask
-            cluster (its client, or ``client.get_executor()``), or in anything with ``submit``.
+        executor : None, "threads", "processes", "slurm" or a Dask client, optional
+            Where runs happen: here, in threads, in processes that are replaced when they die, in job arrays of SLURM
+            (see :class:`steep.campaign.Slurm`) or on a Dask cluster (its client, or ``client.get_executor()``).
+            What is in the queue of SLURM goes on when this call is interrupted.
         n_workers : int, optional
             Runs at the same time; default what the executor offers.
-        retries : int, default 1
-            Attempts after the first before a run is given up and its surroundings avoided.
         timeout : float, optional
             Seconds a run may take, from the moment the function is called. A process is killed with
             all it started and replaced. A thread cannot be stopped: it runs until it ends by
-            itself, another takes its place, and its result is dropped. A run in an executor of the
-            caller's cannot be stopped either, and its place stays taken until it ends.
-        max_failures : int or None, default 20
-            Stop with an error when that many runs in a row fail in the same way, or the first 5 of the call: most
-            likely by a mistake. Those runs are not given up. None goes on whatever fails.
+            itself, another takes its place, and its result is dropped. A run on a Dask worker
+            cannot be stopped either, and its place stays taken until it ends.
         stop_when : mapping or callable, optional
             Stop before the budget is spent: ``{"runs": n, "seconds": s, "error": e}``, any of them, or
-            ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the upper end of
-            the interval of :meth:`estimated_error` is at most ``e`` at three looks in a row, all of them after
-            the initial runs. It may still be wrong: "When may I stop?" in ``docs/how-to/designs.md`` says how often.
+            ``stop_when(campaign) -> bool``, looked at after each run. An error is reached when the RMSE of the
+            campaign's :class:`steep.Surrogate` is certified to be at most ``e`` times the spread of each output, or at
+            most ``e`` for "absolute_error". Some of the runs are then check runs, which place no others.
             Runs in flight are finished first; ``stop_reason`` says why it stopped.
+
+        Other Parameters
+        ----------------
+        batch_size : int, optional
+            Points planned at once; 1 plans each from all results so far. Default 1/32 of the budget,
+            at least one for each worker.
+        retries : int, default 1
+            Attempts after the first before a run is given up and its surroundings avoided.
+        max_failures : int or None, default 20
+            Stop with an error when that many runs in a row fail in the same way, or the first 5 of the call: most
+            likely by a mistake. Those runs are not given up. With None failures never stop the call.
         pass_as : {"auto", "keywords", "array", "mapping"}, default "auto"
             How a run gets its inputs; "auto" is keywords for named bounds and an array for a list.
         progress : bool, optional
@@ -630,7 +643,7 @@ class ReadCampaign(Campaign):
     """
 
     def __init__(
-        self, storage: str | PathLike[str], *, constraint: Constraint | None = None, warns: bool = True
+        self, storage: str | PathLike[str], *, constraint: str | Constraint | None = None, warns: bool = True
     ) -> None:
         self.journal, self.n_initial = Journal(storage, create=False, read_only=True), None
         try:

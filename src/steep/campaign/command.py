@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from steep._validation import check_real
+from steep._validation import check_count, check_real
 from steep.campaign import _guard
-from steep.exceptions import CampaignError, FunctionError, InputError, InputTypeError
+from steep.exceptions import CampaignError, FunctionError, InputError, InputTypeError, RejectedError
 
 # How much of a failed program's stderr is kept: its end, where the reason usually is.
 _KEPT = 4000
@@ -30,7 +30,7 @@ _LINES = 10_000
 
 
 class command_simulator:  # noqa: N801 - used as a function; a class so that executors can send it
-    r"""Make a function of a command line, to be run once for each point.
+    r"""Turn a command line into a function that runs it once per point.
 
     Parameters
     ----------
@@ -42,14 +42,23 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         How to read the answer: a JSON object (by name), array or number; the last line of a CSV with
         its header (by name); or a regular expression, one output for each group, by name where groups
         are written ``(?P<name>…)``. Lines of something else may come before JSON and CSV.
-    file : str, optional
-        Read this file, in the directory the command runs in, instead of stdout.
     timeout : float, optional
         Seconds after which the program is killed.
+    templates : mapping of str to str, optional
+        Text files to write into the folder of each run, by name, with ``{name}`` or ``{name:12.4e}`` for the inputs.
+
+    Other Parameters
+    ----------------
+    file : str, optional
+        Read this file, in the directory the command runs in, instead of stdout.
     env : mapping of str, optional
         Its environment; default that of this process.
     input : str, optional
         Text for its stdin, with ``{name}`` for the inputs.
+    rejects : int, optional
+        Exit code by which the program says that it does not accept these inputs: they are not tried again.
+    keep : path, optional
+        A folder in which the folder of each run is kept, with its inputs and output.
 
     Notes
     -----
@@ -77,6 +86,9 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
         input: str | None = None,  # noqa: A002 - the name subprocess uses
+        rejects: int | None = None,
+        templates: Mapping[str, str] | None = None,
+        keep: str | os.PathLike[str] | None = None,
     ) -> None:
         if sys.platform == "win32":
             raise CampaignError("command_simulator needs fork, which Windows lacks; run it under WSL")
@@ -84,7 +96,9 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
         if os.sep in self.parts[0]:  # a path; a bare name is looked up in PATH
             self.parts[0] = str(Path.cwd() / self.parts[0])
         _check_texts(file=file, input=input)
-        self.names = sorted({name for part in [*self.parts, input or ""] for name in _fields(part)})
+        self.templates = _checked_templates(templates or {})
+        texts = [*self.parts, input or "", *self.templates.values()]
+        self.names = sorted({name for part in texts for name in _fields(part)})
         # What a call needs, for callers that ask before the first run.
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in self.names if name.isidentifier()]
@@ -95,17 +109,25 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
             _check_pattern(outputs)
         self.file = file
         self.timeout = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
-        self.env = None if env is None else _checked_env(env)
+        self.env = None if env is None else _checked_texts("env", env)
         self.input = input
+        self.keep = None if keep is None else str(Path(keep).absolute())
+        self.rejects = None if rejects is None else check_count(rejects, name="rejects", minimum=1)
+
+    def described(self) -> dict[str, Any]:
+        """The arguments that make it again, as JSON holds them."""
+        return {
+            "command": self.parts, "outputs": self.outputs, "file": self.file, "timeout": self.timeout,
+            "env": self.env, "input": self.input, "rejects": self.rejects, "templates": self.templates,
+            "keep": self.keep,
+        }  # fmt: skip
 
     def __call__(self, **inputs: Any) -> Any:
         """Run the program for one point and return its outputs: a dict, a list or a number."""
         missing = [name for name in self.names if name not in inputs]
         if missing:
             raise InputError(f"command needs inputs {missing}, got {sorted(inputs)}; name them in the bounds")
-        arguments = [_fill(part, inputs) for part in self.parts]
-        text = "" if self.input is None else _fill(self.input, inputs)
-        return self._parse(_run_guarded(arguments, text, self.env, self.timeout, self.file))
+        return self._parse(_run_guarded(self, inputs))
 
     def _parse(self, answer: str) -> Any:
         try:
@@ -127,16 +149,19 @@ class command_simulator:  # noqa: N801 - used as a function; a class so that exe
 # ---------------------------------------------------------------- running
 
 
-def _run_guarded(
-    arguments: list[str], text: str, env: dict[str, str] | None, timeout: float | None, file: str | None
-) -> str:
+def _run_guarded(program: command_simulator, inputs: Mapping[str, Any]) -> str:
     """Run a program under a guard, which makes and removes its folder; the text of its answer."""
+    arguments = [_fill(part, inputs) for part in program.parts]
+    text = "" if program.input is None else _fill(program.input, inputs)
     wanted = {
         "arguments": arguments,
-        "env": dict(os.environ) if env is None else env,
+        "env": dict(os.environ) if program.env is None else program.env,
         "scratch": os.environ.get(_guard.SCRATCH),
-        "file": file,
+        "file": program.file,
+        "files": {name: _fill(deck, inputs) for name, deck in program.templates.items()},
+        "keep": program.keep,
     }
+    timeout, file = program.timeout, program.file
     theirs, order = os.pipe()
     report, ours = os.pipe()
     with contextlib.ExitStack() as stack:
@@ -166,13 +191,25 @@ def _run_guarded(
         told = json.loads(reports.readline() or '{"error": "its guard was killed"}')
     if "error" in told:
         raise FunctionError(f"{arguments[0]} did not start: {told['error']}; check its path")
+    if program.keep is not None:
+        _keep_output(Path(told["folder"]), inputs, stdout[: len(stdout) - told.get("size", 0)], stderr)
     if told["code"] != 0:
         shown = stderr[-_KEPT:].decode(errors="replace")
+        if told["code"] == program.rejects:
+            raise RejectedError(f"{shlex.join(arguments)} does not accept these inputs; its stderr:\n{shown}")
         raise FunctionError(f"{shlex.join(arguments)} {_guard.ended(told['code'])}; its stderr:\n{shown}")
     if "missing" in told:
         shown = stdout[-200:].decode(errors="replace")
         raise FunctionError(f"the program left no file {file!r} ({told['missing']}); its stdout ends with {shown!r}")
     return (stdout[len(stdout) - told["size"] :] if "size" in told else stdout).decode(errors="replace")
+
+
+def _keep_output(folder: Path, inputs: Mapping[str, Any], stdout: bytes, stderr: bytes) -> None:
+    """Write what a program was given, and what it said, into the folder that is kept."""
+    with contextlib.suppress(OSError):  # a result is worth more than its traces
+        (folder / "steep-inputs.json").write_text(json.dumps(dict(inputs), default=str), encoding="utf-8")
+        (folder / "steep-stdout.txt").write_bytes(stdout)
+        (folder / "steep-stderr.txt").write_bytes(stderr)
 
 
 def _see_off(guard: subprocess.Popen[bytes]) -> None:
@@ -195,7 +232,7 @@ def _see_off(guard: subprocess.Popen[bytes]) -> None:
 def command_parts(command: Any) -> list[str]:
     """The arguments of a command."""
     if not isinstance(command, str | list | tuple):
-        raise InputTypeError(f"command is a {type(command).__name__}; need a string or a list of strings")
+        raise InputTypeError(f"command is a {type(command).__name__}; expected a string or a list of strings")
     try:
         parts = shlex.split(command) if isinstance(command, str) else [str(part) for part in command]
     except ValueError as error:
@@ -203,7 +240,7 @@ def command_parts(command: Any) -> list[str]:
             f"command {command!r} cannot be split ({error}); close its quotes, or pass a list of strings"
         ) from error
     if not parts or not parts[0]:
-        raise InputError("command is empty; need a program and its arguments")
+        raise InputError("command is empty; expected a program and its arguments")
     return parts
 
 
@@ -218,7 +255,7 @@ def _fields(template: str) -> list[str]:
     for _, name, form, conversion in fields:
         if not name or any(mark in name for mark in ".[]") or name.isdigit():
             raise InputError(
-                f"command part {template!r} has the field {{{name}}}; need the plain name of an input in it; write "
+                f"command part {template!r} has the field {{{name}}}; expected the plain name of an input in it; write "
                 "a literal brace twice"
             )
         if "{" in (form or "") or conversion not in (None, "r", "s", "a"):
@@ -245,13 +282,21 @@ def _fill(template: str, inputs: Mapping[str, Any]) -> str:
 def _check_texts(**texts: Any) -> None:
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
-            raise InputTypeError(f"{name} is a {type(text).__name__}; need a string")
+            raise InputTypeError(f"{name} is a {type(text).__name__}; expected a string")
 
 
-def _checked_env(env: Any) -> dict[str, str]:
-    if not isinstance(env, Mapping) or not all(isinstance(text, str) for entry in env.items() for text in entry):
-        raise InputTypeError(f"env is {env!r}; need a mapping of strings to strings")
-    return dict(env)
+def _checked_texts(name: str, texts: Any) -> dict[str, str]:
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for entry in texts.items() for text in entry):
+        raise InputTypeError(f"{name} is {texts!r}; expected a mapping of strings to strings")
+    return dict(texts)
+
+
+def _checked_templates(templates: Any) -> dict[str, str]:
+    found = _checked_texts("templates", templates)
+    for name in found:
+        if not name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise InputError(f"templates names the file {name!r}; expected a name inside the folder of the run")
+    return found
 
 
 def _check_pattern(pattern: str) -> None:
@@ -296,7 +341,7 @@ def last_json(text: str) -> Any:
 
 
 def _line_starts(text: str) -> Iterator[int]:
-    """Where the last lines begin, blanks skipped, from the last one up; the lines before are not looked at."""
+    """Offsets of the last lines, blanks skipped, from the last one up; the lines before are not read."""
     end = len(text)
     for _ in range(_LINES):
         start = text.rfind("\n", 0, end) + 1

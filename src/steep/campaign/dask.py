@@ -37,6 +37,8 @@ _FIRST_WORKER = 86_400.0
 _NEXT_WORKER = 900.0
 # Seconds each step of closing may take.
 _GRACE = 10.0
+# Seconds to wait, at least, for one of the places of a cluster all of which are taken by runs over their time.
+_BLOCKED = 10.0
 
 
 _DIED = Answer([], None, Failure("worker", "the Dask worker died during this run"))
@@ -64,12 +66,16 @@ class Cluster(Clocked):
         super().__init__(task)
         self._client = getattr(executor, "_client", executor)
         if getattr(self._client, "asynchronous", False):
-            raise InputTypeError("executor belongs to an asynchronous Dask client; need a plain one: Client(address)")
+            raise InputTypeError(
+                "executor belongs to an asynchronous Dask client; expected a plain one: Client(address)"
+            )
         options = getattr(executor, "_kwargs", {})
         # Never "pure": a call with the same inputs would be taken for the same result, and a retry for no run.
         self._options = {key: value for key, value in options.items() if key != "retries"} | {"pure": False}
         self._wanted = n
         self._futures: dict[int, Any] = {}
+        self._stuck: dict[int, Any] = {}  # futures of runs over their time, whose places stay taken
+        self._blocked_since: float | None = None
         self._where: dict[int, str] = {}
         self._kept: dict[int, Answer] = {}
         self._name = f"steep-{uuid.uuid4().hex}"
@@ -172,6 +178,21 @@ class Cluster(Clocked):
             reason = "the run was cancelled from outside" if cancelled else describe(error)
             return Answer([], None, Failure("worker", reason))
         return answer
+
+    def _check_blocked(self) -> None:
+        """Every place taken by a run over its time: wait a while for one to end, not without end."""
+        if not self._stuck or self.n > 0 or self._flying:
+            self._blocked_since = None
+            return
+        now = time.monotonic()
+        self._blocked_since = self._blocked_since or now
+        patience = max(_BLOCKED, self.task.timeout or 0.0)
+        if now - self._blocked_since > patience:
+            raise CampaignError(
+                f"all {len(self._stuck)} places of the cluster are taken by runs over their time, which it cannot "
+                f"stop, and none ended within {patience:g} s more; pass cluster='processes', whose runs are stopped, "
+                "or restart its workers; the same call resumes where the journal ends"
+            )
 
     def _gave_up(self, serial: int) -> None:
         self._kept.pop(serial, None)

@@ -24,20 +24,21 @@ import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from steep._validation import FloatArray
 from steep.campaign._interpreter import process_exists, process_start
 from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
+from steep.campaign.shared_disk import hold, is_held, network_of
 from steep.campaign.simulate import Failure
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 
 # What is said to a journal while a campaign runs. None of these may read all runs: a test asks SQLite.
 FREQUENT = {
     "count": "SELECT COUNT(*) FROM runs WHERE state = ?",
-    "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design') AND state != 'forgotten'",
+    "count asked": "SELECT COUNT(*) FROM runs WHERE origin IN ('initial', 'design', 'check') AND state != 'forgotten'",
     "count origin": "SELECT COUNT(*) FROM runs WHERE origin = ?",
     "told": "SELECT x, y, told_order, origin FROM runs WHERE told_order > ? AND state = 'done' ORDER BY told_order",
     "last told": "SELECT told FROM runs WHERE told_order IS NOT NULL ORDER BY told_order DESC LIMIT ?",
@@ -139,26 +140,40 @@ class Journal:
         if not create and self.path != ":memory:" and not os.path.exists(self.path):
             raise InputError(f"storage {self.path!r} holds no campaign yet; pass bounds")
         refuse_newer(self.path)
+        self._network = None if self.path == ":memory:" else network_of(self._file)
+        self._lock: IO[bytes] | None = None
         if read_only:
             with self._explained():
                 self._db = open_to_read(self.path, _PATIENCE)
             _close_when_gone(self, self._db)
             return
+        if self._network is not None:
+            self._lock = hold(self._file, self._network, _PATIENCE)
+            weakref.finalize(self, self._lock.close)
         with self._explained():
             self._db = sqlite3.connect(self._file, timeout=_SHORT, isolation_level=None)
         try:
             with self._explained():
+                if self._network is not None:  # a log, which a local disk left, is then read without shared memory
+                    self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
                 check_ours(self._db, self.path)
                 self._adopt()
             self._migrate()
         except BaseException:
             self._db.close()
+            if self._lock is not None:
+                self._lock.close()
             raise
         _close_when_gone(self, self._db)
 
     def _adopt(self) -> None:
         """Make the connection durable, and remember which file it is."""
-        self._db.execute("PRAGMA journal_mode = WAL")
+        if self._network is None:
+            self._db.execute("PRAGMA journal_mode = WAL")
+        else:
+            self._db.execute("PRAGMA journal_mode = DELETE")
+            self._db.execute("PRAGMA locking_mode = NORMAL")
+            self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         self._db.execute("PRAGMA synchronous = FULL")
         self._identity = None
         if self._file != ":memory:":
@@ -169,6 +184,8 @@ class Journal:
         """Close the file; it can be opened again at any time."""
         with self._explained():
             self._db.close()
+        if self._lock is not None:
+            self._lock.close()
         self.is_closed = True
 
     # ---------------------------------------------------------------- errors and transactions
@@ -189,7 +206,7 @@ class Journal:
             raise self.damaged(f"its schema is unreadable ({error})") from error
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise StorageError(
-                f"storage {self.path!r}: {error}; need a writable SQLite file with room on its disk; nothing "
+                f"storage {self.path!r}: {error}; expected a writable SQLite file with room on its disk; nothing "
                 "committed so far is lost: fix it and repeat the call"
             ) from error
 
@@ -335,7 +352,8 @@ class Journal:
         pid = os.getpid()
         with self.transaction():
             # Those of killed processes would pile up.
-            gone = [row[:1] for row in self._rows("SELECT id, pid, started FROM owners") if not is_alive(*row)]
+            rows = self._rows("SELECT id, pid, started FROM owners")
+            gone = [row[:1] for row in rows if not self._is_alive(*row)]
             with self._explained():
                 self._db.executemany("DELETE FROM owners WHERE id = ?", gone)
             self._rows("INSERT INTO owners VALUES (?, ?, ?)", (owner, pid, process_start(pid)))
@@ -348,7 +366,13 @@ class Journal:
     def owners_alive(self) -> set[str]:
         """Campaigns that are open now, in any process."""
         known = self._rows("SELECT id, pid, started FROM owners")
-        return {name for name, pid, started in known if is_alive(name, pid, started)}
+        return {name for name, pid, started in known if self._is_alive(name, pid, started)}
+
+    def _is_alive(self, owner: str, pid: int, started: str) -> bool:
+        """Whether a campaign is open; on a network file system, where it may be elsewhere, the lock says so."""
+        if self._network is None:
+            return is_alive(owner, pid, started)
+        return owner in _OPEN if self._lock is not None else is_held(self._file)
 
     # ---------------------------------------------------------------- sessions
 
@@ -580,7 +604,9 @@ def _checked_path(storage: Any) -> str:
     except TypeError:
         path = None
     if not isinstance(path, str):
-        raise InputTypeError(f"storage is {storage!r}; need a path, or ':memory:' for a campaign that is kept nowhere")
+        raise InputTypeError(
+            f"storage is {storage!r}; expected a path, or ':memory:' for a campaign that is kept nowhere"
+        )
     if not path.strip() or "\0" in path:
-        raise InputError(f"storage is {path!r}; need a path, or ':memory:' for a campaign that is kept nowhere")
+        raise InputError(f"storage is {path!r}; expected a path, or ':memory:' for a campaign that is kept nowhere")
     return path

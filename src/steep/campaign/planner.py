@@ -1,4 +1,4 @@
-"""Where the next runs come from: runs of dead processes, then the start, then the plan.
+"""The next runs of a campaign: runs of dead processes, then the start, then the plan.
 
 The plan is a round of :func:`steep.sampling.round.plan_round`, as in :func:`steep.design`, fed from the journal. It is
 a function of the journal and the number of the plan alone, so a campaign that was killed plans as if it had not been.
@@ -24,6 +24,8 @@ Job = tuple[int, FloatArray]
 
 # Plans made for one call when other processes take its points away.
 _TRIES = 3
+# The stream of check runs, next to those of plans.
+_CHECKS = 2**40
 # The map of variation is drawn from at most this many points: asking stays fast with a million told.
 _MAPPED = 2048
 
@@ -38,11 +40,15 @@ class Planner:
         self.owner, self.seed, self.strategy = owner, seed, strategy
         self.measure = strategy.resolved(use="Campaign", feeds=("labels",))
         self.sequence = EvenSequence(box, seed)
+        self.n_checks = 0
 
     def ask(self, n: int, *, n_initial: int, limit: int | None = None, lease: float | None = None) -> list[Job]:
         """Up to ``n`` runs to make next; none when the budget is spent or S has no point left."""
         jobs = self._reclaim(n, lease)
         jobs += self._start(self._room(n - len(jobs), limit), n_initial, limit, lease)
+        if self.n_checks and (n_open := self._room(n - len(jobs), limit)) > 0:
+            with self.journal.transaction():
+                jobs += self._add(self.check_points(self.n_checks), n_open, "check", lease)
         for _ in range(_TRIES):
             # The budget first: what it does not pay for need not be planned.
             if (n_open := self._room(n - len(jobs), limit)) > 0:
@@ -74,6 +80,11 @@ class Planner:
             rest = start[self.journal.count_asked("initial") :]
             return self._add(rest, self._room(n, limit), "initial", lease)
 
+    def check_points(self, n: int) -> FloatArray:
+        """The first ``n`` check runs: independent draws, the same for every caller."""
+        streams = (np.random.default_rng([self.seed, _CHECKS, i]) for i in range(n))
+        return np.array([self.box.uniform(1, random_state=stream)[0] for stream in streams]).reshape(n, -1)
+
     def _planned(self, n: int, limit: int | None, lease: float | None) -> list[Job]:
         plan = self.journal.next_plan()
         # No lock is held while planning; two processes plan from different pools.
@@ -92,7 +103,10 @@ class Planner:
     def runs(self, generator: np.random.Generator) -> Runs:
         """All that the next round is planned from."""
         X, labels, left_out = self.results.without_gaps()
-        is_mapped = mapped(X, self.box, generator)
+        # By check runs nothing is placed.
+        is_check = self.results.is_check(X)
+        is_mapped = np.zeros(len(X), dtype=bool)
+        is_mapped[~is_check] = mapped(X[~is_check], self.box, generator)
         seen = Evaluated.at(self.box, X[is_mapped], labels[is_mapped])
         variation: FloatArray = np.empty(0)
         is_even = np.zeros(len(seen.X), dtype=bool)

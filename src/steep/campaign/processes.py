@@ -51,7 +51,7 @@ class Processes(Crew):
         deadline = time.monotonic() + _guard._LOADING + _GRACE
         while self._workers and not self._workers[0].ready:
             if time.monotonic() > deadline:
-                raise CampaignError("a worker process did not start; look for what its imports wait for")
+                raise CampaignError("a worker process did not start; check whether importing your module blocks")
             self.landed(0.1)
             if not self._workers:
                 self._hire()
@@ -102,7 +102,9 @@ class Processes(Crew):
         """Loading is tried again, a few times: the machine may have been short of memory."""
         self._deaths += 1
         if self._deaths >= _LOADS:
-            raise CampaignError(f"a worker process {how}, {_LOADS} times in a row; run the function by itself")
+            raise CampaignError(
+                f"a worker process {how}, {_LOADS} times in a row; call the function directly to see why it crashes"
+            )
         worker.load_again()
         return None
 

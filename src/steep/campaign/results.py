@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from steep._outputs import named_outputs
@@ -32,20 +33,20 @@ def check_runs(value: Any, *, name: str, minimum: int = 1) -> int:
     """Return a number of runs, within what a campaign can be."""
     count = check_count(value, name=name, minimum=minimum)
     if count > _MOST_RUNS:
-        raise InputError(f"{name} is above {_MOST_RUNS}; need fewer runs")
+        raise InputError(f"{name} is above {_MOST_RUNS}; expected fewer runs")
     return count
 
 
 def check_seconds(value: Any, *, name: str) -> float:
     """Return a length of time in seconds; a text needs its unit."""
     if isinstance(value, str) and value.strip().replace(".", "").isdigit():
-        raise InputTypeError(f"{name}={shown(value)} has no unit; need a text such as '12 h' or '90 s'; add it")
+        raise InputTypeError(f"{name}={shown(value)} has no unit; expected a text such as '12 h' or '90 s'; add it")
     if isinstance(value, str | timedelta):
         try:
             value = pd.Timedelta(value).total_seconds()
         except (ValueError, OverflowError) as error:
             raise InputError(
-                f"{name}={shown(value)} is not a length of time ({error}); need seconds or a text such as '12 h'"
+                f"{name}={shown(value)} is not a length of time ({error}); expected seconds or a text such as '12 h'"
             ) from error
     return check_real(value, name=name, above=0.0, maximum=_LONGEST)
 
@@ -57,7 +58,7 @@ def numbers_of(name: str, read: Callable[[], FloatArray]) -> FloatArray:
     except SteepError:
         raise
     except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is not an array of numbers ({error}); need finite numbers in rows") from error
+        raise InputError(f"{name} is not an array of numbers ({error}); expected finite numbers in rows") from error
 
 
 def label_rows(y: Any, n: int) -> FloatArray:
@@ -87,7 +88,7 @@ def labels_of(y: Any, n: int) -> tuple[FloatArray, Names | None]:
     if named is None:
         return label_rows(y, n), None
     if not named:
-        raise InputError("y has no outputs; need at least one name")
+        raise InputError("y has no outputs; expected at least one name")
     for name, column in named.items():
         refuse_masked(column, f"output {name!r}")
     columns = [label_rows(np.reshape(np.asarray(column), (-1, 1)), n) for column in named.values()]
@@ -102,12 +103,12 @@ def aligned(journal: Journal, values: FloatArray, names: Names | None) -> FloatA
         journal.set_meta("outputs", list(outputs))
     if names is not None and set(names) != set(outputs):
         raise InputError(
-            f"outputs are {sorted(names)}, need {sorted(outputs)} as in every run of {journal.path!r}; "
+            f"outputs are {sorted(names)}, expected {sorted(outputs)} as in every run of {journal.path!r}; "
             "nothing was recorded; return every one by its name"
         )
     if values.shape[1] != len(outputs):
         raise InputError(
-            f"y has {values.shape[1]} outputs, need {len(outputs)} ({', '.join(outputs)}) as in every run of "
+            f"y has {values.shape[1]} outputs, expected {len(outputs)} ({', '.join(outputs)}) as in every run of "
             f"{journal.path!r}; nothing was recorded"
         )
     return values if names is None else values[:, [names.index(name) for name in outputs]]
@@ -148,7 +149,9 @@ def known_run(journal: Journal, number: int) -> tuple[bytes, bytes | None, str]:
     found = journal.run(number)
     if found is None or found[2] == "forgotten":
         what = "is not in" if found is None else "was forgotten in"
-        raise InputError(f"run {number} {what} {journal.path!r}; nothing was recorded; need numbers that ask gave")
+        raise InputError(
+            f"run {number} {what} {journal.path!r}; nothing was recorded; pass run numbers returned by ask()"
+        )
     return found
 
 
@@ -170,11 +173,11 @@ def run_numbers(run: Any) -> list[int]:
     listed = run if isinstance(run, Sequence) and not isinstance(run, str | bytes) else [run]
     for number in listed:
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 < number < 2**63:
-            raise InputTypeError(f"run is {shown(number)}; need the number of a run, as ask gives it")
+            raise InputTypeError(f"run is {shown(number)}; expected the number of a run, as ask gives it")
     if not listed:
-        raise InputError("run is empty; need at least one number of a run")
+        raise InputError("run is empty; expected at least one number of a run")
     if len({int(number) for number in listed}) < len(listed):
-        raise InputError("run names the same run twice; need each once")
+        raise InputError("run names the same run twice; expected each once")
     return [int(number) for number in listed]
 
 
@@ -221,6 +224,13 @@ class Results:
         """How many of them were not asked for."""
         self.told()
         return self._n_foreign
+
+    def is_check(self, X: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which points are check runs, made for the certificate of a surrogate."""
+        if not self.journal.count_asked("check"):
+            return np.zeros(len(X), dtype=bool)
+        origins = dict(self.journal.origins())
+        return np.array([origins.get(encode(x)) == "check" for x in X], dtype=bool)
 
     def without_gaps(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Points and labels without NaN, and the points left out for it.

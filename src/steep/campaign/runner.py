@@ -1,7 +1,6 @@
 """The loop that keeps a simulator busy: a new run starts as soon as one ends, wherever it runs.
 
-It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen``, its counts and
-``estimated_error``.
+It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen`` and its counts.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ import numpy as np
 from steep._function import check_signature
 from steep._progress import Bar, progress_bar
 from steep._validation import check_choice, check_count, check_real
+from steep.campaign import slurm
+from steep.campaign.goal import CertifiedError
 from steep.campaign.journal import StoreGoneError
 from steep.campaign.processes import Processes
 from steep.campaign.results import check_runs
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Given, Inline, Landing, Task, Threads
+from steep.campaign.workers import Crew, Inline, Landing, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
-from steep.expected_error import ErrorGoal
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
@@ -39,7 +39,7 @@ _FIRST = 5
 _NUMBERS = re.compile(r"[-+]?\d+\.?\d*(e[-+]?\d+)?", re.IGNORECASE)
 # Seconds between two looks at the clock while nothing ends.
 _PACE = 0.05
-_STOPS = ("runs", "seconds", "error")
+_STOPS = ("runs", "seconds", "error", "absolute_error")
 
 
 def without_numbers(message: str) -> str:
@@ -53,21 +53,21 @@ class Streak:
     def __init__(self, most: int | None) -> None:
         self.most = None if most is None else check_count(most, name="max_failures")
         self.runs: list[int] = []
-        self._pattern: tuple[str, str] | None = None
-        self._has_worked = False
+        self.pattern: tuple[str, str] | None = None
+        self.has_worked = False
 
     def worked(self) -> None:
         """A run gave a result."""
-        self.runs, self._pattern, self._has_worked = [], None, True
+        self.runs, self.pattern, self.has_worked = [], None, True
 
     def failed(self, number: int, failure: Failure) -> str | None:
         """Note a failed attempt; why to stop, when it is one too many."""
         pattern = (failure.kind, without_numbers(failure.message))
-        if pattern != self._pattern:
-            self.runs, self._pattern = [], pattern
+        if pattern != self.pattern:
+            self.runs, self.pattern = [], pattern
         if number not in self.runs:
             self.runs.append(number)
-        if self.most is None or len(self.runs) < (self.most if self._has_worked else min(self.most, _FIRST)):
+        if self.most is None or len(self.runs) < (self.most if self.has_worked else min(self.most, _FIRST)):
             return None
         message = " ".join(failure.message.split())
         return (
@@ -96,7 +96,7 @@ class RunSettings:
 def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     """Run a campaign to its end."""
     if not callable(given.function):
-        raise InputTypeError(f"function is a {type(given.function).__name__}; need a callable of one point")
+        raise InputTypeError(f"function is a {type(given.function).__name__}; expected a callable of one point")
     style = _style(campaign, given.pass_as)
     check_signature(given.function, style, campaign.box.names)
     total = check_runs(given.n_runs, name="n_runs")
@@ -108,7 +108,15 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     streak = Streak(given.max_failures)
     n_initial = campaign._n_initial_of(total)
     stop = stopper(campaign, given.stop_when, n_initial)
-    campaign.stop_reason = None
+    campaign.stop_reason, campaign.surrogate = None, None
+    if given.executor == "slurm" or isinstance(given.executor, slurm.Slurm):
+        how = slurm.Slurm() if given.executor == "slurm" else given.executor
+        first = slurm.submit(
+            campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
+            max_failures=streak.most,
+        )  # fmt: skip
+        slurm.run(campaign, first, stopper=stop)
+        return
     crew = make_crew(given.executor, given.n_workers, Task(given.function, style, seconds))
     batch = max(crew.n, -(-total // 32)) if size is None else size
     at_once, outcome = True, "interrupted"
@@ -224,7 +232,7 @@ class _Loop:
         if answer.failure is not None:
             return self._fail(job, answer.failure)
         if not np.isfinite(answer.values).all():
-            return self._fail(job, Failure("nan", f"outputs are {answer.values}; need finite numbers"))
+            return self._fail(job, Failure("nan", f"outputs are {answer.values}; expected finite numbers"))
         try:
             self.campaign._finish(job[0], answer.values, answer.names)
         except InputError as wrong:
@@ -232,6 +240,9 @@ class _Loop:
         return self.streak.worked()
 
     def _fail(self, job: Job, failure: Failure) -> None:
+        if failure.kind == "rejected":  # by the simulator: neither tried again nor a mistake
+            self.campaign._fail(job[0], failure, retries=0)
+            return
         if self.campaign._fail(job[0], failure, retries=self.retries):
             self.waiting.append(job)
         if (reason := self.streak.failed(job[0], failure)) is not None:
@@ -252,11 +263,14 @@ def stopper(campaign: Campaign, stop_when: Any, n_initial: int) -> Callable[[], 
         return lambda: "stop_when returned True" if stop_when(campaign) else None
     if not isinstance(stop_when, Mapping):
         raise InputTypeError(
-            f"stop_when is a {type(stop_when).__name__}; need a mapping with some of {', '.join(_STOPS)}, or a callable"
+            f"stop_when is a {type(stop_when).__name__}; expected a mapping with some of {', '.join(_STOPS)}, or "
+            "a callable"
         )
     unknown = [name for name in stop_when if name not in _STOPS]
     if unknown:
-        raise InputError(f"stop_when has unknown entries {unknown}; need some of {', '.join(_STOPS)}, or a callable")
+        raise InputError(
+            f"stop_when has unknown entries {unknown}; expected some of {', '.join(_STOPS)}, or a callable"
+        )
     limits = {name: check_real(value, name=f"stop_when[{name!r}]", minimum=0.0) for name, value in stop_when.items()}
     return _Limits(campaign, limits, n_initial).reached
 
@@ -267,20 +281,25 @@ class _Limits:
     def __init__(self, campaign: Campaign, limits: dict[str, float], n_initial: int) -> None:
         self.campaign, self.limits = campaign, limits
         self.started = time.monotonic()
-        self._goal = ErrorGoal(limits["error"], n_initial) if "error" in limits else None
+        self._goals = [
+            CertifiedError(campaign, limits[name], n_initial, absolute=name != "error")
+            for name in ("error", "absolute_error")
+            if name in limits
+        ]
         self._judged_at = -1
 
     def reached(self) -> str | None:
-        """Look at the runs, the clock and the error, which is estimated again after each result."""
+        """Look at the runs, the clock and the error."""
         n_done, seconds = self.campaign.n_done, time.monotonic() - self.started
         if n_done >= self.limits.get("runs", np.inf):
             return f"{n_done} runs are done, at least {self.limits['runs']:g} were asked for"
         if seconds >= self.limits.get("seconds", np.inf):
             return f"{seconds:.3g} seconds have passed, at most {self.limits['seconds']:g} were allowed"
-        if self._goal is None or n_done == self._judged_at:
+        if n_done == self._judged_at:
             return None
-        self._judged_at, error = n_done, self.campaign.estimated_error()
-        return self._goal.reason(error) if self._goal.look(error) else None
+        self._judged_at = n_done
+        reasons = [goal.look() for goal in self._goals]
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
@@ -292,13 +311,12 @@ def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:
         return Threads(task, n or os.cpu_count() or 1)
     if executor == "processes":
         return Processes(task, n or os.cpu_count() or 1)
-    if isinstance(executor, str) or not callable(getattr(executor, "submit", None)):
-        raise InputTypeError(
-            f"executor={executor!r} is unknown; expected None, 'threads', 'processes' or an object with submit(), "
-            "as client.get_executor() of Dask gives"
-        )
-    if type(executor).__module__.split(".")[0] == "distributed":
+    client = getattr(executor, "_client", executor)
+    if type(client).__module__.split(".")[0] == "distributed":
         from steep.campaign.dask import Cluster
 
         return Cluster(task, executor, n)
-    return Given(task, executor, n)
+    raise InputTypeError(
+        f"executor={executor!r} is unknown; expected None, 'threads', 'processes', 'slurm' or a Dask client; elsewhere "
+        "use ask() and tell()"
+    )

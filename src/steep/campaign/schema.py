@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steep.campaign.constraint import Expression
 from steep.domain import Box, Constraint
 from steep.domain.axes import axis_from_key
 from steep.exceptions import InputError, InputTypeError, SteepError, StorageError
@@ -155,9 +156,12 @@ def reconcile(
     named: bool | None,
     strategy: Strategy | None,
     n_initial: int | None,
-    constrained: bool,
+    constraint: str | Constraint | None,
 ) -> dict[str, Any]:
     """Write what a new campaign is about, or check that an old one is about the same."""
+    given = constraint if box is None or constraint is not None else box.constraint
+    text = getattr(given, "text", given) if isinstance(given, str | Expression) else None
+    constrained = given is not None and text is None
     with journal.transaction():
         meta = journal.meta()
         fresh: dict[str, Any] = {}
@@ -166,7 +170,10 @@ def reconcile(
             _check_strategy(journal, meta, strategy)
             if outputs is not None and meta["outputs"] is None:
                 fresh["outputs"] = list(outputs)
-            if constrained and not meta.get("constrained"):
+            if text is not None and text != meta.get("constraint"):
+                stored_box(journal, meta, text)  # before it is stored: it may be about other inputs
+                fresh |= {"constraint": text, "constrained": False}
+            elif constrained and not meta.get("constrained"):
                 fresh["constrained"] = True
         elif box is None:
             raise InputError(f"storage {journal.path!r} holds no campaign yet; pass bounds")
@@ -181,6 +188,7 @@ def reconcile(
                 "strategy": _strategy_key(strategy or Adaptive()),
                 "n_initial": n_initial,
                 "constrained": constrained,
+                "constraint": text,
             }
         for key, value in fresh.items():
             journal.set_meta(key, value)
@@ -201,16 +209,27 @@ def _check_same(
         raise InputError(f"random_state={seed} but storage {path!r} was started with {meta['seed']}; leave it out")
 
 
-def stored_box(journal: Journal, meta: dict[str, Any], constraint: Constraint | None = None) -> Box:
-    """The domain of a stored campaign."""
+def constrained_box(box: Box, constraint: str | Constraint | None) -> Box:
+    """A box with a constraint, which may be text."""
+    if isinstance(constraint, str):
+        constraint = Expression(constraint, box)
+    return Box(box, constraint=constraint)
+
+
+def stored_box(journal: Journal, meta: dict[str, Any], constraint: str | Constraint | None = None) -> Box:
+    """The domain of a stored campaign, with the constraint it is given, or its own."""
     try:
         seed = meta["seed"]
         if {"named", "outputs", "plans"} - set(meta) or not isinstance(seed, int) or seed < 0:
             raise ValueError(f"its meta table has {sorted(meta)} and the seed {seed!r}")
         axes = map(axis_from_key, meta["axes"])
-        return Box(dict(zip(meta["names"], axes, strict=True)), constraint=constraint)
+        box = Box(dict(zip(meta["names"], axes, strict=True)))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, SteepError) as error:
         raise journal.damaged(f"what it is about cannot be read ({error!r})") from error
+    own = meta.get("constraint")
+    if own is not None and not isinstance(own, str):
+        raise journal.damaged(f"its constraint is {own!r}")
+    return constrained_box(box, own if constraint is None else constraint)
 
 
 def checked_strategy(strategy: Any) -> Strategy:
@@ -310,7 +329,7 @@ def is_named(bounds: Any) -> bool:
 def checked_outputs(outputs: Any) -> Names:
     """Names of outputs, all different."""
     if isinstance(outputs, str) or not isinstance(outputs, Sequence):
-        raise InputTypeError(f"outputs is {outputs!r}; need a list of names")
+        raise InputTypeError(f"outputs is {outputs!r}; expected a list of names")
     names = tuple(outputs)
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise InputError(f"outputs are {list(names)}; expected one or more different names")

@@ -43,7 +43,7 @@ def simulate(
             return _plain(function(np.array(inputs, dtype=np.float64)))
         return _plain(function(**inputs) if style == "keywords" else function(dict(inputs)))
     except catch as error:  # a failing run is data: it is recorded by the campaign, with all of this
-        kind = "timeout" if isinstance(error, TimeoutError) else "exception"
+        kind = "timeout" if isinstance(error, TimeoutError) else getattr(error, "failure_kind", "exception")
         return Answer([], None, Failure(kind, describe(error), _trace(error)))
 
 

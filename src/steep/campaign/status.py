@@ -15,6 +15,7 @@ import numpy as np
 
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
+from steep.campaign.goal import n_looks
 from steep.campaign.journal import Journal
 from steep.campaign.schema import measure_of
 from steep.exceptions import InputError
@@ -35,7 +36,7 @@ _MOST_MEASURED = 2048
 
 @dataclass(frozen=True)
 class Status:
-    """Where a campaign stands.
+    """The state of a campaign.
 
     Examples
     --------
@@ -48,9 +49,9 @@ class Status:
     ----------
     storage : str
         The journal.
-    n_done, n_running, n_leased, n_waiting, n_failed : int
-        Runs with a result; in flight in a process that is alive; asked with a lease that lasts; in flight in a
-        process that is gone, or with a lease that is over, which are asked again; given up.
+    n_done, n_running, n_queued, n_leased, n_waiting, n_failed : int
+        Runs with a result; in flight in a process that is alive; in the queue of SLURM; asked with a lease that
+        lasts; in flight in a process that is gone, or with a lease that is over, which are asked again; given up.
     budget : int or None
         Runs the last call of ``run`` asked for in all; None before the first.
     n_left : int or None
@@ -71,6 +72,7 @@ class Status:
     storage: str
     n_done: int
     n_running: int
+    n_queued: int
     n_leased: int
     n_waiting: int
     n_failed: int
@@ -84,7 +86,7 @@ class Status:
 
 
 def status_of(campaign: Campaign) -> Status:
-    """Where a campaign stands now."""
+    """The state of a campaign now."""
     journal = campaign.journal
     campaign._catch_up()
     alive, sessions = journal.owners_alive(), journal.sessions()
@@ -94,15 +96,23 @@ def status_of(campaign: Campaign) -> Status:
     running = [session for session in sessions if session["ended"] is None and session["owner"] in alive]
     looked_at = running or sessions[-1:]
     budget = max((session["budget"] for session in looked_at), default=None)
+    order = journal.meta().get("slurm") or {}
+    n_queued = sum(len(batch["runs"]) for batch in order.get("batches", {}).values())
+    if order:
+        budget = max(budget or 0, order["n_runs"])
     n_left = None if budget is None else max(0, budget - journal.count_asked() + len(holders))
     rate = _rate(journal, min((session["began"] for session in looked_at), default=np.inf), is_running=bool(running))
     # A process that was killed could not say how it ended.
     outcome = (sessions[-1]["outcome"] or "interrupted") if sessions and not running else None
+    if order and not running:
+        ended = "finished" if journal.count_asked() >= order["n_runs"] and not holders else "interrupted"
+        outcome = None if n_queued else "stopped" if order["stopped"] else ended
     return Status(
-        storage=journal.path, n_done=journal.count("done"), n_running=n_running, n_leased=n_leased,
-        n_waiting=len(holders) - n_running - n_leased, n_failed=journal.count("failed"), budget=budget,
-        n_left=n_left, rate=rate, seconds_left=n_left / rate if n_left is not None and rate > 0 else float("nan"),
-        estimated_error=campaign.estimated_error(), is_running=bool(running), outcome=outcome,
+        storage=journal.path, n_done=journal.count("done"), n_running=n_running,
+        n_queued=n_queued, n_leased=max(0, n_leased - n_queued),
+        n_waiting=len(holders) - n_running - n_leased, n_failed=journal.count("failed"), budget=budget, n_left=n_left,
+        rate=rate, seconds_left=n_left / rate if n_left is not None and rate > 0 else float("nan"),
+        estimated_error=campaign.estimated_error(), is_running=bool(running) or n_queued > 0, outcome=outcome,
     )  # fmt: skip
 
 
@@ -138,6 +148,8 @@ def design_of(campaign: Campaign) -> Design:
         box=campaign.box,
         outputs=outputs or None,
         is_even=campaign._planner.sequence.holds(X),
+        is_check=campaign.results.is_check(X),
+        n_looks=n_looks(campaign),
     )
 
 

@@ -106,23 +106,29 @@ def to_dataframe(campaign: Campaign) -> pd.DataFrame:
     return frame
 
 
-def load_dataframe(campaign: Campaign, frame: pd.DataFrame) -> None:
-    """Tell the rows that have a result."""
-    names, known = campaign.box.names, campaign.outputs or ()
+def load_dataframe(campaign: Campaign, frame: pd.DataFrame, outputs: tuple[str, ...] | None) -> None:
+    """Tell the rows that have a result, and those that failed."""
+    names, known = campaign.box.names, campaign.outputs or outputs or ()
     labels, marks = _columns(names, known)
     _check_frame(frame, [*names, *labels])
-    extra = [name for name in frame.columns if name not in {*names, *labels, *marks}]
+    extra = [name for name in frame.columns if name not in {*names, *labels, *marks, "error"}]
     if not known and not extra:
         raise InputError("the frame has no output columns; expected at least one in addition to the inputs")
-    labels = _labels(frame, labels, extra)
+    failed = _failed(frame, labels)
+    labels = _labels(frame, labels, [] if outputs is not None else extra)
     is_marked = frame[marks[0]].isin(_WITHOUT) if marks[0] in frame.columns else pd.Series(False, index=frame.index)
     has_all = frame[labels].notna().all(axis=1)
-    _warn_of_gaps(frame, ~has_all & ~is_marked)
-    rows = frame[has_all & ~is_marked]
-    if len(rows):
-        inputs: Any = rows[list(names)].to_dict("records")
-        columns = known or tuple(map(str, extra))
-        campaign._tell_named(_encoded(campaign.box, inputs), _values(rows[labels]), columns)
+    _warn_of_gaps(frame, ~has_all & ~is_marked & ~failed)
+    inputs: Any = frame[list(names)]
+    if (rows := has_all & ~is_marked & ~failed).any():
+        X = _encoded(campaign.box, inputs[rows].to_dict("records"))
+        campaign._tell_named(X, _values(frame.loc[rows, labels]), known or tuple(map(str, extra)))
+    X = _encoded(campaign.box, inputs[failed].to_dict("records")) if failed.any() else np.empty((0, len(names)))
+    with campaign.journal.transaction():
+        for x, error in zip(X, frame.loc[failed].get("error", ()), strict=True):
+            if campaign.journal.at(x) is None:  # so that loading a table twice does no harm
+                (number,) = campaign.journal.add(x[None], origin="foreign", owner="")
+                campaign.journal.fail(number, Failure("told", str(error)), retries=0)
 
 
 def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> None:
@@ -141,7 +147,7 @@ def tell_dataframe(campaign: Campaign, frame: pd.DataFrame, *, retries: int) -> 
     done = frame[labels].notna().all(axis=1) & ~failed
     if not failed.all() and (not labels or (frame[labels].notna().any(axis=1) & ~done & ~failed).any()):
         raise InputError(
-            "some rows of the frame lack outputs; need every output of a run, or a text in the column error"
+            "some rows of the frame lack outputs; expected every output of a run, or a text in the column error"
         )
     _check_inputs(campaign, frame[done | failed], run)
     with campaign.journal.transaction():
@@ -227,9 +233,9 @@ def _failed(frame: pd.DataFrame, labels: list[str]) -> Any:
 
 def _check_frame(frame: Any, needed: list[str]) -> None:
     if not isinstance(frame, pd.DataFrame):
-        raise InputTypeError(f"frame is a {type(frame).__name__}; need a pandas DataFrame")
+        raise InputTypeError(f"frame is a {type(frame).__name__}; expected a pandas DataFrame")
     if not frame.columns.is_unique:
-        raise InputError(f"the frame has columns {list(frame.columns)}; need each name once; rename them")
+        raise InputError(f"the frame has columns {list(frame.columns)}; expected each name once; rename them")
     missing = [name for name in needed if name not in frame.columns]
     if missing:
         raise InputError(f"the frame lacks {missing}; it has {list(frame.columns)}; rename its columns")
@@ -267,9 +273,9 @@ def _encoded(box: Box, inputs: Any) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError | InputTypeError):
             raise
-        raise InputError(f"the inputs of the frame are not numbers ({error}); need points of {box!r}") from error
+        raise InputError(f"the inputs of the frame are not numbers ({error}); expected points of {box!r}") from error
     if not np.isfinite(X).all():
-        raise InputError("the inputs of the frame contain NaN or infinity; need finite numbers; drop those rows")
+        raise InputError("the inputs of the frame contain NaN or infinity; expected finite numbers; drop those rows")
     return X
 
 
@@ -277,9 +283,9 @@ def _values(frame: pd.DataFrame) -> FloatArray:
     try:
         values = np.column_stack([numbers(frame[name].to_numpy()) for name in frame.columns])
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"the outputs of the frame are not numbers ({error}); need finite numbers") from error
+        raise InputError(f"the outputs of the frame are not numbers ({error}); expected finite numbers") from error
     if not np.isfinite(values).all():
-        raise InputError("the outputs of the frame contain infinity; need finite numbers; drop those rows")
+        raise InputError("the outputs of the frame contain infinity; expected finite numbers; drop those rows")
     return values
 
 
@@ -373,11 +379,11 @@ def _chosen(frame: pd.DataFrame, where: Where | None) -> Any:
         return mask
     if not isinstance(where, Mapping):
         raise InputTypeError(
-            f"where is a {type(where).__name__}; need a mapping of column to value, or a callable of the frame"
+            f"where is a {type(where).__name__}; expected a mapping of column to value, or a callable of the frame"
         )
     unknown = [name for name in where if name not in frame.columns]
     if unknown:
-        raise InputError(f"where names unknown columns {unknown}; need some of {list(frame.columns)}")
+        raise InputError(f"where names unknown columns {unknown}; expected some of {list(frame.columns)}")
     mask = np.ones(len(frame), dtype=bool)
     for name, value in where.items():
         wanted = value if isinstance(value, list | tuple | set) else [value]

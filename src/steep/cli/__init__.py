@@ -2,6 +2,7 @@
 
 steep weight table.csv --target price
 steep design simulator:run --bounds "x=0:1,t=0:10" -n 200
+steep emulate simulator:run --bounds "x=0:1,t=0:10" --tolerance 0.05 -o model.steep
 steep campaign run campaign.db --command "./solver --u0 {u0}" --bounds "u0=0:1" -n 100
 steep improve model:network --train train.npz --validation val.npz
 
@@ -22,9 +23,9 @@ from typing import Annotated, Any
 
 import typer
 
-from steep.cli import campaign, design, improve, suspects, weight
+from steep.cli import campaign, design, improve, surrogate, suspects, weight
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
-from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, note, one_line
+from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, one_line
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
@@ -46,6 +47,8 @@ app = typer.Typer(help=paragraphs(_HELP), pretty_exceptions_enable=False, epilog
 add(app, "weight", weight.weight_command, weight.EXAMPLE)
 add(app, "suspects", suspects.suspects_command, suspects.EXAMPLE)
 add(app, "design", design.design_command, design.EXAMPLE)
+add(app, "emulate", surrogate.emulate_command, surrogate.EMULATE_EXAMPLE)
+add(app, "surrogate", surrogate.surrogate_command, surrogate.EXAMPLE)
 app.add_typer(campaign.app, name="campaign")
 add(app, "improve", improve.improve_command, improve.EXAMPLE)
 
@@ -74,12 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_debugging = "--debug" in given
     given = [word for word in given if word != "--debug"]
     _open_streams()
-    if given[:1] == ["weigh"]:
-        note("steep weigh is now called steep weight")
-        given[0] = "weight"
     try:
         with _terminable(), _short_warnings():
-            code = app(args=given, prog_name="steep", standalone_mode=False)
+            code = app(args=given or ["--help"], prog_name="steep", standalone_mode=False)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as end:
         # The reader of our output has gone, as with `| head`; Typer and Rich turn that into an exit.
@@ -112,7 +112,7 @@ def _describe(error: Exception) -> str:
     if isinstance(error, SteepError | OSError):
         return text
     if isinstance(error, MemoryError):
-        return f"out of memory ({text}); need more, or a smaller table; close other programs"
+        return f"out of memory ({text}); use a smaller table, or close other programs"
     return f"{type(error).__name__}: {text}; --debug shows where it came from"
 
 

@@ -13,7 +13,7 @@ from steep.exceptions import InputError
 if TYPE_CHECKING:
     from steep.domain.axes import Axis
 
-_ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
+ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
 _FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
 
 
@@ -22,18 +22,18 @@ def parse_bounds(text: str) -> dict[str, Axis]:
     axes: dict[str, Axis] = {}
     at = 0
     while at < len(text):
-        match = _ENTRY.match(text, at)
+        match = ENTRY.match(text, at)
         if match is None or not match[1]:
             raise InputError(
-                f"--bounds has {text[at:]!r}, which is not an input with its range; need name={_FORMS}; write it so, "
-                "with commas between inputs"
+                f"--bounds has {text[at:]!r}, which is not an input with its range; expected name={_FORMS}; write "
+                "it so, with commas between inputs"
             )
         if match[1] in axes:
-            raise InputError(f"--bounds has {match[1]!r} twice; need each input once; leave one out")
+            raise InputError(f"--bounds has {match[1]!r} twice; expected each input once; leave one out")
         axes[match[1]] = parse_axis(match[1], match[2].strip())
         at = match.end()
     if not axes:
-        raise InputError(f"--bounds is empty; need at least one input; write name={_FORMS}")
+        raise InputError(f"--bounds is empty; expected at least one input; write name={_FORMS}")
     return axes
 
 
@@ -49,7 +49,7 @@ def parse_axis(name: str, text: str) -> Axis:
     kinds: dict[str, Any] = {"": lambda *ends: ends, "log": Log, "int": Integer}
     ends = [_number(part) for part in (low, high)]
     if kind not in kinds or None in ends:
-        raise InputError(f"the range of {name!r} is {text!r}; need {_FORMS}; write it so")
+        raise InputError(f"the range of {name!r} is {text!r}; expected {_FORMS}; write it so")
     return make_axis(name, kinds[kind](*ends))
 
 
@@ -67,7 +67,7 @@ def axes_of(entries: Mapping[str, Any]) -> dict[str, Axis]:
         else:
             axes[name] = make_axis(name, entry)
     if not axes:
-        raise InputError("the bounds are empty; need at least one input; add it under [bounds]")
+        raise InputError("the bounds are empty; expected at least one input; add it under [bounds]")
     return axes
 
 
@@ -85,6 +85,6 @@ def _number(text: str) -> float | int | None:
 def _value(text: str) -> Any:
     """A value of a category: a number where it reads as a finite one, else text."""
     if not text:
-        raise InputError("--bounds has a category without a name; need a name between the bars, as {a|b}; add it")
+        raise InputError("--bounds has a category without a name; expected a name between the bars, as {a|b}; add it")
     number = _number(text)
     return number if number is not None and math.isfinite(number) else text

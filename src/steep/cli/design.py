@@ -56,7 +56,7 @@ def design_command(
     from steep.sampling import Adaptive, design
 
     if bounds is None:
-        raise InputError('--bounds is missing; need the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
+        raise InputError('--bounds is missing; expected the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
     box = Box(parse_bounds(bounds))
     check_destination(output, FRAMES, force=force)
     check_page(report, force=force)

@@ -16,13 +16,7 @@ from steep.exceptions import InputError
 # Bytes and rows that separator and decimal mark are detected in.
 _SAMPLE_BYTES, _SAMPLE_ROWS = 2**18, 500
 _SEPARATORS = (",", ";", "\t", "|")
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _NAMES = {"\t": "tabs", " ": "spaces"}
 
@@ -60,11 +54,8 @@ def _encoding(raw: bytes) -> tuple[str, bytes]:
     for bom, name in _BOMS:
         if raw.startswith(bom):
             return name, bom
-    # UTF-16 of western text has a zero in every second byte. Text that reads as UTF-8 is UTF-8; what does not is nearly
-    # always Windows' western code page. Latin 1 takes any byte.
-    zeros = [raw[start:1000:2].count(0) for start in (0, 1)]
-    wide = ("utf-16-be",) if zeros[0] > 3 * zeros[1] + 2 else ("utf-16-le",) if zeros[1] > 3 * zeros[0] + 2 else ()
-    for name in (*wide, "utf-8", "cp1252"):
+    # What does not read as UTF-8 is nearly always in Windows' western code page. Latin 1 takes any byte.
+    for name in ("utf-8", "cp1252"):
         try:
             raw.decode(name)
         except UnicodeDecodeError:

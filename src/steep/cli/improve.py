@@ -21,59 +21,67 @@ _WEIGHTS = (".pt", ".pth", ".bin", ".ckpt", ".onnx", ".safetensors")
 _INPUTS, _LABELS = ("X", "x", "inputs"), ("y", "labels", "label", "target")
 
 
+_Network = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:NETWORK",
+        show_default=False,
+        help="Your trained network, or a function without arguments that returns it.",
+    ),
+]
+_Train = Annotated[
+    Path, typer.Option("--train", help="NPZ with arrays X and y the network was trained on.", show_default=False)
+]
+_Validation = Annotated[
+    Path | None,
+    typer.Option("--validation", help="NPZ with X and y it has not seen; without it the original head is kept."),
+]
+_Output = Annotated[Path, typer.Option("--output", "-o", help="File for the improved network's state_dict.")]
+_Weights = Annotated[
+    Path | None, typer.Option("--weights", help="State_dict to load into the network first, as .safetensors.")
+]
+_Scoring = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scoring",
+        help="Score that decides; may be repeated, the first one decides: accuracy, worst_group_accuracy, "
+        "balanced_accuracy, neg_log_loss, worst_decile, or any scorer of scikit-learn's.",
+    ),
+]
+_Groups = Annotated[
+    str | None, typer.Option("--groups", help="Array of the validation NPZ that holds the group of each sample.")
+]
+_Reweighting = Annotated[
+    Path | None, typer.Option("--reweighting", help="NPZ with X and y used for neither: heads are also fitted to it.")
+]
+_Measure = Annotated[
+    list[str] | None, typer.Option("--measure", help="What the weights follow; may be repeated; default by the score.")
+]
+_Task = Annotated[
+    str, typer.Option("--task", help="What the head is for: auto, multiclass, binary, multilabel or regression.")
+]
+_Head = Annotated[
+    str | None, typer.Option("--head", help="Name of the last linear layer; default the last one that runs.")
+]
+
+
 def improve_command(
-    network: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:NETWORK", show_default=False,
-            help="Your trained network, or a function without arguments that returns it.",
-        ),
-    ],
-    train: Annotated[
-        Path, typer.Option("--train", help="NPZ with arrays X and y the network was trained on.", show_default=False)
-    ],
-    validation: Annotated[
-        Path | None,
-        typer.Option("--validation", help="NPZ with X and y it has not seen; without it the original head is kept."),
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File for the improved network's state_dict.")
-    ] = Path("improved.safetensors"),
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="State_dict to load into the network first, as .safetensors."),
-    ] = None,
-    scoring: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scoring",
-            help="Score that decides; may be repeated, the first one decides: accuracy, worst_group_accuracy, "
-            "balanced_accuracy, neg_log_loss, worst_decile, or any scorer of scikit-learn's.",
-        ),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", help="Array of the validation NPZ that holds the group of each sample."),
-    ] = None,
-    reweighting: Annotated[
-        Path | None,
-        typer.Option("--reweighting", help="NPZ with X and y, seen by neither: heads are fitted to them too."),
-    ] = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", help="What the weights follow; may be repeated; default by the score."),
-    ] = None,
-    task: Annotated[
-        str, typer.Option("--task", help="What the head is for: auto, multiclass, binary, multilabel or regression.")
-    ] = "auto",
-    head: Annotated[
-        str | None, typer.Option("--head", help="Name of the last linear layer; default the last one that runs.")
-    ] = None,
+    network: _Network,
+    train: _Train,
+    validation: _Validation = None,
+    output: _Output = Path("improved.safetensors"),
+    weights: _Weights = None,
+    scoring: _Scoring = None,
+    groups: _Groups = None,
+    reweighting: _Reweighting = None,
+    measure: _Measure = None,
+    task: _Task = "auto",
+    head: _Head = None,
     seed: Seed = 0,
     report: Report = None,
     force: Force = False,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Re-train the head of a network on weighted features, for the score that counts.
 
     The original head is one of the candidates, and held-out data choose. Your network is not changed; the
@@ -127,14 +135,14 @@ def load_arrays(path: Path, option: str = "--train") -> dict[str, Any]:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not hasattr(archive, "files"):
-                raise InputError(f"{path} holds one array; need an .npz with several; save them by numpy.savez")
+                raise InputError(f"{path} holds one array; expected an .npz with several; save them with numpy.savez")
             return {name: archive[name] for name in archive.files}
     except InputError:
         raise
     except Exception as error:  # NumPy and zipfile raise many kinds for files that are damaged or encrypted
         reason = getattr(error, "strerror", None) or one_line(error)
         raise StorageError(
-            f"{path} cannot be read ({reason}); need an .npz of plain arrays; save numbers and text alone"
+            f"{path} cannot be read ({reason}); expected an .npz of plain arrays; save only numbers and text"
         ) from error
 
 

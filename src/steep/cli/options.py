@@ -21,8 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 Report = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="PAGE.html", help="Also write a page: one HTML file that needs nothing else."),
+    Path | None, typer.Option("--report", metavar="PAGE.html", help="Also write a self-contained HTML report.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed: the same seed gives the same result.")]
 Bounds = Annotated[
@@ -35,13 +34,12 @@ Bounds = Annotated[
     ),
 ]
 
-Tables = Annotated[
-    list[Path],
+TableFile = Annotated[
+    Path,
     typer.Argument(
         metavar="TABLE",
         show_default=False,
-        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input; several files "
-        "or a glob are one table.",
+        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input.",
     ),
 ]
 Target = Annotated[str, typer.Option("--target", help="Column that holds the labels.", show_default=False)]
@@ -52,7 +50,7 @@ Drop = Annotated[
 Keep = Annotated[
     list[str] | None,
     typer.Option(
-        "--keep", metavar="COLUMN", help="Column to use though it counts the rows or holds weights.",
+        "--keep", metavar="COLUMN", help="Use this column although it looks like row numbers or weights.",
         rich_help_panel=_TABLE,
     ),
 ]  # fmt: skip
@@ -74,7 +72,7 @@ Neighbors = Annotated[int | None, typer.Option("--n-neighbors", "-k", help="k, n
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 bad input or failure, one line on stderr says why; 130 interrupted (Ctrl-C); 143 "
-    "terminated; 141 the reader of the output has gone."
+    "terminated; 141 broken pipe."
 )
 
 
@@ -121,26 +119,29 @@ def check_destination(
     if not force and path.exists():
         if any(other.exists() and os.path.samefile(path, other) for other in inputs):
             raise InputError(
-                f"{option} {path} is the table itself; need another file; name one, or pass --force to write onto it"
+                f"{option} {path} is the table itself; expected another file; name one, or pass --force to write "
+                "onto it"
             )
-        raise InputError(f"{option} {path} exists already; need a new file; name one, or pass --force to replace it")
+        raise InputError(
+            f"{option} {path} exists already; expected a new file; name one, or pass --force to replace it"
+        )
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{option} {path} cannot be written: its folder is read-only; choose another folder")
 
 
-def check_page(path: Path | None, *, force: bool) -> None:
+def check_page(path: Path | None, *, force: bool, option: str = "--report") -> None:
     """Check before any work is done that a page can be written; its folder is created."""
     if path is None:
         return
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--report must end in .html, for example page.html; got {path}")
+        raise InputError(f"{option} must end in .html, for example page.html; got {path}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"--report {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
+            f"{option} {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
         ) from error
-    check_destination(path, force=force, option="--report")
+    check_destination(path, force=force, option=option)
     writer_of("weighting_page")
 
 
@@ -150,6 +151,6 @@ def writer_of(name: str) -> Any:
         from steep import report
     except ImportError as error:
         raise MissingExtraError(
-            f"pages need more packages ({error}); need the extra 'report'; run pip install 'steep[report]'"
+            f"pages need more packages ({error}); expected the extra 'report'; run pip install 'steep[report]'"
         ) from error
     return getattr(report, name)

@@ -1,12 +1,10 @@
 """What the command says: the result on stdout, notes on stderr, and nothing that a terminal could take for orders.
 
-With ``--json`` the result is one JSON object and the only thing on stdout. Colours are Rich's, and only where stdout
-is a terminal.
+With ``--json`` the result is one JSON object and the only thing on stdout.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -19,8 +17,6 @@ from typing import Any
 
 from steep.exceptions import FunctionError, SteepError
 
-# Wide enough that no table is cut where its reader is another program.
-_PIPED_WIDTH = 10_000
 # Tables of more rows take long enough that each stage is announced.
 _MANY_ROWS = 100_000
 
@@ -46,13 +42,13 @@ def note(text: str) -> None:
     print(f"steep: {one_line(text)}", file=sys.stderr)
 
 
-def finish(figures: Mapping[str, Any], lines: Iterable[Any], *, as_json: bool, report: Any = None) -> None:
-    """Print the result: the figures as JSON, or the lines (text, or what Rich can draw) and the page for people."""
+def finish(figures: Mapping[str, Any], lines: Iterable[str], *, as_json: bool, report: Any = None) -> None:
+    """Print the result: the figures as JSON, or the lines and the page for people."""
     if as_json:
         print(json.dumps(_plain(figures), ensure_ascii=not is_unicode(sys.stdout), allow_nan=False))
         return
     for line in (*lines, *([f"{report}: a page to look at"] if report is not None else [])):
-        print(printable(line) if isinstance(line, str) else drawn(line), flush=False)
+        print(printable(line))
 
 
 def is_unicode(stream: Any) -> bool:
@@ -60,40 +56,18 @@ def is_unicode(stream: Any) -> bool:
     return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
-class _Page(io.StringIO):
-    """Text in memory with the encoding of stdout, from which Rich derives what lines of tables are drawn with."""
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return getattr(sys.stdout, "encoding", None) or "utf-8"
-
-
-def drawn(renderable: Any) -> str:
-    """What Rich makes of a table or a text, for the stdout there is."""
-    from rich.console import Console
-
-    is_terminal = sys.stdout.isatty()
-    # Drawn to memory and printed by us: a reader that leaves early is then one kind of error everywhere.
-    page = _Page()
-    width = None if is_terminal else _PIPED_WIDTH
-    Console(file=page, force_terminal=is_terminal, width=width, markup=False, highlight=False).print(renderable)
-    return page.getvalue().rstrip("\n")
-
-
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Any:
-    """A plain table for :func:`finish`; numbers to the right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    listed = [list(row) for row in rows]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for j, name in enumerate(columns):
-        is_number = bool(listed) and all(isinstance(row[j], int | float) for row in listed)
-        table.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
-    for row in listed:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    return table
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A plain table for :func:`finish`, between blank lines; numbers to the right."""
+    given = [list(row) for row in rows]
+    right = [bool(given) and all(isinstance(row[j], int | float) for row in given) for j in range(len(columns))]
+    cells = [[one_line(name) for name in columns], *([_cell(value) for value in row] for row in given)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        aligned = zip(row, widths, right, strict=True)
+        lines.append(" " + "   ".join(c.rjust(w) if is_right else c.ljust(w) for c, w, is_right in aligned).rstrip())
+    rule = ("─" if is_unicode(sys.stdout) else "-") * (sum(widths) + 3 * len(widths) - 1)
+    return "\n".join(["", lines[0], f" {rule}", *lines[1:], ""])
 
 
 def listed(names: Iterable[Any], *, most: int = 8) -> str:

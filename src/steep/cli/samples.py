@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
+from pandas.api.types import infer_dtype
 
 from steep._validation import IntArray, check_choice
 from steep.cli.printing import listed, note, shell_words
 from steep.cli.tables import Table, open_table
 from steep.exceptions import InputError
 from steep.labels import TASKS, check_labels, warn_of_float_classes
+from steep.weighting.embedding import column_kind
 
 WEIGHTS = "sample_weight"
 # Files that take long enough to be announced.
@@ -64,10 +65,8 @@ class LabelledTable:
     @property
     def kinds(self) -> dict[str, list[str]]:
         """Names of the features that hold numbers, categories and dates."""
-        found: dict[str, list[str]] = {"numbers": [], "categories": [], "dates": []}
-        for name in self.X:
-            found[_kind(self.X[name])].append(str(name))
-        return found
+        found = {str(name): column_kind(self.X[name]) for name in self.X}
+        return {kind: [name for name in found if found[name] == kind] for kind in ("numbers", "categories", "dates")}
 
     @property
     def missing(self) -> dict[str, int]:
@@ -77,7 +76,7 @@ class LabelledTable:
     def figures(self) -> dict[str, Any]:
         """What was read, for ``--json``."""
         return {
-            "tables": self.table.paths, "format": self.table.about, "samples": len(self), "target": self.y.name,
+            "table": self.table.path, "format": self.table.about, "samples": len(self), "target": self.y.name,
             "task": self.task, "classes": self.classes or None, "features": list(self.X), **self.kinds,
             "missing": self.missing, "id_like": self.ids, "unlabelled": self.table.n_rows - len(self),
             "left_out": self.left_out,
@@ -93,7 +92,7 @@ class LabelledTable:
         n_missing = sum(self.missing.values())
         filled = f"; {n_missing:,} missing values count as the median or the most frequent value" if n_missing else ""
         return [
-            f"{self.table.title}: {self.table.n_rows:,} rows, {self.table.about}",
+            f"{self.table.path}: {self.table.n_rows:,} rows, {self.table.about}",
             f"target {self.y.name!r} read as {self._labels()}",
             f"features: {self.X.shape[1]} columns, {', '.join(parts)}{filled}",
         ]
@@ -107,7 +106,7 @@ class LabelledTable:
 
 
 def read_samples(
-    paths: Sequence[Path],
+    path: Path,
     target: str,
     *,
     drop: Sequence[str] = (),
@@ -118,17 +117,17 @@ def read_samples(
 ) -> LabelledTable:
     """Read a labelled table; the parameters are the options of the same names."""
     check_choice(task, name="--task", choices=TASKS)
-    n_bytes = sum(path.stat().st_size for path in paths if path.is_file())
+    n_bytes = path.stat().st_size if path.is_file() else 0
     if n_bytes > _LARGE:
         note(f"reading {n_bytes / 1e6:,.0f} MB …")
-    table = open_table(paths, decimal=decimal)
+    table = open_table(path, decimal=decimal)
     for name in (target, *keep, *drop, *([] if groups is None else [groups])):
         _check_known(name, table)
     if target in drop or target == groups:
         raise InputError(f"{target!r} is the target and cannot be dropped or grouped by; leave one of them out")
     if twins := sorted({name for name in table.names if table.names.count(name) > 1} - set(drop)):
         raise InputError(
-            f"{table.title} has several columns called {listed(twins)}; expected different names; rename them, or "
+            f"{table.path} has several columns called {listed(twins)}; expected different names; rename them, or "
             "leave them out with --drop"
         )
     labels = table.frame([target])[target]
@@ -163,7 +162,7 @@ def _check_known(name: str, table: Table) -> None:
     is_headless = all(re.fullmatch(r"[-+.\deE]+", known) for known in table.names)
     shown = ", ".join(table.names[:20]) + (", …" if len(table.names) > 20 else "")
     raise InputError(
-        f"{table.title} has no column {name!r}; its columns are {shown}{meant}{'; has it a header?' * is_headless}"
+        f"{table.path} has no column {name!r}; its columns are {shown}{meant}{'; has it a header?' * is_headless}"
     )
 
 
@@ -182,7 +181,7 @@ def _read_groups(column: pd.Series[Any]) -> Any:
 def _read_labels(column: pd.Series[Any], task: str) -> tuple[pd.Series[Any], str]:
     """The labels as Python users would pass them, and how the library reads them."""
     name = str(column.name)
-    kind = _kind(column)
+    kind = column_kind(column)
     if kind == "dates":
         raise InputError(f"the target {name!r} holds dates; expected classes or numbers; choose another --target")
     if task == "regression" and kind != "numbers":
@@ -203,10 +202,9 @@ def _read_labels(column: pd.Series[Any], task: str) -> tuple[pd.Series[Any], str
         labels = check_labels(column, n_samples=len(column), task=task, name=f"the target {name!r}")  # type: ignore[arg-type]
         warn_of_float_classes(labels, task, fewest=2)  # type: ignore[arg-type]
     n_different = column.nunique()
-    if labels.codes is None and n_different == 1:
-        raise InputError(f"the target {name!r} has only one value; expected several; check --target")
-    if labels.codes is not None and n_different == 1:
-        raise InputError(f"the target {name!r} has only one class; expected at least 2; check --target")
+    if n_different == 1:
+        kind = "value" if labels.codes is None else "class"
+        raise InputError(f"the target {name!r} has only one {kind}; expected at least 2; check --target")
     if labels.codes is not None and 2 < n_different == len(column):
         raise InputError(
             f"the target {name!r} has a class of its own in each of {len(column):,} rows; expected classes that "
@@ -256,28 +254,17 @@ def _chosen(
     return table.frame(found["used"]), found["weights"] + found["counters"] + found["empty"], found["ids"]
 
 
-def _kind(column: pd.Series[Any]) -> str:
-    """What a column holds: "numbers", "dates" or "categories"."""
-    kind = getattr(column.dtype, "kind", "O")
-    if is_numeric_dtype(column) and not is_bool_dtype(column):
-        return "numbers"
-    inferred = infer_dtype(column, skipna=True) if kind == "O" else ""
-    if inferred in ("decimal", "integer", "floating", "mixed-integer-float"):
-        return "numbers"
-    return "dates" if kind in "mM" or inferred in ("date", "datetime", "datetime64") else "categories"
-
-
 def _counts_rows(name: str, column: pd.Series[Any]) -> bool:
     """An index that was written along: no name, pandas' name for none, or counting from 0 or 1."""
     if _INDEX_NAME.fullmatch(name):
         return True
-    if len(column) < 3 or _kind(column) != "numbers" or column.iloc[0] not in (0, 1) or column.isna().any():
+    if len(column) < 3 or column_kind(column) != "numbers" or column.iloc[0] not in (0, 1) or column.isna().any():
         return False
     return bool(np.array_equal(column.to_numpy(), np.arange(len(column)) + int(column.iloc[0])))
 
 
 def _looks_like_id(name: str, column: pd.Series[Any]) -> bool:
-    kind = _kind(column)
+    kind = column_kind(column)
     if len(column) < _FEW_ROWS or kind == "dates":
         return False
     if kind == "categories":

@@ -1,4 +1,4 @@
-"""Tables in memory: CSV, Parquet, Feather and Excel; one file, or several as one.
+"""Tables in memory: CSV, Parquet, Feather and Excel.
 
 Arrow and pandas read the files. What goes through unchanged is kept as it came: the text of a CSV file, where ``00002``
 stays ``00002`` and ``NA`` stays ``NA``, or the Arrow table of a Parquet or Feather file.
@@ -6,18 +6,14 @@ stays ``00002`` and ``NA`` stays ``NA``, or the Arrow table of a Parquet or Feat
 
 from __future__ import annotations
 
-import bz2
 import csv
-import glob
 import gzip
 import io
-import lzma
-import os
 import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +33,7 @@ from steep.exceptions import InputError, StorageError
 _TEXT = (".csv", ".tsv", ".txt", ".tab", ".data")
 _EXCEL = (".xlsx", ".xls", ".ods")
 _OTHER = {".json": "JSON", ".jsonl": "JSON", ".npz": "NumPy", ".npy": "NumPy", ".arff": "ARFF", ".db": "SQLite"}
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_BROKEN = (OSError, RuntimeError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+_BROKEN = (OSError, RuntimeError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -60,13 +55,6 @@ class Text:
             pending = ""
         if pending:
             yield pending
-
-    def joined(self, other: Text) -> Text:
-        """Add the rows of another text that is written the same way."""
-        encoding = self.dialect.encoding
-        header = len(next(other.records()).encode(encoding))
-        end = b"" if self.raw.endswith(("\n".encode(encoding), "\r".encode(encoding))) else "\n".encode(encoding)
-        return replace(self, raw=self.raw + end + other.raw[header:])
 
     def cell(self, value: Any) -> str:
         """A value as the table writes its own; nothing for a missing one."""
@@ -106,7 +94,7 @@ class Text:
 class Table:
     """Named columns, which may share a name, what they came from, and what is written back unchanged."""
 
-    paths: list[Path]
+    path: Path
     names: tuple[str, ...]
     columns: list[Any]
     about: str
@@ -119,12 +107,6 @@ class Table:
         """Number of rows."""
         return len(self.columns[0]) if self.columns else 0
 
-    @property
-    def title(self) -> str:
-        """What to call the table."""
-        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        return f"{self.paths[0]}{more}"
-
     def frame(self, names: Sequence[str] | None = None) -> pd.DataFrame:
         """Some columns, by name, or all; the values are not copied."""
         places = range(len(self.names)) if names is None else [self.names.index(name) for name in names]
@@ -136,66 +118,22 @@ class Table:
 # ------------------------------------------------------------------------------------- reading
 
 
-def open_table(paths: Sequence[Path], *, decimal: str | None = None) -> Table:
-    """Read files as one table; ``*`` stands for all that match, a folder for its Parquet files, "-" for stdin."""
-    tables = [_open(file, decimal) for path in paths for file in _expanded(path)]
-    first = tables[0]
-    for other in tables[1:]:
-        if sorted(other.names) != sorted(first.names):
-            odd = listed(sorted(set(other.names) ^ set(first.names)), most=5)
-            raise InputError(
-                f"{other.paths[0]} and {first.paths[0]} differ in their columns ({odd}); "
-                "expected the same columns in all files; use one file at a time"
-            )
-    table = first if len(tables) == 1 else _joined(tables)
+def open_table(path: Path, *, decimal: str | None = None) -> Table:
+    """Read a file, "-" for stdin, as the kind that its name or its first bytes say."""
+    table = _open(path, decimal)
     if table.n_rows == 0:
-        raise InputError(f"{table.title} has 0 rows; expected samples; check the file")
+        raise InputError(f"{path} has 0 rows; expected samples; check the file")
     return table
 
 
-def _joined(tables: Sequence[Table]) -> Table:
-    """The rows of several tables, one below the other."""
-    first, paths = tables[0], [table.paths[0] for table in tables]
-    texts = [table.text for table in tables if table.text is not None and table.names == first.names]
-    if len(texts) == len(tables) and len({text.dialect for text in texts}) == 1:
-        text = texts[0]
-        for other in texts[1:]:
-            text = text.joined(other)
-        return replace(_from_text(first.paths[0], text), paths=paths)
-    frames = [table.frame(first.names) for table in tables]
-    columns = [pd.concat([frame.iloc[:, i] for frame in frames], ignore_index=True) for i in range(len(first.names))]
-    about = "; ".join(dict.fromkeys(table.about for table in tables))
-    return Table(paths, first.names, columns, about, {k: v for table in tables for k, v in table.remarks.items()})
-
-
-def _expanded(path: Path) -> list[Path]:
-    text = os.fspath(path)
-    if path.is_dir():
-        found = sorted(path.glob("*.parquet"))
-        if not found:
-            raise InputError(
-                f"{path} is a folder without .parquet files; expected tables; name the files, for example {path}/*.csv"
-            )
-        return found
-    if path.exists() or not glob.has_magic(text):
-        return [path]
-    matches = sorted(map(Path, glob.glob(text, recursive=True)))
-    if not matches:
-        raise InputError(f"nothing matches {text}; expected a table; check the name")
-    return matches
-
-
 def _open(path: Path, decimal: str | None) -> Table:
-    """A file as the kind that its name or its first bytes say."""
     suffix = path.suffix.lower()
     if suffix in _OTHER:
         raise InputError(
             f"{path} is a {_OTHER[suffix]} file; expected CSV, Parquet, Feather or Excel; save it as CSV or Parquet"
         )
     head = b""
-    if (
-        suffix not in (*_TEXT, *_EXCEL, *_OPENERS, ".zip") and path.is_file()
-    ):  # pipes can be read only once: they are text
+    if suffix not in (*_TEXT, *_EXCEL, ".gz", ".zip") and path.is_file():  # pipes can be read only once: they are text
         with path.open("rb") as file:
             head = file.read(8)
     if suffix in (".parquet", ".pq") or head.startswith(b"PAR1"):
@@ -224,19 +162,15 @@ def _from_text(path: Path, text: Text) -> Table:
             break
         except (pa.ArrowException, ValueError) as error:
             if not use_threads:  # whose error has the number of the row
-                reason = (
-                    one_line(error).removeprefix("CSV parse error: ")[:200].replace("Empty CSV file", "it is empty")
-                )
+                reason = one_line(error).removeprefix("CSV parse error: ").replace("Empty CSV file", "it is empty")
                 raise _no_table(path, dialect, reason) from error
     if has_quotes and (n_rows := sum(1 for _ in text.records()) - 1) != found.num_rows:
         raise _no_table(path, dialect, f"it has {found.num_rows} rows or {n_rows}, because of its quotes")
     names = tuple(name.strip() for name in found.column_names)
-    table = Table([path], names, [], str(dialect), {}, text)
+    table = Table(path, names, [], str(dialect), {}, text)
     for name in names:
-        column, found = (
-            found.column(0),
-            found.remove_column(0),
-        )  # one by one: all as text would be another table in memory
+        # One by one: all as text would be another table in memory.
+        column, found = found.column(0), found.remove_column(0)
         values, remark = read_cells(_to_series(column, name), dialect.decimal)
         table.columns.append(values)
         if remark is not None:
@@ -276,7 +210,7 @@ def _from_arrow(path: Path, kind: str) -> Table:
     except (pa.ArrowException, *_BROKEN) as error:
         reason = getattr(error, "strerror", None) or one_line(error)
         raise StorageError(f"{path} cannot be read ({reason}); expected a whole {kind} file; check it") from error
-    return Table([path], tuple(found.column_names), columns, kind, arrow=found)
+    return Table(path, tuple(found.column_names), columns, kind, arrow=found)
 
 
 def _from_excel(path: Path) -> Table:
@@ -297,7 +231,7 @@ def _from_excel(path: Path) -> Table:
     ]
     read = [read_cells(column) for column in cells]
     remarks = {name: remark for name, (_, remark) in zip(names, read, strict=True) if remark is not None}
-    return Table([path], names, [column for column, _ in read], "the first sheet of a spreadsheet", remarks)
+    return Table(path, names, [column for column, _ in read], "the first sheet of a spreadsheet", remarks)
 
 
 def _unpacked(path: Path) -> bytes:
@@ -306,15 +240,13 @@ def _unpacked(path: Path) -> bytes:
         return sys.stdin.buffer.read()
     try:
         if path.suffix.lower() != ".zip":
-            opener = _OPENERS.get(path.suffix.lower())
-            with opener(path) if opener else path.open("rb") as file:
+            with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
                 return bytes(file.read())
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
             if len(names) != 1 or Path(names[0]).suffix.lower() not in ("", *_TEXT):
                 raise InputError(
-                    f"{path} holds {len(names)} files ({listed(names, most=3)}); expected one CSV file in it; unpack "
-                    "it and name the files"
+                    f"{path} holds {len(names)} files ({listed(names, most=3)}); expected one CSV file in it; unpack it"
                 )
             return archive.read(names[0])
     except InputError:

@@ -19,7 +19,7 @@ from steep.cli.options import (
     Keep,
     Neighbors,
     Report,
-    Tables,
+    TableFile,
     Target,
     Task,
     check_destination,
@@ -41,37 +41,42 @@ _UNTESTED = "Whether these weights help was not tested: without -m, held-out fol
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 
 
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o",
+        help="File for the table with its weights: .csv, .parquet, .feather, .arrow; or for the weights alone: "
+        ".npy, .txt. Default TABLE-weighted with the table's own suffix.",
+    ),
+]  # fmt: skip
+_Ratio = Annotated[
+    float | None, typer.Option("--weight-ratio", "-m", help="m, largest over smallest weight, such as 2; no search.")
+]
+_Measure = Annotated[
+    str | None, typer.Option("--measure", help="What the weights follow; default variance with -m, else several.")
+]
+_Scoring = Annotated[
+    str | None, typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error.")
+]
+_Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        help="Model that decides, and that the weights are for: linear, svm, forest, boosting, or package.module:name "
+        "of an estimator.",
+    ),
+]
+
+
 def weight_command(
-    tables: Tables,
+    table: TableFile,
     target: Target,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o",
-            help="File for the table with its weights: .csv, .parquet, .feather, .arrow; or for the weights alone: "
-            ".npy, .txt. Default TABLE-weighted with the table's own suffix.",
-        ),
-    ] = None,
-    weight_ratio: Annotated[
-        float | None,
-        typer.Option("--weight-ratio", "-m", help="m, heaviest over lightest weight, such as 40; nothing is tried."),
-    ] = None,
+    output: _Output = None,
+    weight_ratio: _Ratio = None,
     n_neighbors: Neighbors = None,
-    measure: Annotated[
-        str | None, typer.Option("--measure", help="What the weights follow; default variance with -m, else several.")
-    ] = None,
-    scoring: Annotated[
-        str | None,
-        typer.Option("--scoring", help="Score that decides: any of scikit-learn's, worst_decile or max_error."),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            help="Model that decides, and that the weights are for: linear, svm, forest, boosting, or "
-            "package.module:name of an estimator.",
-        ),
-    ] = "linear",
+    measure: _Measure = None,
+    scoring: _Scoring = None,
+    model: _Model = "linear",
     drop: Drop = None,
     keep: Keep = None,
     groups: Groups = None,
@@ -80,7 +85,7 @@ def weight_command(
     report: Report = None,
     force: Force = False,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Weight the samples of a table.
 
     Weights are chosen on held-out folds of a model, a linear one unless --model says otherwise, and equal weights are
@@ -89,17 +94,18 @@ def weight_command(
     count as the median or the most frequent value; rows without a label get no weight.
     """
     from steep.cli.samples import read_samples
+    from steep.rescaling import effective_samples
 
     if weight_ratio is not None and (scoring is not None or model != "linear"):
         raise InputError("got --weight-ratio with --scoring or --model; nothing is tried with -m; leave one out")
     if target == _WEIGHTS:
         raise InputError(f"the target is called {target!r}, the name of the column of weights; rename it first")
     check_page(report, force=force)
-    output = _destination(tables, output, force=force)
-    samples = read_samples(tables, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
+    output = _destination(table, output, force=force)
+    samples = read_samples(table, target, drop=drop or (), keep=keep or (), groups=groups, task=task, decimal=decimal)
     if _WEIGHTS in samples.table.names and not force and not _is_alone(output):
         raise InputError(
-            f"{samples.table.title} has a column {_WEIGHTS!r} already; rename it, or pass --force to replace it"
+            f"{samples.table.path} has a column {_WEIGHTS!r} already; rename it, or pass --force to replace it"
         )
     if weight_ratio is None:
         found = _by_evidence(samples, model, scoring=scoring, n_neighbors=n_neighbors, measure=measure)
@@ -109,10 +115,10 @@ def weight_command(
     if report is not None:
         writer_of("weighting_page")(
             report, X=samples.X, y=samples.shown, weights=found.weights, target=target,
-            verdict=found.verdict or _UNTESTED, title=f"Weights of {samples.table.title}",
+            verdict=found.verdict or _UNTESTED, title=f"Weights of {samples.table.path}",
         )  # fmt: skip
     weights = found.weights
-    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    effective = effective_samples(weights)
     figures = samples.figures() | found.figures | {
         "smallest_weight": weights.min(), "largest_weight": weights.max(), "effective_samples": effective,
         "output": output, "report": report,
@@ -120,8 +126,8 @@ def weight_command(
     lines = [
         *samples.lines(),
         str(found.verdict or _UNTESTED),
-        f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}, worth "
-        f"{effective:,.0f} equal ones",
+        f"{output}: {len(weights):,} samples weighted from {weights.min():.3g} to {weights.max():.3g}; "
+        f"effective sample size {effective:,.0f}",
     ]
     finish(figures, lines, as_json=as_json, report=report)
 
@@ -129,18 +135,17 @@ def weight_command(
 # --------------------------------------------------------------------------------- where it goes
 
 
-def _destination(tables: list[Path], output: Path | None, *, force: bool) -> Path:
+def _destination(table: Path, output: Path | None, *, force: bool) -> Path:
     """The file for the result, checked before anything is computed."""
     if output is None:
-        first = tables[0]
-        if len(tables) > 1 or not first.is_file():
-            what = f"{len(tables)} files are weighted as one table" if len(tables) > 1 else f"{first} is not one file"
-            raise InputError(f"{what}; expected a file for the result; pass -o weighted.csv")
-        stem, suffix = first.name, first.suffix.lower()
-        for ending in (".gz", ".bz2", ".xz", ".zip"):
-            stem = stem.removesuffix(ending)
-        output = first.with_name(f"{Path(stem).stem}-weighted{suffix if suffix in TABLES else '.csv'}")
-    check_destination(output, COLUMNS, inputs=tables, force=force)
+        if not table.is_file():
+            if str(table) != "-" and not table.exists() and not any(mark in table.name for mark in "*?["):
+                raise InputError(f"{table} does not exist; check the path")
+            raise InputError(f"{table} is not one file; expected a name for the result; pass -o weighted.csv")
+        suffix = table.suffix.lower()
+        stem = table.name.removesuffix(".gz").removesuffix(".zip")
+        output = table.with_name(f"{Path(stem).stem}-weighted{suffix if suffix in TABLES else '.csv'}")
+    check_destination(output, COLUMNS, inputs=[table], force=force)
     return output
 
 
@@ -243,14 +248,13 @@ def _of_all_rows(search: Any, X: Any, y: Any, n_rows: int, groups: Any) -> Float
     import numpy as np
     from sklearn.utils.class_weight import compute_sample_weight
 
-    from steep import VarianceWeighted
+    from steep import VarianceWeighted, WeightSearch
     from steep.cli.models import OnSomeRows
-    from steep.weighting.search import CLIPPED
 
     chosen = search.best_params_
     if "measure" in chosen:
         model = OnSomeRows(search.estimator, n_rows)
-        weighted = VarianceWeighted(model, rescaling=CLIPPED, embedding=search.embedding, **chosen)
+        weighted = VarianceWeighted(model, rescaling=WeightSearch().rescaling, embedding=search.embedding, **chosen)
         return np.asarray(weighted.fit(X, y, groups=groups).sample_weight_)
     if chosen.get("control") == "balanced class weights":
         return np.asarray(compute_sample_weight("balanced", y))

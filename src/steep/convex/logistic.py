@@ -10,7 +10,8 @@ block of samples, in the precision of the inputs, with sums over blocks in float
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ class LogisticProblem:
         c.
     offset : ndarray of shape (n_outputs,), optional
         o, outputs that are given.
+    deadline : float
+        The time, by ``time.monotonic``, after which searches end where they are.
     """
 
     inputs: Inputs
@@ -59,6 +62,7 @@ class LogisticProblem:
     held: FloatArray
     center: FloatArray | float = 0.0
     offset: FloatArray | None = None
+    deadline: float = inf
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -295,12 +299,12 @@ def logistic_path(
     gap : float
         What may still be gained at the end, in units of f.
     """
-    held, limits = np.tile(problem.held, problem.n_outputs), Limits(gap=gap)
+    held, limits = np.tile(problem.held, problem.n_outputs), Limits(gap=gap, deadline=problem.deadline)
     known: Minima | None = None
     first, before = start.reshape(1, -1), 0.0
     for l2 in sorted(l2s, reverse=True):
         rough = problem.solver(first.reshape(problem.shape), l2, weights[0], rough=True)
-        near = _search(problem, weights[:1], l2, first, rough, _ROUGH).theta
+        near = _search(problem, weights[:1], l2, first, rough, replace(_ROUGH, deadline=problem.deadline)).theta
         solve = problem.solver(near.reshape(problem.shape), l2, weights[0])
         exact = _search(problem, weights[:1], l2, near, solve, limits)
         if len(weights) == 1:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -49,12 +51,15 @@ class Limits:
         Largest step, relative to the largest parameter; 0 for none.
     n_steps, memory : int
         Steps at most, and pairs of steps and gradients remembered.
+    deadline : float
+        The time, by ``time.monotonic``, after which no step is begun.
     """
 
     gap: float = 0.0
     step: float = 0.0
     n_steps: int = 500
     memory: int = 12
+    deadline: float = inf
 
     def reached(self, theta: FloatArray, direction: FloatArray, decrement: FloatArray) -> npt.NDArray[np.bool_]:
         """Which functions are solved."""
@@ -66,7 +71,7 @@ class Limits:
 
 @dataclass
 class Minima:
-    """Where the searches ended, and, if asked for, what they know of the Hessian there."""
+    """Points at which the searches ended, and, if asked for, what they know of the Hessian there."""
 
     theta: FloatArray
     converged: npt.NDArray[np.bool_]
@@ -125,6 +130,8 @@ def minimise(
         return [other[keep] for other in others]
 
     for number in range(1, limits.n_steps + 1):
+        if monotonic() > limits.deadline:
+            break
         if renewed is not None and number % renew_every == 0:
             solve, known = renewed(theta, left), []
         direction: FloatArray = -_two_loops(slope, known, solve, left)

@@ -1,70 +1,22 @@
-"""Neighbours, variation and weights of data that do not fit in memory; the results are lazy and in the same order.
+"""Variation and weights of data that do not fit in memory; the results are lazy and in the same order.
 
-:func:`neighbor_graph`, :func:`neighbor_variance` and :func:`sample_weights` take Dask arrays and frames, paths of
-``.npy`` files and of folders of Parquet. ``docs/decisions/0011`` explains how the data are cut; the setting
-``steep.task-memory`` of Dask's configuration says how much memory a task may use.
+:func:`neighbor_variance` and :func:`sample_weights` take Dask arrays and frames and paths of ``.npy`` files.
+``docs/decisions/0011`` explains how the data are cut; the setting ``steep.task-memory`` of Dask's configuration says
+how much memory a task may use.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from steep._validation import Seed, check_choice, check_count, check_generator, check_jobs, check_real, shown
+from steep._validation import check_choice, check_count, check_jobs, check_real, shown
 from steep.dask.inputs import read_inputs
-from steep.dask.lazy import Joined, info_task, join_all, lazy_rows, scale_tasks
+from steep.dask.lazy import Joined, join_all, lazy_rows, scale_task
 from steep.exceptions import InputError
 from steep.labels import TASKS, Task
-from steep.measures.neighborhood import RECALL
-from steep.neighbors.graph import Metric
 from steep.rescaling import WEIGHT_RATIO, Rescaling, check_rescaling
 
-__all__ = ["neighbor_graph", "neighbor_variance", "sample_weights"]
-
-
-def neighbor_graph(
-    X: Any,
-    *,
-    n_neighbors: int = 20,
-    include_self: bool = True,
-    recall: float = 0.95,
-    metric: Metric = "euclidean",
-    n_jobs: int | None = None,
-    random_state: Seed = None,
-    return_info: bool = False,
-    checkpoint: Any = None,
-) -> Any:
-    """Find the nearest neighbours of every point among the points themselves; see :func:`steep.neighbor_graph`.
-
-    Parameters
-    ----------
-    X : Dask array or frame, or path of a .npy file or of a folder of Parquet, of shape (n_samples, n_features)
-        The points.
-    n_neighbors, include_self, recall, metric, return_info
-        As in :func:`steep.neighbor_graph`.
-    n_jobs : int or None, default=None
-        Threads of each task.
-    random_state : int, Generator or None, default=None
-        Seed of the search; None is 0, so that a run can be continued.
-    checkpoint : path, optional
-        A folder that all workers see, in which finished stages are kept, so that a run that was killed continues.
-        By default a temporary folder, which is removed with the result, or under a client at the end of the process.
-
-    Returns
-    -------
-    distances, indices : Dask arrays of shape (n_samples, n_neighbors)
-    info : Delayed
-        Only if ``return_info``.
-    """
-    n_neighbors = check_count(n_neighbors, name="n_neighbors", minimum=2 if include_self else 1)
-    check_real(recall, name="recall", above=0.0, maximum=1.0)
-    check_choice(metric, name="metric", choices=("euclidean", "cosine"))
-    joined = join_all(
-        *read_inputs(X, None), checkpoint=checkpoint, n_others=_n_others(n_neighbors, include_self),
-        include_self=include_self, recall=recall, metric=metric, seed=_seed(random_state), n_jobs=check_jobs(n_jobs),
-    )  # fmt: skip
-    distances = lazy_rows(joined, "distances", shape=(n_neighbors,), dtype="float32")
-    indices = lazy_rows(joined, "indices", shape=(n_neighbors,), dtype="int32")
-    return (distances, indices, info_task(joined)) if return_info else (distances, indices)
+__all__ = ["neighbor_variance", "sample_weights"]
 
 
 def neighbor_variance(
@@ -81,21 +33,32 @@ def neighbor_variance(
 
     Parameters
     ----------
-    X : Dask array or frame, or path of a .npy file or of a folder of Parquet, of shape (n_samples, n_features)
+    X : Dask array or frame, or path of a .npy file, of shape (n_samples, n_features)
         Samples, all numbers.
-    y : Dask array or series, array in memory, path of a .npy file, or name of a column of the Parquet folder
+    y : Dask array or series, array in memory, or path of a .npy file
         Labels, cut at the same rows as X.
     n_neighbors, include_self, task
         As in :func:`steep.neighbor_variance`.
-    n_jobs, checkpoint
-        As in :func:`neighbor_graph`.
+    n_jobs : int or None, default=None
+        Threads of each task.
+    checkpoint : path, optional
+        A folder that all workers see, in which finished stages are kept, so that a run that was killed continues.
+        By default a temporary folder, which is removed with the result, or under a client at the end of the process.
 
     Returns
     -------
     Dask array of shape (n_samples,), or Dask series with the index of X
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import neighbor_variance
+    >>> X, y = da.from_array([[0.0], [1.0], [2.0], [9.0]], chunks=(2, 1)), da.from_array([0.0, 0.0, 4.0, 4.0], chunks=2)
+    >>> neighbor_variance(X, y, n_neighbors=2).compute().tolist()
+    [0.0, 0.0, 8.0, 0.0]
     """
     joined = _variation(X, y, n_neighbors, include_self, task, False, n_jobs=n_jobs, checkpoint=checkpoint)
-    return lazy_rows(joined, "variation", dtype="float64")
+    return lazy_rows(joined)
 
 
 def sample_weights(
@@ -124,15 +87,23 @@ def sample_weights(
     Returns
     -------
     Dask array of shape (n_samples,), or Dask series with the index of X
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from steep.dask import sample_weights
+    >>> X, y = da.from_array([[0.0], [1.0], [2.0], [9.0]], chunks=(2, 1)), da.from_array([0.0, 0.0, 4.0, 4.0], chunks=2)
+    >>> sample_weights(X, y, n_neighbors=2, weight_ratio=3).compute().round(2).tolist()
+    [0.67, 0.67, 2.0, 0.67]
     """
     if embedding is not None and not (isinstance(embedding, str) and embedding in ("auto", "standard")):
         raise InputError(
             f"embedding={shown(embedding)} requires all points in memory; expected 'auto', 'standard' or None; "
-            "transform X first, by map_blocks"
+            "transform X first with map_blocks"
         )
     rescaling, weight_ratio = check_rescaling(rescaling), check_real(weight_ratio, name="weight_ratio", above=0.0)
     joined = _variation(X, y, n_neighbors, True, task, embedding is not None, n_jobs=n_jobs, checkpoint=checkpoint)
-    return lazy_rows(joined, "variation", scale_tasks(joined, rescaling, weight_ratio), dtype="float64")
+    return lazy_rows(joined, scale_task(joined, rescaling, weight_ratio))
 
 
 def _variation(
@@ -144,24 +115,11 @@ def _variation(
         raise InputError("y is None; expected labels; pass y cut like X")
     points, labels = read_inputs(X, y)
     inferred = task == "auto"
-    if labels is not None and inferred:
+    if inferred:
         task = "regression" if labels.dtype.kind == "f" else "classification"
+    check_choice(include_self, name="include_self", choices=(True, False))
     how["n_jobs"] = check_jobs(how["n_jobs"])
     return join_all(
-        points, labels, n_others=_n_others(size, include_self), include_self=include_self, recall=RECALL,
-        standardised=standardised, wanted="variation", task=task, inferred=inferred, **how,
+        points, labels, n_others=size - include_self, include_self=include_self, standardised=standardised, task=task,
+        inferred=inferred, **how,
     )  # fmt: skip
-
-
-def _n_others(n_neighbors: int, include_self: bool) -> int:
-    check_choice(include_self, name="include_self", choices=(True, False))
-    return n_neighbors - include_self
-
-
-def _seed(random_state: Seed) -> int:
-    """A whole number: every task draws from it, in whatever process it runs. None is 0, so that runs can resume."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, int):
-        return int(check_count(random_state, name="random_state", minimum=0))
-    return int(check_generator(random_state).integers(2**31))

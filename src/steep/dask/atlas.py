@@ -11,20 +11,16 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
-from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Store, Summary
-from steep.neighbors.cells import Cells
+from steep.measures.neighborhood import RECALL
+from steep.neighbors.cells import Cells, near_centers
 from steep.neighbors.frame import half_norms
 from steep.neighbors.lists import Lists
 from steep.neighbors.partitioned import NEAR, NEAR_MOST
 from steep.neighbors.recall import Truth, choose_reach, needed_reach
-
-_PAIRS = 2**21  # pairs of cells compared at a time
 
 
 @dataclass(frozen=True)
@@ -84,9 +80,9 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> dic
     truth = merge_truth(plan, partition, groups, atlas)
     n_near = NEAR
     while True:
-        near = nearest_cells(atlas.centers, n_near)
+        near = NearCells(*near_centers(atlas.centers, n_near))
         needed = np.vstack([_needed(plan, atlas, near, truth, q) for q in range(len(truth.rows))])
-        reach, estimate = choose_reach(needed, plan.recall)
+        reach, estimate = choose_reach(needed, RECALL)
         if estimate.kept or n_near >= min(NEAR_MOST, len(atlas) - 1):
             break
         n_near *= 2
@@ -95,7 +91,7 @@ def draw_atlas(plan: Plan, partition: Summary, groups: Sequence[Summary]) -> dic
     kinds = ("points", "rows", "labels")
     plan.store.drop(*(f"{kind}-{chunk}" for kind in kinds for chunk in range(plan.n_chunks)))
     return {
-        "near_start": near.start, "reach": reach, "judged": truth.rows, "truth": truth.distances[:, -1],
+        "near_start": near.start, "reach": reach,
         **{field.name: getattr(atlas, field.name) for field in fields(atlas)},
     }  # fmt: skip
 
@@ -105,7 +101,7 @@ class NearCells:
     """The cells near each cell, ascending: those of cell c are ``cell[start[c]:start[c + 1]]``."""
 
     start: IntArray
-    cell: npt.NDArray[np.int32]
+    cell: IntArray
 
     def among(self, cells: IntArray) -> IntArray:
         """Which pairs of some cells are near, by their place in the table of all pairs of them; −1 where none is."""
@@ -114,42 +110,11 @@ class NearCells:
         return near if len(near) else np.array([-1])
 
 
-def nearest_cells(centers: FloatArray, n_near: int) -> NearCells:
-    """The ``n_near`` nearest cells of each, by their centres, and those it is near to."""
-    n_cells = len(centers)
-    nearest = _nearest(centers, min(n_near, n_cells - 1))
-    ends = np.arange(0, nearest.size + 1, nearest.shape[1], dtype=np.int32)
-    one_way = csr_array((np.ones(nearest.size, np.bool_), nearest.ravel(), ends), (n_cells, n_cells))
-    back = one_way.T.tocsr()
-    del one_way
-    start, cells = np.zeros(n_cells + 1, np.int64), np.empty(2 * nearest.size, np.int32)
-    for cell in range(n_cells):
-        both = np.union1d(nearest[cell], back.indices[back.indptr[cell] : back.indptr[cell + 1]])
-        start[cell + 1] = start[cell] + len(both)
-        cells[start[cell] : start[cell + 1]] = both
-    return NearCells(start, cells[: start[-1]])
-
-
-def _nearest(centers: FloatArray, n_near: int) -> npt.NDArray[np.int32]:
-    """The nearest centres of each, in no order; some at a time, for there may be many."""
-    points = (centers - centers.mean(axis=0)).astype(np.float32)
-    half = half_norms(points)
-    nearest = np.empty((len(points), n_near), np.int32)
-    step = max(1, _PAIRS // len(points))
-    for first in range(0, len(points), step):
-        scores = half - points[first : first + step] @ points.T
-        mine = np.arange(len(scores))
-        scores[mine, first + mine] = np.inf
-        nearest[first : first + step] = np.argpartition(scores, n_near - 1, axis=1)[:, :n_near]
-    return nearest
-
-
 @dataclass(frozen=True)
 class Judged(Truth):
     """Exact neighbours of sampled points, as positions."""
 
     top: FloatArray  # the k-th score that each had found in its own cell
-    unit: float  # length in the frame of a length 1 of the points
 
 
 def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas: Atlas) -> Judged:
@@ -166,7 +131,7 @@ def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas
     top = np.concatenate([groups[g]["judged_top"] for g in has])
     at = np.argsort(rows)[np.searchsorted(np.sort(rows), asked)]
     nearest, lengths = np.take_along_axis(places, best, 1), np.take_along_axis(distances, best, 1)
-    return Judged(place[at], nearest, lengths, top[at], frame_of(partition).unit)
+    return Judged(place[at], nearest, lengths, top[at])
 
 
 def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) -> FloatArray:
@@ -194,6 +159,6 @@ def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) ->
     rows = place(np.array([mine]))
     top[rows] = truth.top[q]
     lists = Lists(np.empty((0, 0), np.float32), np.empty((0, 0), np.int32), top)
-    scores = 0.5 * np.square(truth.distances[q : q + 1] * truth.unit)
+    scores = 0.5 * np.square(truth.distances[q : q + 1])
     one = Truth(rows, place(others)[None], truth.distances[q : q + 1])
     return needed_reach(local, lists, atlas.radius[order], near.among(order), one, scores)

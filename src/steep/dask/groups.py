@@ -110,7 +110,7 @@ def _nearest_here(plan: Plan, partition: Summary, points: FloatArray, rows: IntA
     for first in range(0, len(points), _ROWS):
         some = frame.place_float32(points, slice(first, first + _ROWS))
         some = np.column_stack([some, -rest * half_norms(some)])
-        least = half - (0.5 * np.square(limit * frame.unit) * (1 + 1e-6)).astype(np.float32)
+        least = half - (0.5 * np.square(limit) * (1 + 1e-6)).astype(np.float32)
         near = wide @ some.T >= least[:, None]
         for q in np.flatnonzero(near.any(axis=1)):
             found = first + np.flatnonzero(near[q])

@@ -1,4 +1,4 @@
-"""What large data come as: Dask arrays and frames, ``.npy`` files, Parquet folders; all become rows in chunks.
+"""What large data come as: Dask arrays and frames, ``.npy`` files; all become rows in chunks.
 
 Chunks are those of the caller; a ``.npy`` file has none, and is cut into pieces that a task can hold.
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import is_collection, shown
+from steep._validation import is_collection
 from steep.dask.plan import task_memory
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.labels import label_array
@@ -38,13 +38,9 @@ class Rows:
         return (0, *np.cumsum(self.lengths).tolist())
 
 
-def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows | None]:
-    """Both inputs as rows in chunks; y=None where no labels are wanted."""
-    if isinstance(X, str | os.PathLike) and not str(X).endswith(".npy"):
-        X, y = _parquet(X, y)
+def read_inputs(X: Any, y: Any) -> tuple[Rows, Rows]:
+    """Both inputs as rows in chunks."""
     points = _rows(X, "X", two_dimensional=True)
-    if y is None:
-        return points, None
     if not (is_collection(y) or isinstance(y, str | os.PathLike)):
         y = _cut_alike(y, points)
     labels = _rows(y, "y", two_dimensional=False, like=points)
@@ -63,7 +59,7 @@ def _rows(data: Any, name: str, *, two_dimensional: bool, like: Rows | None = No
     if hasattr(data, "map_partitions"):
         return _frame_rows(data, name, like)
     if not hasattr(data, "chunks"):
-        raise InputTypeError(f"{name} is a Dask {type(data).__name__}; need a Dask array or data frame; convert it")
+        raise InputTypeError(f"{name} is a Dask {type(data).__name__}; expected a Dask array or data frame; convert it")
     return _array_rows(data, name, two_dimensional)
 
 
@@ -72,11 +68,13 @@ def _rows(data: Any, name: str, *, two_dimensional: bool, like: Rows | None = No
 
 def _array_rows(data: Any, name: str, two_dimensional: bool) -> Rows:
     if data.ndim != 2 and two_dimensional:
-        raise InputError(f"{name} has {data.ndim} dimensions; need 2 (n_samples, n_features); use reshape")
+        raise InputError(f"{name} has {data.ndim} dimensions; expected 2 (n_samples, n_features); use reshape")
     if np.isnan(np.array([length for axis in data.chunks for length in axis], float)).any():
-        raise InputError(f"{name} has unknown chunk sizes; need their lengths; call {name}.compute_chunk_sizes() first")
+        raise InputError(
+            f"{name} has unknown chunk sizes; expected their lengths; call {name}.compute_chunk_sizes() first"
+        )
     if not len(data):
-        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+        raise InputError(f"{name} has 0 rows; expected at least 1; pass some data")
     if data.ndim == 2 and len(data.chunks[1]) > 1:
         data = data.rechunk({1: -1})
     if data.ndim == 2 and two_dimensional:
@@ -88,7 +86,7 @@ def _array_rows(data: Any, name: str, two_dimensional: bool) -> Rows:
 
 def _check_numeric(dtype: Any, name: str) -> None:
     if dtype.kind not in "fiub":
-        raise InputError(f"{name} has dtype {dtype}; need real numbers in Dask arrays; encode {name} first")
+        raise InputError(f"{name} has dtype {dtype}; expected real numbers in Dask arrays; encode {name} first")
 
 
 def _cut_alike(y: Any, points: Rows) -> Any:
@@ -132,7 +130,8 @@ def _frame_rows(data: Any, name: str, like: Rows | None) -> Rows:
         for column, dtype in data.dtypes.items():
             if getattr(dtype, "kind", "O") not in "fiub":
                 raise InputError(
-                    f"column {column!r} of X has dtype {dtype}; need numbers in Dask frames; drop or encode it first"
+                    f"column {column!r} of X has dtype {dtype}; expected numbers in Dask frames; drop or encode "
+                    "it first"
                 )
     # Optimising may join small partitions, and those of X otherwise than those of y.
     blocks = list(data.to_delayed(optimize_graph=False))
@@ -149,7 +148,7 @@ def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
 
     lengths = tuple(int(n) for n in dask.compute(*(dask.delayed(len)(block) for block in blocks)))
     if not sum(lengths):
-        raise InputError(f"{name} has 0 rows; need at least 1; pass some data")
+        raise InputError(f"{name} has 0 rows; expected at least 1; pass some data")
     return lengths
 
 
@@ -157,48 +156,6 @@ def _plain_dtype(dtype: Any) -> np.dtype[Any]:
     """The NumPy dtype of a pandas one; what has none is an object."""
     kind = getattr(dtype, "kind", "O")
     return np.dtype({"i": np.int64, "u": np.uint64, "f": np.float64, "b": np.bool_}.get(kind, np.object_))
-
-
-def _parquet(X: Any, y: Any) -> tuple[Any, Any]:
-    """Frames of a Parquet file or folder; labels may be one of its columns."""
-    if not Path(X).exists():
-        raise StorageError(f"X={str(X)!r} does not exist; need a .npy file or a folder of Parquet; check the path")
-    table = _read_parquet(X)
-    if y is None or not isinstance(y, str | os.PathLike):
-        return table, y
-    if str(y) in table.columns:
-        return table.drop(columns=str(y)), table[str(y)]
-    if not Path(y).exists():
-        raise InputError(
-            f"y={shown(str(y))} is neither a column of {str(X)!r} nor a path; expected one of "
-            f"{', '.join(table.columns[:8])}"
-        )
-    if str(y).endswith(".npy"):
-        return table, y
-    labels = _read_parquet(y)
-    return table, labels[labels.columns[0]] if len(labels.columns) == 1 else labels
-
-
-def _read_parquet(path: Any) -> Any:
-    import dask.dataframe as dd
-    import pyarrow.dataset as ds
-
-    try:
-        parts = list(ds.dataset(str(path), format="parquet").get_fragments())
-        columns = [{name for name in part.physical_schema.names if not name.startswith("__")} for part in parts]
-        table = dd.read_parquet(str(path))
-    except Exception as error:  # pyarrow, fsspec and Dask each have their own
-        raise StorageError(
-            f"{str(path)!r} cannot be read as Parquet ({type(error).__name__}); expected a .npy file or a folder of "
-            "Parquet files"
-        ) from error
-    for part, names in zip(parts, columns, strict=True):  # Dask reads the columns that the first file has
-        for lacking in sorted(set().union(*columns) - names):
-            raise StorageError(
-                f"{part.path} lacks column {lacking!r} that other files have; expected the same columns in all files; "
-                "add it, or move the file away"
-            )
-    return table
 
 
 # -------------------------------------------------------------------------------------- .npy files
@@ -226,7 +183,7 @@ def _mapped(path: Any, name: str) -> Any:
     except (OSError, ValueError, EOFError) as error:
         raise StorageError(
             f"{name}={str(path)!r} cannot be mapped ({type(error).__name__}: {error}); expected a .npy file of numbers "
-            "that all workers see"
+            "that all workers see; read other files by Dask, as dask.dataframe.read_parquet does"
         ) from error
 
 
@@ -234,9 +191,9 @@ def _npy_rows(data: Any, name: str, like: Rows | None) -> Rows:
     path = Path(data).resolve()
     mapped = _mapped(path, name)
     if mapped.ndim not in (1, 2) or (name == "X" and mapped.ndim != 2):
-        raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; need (n_samples, n_features)")
+        raise InputError(f"{name}={str(path)!r} has shape {mapped.shape}; expected (n_samples, n_features)")
     if not len(mapped):
-        raise InputError(f"{name}={str(path)!r} has 0 rows; need at least 1; pass some data")
+        raise InputError(f"{name}={str(path)!r} has 0 rows; expected at least 1; pass some data")
     if name == "X":
         _check_numeric(mapped.dtype, name)
     lengths = like.lengths if like is not None and like.bounds[-1] == len(mapped) else _cut(mapped)

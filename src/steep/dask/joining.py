@@ -4,8 +4,8 @@ Neighbours so far stay with the group's own points; a cell of another group answ
 two cells of different groups is made twice, once for each group, and nothing is merged or waited for: every group
 is one task that depends on files alone.
 
-Positions below ``n_own`` are the group's own points. Those of a block follow, and once the block is done they become
-``away`` + the position among all points.
+Positions below ``n_own`` are the group's own points. Those of a block follow, and once the block is done a point p of
+all points is called −1 − p.
 """
 
 from __future__ import annotations
@@ -18,43 +18,41 @@ import numpy.typing as npt
 from steep._validation import FloatArray, IntArray
 from steep.dask.atlas import Atlas
 from steep.dask.groups import read_group
-from steep.dask.partition import frame_of
 from steep.dask.plan import Plan
 from steep.dask.store import Store, Summary
-from steep.exceptions import SteepError
 from steep.labels import Labels
+from steep.measures.neighborhood import RECALL
 from steep.measures.variance import prefix_variances
 from steep.neighbors.cells import Cells, Near, listed_near, sweep
-from steep.neighbors.distances import as_float32
 from steep.neighbors.frame import half_norms
 from steep.neighbors.graph import search_graph
 from steep.neighbors.lists import NO_POINT, Lists, empty_lists
 from steep.neighbors.threads import Team, threads
 
-_PAIRS = 2**20  # pairs measured at a time
+_ROWS = 8_192  # points whose variation is taken at a time
 
 
-def join_group(plan: Plan, group: int, partition: Summary, found: Summary) -> dict[str, Any]:
-    """Find the neighbours of one group's points, and write what is wanted of them in the order of the rows."""
+def join_group(plan: Plan, group: int, found: Summary) -> dict[str, Any]:
+    """Find the neighbours of one group's points, and write the variation around them in the order of the rows."""
     atlas = Atlas.read(found)
-    splits = np.zeros(plan.n_chunks + 1, np.int64)
     if atlas.first_cell[group] == atlas.first_cell[group + 1]:
-        return {"splits": splits, "found": np.empty(0), "low": np.inf, "high": -np.inf, "size": 0.0}
+        return {"splits": np.zeros(plan.n_chunks + 1, np.int64), "low": np.inf, "high": -np.inf, "size": 0.0}
     with threads(plan.n_jobs) as team:
         meeting = Meeting(plan, group, atlas, found, team)
         meeting.sweep()
-    rows = plan.store.read(f"cell-rows-{group}")
+    variation = meeting.variation()
+    rows, labels = plan.store.read(f"cell-rows-{group}"), plan.store.read(f"cell-labels-{group}")
     order = np.argsort(rows)
-    plan.store.write(f"out-rows-{group}", rows[order])
-    unit = frame_of(partition).unit
-    low = high = size = 0.0
-    if plan.wanted == "variation":
-        low, high, size = _write_variation(plan, meeting, order)
-    else:
-        _write_graph(plan, meeting, order, unit)
-    shares = _shares_found(meeting, found, unit)
-    splits[:] = np.searchsorted(rows[order], plan.bounds)
-    return {"splits": splits, "found": shares, "low": low, "high": high, "size": size}
+    size = 0.0 if labels.ndim == 1 else Labels(values=labels).size
+    splits = np.searchsorted(rows[order], plan.bounds)
+    return _written(plan, group, rows[order], variation[order], size) | {"splits": splits}
+
+
+def _written(plan: Plan, group: int, rows: IntArray, variation: FloatArray, size: float) -> dict[str, Any]:
+    """Write the variation of some rows; say the least, the largest, and the size of the labels behind it."""
+    plan.store.write(f"out-rows-{group}", rows)
+    plan.store.write(f"out-variation-{group}", variation)
+    return {"low": float(variation.min()), "high": float(variation.max()), "size": size}
 
 
 class Meeting:
@@ -74,7 +72,6 @@ class Meeting:
         self.points = np.empty((self.n_own + self.room, plan.n_features), np.float32)
         self.points[: self.n_own] = plan.store.read(f"cells-{group}")
         self.lists = self._lists()
-        self.away = self.n_own + self.room
 
     def _lists(self) -> Lists:
         """The lists as the group left them; no point from elsewhere keeps one here."""
@@ -134,75 +131,27 @@ class Meeting:
             return
         sizes = self._sizes(block)
         first = self.atlas.start[block] - np.append(0, np.cumsum(sizes[:-1]))
-        names = np.repeat(first, sizes) + np.arange(sizes.sum()) + self.away
+        names = -1 - np.repeat(first, sizes) - np.arange(sizes.sum())
         index = self.lists.index
         visits = (index >= self.n_own) & (index < self.n_own + len(names))
         index[visits] = names[index[visits] - self.n_own]
 
-    # -------------------------------------------------------------------------------- what was found
-
-    def positions(self, part: slice = slice(None)) -> IntArray:
-        """Neighbours of some points, by their position among all points."""
-        index = self.lists.index[part]
-        if (index == NO_POINT).any():
-            raise SteepError(
-                f"group {self.group} found too few neighbours; need cells of more points; lower n_neighbors or raise "
-                "steep.task-memory"
-            )
-        return np.where(index < self.n_own, index + np.int64(self.shift), index.astype(np.int64) - self.away)
-
-    def looked_up(self, kind: str, rows: Any = slice(None)) -> tuple[npt.NDArray[Any], IntArray]:
-        """What is known of the neighbours of some points, ``kind-{group}``, all own points first; and who follows."""
-        index = self.lists.index[rows]
-        away = _distinct(index[(index >= self.away) & (index != NO_POINT)]).astype(np.int64) - self.away
-        return _table_of(self.plan.store, kind, self.group, self.atlas.first_point, away), away
-
-    def places(self, away: IntArray, rows: Any = slice(None)) -> IntArray:
-        """Where the neighbours of some points are in such a table; a place not taken is the point's own."""
-        index = self.lists.index[rows].astype(np.int64)
-        own = np.arange(self.n_own)[rows][:, None]
-        far = self.n_own + np.searchsorted(away, index - self.away)
-        return np.asarray(np.where(index == NO_POINT, own, np.where(index < self.n_own, index, far)))
-
-    def variation_of(self, rows: IntArray) -> FloatArray:
-        """Eq. Dhat2 of some points, over the neighbours so far."""
-        table, away = self.looked_up("cell-labels", rows)
+    def variation(self) -> FloatArray:
+        """Eq. Dhat2 of the own points, over the neighbours so far; a place not taken is the point's own."""
+        index = self.lists.index
+        away = _distinct(-1 - index[index < 0].astype(np.int64))
+        table = _table_of(self.plan.store, "cell-labels", self.group, self.atlas.first_point, away)
         labels = Labels(codes=table) if table.ndim == 1 else Labels(values=table)
-        out = np.empty(len(rows))
-        for first in range(0, len(rows), 8_192):
-            some = rows[first : first + 8_192]
-            around = self.places(away, some)
+        out = np.empty(self.n_own)
+        for first in range(0, self.n_own, _ROWS):
+            own = np.arange(first, min(first + _ROWS, self.n_own))[:, None]
+            some = index[first : first + _ROWS].astype(np.int64)
+            far = self.n_own + np.searchsorted(away, -1 - some)
+            around = np.where(some == NO_POINT, own, np.where(some < 0, far, some))
             if self.plan.include_self:
-                around = np.hstack([some[:, None], around])
-            out[first : first + 8_192] = prefix_variances(labels, around, [around.shape[1]])[0]
+                around = np.hstack([own, around])
+            out[first : first + _ROWS] = prefix_variances(labels, around, [around.shape[1]])[0]
         return out
-
-    def distances(self) -> FloatArray:
-        """Distances of the lists in the frame, measured in float64 from the cells' points and centres."""
-        out = np.empty(self.lists.index.shape)
-        step = max(1, _PAIRS // self.points.shape[1])
-        for block in self.blocks:
-            cells = self._own_and(block)
-            home = cells.home
-            q, j, other = self._pairs_with(block, cells)
-            for at in range(0, len(q), step):
-                mine, theirs = q[at : at + step], other[at : at + step]
-                between = cells.points[mine].astype(np.float64) - cells.points[theirs]
-                between += cells.centers[home[mine]] - cells.centers[home[theirs]]
-                out[mine, j[at : at + step]] = np.sqrt(np.einsum("ij,ij->i", between, between))
-        return out
-
-    def _pairs_with(self, block: IntArray, cells: Cells) -> tuple[IntArray, IntArray, IntArray]:
-        """Points, places in their lists, and neighbours (among ``cells``) that are in a block; or own ones."""
-        index = self.lists.index.astype(np.int64)
-        if not len(block):
-            q, j = np.nonzero(index < self.n_own)
-            return q, j, index[q, j]
-        position = index - self.away
-        cell = np.clip(np.searchsorted(self.atlas.start[block], position, side="right") - 1, 0, None)
-        inside = position - self.atlas.start[block][cell]
-        q, j = np.nonzero((position >= 0) & (inside >= 0) & (inside < self._sizes(block)[cell]))
-        return q, j, cells.start[self.last - self.first + cell[q, j]] + inside[q, j]
 
 
 def _distinct(values: IntArray) -> IntArray:
@@ -221,41 +170,6 @@ def _table_of(store: Store, kind: str, group: int, first_point: IntArray, away: 
     return np.concatenate(table)
 
 
-def _write_variation(plan: Plan, meeting: Meeting, order: IntArray) -> tuple[float, float, float]:
-    """Write the variation; return the least, the largest, and the size of the labels behind it."""
-    variation = meeting.variation_of(np.arange(meeting.n_own))
-    plan.store.write(f"out-variation-{meeting.group}", variation[order])
-    labels = plan.store.read(f"cell-labels-{meeting.group}")
-    size = 0.0 if labels.ndim == 1 else Labels(values=labels).size
-    return float(variation.min()), float(variation.max()), size
-
-
-def _write_graph(plan: Plan, meeting: Meeting, order: IntArray, unit: float) -> None:
-    """Distances and rows of the neighbours, sorted; the point itself first where it is wanted."""
-    distances = meeting.distances()
-    meeting.positions(slice(0, meeting.n_own))
-    rows, away = meeting.looked_up("cell-rows")
-    indices = rows[meeting.places(away)]
-    best = np.lexsort([indices, distances], axis=1)
-    distances = np.take_along_axis(distances, best, 1)[order] / unit
-    indices = np.take_along_axis(indices, best, 1)[order]
-    if plan.metric == "cosine":
-        distances = 0.5 * np.square(distances)
-    if plan.include_self:
-        own = rows[: meeting.n_own][order][:, None]
-        distances, indices = np.hstack([np.zeros(own.shape), distances]), np.hstack([own, indices])
-    plan.store.write(f"out-distances-{meeting.group}", as_float32(distances))
-    plan.store.write(f"out-indices-{meeting.group}", indices.astype(np.int32))
-
-
-def _shares_found(meeting: Meeting, found: Summary, unit: float) -> FloatArray:
-    """Share of the true neighbours in the lists of those of our points that judge."""
-    judged = found["judged"] - meeting.shift
-    mine = (judged >= 0) & (judged < meeting.n_own)
-    lengths = np.sqrt(2 * meeting.lists.score[judged[mine]].astype(np.float64)) / unit
-    return np.asarray((lengths <= found["truth"][mine][:, None] * (1 + 1e-4)).mean(axis=1))
-
-
 # ------------------------------------------------------------------------- data that one task can hold
 
 
@@ -264,24 +178,12 @@ def join_whole(plan: Plan, partition: Summary, sorted_: list[Summary]) -> dict[s
     counts = np.stack([part["counts"] for part in sorted_])
     own = read_group(plan, 0, {"counts": counts, "group": np.zeros(counts.shape, np.int64)})
     points, rows, found = own["points"], own["rows"], own["labels"]
-    labels = None
-    if plan.wanted == "variation":
-        labels = Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
-    distances, indices, info = search_graph(
-        points, n_neighbors=plan.n_neighbors, include_self=plan.include_self, recall=plan.recall,
-        n_jobs=plan.n_jobs, random_state=plan.seed,
+    labels = Labels(codes=found, classes=partition["classes"]) if found.ndim == 1 else Labels(values=found)
+    _, indices, _ = search_graph(
+        points, n_neighbors=plan.n_neighbors, include_self=plan.include_self, recall=RECALL, n_jobs=plan.n_jobs,
+        random_state=0,
     )  # fmt: skip
-    low = high = size = 0.0
-    plan.store.write("out-rows-0", rows)
-    if labels is not None:
-        variation = prefix_variances(labels, indices, [plan.n_neighbors])[0]
-        plan.store.write("out-variation-0", variation)
-        low, high, size = float(variation.min()), float(variation.max()), labels.size
-    else:
-        if plan.metric == "cosine":
-            distances = distances * distances * np.float32(0.5)
-        plan.store.write("out-distances-0", distances)
-        plan.store.write("out-indices-0", indices)
+    size = 0.0 if labels.codes is not None else labels.size
+    written = _written(plan, 0, rows, prefix_variances(labels, indices, [plan.n_neighbors])[0], size)
     plan.store.drop(*(f"{kind}-{chunk}" for kind in "xy" for chunk in range(plan.n_chunks)))
-    splits = np.asarray(plan.bounds, np.int64)
-    return {"splits": splits, "found": [info.estimated_recall], "low": low, "high": high, "size": size}
+    return written | {"splits": np.asarray(plan.bounds, np.int64)}

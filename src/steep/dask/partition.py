@@ -18,7 +18,7 @@ from steep.dask.store import Summary
 from steep.exceptions import InputError
 from steep.labels import are_quantities
 from steep.neighbors.cells import kmeans, nearest_center
-from steep.neighbors.frame import BALL, Frame
+from steep.neighbors.frame import Frame, ordinary
 from steep.neighbors.query import nearest
 
 _ROWS = 16_384  # rows placed at a time
@@ -36,11 +36,13 @@ def train_partition(plan: Plan, taken: Sequence[Summary]) -> dict[str, Any]:
     if plan.standardised:
         shift, spread = _moments(taken)
         scale = np.where(spread > _ROUNDING * largest, spread, np.inf)
-    figures: dict[str, Any] = {"shift": shift, "scale": scale}
+    figures: dict[str, Any] = {"shift": shift, "scale": scale, "exponent": 0}
     sample = placed_like(np.concatenate([part["sample"] for part in taken]), plan, figures)
-    ends = placed_like(np.stack([lower, upper]), plan, figures)
+    sample, ends, _, exponent = ordinary(sample, placed_like(np.stack([lower, upper]), plan, figures))
+    sample = sample.astype(plan.dtype, copy=False)
+    figures |= {"scale": np.ldexp(scale, exponent), "exponent": exponent}
     frame = _frame(sample, ends)
-    figures |= {"center": frame.center, "frame": [frame.exponent, frame.typical, frame.extent, frame.largest]}
+    figures |= {"center": frame.center, "frame": [frame.typical, frame.extent]}
     figures |= _coarse(plan, frame, sample) | _classes(taken)
     _refuse_quantities(plan, figures["classes"])
     return figures
@@ -64,25 +66,24 @@ def _moments(taken: Sequence[Summary]) -> tuple[FloatArray, FloatArray]:
 
 def placed_like(points: FloatArray, plan: Plan, figures: Any) -> FloatArray:
     """Rows in the space in which distances are taken, in the dtype of the points."""
-    if not plan.standardised:
+    if not (plan.standardised or figures["exponent"]):
         return points.astype(plan.dtype, copy=False)
     return np.asarray((points - figures["shift"]) / figures["scale"]).astype(plan.dtype)
 
 
 def _frame(sample: FloatArray, ends: FloatArray) -> Frame:
-    frame = Frame.of(np.vstack([sample, ends]), slice(0, len(sample)))
-    if frame.extent > BALL:
+    frame = Frame.of(np.vstack([sample, ends]), len(sample))
+    if not frame.is_plain:
         raise InputError(
-            "X holds points beyond 2⁶⁰ times the typical distance; need a narrower range in Dask arrays; clip or scale "
-            "the columns"
+            "X holds points beyond 2⁶⁰ times the typical distance; expected a narrower range in Dask arrays; "
+            "clip or scale the columns"
         )
     return frame
 
 
 def frame_of(partition: Summary) -> Frame:
     """The frame that the partition was trained in."""
-    exponent, typical, extent, largest = partition["frame"]
-    return Frame(partition["center"], int(exponent), float(typical), float(extent), float(largest))
+    return Frame(partition["center"], *(float(value) for value in partition["frame"]))
 
 
 def _coarse(plan: Plan, frame: Frame, sample: FloatArray) -> dict[str, Any]:

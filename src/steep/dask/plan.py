@@ -6,8 +6,9 @@ computed by one worker or by a thousand, and so are the same weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,6 @@ COARSE = 8  # coarse cells per group: fewer balance groups badly
 # Positions are int32 and leave room for the points read from other groups.
 MOST_ROWS = 2**30
 
-Wanted = Literal["variation", "graph"]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -35,14 +34,10 @@ class Plan:
     dtype: str  # of the points: "float32" or "float64"
     n_others: int  # neighbours looked for, the sample itself not counted
     include_self: bool
-    recall: float
     n_groups: int  # groups of cells, one a task
     n_coarse: int  # coarse cells they are made of
-    metric: str = "euclidean"
     standardised: bool = False
-    wanted: Wanted = "graph"  # what is returned; labels are read for "variation"
     task: str = "regression"  # how labels are read
-    seed: int = 0  # of the partition
     framed: bool = False  # whether the result is a series with the index of X
     inferred: bool = False  # whether integers are read as classes because task= was not given
     n_jobs: int | None = None  # threads of a task
@@ -68,7 +63,7 @@ class Plan:
 
     def rng(self, *place: int) -> np.random.Generator:
         """The random numbers of one task, the same on every worker."""
-        return np.random.default_rng([self.seed, *place])
+        return np.random.default_rng([0, *place])
 
     def sampled_rows(self) -> IntArray:
         """Rows that the partition is trained on, ascending."""
@@ -85,29 +80,18 @@ class Plan:
         n_sampled = len(self.sampled_rows())
         return np.sort(self.rng(1).choice(n_sampled, min(SAMPLE, n_sampled), replace=False))
 
-    def about(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be continued."""
-        return {
-            "rows and columns": [self.n_rows, self.n_features],
-            "chunks": _digest(self.bounds),
-            "dtype": self.dtype,
-            "n_neighbors": self.n_neighbors,
-            "include_self": self.include_self,
-            "recall": self.recall,
-            "metric": self.metric,
-            "standardised columns": self.standardised,
-            "result": self.wanted,
-            "task": self.task,
-            "seed": self.seed,
-            "groups": self.n_groups,
-            "frame": self.framed,
-        }
+    def about(self, sources: list[str]) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be continued; ``sources`` say where the data are from."""
+        about = asdict(self) | {"n_neighbors": self.n_neighbors, "data": _digest([*sources, *map(str, self.bounds)])}
+        return {key: value for key, value in about.items() if key not in _FREE}
 
 
-def _digest(bounds: tuple[int, ...]) -> str:
-    import hashlib
+# Entries of a plan that may change, or that others stand for.
+_FREE = ("store", "bounds", "n_others", "inferred", "n_jobs")
 
-    return hashlib.blake2b(np.asarray(bounds, np.int64).tobytes(), digest_size=8).hexdigest()
+
+def _digest(texts: list[str]) -> str:
+    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
 def task_memory() -> int:
@@ -120,10 +104,10 @@ def task_memory() -> int:
         memory = int(parse_bytes(told))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"steep.task-memory is {told!r}; need a size such as '512 MiB'; set it by dask.config.set"
+            f"steep.task-memory is {told!r}; expected a size such as '512 MiB'; set it with dask.config.set"
         ) from error
     if memory < 2**20:
-        raise InputError(f"steep.task-memory is {told!r}; need at least 1 MiB; set it by dask.config.set")
+        raise InputError(f"steep.task-memory is {told!r}; expected at least 1 MiB; set it with dask.config.set")
     return memory
 
 
@@ -137,6 +121,6 @@ def rows_per_group(memory: int, n_features: int, dtype: str, n_others: int) -> i
 def cut_into(n_rows: int, n_features: int, dtype: str, n_others: int) -> tuple[int, int]:
     """Number of groups and of coarse cells; one of each where a task can hold all rows."""
     if n_rows > MOST_ROWS:
-        raise InputError(f"X has {n_rows:,} rows; need at most {MOST_ROWS:,}; weight it in parts")
+        raise InputError(f"X has {n_rows:,} rows; expected at most {MOST_ROWS:,}; weight it in parts")
     n_groups = -(-n_rows // rows_per_group(task_memory(), n_features, dtype, n_others))
     return (1, 1) if n_groups == 1 else (n_groups, COARSE * n_groups)

@@ -1,6 +1,6 @@
 """The folder where stages meet: arrays written whole, read in slices, and a note of what a run was about.
 
-A task writes its arrays first and its *summary* last. So an existing summary says that the task is done: whoever
+A task writes its arrays first and its *summary* last. So an existing summary says that the task is done: any task that
 runs it again, after a worker died or in the next run of a checkpoint, reads the summary and does nothing.
 """
 
@@ -111,8 +111,8 @@ class Store:
             if not path.parent.is_dir():
                 raise unseen(path.parent) from error
             raise StorageError(
-                f"{path} cannot be written ({error.strerror or error}); need room for about three times the data; set "
-                "dask's temporary-directory, or pass checkpoint="
+                f"{path} cannot be written ({error.strerror or error}); expected room for about three times the "
+                "data; set dask's temporary-directory, or pass checkpoint="
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
@@ -121,7 +121,7 @@ class Store:
 def unseen(folder: str | Path) -> StorageError:
     """The error of a worker that looks in vain."""
     return StorageError(
-        f"{folder} is not visible to this worker; need a folder that the client and all workers share; pass "
+        f"{folder} is not visible to this worker; expected a folder that the client and all workers share; pass "
         "checkpoint='/a/shared/folder'"
     )
 
@@ -184,14 +184,15 @@ def checkpoint_store(folder: Any, about: Mapping[str, Any]) -> Store:
         _check_same(path, asked)
     elif path.is_dir() and any(path.iterdir()):
         raise InputError(
-            f"checkpoint={str(path)!r} holds other files; need an empty folder or a checkpoint of steep; name another"
+            f"checkpoint={str(path)!r} holds other files; expected an empty folder or a checkpoint of steep; name "
+            "another"
         )
     else:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(
-                f"checkpoint={str(path)!r} cannot be made ({error.strerror or error}); need a folder that you may "
+                f"checkpoint={str(path)!r} cannot be made ({error.strerror or error}); expected a folder that you may "
                 "write to; name another"
             ) from error
         write_whole(note, lambda file: file.write_text(json.dumps(asked, indent=1)))
@@ -206,12 +207,12 @@ def _check_same(path: Path, asked: Mapping[str, Any]) -> None:
         found = dict(json.loads(note.read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise StorageError(
-            f"{note} cannot be read ({error}); need a checkpoint of steep; name another folder"
+            f"{note} cannot be read ({error}); expected a checkpoint of steep; name another folder"
         ) from error
     for key, value in asked.items():
-        if key != "source" and found.get(key) != value:
+        if found.get(key) != value:
             before, now = (shorten(json.dumps(one), 60, placeholder="...") for one in (found.get(key), value))
             raise InputError(
-                f"checkpoint={str(path)!r} was made with {key} {before}, not {now}; need the same data and settings; "
-                "name another folder"
+                f"checkpoint={str(path)!r} was made with {key} {before}, not {now}; expected the same data and "
+                "settings; name another folder"
             )

@@ -38,7 +38,7 @@ class Box:
     Parameters
     ----------
     bounds : sequence or mapping of name to (low, high), Log, Integer, Category or a list of names
-        One entry per input. Reversed, equal, NaN or infinite bounds are rejected by name of the axis.
+        One entry per input. Reversed, equal, NaN or infinite bounds raise an error that names the axis.
     constraint : callable, optional
         ``constraint(X)`` gets points of the box, shape ``(n, n_features)``, and says which belong to
         S: an array of n booleans. Nothing is ever evaluated where it says False. It is given a copy.
@@ -72,7 +72,7 @@ class Box:
             names, axes = _named_axes(bounds)
         if constraint is not None and not callable(constraint):
             raise InputTypeError(
-                f"constraint is a {type(constraint).__name__}; need a callable of X that returns booleans"
+                f"constraint is a {type(constraint).__name__}; expected a callable of X that returns booleans"
             )
         self.names: tuple[str, ...] = names
         self.axes: tuple[Axis, ...] = axes
@@ -94,9 +94,9 @@ class Box:
     def every_point(self) -> FloatArray:
         """Every point of S, where all axes are whole numbers or categories."""
         if not self.n_points <= _MOST_LISTED:
-            raise InputError(f"the box holds {self.n_points:g} points; need at most {_MOST_LISTED} to list them")
+            raise InputError(f"the box holds {self.n_points:g} points; expected at most {_MOST_LISTED} to list them")
         values = [np.arange(axis.low, axis.high + 1) for axis in self.axes]
-        points = np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
+        points = _every_combination(values)
         return points[self.contains(points)]
 
     def points(self, X: Any) -> FloatArray:
@@ -170,11 +170,12 @@ class Box:
             allowed = np.asarray(raw)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"constraint returned {shown(raw)}, which is not an array ({shown(error)}); need {len(points)} booleans"
+                f"constraint returned {shown(raw)}, which is not an array ({shown(error)}); expected "
+                f"{len(points)} booleans"
             ) from error
         if allowed.shape != (len(points),) or allowed.dtype != bool:
             raise InputError(
-                f"constraint returned {allowed.dtype} of shape {allowed.shape} for {len(points)} points; need "
+                f"constraint returned {allowed.dtype} of shape {allowed.shape} for {len(points)} points; expected "
                 f"booleans of shape ({len(points)},); write it for arrays, as X[:, 0] + X[:, 1] <= 1"
             )
         return allowed
@@ -196,7 +197,7 @@ class Box:
             if n_drawn > _MOST_DRAWS_PER_SAMPLE * max(n_samples, 64):
                 rate = n_kept / n_drawn
                 raise AcceptanceError(
-                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate {rate:.2g}), need "
+                    f"only {n_kept} of {n_drawn} points drawn lie in the domain (acceptance rate {rate:.2g}), expected "
                     f"{n_samples}; {advice}",
                     acceptance_rate=rate,
                 )
@@ -221,7 +222,7 @@ class Box:
     def encode(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Undo :meth:`decode`: named inputs as numbers, categories as their codes."""
         if isinstance(rows, Mapping | str) or not isinstance(rows, Sequence):
-            raise InputTypeError(f"rows is a {type(rows).__name__}; need a list of mappings from name to value")
+            raise InputTypeError(f"rows is a {type(rows).__name__}; expected a list of mappings from name to value")
         pairs = list(zip(self.names, self.axes, strict=True))
         for i, row in enumerate(rows):
             self._check_names(i, row)
@@ -230,22 +231,22 @@ class Box:
 
     def _check_names(self, i: int, row: Any) -> None:
         if not isinstance(row, Mapping):
-            raise InputTypeError(f"row {i} is a {type(row).__name__}; need a mapping from name to value")
+            raise InputTypeError(f"row {i} is a {type(row).__name__}; expected a mapping from name to value")
         missing = [name for name in self.names if name not in row]
         unknown = [name for name in row if name not in self.names]
         if missing or unknown:
             lacks = " and ".join(
                 f"{verb} {shown(names)}" for verb, names in (("lacks", missing), ("has unknown", unknown)) if names
             )
-            raise InputError(f"row {i} {lacks}; need the inputs {shown(list(self.names))}")
+            raise InputError(f"row {i} {lacks}; expected the inputs {shown(list(self.names))}")
 
     def uniform(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw points from U(S)."""
         n_samples = check_count(n_samples, name="n_samples")
         if n_samples * self.n_features > _MOST_NUMBERS:
             raise InputError(
-                f"n_samples={n_samples} points of {self.n_features} inputs are too many; need at most {_MOST_NUMBERS} "
-                "numbers; draw in parts"
+                f"n_samples={n_samples} points of {self.n_features} inputs are too many; expected at most "
+                f"{_MOST_NUMBERS} numbers; draw in parts"
             )
         generator = check_generator(random_state)
         return self.from_unit(self.draw_unit(lambda n: generator.random((n, self.n_features)), n_samples))
@@ -255,25 +256,22 @@ class Box:
         n_samples = check_count(n_samples, name="n_samples")
         if self.constraint is not None or any(axis.kind != "linear" for axis in self.axes):
             raise InputError("a grid needs a box of real axes without a constraint; use sobol, which takes both")
-        # Up to 2^53 a float root, rounded, is exact where there is one.
-        per_axis = round(float(n_samples) ** (1 / self.n_features))
-        if per_axis**self.n_features != n_samples:
-            floor = int(np.floor(n_samples ** (1 / self.n_features) + 1e-9))
-            below, above = (max(n, 1) ** self.n_features for n in (floor, floor + 1))
+        d = self.n_features
+        per_axis = int(float(n_samples) ** (1 / d) + 1e-9)
+        if per_axis**d != n_samples:
             raise InputError(
-                f"a grid in {self.n_features} dimensions needs p^{self.n_features} points, got {n_samples}; "
-                f"use {below} or {above}"
+                f"a grid in {d} dimensions needs p^{d} points, got {n_samples}; use {max(per_axis, 1) ** d} or "
+                f"{(per_axis + 1) ** d}"
             )
         axis = np.linspace(0.0, 1.0, per_axis) if per_axis > 1 else np.array([0.5])
-        axes = np.meshgrid(*[axis] * self.n_features, indexing="ij")
-        return self.from_unit(np.column_stack([a.ravel() for a in axes]))
+        return self.from_unit(_every_combination([axis] * d))
 
     def sobol(self, n_samples: int, *, random_state: Seed = None) -> FloatArray:
         """Draw a scrambled Sobol sequence; any ``n_samples``, though powers of two are the most even."""
         n_samples = check_count(n_samples, name="n_samples")
         if n_samples > _MOST_SOBOL_POINTS or self.n_features > qmc.Sobol.MAXDIM:
             raise InputError(
-                f"{n_samples} Sobol points of {self.n_features} inputs are too many; need at most "
+                f"{n_samples} Sobol points of {self.n_features} inputs are too many; expected at most "
                 f"{_MOST_SOBOL_POINTS} points of {qmc.Sobol.MAXDIM} inputs; use uniform"
             )
         sequence = qmc.Sobol(self.n_features, rng=check_generator(random_state))
@@ -300,6 +298,10 @@ class Box:
         return f"Box({{{inside}}}{'' if self.constraint is None else ', constraint=…'})"
 
 
+def _every_combination(values: Sequence[FloatArray]) -> FloatArray:
+    return np.column_stack([grid.ravel() for grid in np.meshgrid(*values, indexing="ij")])
+
+
 def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
     if isinstance(bounds, Mapping):
         names, rows = tuple(str(name) for name in bounds), list(bounds.values())
@@ -308,7 +310,7 @@ def _named_axes(bounds: Any) -> tuple[tuple[str, ...], tuple[Axis, ...]]:
     else:
         is_row = isinstance(bounds, np.ndarray) and bounds.ndim > 0
         if isinstance(bounds, str | bytes) or not (is_row or isinstance(bounds, Sequence)):
-            raise InputTypeError(f"bounds is {shown(bounds)}; need a list of (low, high), one pair per input")
+            raise InputTypeError(f"bounds is {shown(bounds)}; expected a list of (low, high), one pair per input")
         names, rows = tuple(f"x{i}" for i in range(len(bounds))), list(bounds)
     if not rows:
         raise InputError("bounds is empty; expected one (low, high) pair per input")

@@ -82,7 +82,7 @@ class FiniteDifferences:
         points = points.astype(np.float64, copy=False)
         k = _check_multi_indices(multi_indices, points.shape[1])
         stencils = [_tensor_stencil(row) for row in k]
-        nodes = sorted({node for stencil in stencils for node in stencil}, key=_place)
+        nodes = sorted({node for stencil in stencils for node in stencil})
         offsets = _offsets(nodes, points.shape[1])
         step = self._step(points, int(k.sum(axis=1).max()), np.abs(offsets).max(axis=0))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -108,7 +108,7 @@ class FiniteDifferences:
         centres = self._centres(points, offsets, step)
         nodes = self._nodes(centres, offsets, step)
         if not np.isfinite(nodes).all():
-            raise InputError("X spans more than floats reach; need a smaller range; scale the inputs")
+            raise InputError("X spans more than floats reach; expected a smaller range; scale the inputs")
         self.n_evaluations += len(nodes)
         values = evaluate(self.function, nodes, vectorized=self.vectorized)
         return np.asarray((rows @ values.reshape(len(offsets), -1)).reshape(rows.shape[0], len(points), -1))
@@ -129,7 +129,7 @@ class FiniteDifferences:
         return np.asarray(np.all((points >= self.box.lower) & (points <= self.box.upper), axis=1))
 
     def _centres(self, points: FloatArray, offsets: npt.NDArray[np.int64], step: FloatArray) -> FloatArray:
-        """Where the stencils stand: at the points, or nearby where they stay inside the domain."""
+        """Centres of the stencils: at the points, or nearby where they stay inside the domain."""
         if self.box is None:
             return points
         reach = np.abs(offsets).max(axis=0) * step
@@ -166,7 +166,7 @@ def _joined(blocks: list[FloatArray]) -> FloatArray:
     sizes = {block.shape[2] for block in blocks}
     if len(sizes) > 1:
         raise FunctionError(
-            f"function returned different numbers of outputs in different calls: {sorted(sizes)}; need the same"
+            f"function returned different numbers of outputs in different calls: {sorted(sizes)}; expected the same"
         )
     return np.concatenate(blocks, axis=1)
 
@@ -178,14 +178,15 @@ def _check_multi_indices(multi_indices: Any, n_features: int) -> npt.NDArray[np.
         raise InputError(f"multi_indices is ragged ({error}); expected one row of {n_features} numbers each") from error
     if k.ndim != 2 or not len(k) or k.shape[1] != n_features or k.dtype.kind not in "iu" or k.min() < 0:
         raise InputError(
-            f"multi_indices is {k.dtype} of shape {k.shape}; need whole numbers ≥ 0 of shape (n_indices, {n_features})"
+            f"multi_indices is {k.dtype} of shape {k.shape}; expected whole numbers ≥ 0 of shape (n_indices, "
+            f"{n_features})"
         )
     check_count(int(k.sum(axis=1).min()), name="|k| of a multi-index")
     n_terms = np.prod(k + 1.0, axis=1).sum()
     if n_terms > _MOST_TERMS:
         raise InputError(
-            f"finite differences of order {k.sum(axis=1).max()} in {n_features} inputs have {n_terms:.3g} terms; need "
-            f"at most {_MOST_TERMS}; lower order, pass derivatives or use perturbation_variance"
+            f"finite differences of order {k.sum(axis=1).max()} in {n_features} inputs have {n_terms:.3g} terms; "
+            f"expected at most {_MOST_TERMS}; lower order, pass derivatives or use perturbation_variance"
         )
     return k.astype(np.int64)
 
@@ -211,12 +212,6 @@ def _tensor_stencil(k: npt.NDArray[np.int64]) -> Stencil:
             for offset, a in arms.items()
         }
     return stencil
-
-
-def _place(node: Node) -> tuple[tuple[int, ...], ...]:
-    """Sorts nodes as their full vectors of offsets would be sorted."""
-    arms = ((0, axis, offset) if offset < 0 else (2, -axis, offset) for axis, offset in node)
-    return (*arms, (1,))
 
 
 def _offsets(nodes: list[Node], n_features: int) -> npt.NDArray[np.int64]:

@@ -8,8 +8,6 @@ classes:
     noise           the rest of the variance over S
     contradiction   ‖y_i − mean of y over S without x_i‖², the leave-one-out error: is *this* label odd?
     disagreement    for classes the share of S without x_i whose label is another; for numbers the contradiction
-    ambiguity       variance over S without x_i: is the *place* mixed, whatever this label says?
-    smoothed        variance over S of the leave-one-out means: steepness with noise averaged out
     density         variance divided by a bounded k-NN density, Eq. J2* (the paper left p(x) out)
 
 Each is one function of a :class:`Neighborhood` and returns values ≥ 0 of shape ``(n_samples,)``;
@@ -21,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._blas import one_blas_thread
 from steep._validation import FloatArray
 from steep.labels import Labels, column_blocks
 from steep.measures.neighborhood import Neighborhood
-from steep.measures.variance import prefix_variances, variance
+from steep.measures.variance import variance
 
 # Rows worked on at once, and numbers of their neighbours: what bounds a (rows, k, columns) block in memory.
 _BLOCK, _NUMBERS = 4096, 2**22
@@ -100,19 +97,13 @@ def noise(around: Neighborhood) -> FloatArray:
     return variance(around) - slope(around)
 
 
-def _means_of_others(columns: FloatArray, around: Neighborhood) -> npt.NDArray[np.float64]:
-    """Mean of some columns over the neighbours without the sample itself."""
-    means = np.empty(columns.shape)
-    for part in _parts(len(means), around.n_neighbors * columns.shape[1]):
-        means[part] = columns[around.indices[part, 1:]].mean(axis=1)
-    return means
-
-
 def contradiction(around: Neighborhood) -> FloatArray:
     """Squared leave-one-out error: how far a label is from the mean of its neighbours'."""
     error: FloatArray = np.zeros(len(around.indices))
     for columns in _columns(around.labels):
-        error += ((columns - _means_of_others(columns, around)) ** 2).sum(axis=1)
+        for part in _parts(len(error), around.n_neighbors * columns.shape[1]):
+            expected = columns[around.indices[part, 1:]].mean(axis=1)
+            error[part] += ((columns[part] - expected) ** 2).sum(axis=1)
     return error
 
 
@@ -122,21 +113,6 @@ def disagreement(around: Neighborhood) -> FloatArray:
     if codes is None:
         return contradiction(around)
     return np.asarray((codes[around.indices[:, 1:]] != codes[:, None]).mean(axis=1))
-
-
-def ambiguity(around: Neighborhood) -> FloatArray:
-    """Variance over the neighbours without the sample itself; a wrong label does not raise its own."""
-    others = around.indices[:, 1:]
-    return np.asarray(prefix_variances(around.labels, others, [max(others.shape[1], 1)])[0])
-
-
-def smoothed(around: Neighborhood) -> FloatArray:
-    """Eq. Dhat2 of the leave-one-out means instead of the labels: noise is averaged out first."""
-    spread: FloatArray = np.zeros(len(around.indices))
-    for columns in _columns(around.labels):
-        means = Labels(values=_means_of_others(columns, around))
-        spread += prefix_variances(means, around.indices, [around.n_neighbors])[0]
-    return spread
 
 
 def density(around: Neighborhood) -> FloatArray:

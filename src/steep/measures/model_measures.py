@@ -89,7 +89,7 @@ def predictions(around: Neighborhood, measure: str) -> FloatArray:
     """Return the cross-fitted predictions of the model that is to be trained."""
     if around.predicted is None:
         raise InputError(
-            f"measure={measure!r} asks a model, got none; need predicted=, one row for each sample; use "
+            f"measure={measure!r} asks a model, got none; expected predicted=, one row for each sample; use "
             f"VarianceWeighted(estimator, measure={measure!r})"
         )
     return around.predicted

@@ -45,7 +45,7 @@ def perturbation_variance(
     function : callable
         f, called with an ``(n, n_features)`` array. Without ``bounds`` draws may fall outside the domain.
     X : array-like of shape (n_samples, n_features)
-        Where to measure.
+        Points at which to measure.
     epsilon : float or array of shape (n_features,), default 1e-3
         Variance of the noise, for all inputs or for each.
     n_draws : int, default 20
@@ -77,8 +77,8 @@ def perturbation_variance(
     n_draws = check_count(n_draws, name="n_draws", minimum=2)
     if n_draws * points.size > _MOST_NUMBERS:
         raise InputError(
-            f"n_draws={n_draws} takes {n_draws * points.size:.3g} random numbers; need at most {_MOST_NUMBERS}; lower "
-            "it or measure fewer points at a time"
+            f"n_draws={n_draws} takes {n_draws * points.size:.3g} random numbers; expected at most "
+            f"{_MOST_NUMBERS}; lower it or measure fewer points at a time"
         )
     check_choice(center, name="center", choices=("mean", "point"))
     noise = check_generator(random_state).standard_normal((n_draws, n_samples, n_features)) * scale
@@ -96,7 +96,7 @@ def perturbation_variance(
 def perturbation(around: FunctionAround) -> FloatArray:
     """Eq. Dhat about the mean of the draws, for the registry."""
     if around.function is None:
-        raise InputError("measure='perturbation' evaluates the function, got none; need function")
+        raise InputError("measure='perturbation' evaluates the function, got none; pass function=")
     return perturbation_variance(
         around.function,
         around.points,

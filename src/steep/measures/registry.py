@@ -21,7 +21,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.measures.label_measures import ambiguity, contradiction, density, disagreement, noise, slope, smoothed
+from steep.measures.label_measures import contradiction, density, disagreement, noise, slope
 from steep.measures.model_measures import border, borders, doubt, misfit, misfits
 from steep.measures.neighborhood import Neighborhood
 from steep.measures.perturbation import perturbation
@@ -47,6 +47,16 @@ class Measure:
     ``prefixes(around, sizes)`` → ``(len(sizes), n_samples)`` does all k in one pass, where that is quicker. With
     ``asks_trained`` a model that is trained already is asked where there is one; ``uses_points`` is whether it looks at
     where the points are, beyond who is whose neighbour; ``size(n_samples, n_coordinates)`` is the default k.
+
+    Examples
+    --------
+    >>> from steep import sample_weights
+    >>> from steep.labels import one_hot
+    >>> from steep.measures import Measure
+    >>> ranges = lambda around: np.ptp(one_hot(around.labels)[around.indices], axis=1).sum(axis=1)
+    >>> sample_weights([[0.0], [1.0], [2.0], [9.0]], [0.0, 0.0, 0.0, 9.0], n_neighbors=3,
+    ...                weight_ratio=2, measure=Measure("range", ranges)).round(1)
+    array([0.8, 0.8, 0.8, 1.6])
     """
 
     name: str
@@ -93,8 +103,6 @@ MEASURES: dict[str, Measure] = {
         Measure("noise", noise),
         Measure("contradiction", contradiction, uses_points=False),
         Measure("disagreement", disagreement, uses_points=False),
-        Measure("ambiguity", ambiguity, uses_points=False),
-        Measure("smoothed", smoothed, uses_points=False),
         Measure("density", density),
         Measure("surprise", surprise, size=surprise_size),
         Measure("misfit", misfit, needs="model", smallest_k=1, prefixes=misfits, uses_points=False),
@@ -155,7 +163,7 @@ def _own(function: Callable[[Any, Any], Any]) -> Measure:
     def checked(around: Neighborhood) -> FloatArray:
         if around.given is None:
             raise InputError(
-                "measure is a callable, and the data as the caller knows them are not at hand; need a name"
+                "measure is a callable, but the original X and y are not available here; pass the name of a measure"
             )
         values = function(*(data.copy() if isinstance(data, np.ndarray) else data for data in around.given))
         return check_vector(values, name="measure(X, y)", n_samples=len(around.points), minimum=0.0)

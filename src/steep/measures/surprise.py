@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 
 from steep._blas import one_blas_thread
-from steep._validation import FloatArray, IntArray, check_count, check_indices, check_points
+from steep._validation import FloatArray, IntArray, check_count, check_points
 from steep.exceptions import InputError
-from steep.labels import check_labels, deviations, one_hot
+from steep.labels import deviations, one_hot
 from steep.measures.neighborhood import Neighborhood, in_safe_units
-from steep.neighbors.query import nearest
 
 # Share of the mean added to error and spread, so that one accidental zero does not hide a region.
 _REGULAR = 0.02
@@ -31,7 +30,7 @@ _REGULAR = 0.02
 _BATCH = 2 * 2**20
 
 
-def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: Any = None) -> FloatArray:
+def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None) -> FloatArray:
     """Measure how much each label surprises: its error when predicted from others × their spread.
 
     Parameters
@@ -42,12 +41,10 @@ def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: An
         Labels, as numbers; each output is divided by its standard deviation, so that none dominates.
     n_neighbors : int, optional
         k, other points each label is predicted from; default 3(d+1), at least 20.
-    at : array of int, optional
-        Indices of the points wanted; default all.
 
     Returns
     -------
-    ndarray of shape (n_samples,) or of the length of ``at``
+    ndarray of shape (n_samples,)
 
     Examples
     --------
@@ -56,37 +53,29 @@ def surprise_variation(X: Any, y: Any, *, n_neighbors: int | None = None, at: An
     >>> bool(abs(x[v.argmax(), 0] - 0.5) < 0.1), bool(v[0] < 1e-2 * v.max())
     (True, True)
     """
-    points = in_safe_units(check_points(X).astype(np.float64, copy=False))
-    labels = check_labels(y, n_samples=len(points), task="regression")
+    points = check_points(X)
     n_samples, n_features = points.shape
     if n_samples < 3:
         raise InputError(f"surprise needs at least 3 samples, got {n_samples}; pass more data")
     size = default_size(n_samples, n_features)
     if n_neighbors is not None:
         size = min(check_count(n_neighbors, name="n_neighbors"), n_samples - 1) + 1
-    wanted = np.arange(n_samples) if at is None else check_indices(at, name="at", n_samples=n_samples)
-    _, around = nearest(points, points[wanted], size)
-    return _surprise(points, labels.array, wanted, _without_self(around, wanted))
+    return surprise(Neighborhood.of(points, y, n_neighbors=size, task="regression"))
 
 
 def surprise(around: Neighborhood) -> FloatArray:
-    """The same from neighbours that are known; classes count by their one-hot columns."""
-    everyone = np.arange(len(around.points))
-    return _surprise(around.coordinates, one_hot(around.labels), everyone, around.indices[:, 1:])
+    """v_i of every point; classes count by their one-hot columns."""
+    everyone, others = np.arange(len(around.points)), around.indices[:, 1:]
+    points, values = around.coordinates.astype(np.float64, copy=False), standardised(one_hot(around.labels))
+    error = np.sqrt((_prediction_errors(points, values, everyone, others) ** 2).sum(axis=1))
+    close = values[around.indices[:, : 2 * points.shape[1] + 2]]
+    spread = np.sqrt(close.var(axis=1, ddof=1).sum(axis=1))
+    return _regular(error) * _regular(spread)
 
 
 def default_size(n_samples: int, n_coordinates: int) -> int:
     """k where the caller named none, the sample itself counted."""
     return min(max(20, 3 * (n_coordinates + 1)), n_samples - 1) + 1
-
-
-def _surprise(points: FloatArray, labels: FloatArray, wanted: IntArray, others: IntArray) -> FloatArray:
-    """v_i at the wanted points."""
-    values = standardised(labels)
-    error = np.sqrt((_prediction_errors(points, values, wanted, others) ** 2).sum(axis=1))
-    close = values[np.column_stack([wanted, others[:, : 2 * points.shape[1] + 1]])]
-    spread = np.sqrt(close.var(axis=1, ddof=1).sum(axis=1))
-    return _regular(error) * _regular(spread)
 
 
 def standardised(labels: FloatArray) -> FloatArray:
@@ -139,13 +128,6 @@ def _cubes(centred: FloatArray) -> FloatArray:
     gram = centred @ centred.transpose(0, 2, 1)
     gaps = np.maximum(squares[:, :, None] + squares[:, None, :] - 2 * gram, 0.0)
     return np.asarray(gaps * np.sqrt(gaps))
-
-
-def _without_self(around: IntArray, wanted: IntArray) -> IntArray:
-    """Drop each point from its own neighbours; with duplicates it need not be the first, or there at all."""
-    is_self = around == wanted[:, None]
-    is_self[~is_self.any(axis=1), -1] = True
-    return np.asarray(around[~is_self].reshape(len(around), -1))
 
 
 def _regular(values: FloatArray) -> FloatArray:

@@ -48,7 +48,7 @@ def taylor_variation(
     function : callable
         f, called with an ``(n, n_features)`` array; may be None when ``derivatives`` is given.
     X : array-like of shape (n_samples, n_features)
-        Where to measure.
+        Points at which to measure.
     order : int, default 2
         n, the highest order of derivative used. By finite differences order 2 costs
         1 + 2d + 2d(d−1) evaluations a point in d dimensions.
@@ -106,14 +106,14 @@ def _check_partials(raw: Any, n_indices: int, n_samples: int) -> FloatArray:
         partials = partials[:, :, None]
     if partials.ndim != 3 or partials.shape[:2] != (n_indices, n_samples) or not partials.size:
         raise FunctionError(
-            f"derivatives returned shape {partials.shape}; need ({n_indices}, {n_samples}, n_outputs): one "
+            f"derivatives returned shape {partials.shape}; expected ({n_indices}, {n_samples}, n_outputs): one "
             "block per multi-index, one row per point"
         )
     if not np.isfinite(partials).all():
         bad = np.flatnonzero(~np.isfinite(partials).all(axis=(0, 2)))
         raise FunctionError(
             f"derivatives returned NaN or infinity at {bad.size} of {n_samples} points, first at row {bad[0]} "
-            "of X; need finite values; leave those points out"
+            "of X; expected finite values; leave those points out"
         )
     return partials
 
@@ -122,12 +122,12 @@ def multi_indices(n_features: int, order: int) -> npt.NDArray[np.int64]:
     """Every multi-index with 1 ≤ |k| ≤ ``order``, by |k| first, ``(C(n_features + order, order) − 1, n_features)``."""
     n_features, order = check_count(n_features, name="n_features"), check_count(order, name="order")
     if order > _HIGHEST_ORDER:
-        raise InputError(f"order={order} is too large; need at most {_HIGHEST_ORDER}; 2 is usual")
+        raise InputError(f"order={order} is too large; expected at most {_HIGHEST_ORDER}; 2 is usual")
     n_indices = comb(n_features + order, order) - 1
     if n_indices > _MOST_INDICES:
         raise InputError(
-            f"order={order} of {n_features} inputs takes {n_indices:.6g} derivatives; need at most {_MOST_INDICES}; "
-            "lower order, or use perturbation_variance"
+            f"order={order} of {n_features} inputs takes {n_indices:.6g} derivatives; expected at most "
+            f"{_MOST_INDICES}; lower order, or use perturbation_variance"
         )
     return np.vstack([_of_total(n_features, total) for total in range(1, order + 1)])
 

@@ -21,9 +21,6 @@ from steep.measures.neighborhood import Neighborhood
 # Rows worked on at once, small enough that a block of neighbour labels stays in cache, and labels of them at most.
 _BLOCK, _NUMBERS = 8192, 2**22
 
-# Up to this many values of k each is summed by itself, which takes fewer steps than one neighbour after the other.
-_FEW_SIZES = 4
-
 
 def neighbor_variance(
     X: Any,
@@ -92,12 +89,11 @@ def prefix_variances(labels: Labels, indices: npt.NDArray[np.integer[Any]], size
     for start in range(0, len(indices), step):
         block = slice(start, start + step)
         around = labels.array[indices[block, :largest]]
-        if labels.codes is None and len(sizes) <= _FEW_SIZES:
-            for row, k in enumerate(sizes):
+        if labels.codes is None:
+            for k, row in rows.items():
                 variances[row, block] = _value_variance(around[:, :k])
             continue
-        running = _class_prefixes(around) if labels.codes is not None else _value_prefixes(around)
-        for k, variance in enumerate(running, start=1):
+        for k, variance in enumerate(_class_prefixes(around), start=1):
             if k in rows:
                 variances[rows[k], block] = variance
     return variances if len(rows) == len(sizes) else variances[[rows[k] for k in sizes]]
@@ -121,19 +117,3 @@ def _value_variance(values: FloatArray) -> FloatArray:
     apart = values - values[:, :1]  # a large common offset costs no digits
     apart -= apart.mean(axis=1, keepdims=True)
     return np.asarray(np.einsum("iko,iko->i", apart, apart) / max(values.shape[1] - 1, 1))
-
-
-def _value_prefixes(values: FloatArray) -> Any:
-    """Yield the summed variance over the first 1, 2, … neighbours by Welford's updates.
-
-    Taken relative to the nearest neighbour's label, so that a large common offset costs no digits.
-    """
-    shifted = values - values[:, :1]
-    mean = np.zeros_like(shifted[:, 0])
-    squares = np.zeros_like(mean)
-    for k in range(1, shifted.shape[1] + 1):
-        newest = shifted[:, k - 1]
-        delta = newest - mean
-        mean = mean + delta / k
-        squares = squares + delta * (newest - mean)
-        yield squares.sum(axis=1) / max(k - 1, 1)

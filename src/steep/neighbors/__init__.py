@@ -3,12 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from steep.neighbors.graph import GraphInfo, neighbor_graph, sparse_graph
-from steep.neighbors.query import query_graph
 
 if TYPE_CHECKING:
     from steep.neighbors.transformer import NeighborTransformer
 
-__all__ = ["GraphInfo", "NeighborTransformer", "neighbor_graph", "query_graph", "sparse_graph"]
+__all__ = ["GraphInfo", "NeighborTransformer", "neighbor_graph", "sparse_graph"]
 
 
 def __getattr__(name: str) -> Any:

@@ -19,17 +19,17 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.frame import BEND, Float32Array, Frame, half_norms, row_lengths
+from steep.neighbors.frame import BALL, BEND, Float32Array, Frame, half_norms, row_lengths
 from steep.neighbors.kernels.joins import join_within
 from steep.neighbors.kernels.sweep import extents, place_cells, sweep_across
-from steep.neighbors.lists import Join, Lists, Rounds, batches
+from steep.neighbors.lists import Lists, Rounds, batches
 from steep.neighbors.threads import Team
-from steep.neighbors.tiles import join_tiles
 
 PER_CENTER = 40  # points sampled per centre: enough to place it
 ITERATIONS = 6
 LARGEST = 4  # a cell of more than this many times the wanted size (many equal points) is cut in pieces
 CHUNK = 65_536  # rows whose coarse cell is found at a time
+PAIRS = 2**21  # pairs of cells compared at a time
 
 
 class Cells(NamedTuple):
@@ -135,8 +135,8 @@ def _coarse_labels(X: FloatArray, frame: Frame, n_coarse: int, rng: np.random.Ge
 
 
 def _is_plain(frame: Frame) -> bool:
-    """Whether points are only to be moved, neither scaled, drawn in nor bent."""
-    return frame.is_plain and frame.extent <= BEND * frame.typical
+    """Whether points are only to be moved, neither drawn in nor bent."""
+    return frame.extent <= min(BALL, BEND * frame.typical)
 
 
 def _roughly(X: FloatArray, frame: Frame) -> Float32Array:
@@ -218,9 +218,32 @@ def rounding_of(cells: Cells) -> float:
 
 def near_cells(cells: Cells, n_near: int, team: Team) -> Near:
     """Return the ``n_near`` cells whose centres are nearest to each cell's, and those it is near to."""
-    n_cells = cells.n_cells
-    keys = all_keys(n_cells) if n_near >= n_cells - 1 else nearest_keys(cells.centers, n_near, team)
-    return listed_near(cells, keys, team)
+    start, cell = near_centers(cells.centers, n_near)
+    owner = np.repeat(np.arange(cells.n_cells, dtype=np.int64), np.diff(start))
+    return listed_near(cells, owner * cells.n_cells + cell, team)
+
+
+def near_centers(centers: FloatArray, n_near: int) -> tuple[IntArray, IntArray]:
+    """Return the ``n_near`` nearest cells of each, and those it is near to; those of c are at start[c] … start[c + 1].
+
+    They ascend. Some are compared with all at a time, for there may be many.
+    """
+    n_cells = len(centers)
+    n_near = min(n_near, n_cells - 1)
+    points = (centers - centers.mean(axis=0)).astype(np.float32)
+    half = half_norms(points)
+    nearest = np.empty((n_cells, n_near), np.int32)
+    step = max(1, PAIRS // n_cells)
+    for first in range(0, n_cells, step):
+        scores = half - points[first : first + step] @ points.T
+        mine = np.arange(len(scores))
+        scores[mine, first + mine] = np.inf
+        nearest[first : first + step] = np.argpartition(scores, n_near - 1, axis=1)[:, :n_near]
+    nearest.sort(axis=1)
+    ends = np.arange(0, nearest.size + 1, n_near) if n_near else np.zeros(n_cells + 1, np.int64)
+    one_way = csr_array((np.ones(nearest.size, np.bool_), nearest.ravel(), ends), (n_cells, n_cells))
+    both = one_way + one_way.T.tocsr()
+    return both.indptr.astype(np.int64), both.indices
 
 
 def listed_near(cells: Cells, keys: IntArray, team: Team) -> Near:
@@ -234,21 +257,6 @@ def listed_near(cells: Cells, keys: IntArray, team: Team) -> Near:
     return Near(start, cell, length, behind, behind - extent)
 
 
-def all_keys(n_cells: int) -> IntArray:
-    """Return the key of every two cells."""
-    everyone = np.arange(n_cells * n_cells)
-    return np.asarray(everyone[everyone % (n_cells + 1) != 0])  # all but a cell with itself
-
-
-def nearest_keys(centers: FloatArray, n_near: int, team: Team) -> IntArray:
-    """Return the keys of the ``n_near`` nearest cells of each, by their centres, and of those it is near to."""
-    n_cells = len(centers)
-    nearest = join_tiles(Join(centers, Frame.of(centers), n_near, False, team))[1]
-    one_way = nearest.astype(np.int64).ravel()
-    owner = np.repeat(np.arange(n_cells), n_near)
-    return np.unique(np.concatenate([owner * n_cells + one_way, one_way * n_cells + owner]))
-
-
 # ------------------------------------------------------------------------------------------ joining
 
 
@@ -258,7 +266,7 @@ def join_cells(cells: Cells, lists: Lists, team: Team) -> None:
     def work(some: IntArray) -> None:
         join_within(cells.points, cells.half, cells.start, some, lists.best, team.stop)
 
-    team.each(work, batches(cells.n_cells, 200))
+    team.each(work, batches(cells.n_cells, max(1, min(200, cells.n_cells // (4 * team.n_threads)))))
 
 
 def radius_of(cells: Cells, lists: Lists) -> FloatArray:
@@ -278,11 +286,18 @@ def sweep(
     meet = (near.gap <= reach) & (reach > 0)
     swept = np.where(meet, reach, -np.inf).astype(np.float32)
     keep = meet & (owner < cell)
-    rounds = Rounds(np.column_stack([owner[keep], cell[keep]]), cells.n_cells)
-    reach = swept[keep][rounds.order]
+    join_pairs(cells, np.column_stack([owner[keep], cell[keep]]), swept[keep], lists, team)
+    return swept
+
+
+def join_pairs(
+    cells: Cells, pairs: IntArray, reach: Float32Array, lists: Lists, team: Team, *, at_once: int = 1_000
+) -> None:
+    """Join pairs of cells, each as far as its reach."""
+    rounds = Rounds(pairs, cells.n_cells)
+    reach = reach[rounds.order]
 
     def work(some: slice) -> None:
         sweep_across(cells, rounds.pairs[some], reach[some], lists.best, team.stop)
 
-    rounds.run(work, team, at_once=1000)
-    return swept
+    rounds.run(work, team, at_once=at_once)

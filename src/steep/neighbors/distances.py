@@ -86,7 +86,7 @@ def unit_rows(X: FloatArray, name: str) -> FloatArray:
     if not scale.all():
         at = np.flatnonzero(scale == 0)
         raise InputError(
-            f"{name} has {at.size} row(s) of zeros, first at {at[0]}; need a direction for the cosine metric; "
+            f"{name} has {at.size} row(s) of zeros, first at {at[0]}; expected a direction for the cosine metric; "
             "drop those rows or use metric='euclidean'"
         )
     unit: FloatArray = X / scale[:, None]

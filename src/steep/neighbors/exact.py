@@ -3,13 +3,11 @@
 1. Cut the data into cells and join each with itself, as the approximate engine does (partitioned.py).
 2. Count on sampled cells how many pairs of points could still be neighbours: those within the k-th
    distance so far along the line of their cells' centres. If that is a large share, as in high
-   dimension without structure, the tiles are quicker.
+   dimension without structure, the tiles are quicker: cells of 1,024 points in the order given, all of which meet.
 3. Sweep nearby cells, which brings the lists close to the truth, then complete every list.
-4. Prove the lists in float64, as the tiles do.
+4. Prove the lists in float64.
 
-Wide data are cut and swept in their leading coordinates and what the others hold, the length r of the rest: there no
-two points are farther apart than in all features, |z_x − z_y|² + (r_x − r_y)² ≤ |x − y|². So nothing that is ruled
-out there can be a neighbour; what is not is measured in all features.
+Lists hold a few more neighbours than wanted, by float32 scores.
 """
 
 from __future__ import annotations
@@ -20,20 +18,18 @@ import numpy as np
 
 from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, rounding_of, sweep
+from steep.neighbors.cells import Cells, Near, cut, join_cells, join_pairs, near_cells, radius_of, rounding_of, sweep
 from steep.neighbors.distances import SLACK, certain_scores
-from steep.neighbors.frame import Float32Array, Frame
-from steep.neighbors.kernels.complete import Whole, complete, count_left, measure_lists
+from steep.neighbors.frame import Float32Array, half_norms
+from steep.neighbors.kernels.complete import complete, count_left
 from steep.neighbors.lists import NO_POINT, Join, Lists, batches, empty_lists
-from steep.neighbors.narrow import bounding_view
-from steep.neighbors.proof import Bounds, proven
+from steep.neighbors.proof import proven
 from steep.neighbors.threads import Team
-from steep.neighbors.tiles import join_tiles
 
+TILE = 1_024  # points per tile
 CELL = 400  # points per cell
 MOST_CELLS = 8_000  # every cell is measured against every other
 WORTHWHILE = 8_000  # points below which tiles are done before the cells are cut
-LARGE_WIDE_SHARE = 0.5  # the same where a look costs but a few coordinates
 LARGE_SHARE = 0.15  # of all pairs: looking at this many one by one takes as long as all of them in tiles
 SAMPLE = 8  # cells on which that share is estimated
 REACH = 0.4  # of the sweep; any is right, this one is quick
@@ -49,39 +45,46 @@ def join_exact(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     watch = Stopwatch()
     # The seed decides how long it takes, never what is found.
     rng = np.random.default_rng(0)
-    view = bounding_view(X, frame, rng, team)
-    searched: tuple[FloatArray, Frame] = (X, frame) if view is None else (view.points, Frame.of(view.points))
-    cells = cut(*searched, cell_size, rng, team)
+    cells = cut(X, frame, cell_size, rng, team)
     lists = empty_lists(len(X), width)
     join_cells(cells, lists, team)
-    if _share_left(cells, lists) > (LARGE_SHARE if view is None else LARGE_WIDE_SHARE):
+    if _share_left(cells, lists) > LARGE_SHARE:
         del cells, lists
         return join_tiles(job)
     watch.lap("within cells")
     near, reach = near_cells(cells, cells.n_cells - 1, team), _reach(cells, lists)
     swept = sweep(cells, near, REACH, radius_of(cells, lists), lists, team)
     watch.lap("across cells")
-    if view is not None:
-        _measure(X, cells, lists, team)
-        swept[:] = -np.inf  # what met there was ranked by a few coordinates: it meets again
-        watch.lap("measure")
-    _complete(X, cells, near, swept, lists, view, team)
+    _complete(cells, near, swept, lists, team)
     watch.lap("complete")
-    certain = _certain(cells, near, reach, lists) if view is None else lists.top * (1 - 1e-6)
-    lists, certain = _in_order(cells, lists, np.asarray(certain, np.float64))
+    lists, certain = _in_order(cells, lists, _certain(cells, near, reach, lists))
     del cells, near, swept
     distances, indices = proven(job, lists, certain)
     watch.lap("proof")
     return distances, indices, {"seconds": watch.seconds}
 
 
-def _measure(X: FloatArray, cells: Cells, lists: Lists, team: Team) -> None:
-    """Replace the scores of the lists, from a few coordinates, by those in all features."""
-
-    def work(some: IntArray) -> None:
-        measure_lists(X, cells.order, lists.best, some[0], some[-1] + 1)
-
-    team.each(work, batches(len(X), 5_000))
+def join_tiles(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
+    """:func:`join_exact` where cells spare nothing."""
+    X, frame, n_others, _, team = job
+    watch, n_points, width = Stopwatch(), len(X), min(n_others + SLACK, len(X) - 1)
+    points, extra = frame.place_float32(X), np.zeros(n_points, np.float32)
+    start = np.append(np.arange(0, n_points, TILE), n_points)
+    n_tiles = len(start) - 1
+    order, centers = np.arange(n_points, dtype=np.int32), np.zeros((n_tiles, X.shape[1]))
+    tiles, lists = Cells(points, half_norms(points), extra, order, start, centers), empty_lists(n_points, width)
+    join_cells(tiles, lists, team)
+    pairs = np.column_stack(np.triu_indices(n_tiles, 1))
+    join_pairs(tiles, pairs, np.full(len(pairs), np.inf, np.float32), lists, team, at_once=16)
+    watch.lap("tiles")
+    if width == n_points - 1:  # every point is on the list
+        certain = np.full(n_points, np.inf)
+    else:
+        certain = certain_scores(lists.top, np.sqrt(2.0 * tiles.half.astype(np.float64)), X.shape[1], 24)
+    del tiles, points
+    distances, indices = proven(job, lists, certain)
+    watch.lap("proof")
+    return distances, indices, {"seconds": watch.seconds}
 
 
 def _share_left(cells: Cells, lists: Lists) -> float:
@@ -96,17 +99,12 @@ def _reach(cells: Cells, lists: Lists) -> FloatArray:
     return np.sqrt(2.0 * np.maximum.reduceat(lists.top, cells.start[:-1]).astype(np.float64))
 
 
-def _complete(
-    X: FloatArray, cells: Cells, near: Near, swept: Float32Array, lists: Lists, view: Bounds | None, team: Team
-) -> None:
+def _complete(cells: Cells, near: Near, swept: Float32Array, lists: Lists, team: Team) -> None:
     """Find all that the lists still miss."""
     size, rounding = cells.sizes, np.float32(rounding_of(cells))
-    error = np.float32(4 * (cells.points.shape[1] + 8) * 2.0**-24)
-    slack = np.float32(0.0 if view is None else view.slack)
-    whole = Whole(view is not None, X, cells.order, error, slack)
 
     def work(some: IntArray) -> None:
-        complete(cells, near, size, swept, rounding, some, lists.best, whole, team.stop)
+        complete(cells, near, size, swept, rounding, some, lists.best, team.stop)
 
     team.each(work, batches(cells.n_cells, 20))
 

@@ -26,33 +26,26 @@ from typing import Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from steep._validation import FloatArray, IntArray
+from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, IntArray
 from steep.neighbors.graph import neighbor_graph
 
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
 _FEW_ROWS = 10_000
-# Up to here one product of all rows with all is quicker than the neighbour engine.
-_FEW_PAIRS = 4_096
 
 # Rows listed beyond those that a fold keeps on average; more where features are many, which makes distances similar.
 _KNOWN_PER_WANTED = 1.1
 _KNOWN_BESIDES, _KNOWN_FOR_FEATURES = 6, 14
 
-# Coordinates up to which float32 squares cannot overflow, and a square that it may lose.
-_ORDINARY_SINGLE, _VANISHING = 1e15, 1e-36
 # Up to this many numbers a row is sorted as a whole.
 _FEW_KEYS = 256
 
-# Rows compared with all others at once; squares, and distances of all folds, held at once.
-_BLOCK, _SQUARES, _GAPS = 256, 2**22, 2**20
+# Squares, and distances of all folds, held at once.
+_SQUARES, _GAPS = 2**22, 2**20
 
 # What rounding to the digits of float32 may change, relatively.
 _SINGLE = 1e-6
 # Bits of a double beyond the digits of float32: the place of a row in its list goes there.
 _SPARE = 29
-
-# Beyond these sizes squares overflow, or vanish; columns are brought to ordinary size first.
-_HUGE, _TINY = 1e100, 1e-100
 
 # A variance that is a smaller share than this of the mean square is computed from the values themselves.
 _FEW_DIGITS = 1e-3
@@ -83,7 +76,8 @@ def standardise(points: FloatArray) -> FloatArray:
 def _ordinary(points: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Points in columns whose squares neither overflow nor vanish, and what the columns were divided by."""
     largest = _span(points)
-    extreme = (largest > _HUGE) | ((largest < _TINY) & (largest > 0))
+    # Squares of these overflow, or vanish: their columns are brought to ordinary size first.
+    extreme = (largest > LARGEST_NUMBER) | ((largest < SMALLEST_NUMBER) & (largest > 0))
     unit = np.where(extreme, largest, 1.0)
     return points / unit if extreme.any() else points, unit
 
@@ -166,11 +160,8 @@ class SharedGraph:
         if _swallows_digits(numbers, trains):
             return None
         points = _in_largest_units(numbers, trains if standardised else None)
-        if len(points) <= _FEW_PAIRS and np.abs(points).max() < _ORDINARY_SINGLE:
-            near, reach = _near_rows(points, known)
-        else:
-            distances, near = neighbor_graph(points, n_neighbors=known, recall=1.0, n_jobs=n_jobs)
-            near, reach = np.sort(near, axis=1).astype(np.intp), distances[:, -1].astype(np.float64) ** 2
+        distances, near = neighbor_graph(points, n_neighbors=known, recall=1.0, n_jobs=n_jobs)
+        near, reach = np.sort(near, axis=1).astype(np.intp), distances[:, -1].astype(np.float64) ** 2
         self_at = (near == np.arange(len(near))[:, None]).argmax(axis=1)
         return cls(points, standardised, near, (1 - _SINGLE) * reach, self_at)
 
@@ -266,40 +257,6 @@ def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) ->
     largest = _spreads(points, trains).max(axis=0)
     varying = largest > 0
     return np.ascontiguousarray(points[:, varying] / largest[varying]) if varying.any() else 0 * points[:, :1]
-
-
-def _near_rows(points: FloatArray, n_known: int) -> tuple[IntArray, FloatArray]:
-    """Rows near each row, ascending, and a squared distance that no other row is nearer than.
-
-    D² = h_i + h_j − 2 x_i x_j, h = ‖x‖², is computed in float32. With γ the relative error of a product and
-    ‖x_j‖ ≤ ‖x_i‖ + D it is wrong by γ(‖x_i‖ + ‖x_j‖)² ≤ γ(8h_i + 2D²) at most. Its last bits then give way to the
-    number of the row, so that the least numbers name their rows.
-    """
-    n_rows, n_features = points.shape
-    lengths = np.einsum("ij,ij->i", points, points)
-    # (−2x_i, h_i, 1)·(x_j, 1, h_j): all three terms by one product.
-    left = np.column_stack([-2 * points, lengths, np.ones(n_rows)]).astype(np.float32)
-    right = np.column_stack([points, np.ones(n_rows), lengths]).astype(np.float32).T
-    mask = (1 << (n_rows - 1).bit_length()) - 1
-    numbers = np.arange(n_rows, dtype=np.int32)
-    near, reach = np.empty((n_rows, n_known), dtype=np.intp), np.empty(n_rows, dtype=np.float32)
-    for start in range(0, n_rows, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        squares = left[rows] @ right
-        np.maximum(squares, 0.0, out=squares)
-        keys = squares.view(np.int32)
-        keys &= ~mask
-        keys |= numbers
-        own = numbers[rows]
-        keys[own - start, own] = own - n_rows  # before any other; its last bits then hold no number
-        least = np.partition(keys, n_known, axis=1)[:, : n_known + 1]
-        reach[rows] = (least[:, n_known] & ~mask).view(np.float32)
-        listed = least[:, :n_known]
-        near[rows] = np.where(listed < 0, own[:, None], listed & mask)
-    near.sort(axis=1)
-    error = (n_features + 10) * 2.0**-23
-    least_true = (reach - 8 * error * lengths) / (1 + 2 * error) - _VANISHING
-    return near, np.maximum(least_true, 0.0)
 
 
 def _first(gaps: FloatArray, n_wanted: int) -> tuple[IntArray, FloatArray]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.sparse import csr_matrix
 
 from steep._progress import Stopwatch
@@ -22,14 +23,13 @@ from steep._validation import (
 )
 from steep.exceptions import InputError
 from steep.neighbors.distances import as_float32, unit_rows
-from steep.neighbors.frame import Frame, into_range
-from steep.neighbors.small import join_brute, join_small_tree
+from steep.neighbors.frame import Frame, ordinary
+from steep.neighbors.query import join_brute, join_tree, lengths_to
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
-FEW_FEATURES = 4  # up to here a tree is quickest of all
-FEW_POINTS = 20_000  # up to here SciPy's tree takes at most half as long again as ours, and no compiling
-# Up to this many features and points SciPy's tree takes less time than loading what is compiled.
-SMALL_TREE_FEATURES, SMALL_TREE_POINTS = 10, 5_000
+# Up to these numbers of features and points SciPy's tree takes less time than loading what is compiled.
+TREES = ((4, 20_000), (10, 5_000))
+FEW_FEATURES = 4  # up to here a tree is the quickest exact search
 MEDIUM = 8_000  # up to here exact search is as quick as any other
 
 Algorithm = Literal["auto", "exact", "tree", "partitioned"]
@@ -44,7 +44,7 @@ class GraphInfo:
     ----------
     algorithm : str
         "brute", "tree", "exact" or "partitioned"; "exact" also where partitioned search could not keep
-        its promise.
+        its promise, or where the tree found many equal distances.
     estimated_recall : float
         Share of true neighbours found, estimated on ``n_estimated`` sampled points; 1 when exact.
     n_estimated : int
@@ -58,6 +58,13 @@ class GraphInfo:
         measured in all features for each; 0 without cells.
     seconds : dict of str to float
         Wall-clock time of each stage.
+
+    Examples
+    --------
+    >>> from steep.neighbors import neighbor_graph
+    >>> _, _, info = neighbor_graph(np.eye(50), n_neighbors=3, return_info=True)
+    >>> info.algorithm, info.estimated_recall
+    ('brute', 1.0)
     """
 
     algorithm: str
@@ -87,8 +94,7 @@ def neighbor_graph(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The points, of any real dtype and memory layout. Data that do not fit in memory go to
-        ``steep.dask.neighbor_graph``.
+        The points, of any real dtype and memory layout.
     n_neighbors : int, default=20
         Neighbours per point, the point itself among them when ``include_self``.
     include_self : bool, default=True
@@ -97,14 +103,17 @@ def neighbor_graph(
     recall : float in (0, 1], default=0.95
         Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
         out approximate search unless it is asked for.
-    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is a KD-tree up to 4 features (10 up to 5,000 points), else exact search up to 8,000 points, where it is
-        as quick as any other, and else partitioned search, the only one that is approximate. Up to 1,000 points all
-        are plain NumPy.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and rejects rows of zeros.
     n_jobs : int or None, default=None
         Threads; None is 1, −1 all processors. The result does not depend on it.
+
+    Other Parameters
+    ----------------
+    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
+        "auto" is SciPy's KD-tree up to 4 features and 20,000 points (10 and 5,000; any number up to 4 features for
+        ``recall=1``), else exact search up to 8,000 points, where it is as quick as any other, and else
+        partitioned search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
     random_state : int, Generator or None, default=None
         Seed of partitioned search; the others draw nothing.
     return_info : bool, default=False
@@ -127,8 +136,8 @@ def neighbor_graph(
 
     "partitioned" looks for pairs in float32 and measures those it returns in float64. Its recall is
     estimated by exact float64 search of sampled points, two standard errors above the promise, and the
-    result is held against them. When it falls short, by data no cells fit, all points are searched exactly
-    where that is a matter of a minute; else a :class:`~steep.exceptions.SteepWarning` says so.
+    result is held against them. If it falls short because the data do not cluster, all points are searched
+    exactly if that takes about a minute; otherwise a :class:`~steep.exceptions.SteepWarning` says so.
 
     Examples
     --------
@@ -180,12 +189,11 @@ def search_graph(
     if n_others == 0:
         alone = np.arange(len(points), dtype=np.int32)[:, None]
         return np.zeros((len(points), 1), np.float32), alone, GraphInfo("brute")
+    points, frame, exponent = ordinary(points)
     used = _choose(algorithm, points.shape[0], points.shape[1], recall)
-    points, scale = into_range(points)
-    frame = Frame.of(points)
     distances, indices, done = _run(used, points, frame, n_others, include_self, recall, n_jobs, rng)
-    if scale != 1:
-        distances = as_float32(distances.astype(np.float64) / scale)
+    if exponent:  # float32 may not have held those of the points as searched
+        distances = as_float32(np.ldexp(lengths_to(points, points, indices), exponent))
     if metric == "cosine":
         distances *= distances * np.float32(0.5)
     return distances, indices, GraphInfo(**{"algorithm": used, **done})
@@ -202,24 +210,26 @@ def _run(
     rng: np.random.Generator,
 ) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Run one engine; the compiled ones are imported only here."""
-    watch = Stopwatch()
+    watch, found = Stopwatch(), None
     if used == "brute":
-        return _without_compiler(join_brute(points, frame, n_others), include_self, watch)
-    if used == "tree" and len(points) <= FEW_POINTS and points.shape[1] <= SMALL_TREE_FEATURES:
-        found = join_small_tree(points, n_others)
-        if found is not None:
-            return _without_compiler(found, include_self, watch)
+        found = join_brute(points, frame, n_others)
+    elif used == "tree":
+        found = join_tree(points, n_others, effective_n_jobs(n_jobs))
+    if found is not None:
+        distances, indices = _with_self(*found) if include_self else found
+        watch.lap("search")
+        return distances, indices, {"seconds": watch.seconds}
     from steep.neighbors.exact import join_exact
     from steep.neighbors.lists import Join
     from steep.neighbors.partitioned import join_partitioned
     from steep.neighbors.threads import threads
-    from steep.neighbors.tree import join_tree
 
     with threads(n_jobs) as team:
         job = Join(np.ascontiguousarray(points), frame, n_others, include_self, team)
         if used == "partitioned":
             return join_partitioned(job, recall, rng)
-        return join_tree(job) if used == "tree" else join_exact(job)
+        distances, indices, done = join_exact(job)
+        return distances, indices, {"algorithm": "exact", **done}
 
 
 def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> str:
@@ -227,17 +237,10 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
         return "brute"
     if algorithm != "auto":
         return algorithm
-    if n_features <= FEW_FEATURES or (n_features <= SMALL_TREE_FEATURES and n_points <= SMALL_TREE_POINTS):
+    is_small = any(n_features <= features and n_points <= points for features, points in TREES)
+    if is_small or (recall == 1.0 and n_features <= FEW_FEATURES):
         return "tree"
     return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
-
-
-def _without_compiler(
-    found: tuple[FloatArray, IntArray], include_self: bool, watch: Stopwatch
-) -> tuple[FloatArray, IntArray, dict[str, Any]]:
-    distances, indices = _with_self(*found) if include_self else found
-    watch.lap("search")
-    return distances, indices, {"seconds": watch.seconds}
 
 
 def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
@@ -293,7 +296,7 @@ def sparse_graph(distances: Any, indices: Any) -> csr_matrix:
     if own.any():
         if not own[:, 0].all() or own[:, 1:].any():
             raise InputError(
-                "indices holds some samples as neighbours of themselves; need all of them, as the first, or none; "
+                "indices holds some samples as neighbours of themselves; expected all of them, as the first, or none; "
                 "build it with neighbor_graph"
             )
         lengths, others = lengths[:, 1:], others[:, 1:]
@@ -307,11 +310,11 @@ def _checked(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntA
     if indices.ndim != 2 or indices.dtype.kind not in "iu" or distances.shape != indices.shape:
         raise InputError(
             f"distances of shape {distances.shape} and indices of shape {indices.shape} ({indices.dtype}) are no "
-            "graph; need two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
+            "graph; expected two arrays of shape (n_samples, n_neighbors), as neighbor_graph returns them"
         )
     if indices.size and not (indices.min() >= 0 and indices.max() < len(indices)):
         raise InputError(
-            f"indices goes from {indices.min()} to {indices.max()}; need rows from 0 to {len(indices) - 1}; build "
+            f"indices goes from {indices.min()} to {indices.max()}; expected rows from 0 to {len(indices) - 1}; build "
             "it with neighbor_graph"
         )
     return distances, indices

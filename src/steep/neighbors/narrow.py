@@ -1,6 +1,6 @@
 """Wide data searched in a few coordinates: the leading directions, and a guess of what the others add.
 
-Let z be the p leading principal coordinates of x and r² = |x − c|² − |z|² what the others hold. Of two points
+Let z be the p leading principal coordinates of x and r² = |x − c|² − |z|² what the others hold. For two points
 
     |x − y|² = |z_x − z_y|² + r_x² + r_y² − 2 ⟨rest_x, rest_y⟩.
 
@@ -33,7 +33,6 @@ MOST_AXES = LADDER[-1]
 SPARE = 8  # directions found beyond those wanted, which sharpens them
 LOST = 0.4  # of the misses allowed: by the ranking; the others by the reach
 RANKED = 64  # of the sampled points choose, all of them say what the choice is worth
-BOUNDING = 96  # coordinates of an exact search, at most
 LEAST_REST = 0.1  # √τ, in typical lengths
 HELD_ELSEWHERE = 0.3  # share of the variance beyond them at which bounds rule too little out
 MOST = 8  # candidates per neighbour wanted, at most
@@ -73,7 +72,7 @@ class Leading:
     def bounds(self, frame: Frame) -> Bounds | None:
         """Return them with the length of the rest: no two points are farther apart there than in all.
 
-        None where the scale of the data is not an ordinary one, or the other coordinates hold too much.
+        None where some points are far, or the other coordinates hold too much.
 
         In float32 products of d numbers are off by δ = (d + 8)·2⁻²³ of the lengths at most, so a coordinate z by
         δ|x| and r² by δ|x|². The root of r² + τ instead of r keeps the latter from growing where r is small, and is no
@@ -121,12 +120,6 @@ def narrow_view(leading: Leading, truth: Truth, recall: float) -> Narrow | None:
     rank = _ranks(points, half, truth, [p], (beta,))[0, 0]
     narrow = np.ascontiguousarray(points[:, :p])
     return Narrow(narrow, np.float32(beta) * np.maximum(half - half_norms(narrow), 0), width, rank)
-
-
-def bounding_view(X: FloatArray, frame: Frame, rng: np.random.Generator, team: Team) -> Bounds | None:
-    """Return the coordinates an exact search walks through; None where few coordinates do not bound distances."""
-    leading = leading_view(X, frame, min(BOUNDING, X.shape[1] // 3), rng, team) if frame.is_plain else None
-    return None if leading is None else leading.bounds(frame)
 
 
 def leading_directions(X: FloatArray, frame: Frame, n_axes: int, rng: np.random.Generator) -> Float32Array:

@@ -43,7 +43,7 @@ CELL = 600  # points per cell: fewer make more pairs of cells, more make longer 
 NEAR = 200  # cells looked at around a cell, as many as meet it; four times as many when the recall asks for it
 NEAR_MOST = 1024
 AFFORDABLE = 1e12  # pairs × features of an exact search: about a minute
-FEW_FAR = 1e11  # the same for far points
+FEW_FAR = 1e10  # the same for far points, which NumPy compares with all
 
 
 def join_partitioned(job: Join, recall: float, rng: np.random.Generator) -> tuple[FloatArray, IntArray, dict[str, Any]]:
@@ -126,7 +126,7 @@ def _begin(
         else:
             truth = exact_sample(job, size, rng)
         watch.lap("sample")
-    n_near, scores = NEAR, _scores(truth, frame, view)
+    n_near, scores = NEAR, _scores(truth, view)
     while True:
         reach, estimate = choose_reach(needed_reach(cells, lists, radius, near.keys, truth, scores), recall)
         if estimate.kept or n_near >= min(NEAR_MOST, cells.n_cells - 1):
@@ -137,12 +137,11 @@ def _begin(
     return cells, lists, radius, near, truth, reach, estimate
 
 
-def _scores(truth: Truth, frame: Frame, view: Narrow | None) -> FloatArray:
+def _scores(truth: Truth, view: Narrow | None) -> FloatArray:
     """Return the scores of the true neighbours; in few coordinates infinite where too many come before them."""
     if view is not None:
         return np.where(view.ranks > view.width, np.inf, -np.inf)
-    with np.errstate(over="ignore"):
-        return np.asarray(0.5 * np.square(np.minimum(truth.distances * frame.unit, 1e150)))
+    return np.asarray(0.5 * np.square(truth.distances))
 
 
 def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists) -> Any:

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.distances import vanished
-from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
-from steep.neighbors.kernels.best import sort_pairs
+from steep.neighbors.frame import CHUNK, Float32Array, half_norms
 from steep.neighbors.kernels.compare import Block, Found, Rounding, compare, nearest_scores, prove, scan_rows
 from steep.neighbors.lists import NO_POINT, Join, Lists, batches, empty_lists
+from steep.neighbors.query import nearest_of
 
 ROWS = 1_024  # compared with all at a time: this many make placing the others in the frame cheap
 PILOT = 8  # rows on which is counted what bounds leave to be measured
@@ -38,10 +38,7 @@ def proven(job: Join, lists: Lists, certain: FloatArray) -> tuple[FloatArray, In
     out = empty_lists(n_points, n_others)
     unsure = np.zeros(n_points, dtype=np.bool_)
     certain[frame.is_far(X)] = -np.inf
-    team.each(
-        lambda rows: prove(X, lists.index, certain, frame.unit, out.score, out.index, unsure, rows),
-        batches(n_points, 5_000),
-    )
+    team.each(lambda rows: prove(X, lists.index, certain, out.score, out.index, unsure, rows), batches(n_points, 5_000))
     return settled(job, unsure, *out.in_rows_of(np.arange(n_points, dtype=np.int32), job.include_self))
 
 
@@ -69,8 +66,8 @@ def exact_rows(job: Join, rows: IntArray) -> tuple[FloatArray, IntArray]:
 
     n_parts = max(1, -(-len(near) // ROWS), min(team.n_threads, len(near)))
     team.each(look, np.array_split(near, n_parts))
-    if far.any():  # rows that are far in this frame have one of their own
-        scores[far], indices[far] = exact_rows(job._replace(frame=Frame.of(X, rows[far])), rows[far])
+    for i in np.flatnonzero(far):
+        scores[i], indices[i] = nearest_of(X, rows[i], np.delete(np.arange(len(X)), rows[i]), width)
     return scores, indices
 
 
@@ -111,7 +108,7 @@ def _limits(job: Join, rows: IntArray, bounds: Bounds, half: Float32Array) -> Fl
         others = np.arange(first, min(first + CHUNK // 2, len(X)))
         products = mine @ bounds.points[others[0] : others[-1] + 1].T
         scan_rows(products, rows, half[rows], others, half[first:], lists.best)
-    return np.asarray(nearest_scores(X, rows, lists.index, width, job.frame.unit))
+    return np.asarray(nearest_scores(X, rows, lists.index, width))
 
 
 def _compare(
@@ -124,11 +121,9 @@ def _compare(
     points = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
     mine = Block(0, points, half_norms(points))
     n_features, slack = points.shape[1], 0.0 if bounds is None else bounds.slack
-    rounding = Rounding(4 * (n_features + 8) * 2.0**-24, vanished(n_features), slack, frame.unit)
+    rounding = Rounding(4 * (n_features + 8) * 2.0**-24, vanished(n_features), slack)
     for first in range(0, len(X), CHUNK // 8):
         part = slice(first, first + CHUNK // 8)
         points = frame.place_float32(X, part) if bounds is None else bounds.points[part]
         compare(X, rows, mine, Block(first, points, half_norms(points)), rounding, found, team.stop)
-    for i in range(len(rows)):
-        sort_pairs(found.score[i], found.index[i])
     return found.score, found.index

@@ -1,22 +1,20 @@
-"""Nearest points of one set to another: a tree where trees are fast, matrix products where not.
+"""Nearest points by NumPy and SciPy, with nothing to compile: of one set to another, and of small data to themselves.
 
 Products rule out most points, by a bound that allows for their rounding (distances.py); distances of the data
-as given decide among the rest.
+as given decide among the rest. Where features are few a tree is quicker.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from steep._blas import few_threads
-from steep._validation import FloatArray, IntArray, check_choice, check_count, check_points
-from steep.exceptions import InputError
-from steep.neighbors.distances import lengths_between, unit_rows, vanished
-from steep.neighbors.frame import Frame, half_norms, into_range, row_lengths
+from steep._validation import FloatArray, IntArray
+from steep.neighbors.distances import SLACK, as_float32, best_of, lengths_between, vanished
+from steep.neighbors.frame import Frame, half_norms, into_range, ordinary, row_lengths
 
 # Above this many dimensions a tree visits nearly all its leaves and a matrix product wins.
 _TREE_FEATURES = 6
@@ -26,65 +24,12 @@ _LARGE = 20_000
 _BLOCK = 4 * 2**20
 # Queries a tree is asked at once: some hundredths of a second.
 _ASKED = 4096
-
-
-def query_graph(
-    X: Any, queries: Any, *, n_neighbors: int = 20, metric: str = "euclidean"
-) -> tuple[FloatArray, IntArray]:
-    """Find the nearest of some points to each of other points, exactly.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The points among which neighbours are looked for.
-    queries : array-like of shape (n_queries, n_features)
-        The points whose neighbours are wanted.
-    n_neighbors : int, default=20
-    metric : {"euclidean", "cosine"}, default="euclidean"
-        "cosine" is 1 − cos of the angle and rejects rows of zeros.
-
-    Returns
-    -------
-    distances : ndarray of float64, shape (n_queries, n_neighbors)
-        Sorted along each row; equal distances are sorted by index.
-    indices : ndarray of int, shape (n_queries, n_neighbors)
-        Rows of ``X``.
-
-    Examples
-    --------
-    >>> from steep.neighbors import query_graph
-    >>> query_graph([[0.0], [1.0], [3.0]], [[0.9]], n_neighbors=2)[1]
-    array([[1, 0]])
-    """
-    points = check_points(X)
-    asked = check_points(queries, name="queries", n_features=points.shape[1])
-    n_neighbors = check_count(n_neighbors, name="n_neighbors")
-    check_choice(metric, name="metric", choices=("euclidean", "cosine"))
-    if n_neighbors > len(points):
-        raise InputError(
-            f"n_neighbors={n_neighbors} needs at least as many samples, got {len(points)}; lower n_neighbors or pass "
-            "more data"
-        )
-    if metric == "cosine":
-        distances, indices = _first_nearest(unit_rows(points, "X"), unit_rows(asked, "queries"), n_neighbors)
-        return 0.5 * np.square(distances), indices
-    return _first_nearest(points, asked, n_neighbors)
-
-
-def _first_nearest(points: FloatArray, queries: FloatArray, width: int, wide: int = 0) -> tuple[FloatArray, IntArray]:
-    """:func:`nearest` where equal distances come by index, at the last place too, found among the ``wide`` nearest."""
-    wide = min(max(wide, width + 1), len(points))
-    distances, indices = _sorted(*nearest(points, queries, wide))
-    is_tied = (distances[:, width - 1] == distances[:, -1]) & (wide < len(points))
-    distances, indices = distances[:, :width], indices[:, :width]
-    if is_tied.any():  # others at the same distance may have smaller indices: look at more of them
-        different, place = np.unique(queries[is_tied], axis=0, return_inverse=True)
-        step = max(1, _BLOCK // (4 * wide))
-        starts = range(0, len(different), step)
-        parts = [_first_nearest(points, different[at : at + step], width, 4 * wide) for at in starts]
-        distances[is_tied] = np.vstack([part[0] for part in parts])[place.reshape(-1)]
-        indices[is_tied] = np.vstack([part[1] for part in parts])[place.reshape(-1)]
-    return distances, indices
+# Rows of a self-join at a time: what is computed stays in the cache and its memory is used again.
+_ROWS = 128
+# Share of points left in doubt that is still compared with all, one by one.
+_FEW = 0.01
+# Length from which on a tree has lost no digits.
+_LEAST = 2.0**-490
 
 
 def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tuple[FloatArray, IntArray]:
@@ -98,23 +43,21 @@ def nearest(points: FloatArray, queries: FloatArray, n_neighbors: int = 1) -> tu
     array([[1]])
     """
     width = min(n_neighbors, len(points))
-    points, queries, scale = into_range(points, queries)
     if points.shape[1] <= _TREE_FEATURES or len(points) < 64:
+        points, queries, exponent = into_range(points, queries)
         distances, indices = _by_tree(points, queries, width)
     else:
-        distances, indices = _by_products(points, queries, _frame_of(points, queries), width)
-    return distances / scale, indices
+        points, queries, frame, exponent = ordinary(points, queries)
+        distances, indices = _by_products(points, queries, _reaching(frame, queries), width)
+    return np.ldexp(distances, exponent), indices
 
 
-def _frame_of(points: FloatArray, queries: FloatArray) -> Frame:
-    """Return the frame of the points, wide enough to tell which queries are far."""
-    frame = Frame.of(points)
+def _reaching(frame: Frame, queries: FloatArray) -> Frame:
+    """The frame of the points, wide enough to tell which queries are far."""
     if not len(queries):
         return frame
     span = row_lengths(np.abs(queries - frame.center).max(axis=0)[None])
-    with np.errstate(over="ignore", under="ignore"):
-        extent = float(span[0] * frame.unit)
-    return replace(frame, extent=max(frame.extent, extent))
+    return replace(frame, extent=max(frame.extent, float(span[0])))
 
 
 def _by_tree(points: FloatArray, queries: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
@@ -142,7 +85,7 @@ def _by_products(points: FloatArray, queries: FloatArray, frame: Frame, width: i
         with few_threads(len(points) * len(queries)):
             distances[part], indices[part] = _block(points, wide, queries[part], frame, rest, width)
     for q in np.flatnonzero(frame.is_far(queries)):
-        distances[q], indices[q] = _compare_all(points, queries[q], width)
+        distances[q], indices[q] = _compare(points, queries[q], np.arange(len(points)), width)
     return distances, indices
 
 
@@ -155,17 +98,18 @@ def _block(
         indices: IntArray = bounds.argmin(axis=1)[:, None]
     else:
         indices = np.argpartition(bounds, width - 1, axis=1)[:, :width]
-    distances = _lengths(points, queries, indices)
-    with np.errstate(over="ignore", under="ignore"):
-        limit = 0.5 * np.square(distances.max(axis=1) * frame.unit) * (1 + 1e-6)
+    distances = lengths_to(points, queries, indices)
+    with np.errstate(over="ignore"):
+        limit = 0.5 * np.square(distances.max(axis=1)) * (1 + 1e-6)
         limit += vanished(points.shape[1]) - rest * half_norms(placed)
         within = bounds <= limit.astype(wide.dtype)[:, None]
     for q in np.flatnonzero(within.sum(axis=1) > width):
-        distances[q], indices[q] = _best(points, queries[q], np.flatnonzero(within[q]), width)
-    return _sorted(distances, indices)
+        distances[q], indices[q] = _compare(points, queries[q], np.flatnonzero(within[q]), width)
+    order = np.lexsort([indices, distances], axis=1)
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
 
 
-def _best(points: FloatArray, query: FloatArray, among: IntArray, width: int) -> tuple[FloatArray, IntArray]:
+def _compare(points: FloatArray, query: FloatArray, among: IntArray, width: int) -> tuple[FloatArray, IntArray]:
     """Return the nearest of some points to one query; of equally near ones the first."""
     step = max(1, _BLOCK // points.shape[1])
     parts = [among[first : first + step] for first in range(0, len(among), step)]
@@ -174,11 +118,8 @@ def _best(points: FloatArray, query: FloatArray, among: IntArray, width: int) ->
     return lengths[best], among[best]
 
 
-def _compare_all(points: FloatArray, query: FloatArray, width: int) -> tuple[FloatArray, IntArray]:
-    return _best(points, query, np.arange(len(points)), width)
-
-
-def _lengths(points: FloatArray, queries: FloatArray, indices: IntArray) -> FloatArray:
+def lengths_to(points: FloatArray, queries: FloatArray, indices: IntArray) -> FloatArray:
+    """Return the distances of queries to the points that each has listed."""
     step = max(1, _BLOCK // (indices.shape[1] * points.shape[1]))
     out = np.empty(indices.shape)
     for first in range(0, len(indices), step):
@@ -187,6 +128,78 @@ def _lengths(points: FloatArray, queries: FloatArray, indices: IntArray) -> Floa
     return out
 
 
-def _sorted(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
-    order = np.lexsort([indices, distances], axis=1)
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
+# -------------------------------------------------------------------------------------- self-joins
+
+
+def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray]:
+    """Return distances (float32) and indices (int32) of the ``n_others`` nearest others of each point."""
+    n_points = len(X)
+    points = frame.place(X)
+    rest = 1 - 4 * (X.shape[1] + 8) * 2.0**-53
+    bounds_of, turned = rest * half_norms(points), -points.T
+    width = min(n_others + SLACK, n_points - 1)
+    distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
+    far = frame.is_far(X)
+    for first in range(0, n_points, _ROWS):
+        rows = np.arange(first, min(first + _ROWS, n_points))
+        scores = points[rows] @ turned
+        scores += bounds_of
+        scores[rows - first, rows] = np.inf
+        short = np.sort(np.argpartition(scores, width - 1, axis=1)[:, :width], axis=1)
+        distances[rows], indices[rows] = best_of(lengths_to(X, X[rows], short), short, n_others)
+        with np.errstate(over="ignore"):
+            limit = 0.5 * np.square(distances[rows, -1]) * (1 + 1e-6) + vanished(X.shape[1]) - bounds_of[rows]
+        for i in np.flatnonzero(((scores <= limit[:, None]).sum(axis=1) > width) | far[rows]):
+            q = rows[i]
+            among = np.delete(np.arange(n_points), q) if far[q] else np.flatnonzero(scores[i] <= limit[i])
+            distances[q], indices[q] = nearest_of(X, q, among, n_others)
+    return as_float32(distances), indices
+
+
+def nearest_of(X: FloatArray, q: int, among: IntArray, n_others: int) -> tuple[FloatArray, IntArray]:
+    """Return ranked distances of row ``q`` to the nearest ``among`` other rows, ascending, and which these are."""
+    distances, indices = best_of(lengths_to(X, X[q : q + 1], among[None]), among[None], n_others)
+    return distances[0], indices[0]
+
+
+def join_tree(X: FloatArray, n_others: int, n_threads: int = 1) -> tuple[FloatArray, IntArray] | None:
+    """:func:`join_brute` for few features, by SciPy's KD-tree; None if ties abound."""
+    n_points, width = len(X), min(n_others + 1 + SLACK, len(X))
+    tree = KDTree(X)
+    distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
+    unsure = np.zeros(n_points, np.bool_)
+    for first in range(0, n_points, _ASKED):
+        rows = np.arange(first, min(first + _ASKED, n_points))
+        reached, short = tree.query(X[rows], k=np.arange(1, width + 1), workers=n_threads)
+        others = _others(short, rows)
+        distances[rows], indices[rows] = best_of(lengths_to(X, X[rows], others), others, n_others)
+        last = distances[rows, -1] * (1 + 1e-6)
+        unsure[rows] = ~((last < reached[:, -1]) & (last > _LEAST)) & (width < n_points)
+    equal = unsure & (distances[:, -1] == 0)
+    unsure &= ~equal
+    if unsure.sum() > _FEW * n_points:
+        return None
+    indices[equal] = _first_equals(X, np.flatnonzero(equal), n_others)
+    for q in np.flatnonzero(unsure):
+        distances[q], indices[q] = nearest_of(X, int(q), np.delete(np.arange(n_points), q), n_others)
+    return as_float32(distances), indices
+
+
+def _others(short: IntArray, rows: IntArray) -> IntArray:
+    """Return each row's list without the row itself, ascending; without its last where it is not listed."""
+    others = short != rows[:, None]
+    others[others.all(axis=1), -1] = False
+    return np.sort(short[others].reshape(len(rows), -1), axis=1)
+
+
+def _first_equals(X: FloatArray, rows: IntArray, n_others: int) -> IntArray:
+    """Return the first ``n_others`` rows equal to each of ``rows``, which have at least this many."""
+    if not len(rows):
+        return np.empty((0, n_others), np.int64)
+    group = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
+    by_group = np.argsort(group, kind="stable")
+    start = np.searchsorted(group[by_group], group[rows])
+    first = by_group[start[:, None] + np.arange(n_others + 1)]
+    others = first != rows[:, None]
+    others[others.all(axis=1), -1] = False  # the row itself comes later: one too many
+    return np.asarray(first[others].reshape(len(rows), n_others))

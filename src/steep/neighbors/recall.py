@@ -74,7 +74,7 @@ def exact_sample_by_cells(job: Join, cells: Cells, near: Near, size: int, rng: n
     found = np.sort(cells.order[np.where(vacant, 0, lists.index)], axis=1)
     distances, indices = best_of(lengths_between(X[rows], X[found]), found, width)
     with np.errstate(over="ignore"):
-        reached = 0.5 * np.square(distances[:, -1] * frame.unit) * (1 + 1e-6)
+        reached = 0.5 * np.square(distances[:, -1]) * (1 + 1e-6)
     unsure = np.flatnonzero(~(reached < certain) | vacant.any(axis=1) | frame.is_far(X[rows]))
     if len(unsure):
         distances[unsure], indices[unsure] = exact_rows(job, rows[unsure])

@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steep._validation import FloatArray, IntArray, Seed, check_choice, check_count
 from steep.exceptions import InputError
+from steep.neighbors.distances import unit_rows
 from steep.neighbors.graph import Algorithm, Metric, neighbor_graph
-from steep.neighbors.query import query_graph
+from steep.neighbors.query import nearest
 
 
 class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,6 +75,7 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def fit(self, X: Any, y: Any = None) -> Self:
         """Keep the samples among which neighbours are looked for."""
         check_choice(self.mode, name="mode", choices=("distance", "connectivity"))
+        check_choice(self.metric, name="metric", choices=("euclidean", "cosine"))
         self._points: FloatArray = validate_data(self, X, dtype=(np.float64, np.float32))
         self.n_samples_fit_ = len(self._points)
         return self
@@ -81,14 +83,8 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def fit_transform(self, X: Any, y: Any = None) -> csr_matrix:
         """Return the graph of the samples with themselves, shape ``(n_samples, n_samples)``."""
         self.fit(X)
-        width = self._width()
-        if width > self.n_samples_fit_:
-            raise InputError(
-                f"n_neighbors={self.n_neighbors} requires at least {width} samples, but X has {self.n_samples_fit_}; "
-                "lower n_neighbors or pass more data"
-            )
         distances, indices = neighbor_graph(
-            self._points, n_neighbors=width, recall=self.recall, algorithm=self.algorithm,
+            self._points, n_neighbors=self._width(), recall=self.recall, algorithm=self.algorithm,
             metric=self.metric, n_jobs=self.n_jobs, random_state=self.random_state,
         )  # fmt: skip
         return self._matrix(distances, indices)
@@ -97,12 +93,20 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Return the graph from samples to those fitted, shape ``(n_samples, n_samples_fit)``; it is exact."""
         check_is_fitted(self)
         queries = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
-        distances, indices = query_graph(self._points, queries, n_neighbors=self._width(), metric=self.metric)
-        return self._matrix(distances, indices)
+        if self.metric == "euclidean":
+            return self._matrix(*nearest(self._points, queries, self._width()))
+        distances, indices = nearest(unit_rows(self._points, "X"), unit_rows(queries, "X"), self._width())
+        return self._matrix(0.5 * np.square(distances), indices)
 
     def _width(self) -> int:
         """Entries of each row."""
-        return int(check_count(self.n_neighbors, name="n_neighbors")) + (self.mode == "distance")
+        width = int(check_count(self.n_neighbors, name="n_neighbors")) + (self.mode == "distance")
+        if width > self.n_samples_fit_:
+            raise InputError(
+                f"n_neighbors={self.n_neighbors} requires at least {width} samples, but X has {self.n_samples_fit_}; "
+                "lower n_neighbors or pass more data"
+            )
+        return width
 
     @property
     def _n_features_out(self) -> int:
@@ -110,7 +114,7 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _matrix(self, distances: FloatArray, indices: IntArray) -> csr_matrix:
         n_samples, width = indices.shape
-        values = distances.astype(np.float64) if self.mode == "distance" else np.ones(indices.shape)
+        values = distances.astype(np.float64, copy=False) if self.mode == "distance" else np.ones(indices.shape)
         starts = np.arange(0, n_samples * width + 1, width)
         flat = values.ravel(), np.ascontiguousarray(indices).ravel(), starts
         return csr_matrix(flat, shape=(n_samples, self.n_samples_fit_))

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from math import inf
+from time import monotonic
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from steep._validation import FloatArray, check_count, check_flag, check_real, shown
+from steep._progress import progress_bar
+from steep._validation import FloatArray, IntArray, check_count, check_flag, check_real, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
 from steep.nn._arguments import check_each
-from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask
+from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask, seconds_of_a_head
 from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
     Balanced,
     ByClass,
+    ByGroup,
     ByRatio,
     Doubted,
     FeatureSpace,
@@ -36,39 +41,51 @@ from steep.nn.weightings import (
 
 # Powers of ten up to which the default λ may be extended.
 _POWERS = range(-8, 4)
+# λ of heads that are fitted to the held-out samples, and samples of every class that this takes.
+_CROSSED_L2, _FEWEST_OF_A_CLASS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4), 20
 
 
 @dataclass(frozen=True)
 class HeadSearch:
-    """What :func:`steep.nn.improve` tries, and when it replaces the original head.
+    """What :func:`steep.nn.improve` tries, for how long, and when it replaces the original head.
 
-    A value of None is the default for the deciding score. The defaults for scores of groups and rare classes
-    (worst-group, worst-class and balanced accuracy, macro recall and F1) are given in parentheses.
+    A value of None is the default: the same for every score of classes, and another one for several labels per sample
+    and for numbers, given in parentheses.
 
     Parameters
     ----------
     l2 : sequence of float, optional
         Strengths of the penalty, relative to the mean variance of the features; see :func:`steep.nn.retrain_head`.
-        Default 1e-2, …, 1e-6 (10, …, 1e-5), and further by factors of ten, within 1e-8 and 1e3, until the best
+        Default 10, …, 1e-5 (1e-2, …, 1e-6), and further by factors of ten, within 1e-8 and 1e3, until the best
         equal-weight head and the best weighted head both lie inside. Values given are tried as they are.
     weight_ratio : sequence of float, optional
-        Values of m; equal weights are always tried as well. Default 0.2 to 40 (1,000), or none if only ``weightings``
-        is given.
+        Values of m; equal weights are always tried as well. Default 5, 1,000 (0.2 to 40), or none if only
+        ``weightings`` is given.
     weightings : sequence of Balanced, PseudoGroups and Doubted, optional
-        Other ways to weight the samples of classes. Default none (all three), or none if only ``weight_ratio`` is
+        Other ways to weight the samples of classes. Default all three (none), or none if only ``weight_ratio`` is
         given. ``Doubted`` is left out if the original head holds NaN.
-    n_neighbors : sequence of int, optional
-        Values of k. Default 10, 20, 35 (5, 20, 100, 200, up to a fifth of the samples).
     measure : str, callable, or a sequence of them, optional
-        What the weights follow. Default "variance" ("disagreement").
-    anchor : bool, optional
-        Whether every head is tried a second time, held near the original one: ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²) in place
-        of the penalty, c the outputs at the mean of the features. Default False (the heads weighted by ``Doubted``).
-    blend : bool, optional
-        Whether means of two heads are tried. Default True for accuracies of groups and classes, and only for those.
+        What the weights follow. Default "disagreement" ("variance").
+    held_out : bool, optional
+        Whether the validation data are fitted to as well, one part to be scored on the others: heads with equal
+        weights, with classes and with groups of equal mass, and behind every head a threshold, shifted logits or a
+        temperature (:mod:`steep.nn.decisions`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
     confidence : float, default 0.95
         The original head is replaced only if the interval of the gain at this confidence excludes zero. Lower values
         replace it more readily: 0.68 requires one standard error. The interval that is reported is that at 95 %.
+    time_limit : float, optional
+        Seconds for fitting heads; the fewest heads are tried if not even those fit in. Default none.
+
+    Other Parameters
+    ----------------
+    n_neighbors : sequence of int, optional
+        Values of k. Default 5, 20, 100, up to a fifth of the samples (10, 20, 35).
+    anchor : bool, optional
+        Whether every head is tried a second time, held near the original one: ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²) in place
+        of the penalty, c the outputs at the mean of the features. Default: the heads weighted by ``Doubted``.
+    blend : bool, optional
+        Whether means of heads are tried: of two for accuracies of groups and classes, of the ten best for other
+        scores than accuracy and log loss. Default True.
 
     Examples
     --------
@@ -83,30 +100,33 @@ class HeadSearch:
     measure: str | Callable[..., Any] | Sequence[Any] | None = None
     anchor: bool | None = None
     blend: bool | None = None
+    held_out: bool | None = None
     confidence: float = 0.95
+    time_limit: float | None = None
 
-    def completed(self, *, is_uneven: bool) -> HeadSearch:
-        """With the defaults of a score: of one that is a mean over all samples, or of groups and rare classes."""
-        rest = _UNEVEN if is_uneven else _USUAL
+    def completed(self, *, has_classes: bool) -> HeadSearch:
+        """With the defaults of a head for classes, or for labels and numbers."""
+        rest = _OF_CLASSES if has_classes else _OF_NUMBERS
         if self.weight_ratio is not None or self.weightings is not None:
-            rest = replace(rest, weight_ratio=(), weightings=())
+            rest = replace(rest, weight_ratio=(), weightings=(), held_out=False)
         given = {name: value for name, value in vars(self).items() if value is not None}
         return replace(rest, **given)
 
 
-# Settled for means over all samples, and for scores of groups and rare classes (benchmarks/groups.py). Pseudo-groups
-# with a large share stand for groups of which a trained network leaves few samples contradicted.
-_USUAL = HeadSearch(
-    weight_ratio=(0.2, 0.5, 2.0, 5.0, 15.0, 40.0), weightings=(), n_neighbors=(10, 20, 35), measure="variance"
-)
-_UNEVEN = HeadSearch(
-    weight_ratio=(1000.0,),
+# Settled on development networks (benchmarks/groups.py). Pseudo-groups with a large share stand for groups of which a
+# trained network leaves few samples contradicted. Strong penalties are for scores to which few samples count for much.
+_OF_CLASSES = HeadSearch(
+    weight_ratio=(5.0, 1000.0),
     weightings=(Balanced(), PseudoGroups(), PseudoGroups(0.9), Doubted(4.0), Doubted(8.0), Doubted(13.0)),
-    n_neighbors=(5, 20, 100, 200),
+    n_neighbors=(5, 20, 100),
     measure="disagreement",
+    held_out=True,
 )
-# Stronger penalties where few samples count for much.
-_USUAL_POWERS, _UNEVEN_POWERS = range(-6, -1), range(-5, 2)
+_OF_NUMBERS = HeadSearch(
+    weight_ratio=(0.2, 0.5, 2.0, 5.0, 15.0, 40.0), weightings=(), n_neighbors=(10, 20, 35), measure="variance",
+    held_out=False,
+)  # fmt: skip
+_CLASS_POWERS, _NUMBER_POWERS = range(-5, 2), range(-6, -1)
 
 
 @dataclass(frozen=True)
@@ -119,18 +139,23 @@ class Grid:
     measures: tuple[Measure, ...]
     is_extended: bool
     anchor: Literal["none", "doubted", "all"]
+    held_out: bool
+    time_limit: float | None
+    deadline: float = inf
 
     @classmethod
-    def of(cls, search: Any, *, is_uneven: bool, use: str = "improve") -> Grid:
+    def of(cls, search: Any, *, has_classes: bool, use: str = "improve") -> Grid:
         """Check what was given and fill in the rest."""
         if not isinstance(search, HeadSearch):
             raise InputTypeError(
                 f"search is a {type(search).__name__}; expected a HeadSearch, for example HeadSearch(l2=(1e-2, 1e-4))"
             )
-        for name in ("anchor", "blend"):
+        for name in ("anchor", "blend", "held_out"):
             check_flag(getattr(search, name), name=name, optional=True)
         check_real(search.confidence, name="confidence", above=0.0, maximum=1.0)
-        full = search.completed(is_uneven=is_uneven)
+        if search.time_limit is not None:
+            check_real(search.time_limit, name="time_limit", above=0.0)
+        full = search.completed(has_classes=has_classes)
         names = full.measure if isinstance(full.measure, list | tuple) else (full.measure,)
         measures = tuple(resolve(name, use=use, feeds=("labels", "model")) for name in names)
         smallest = max((measure.smallest_k for measure in measures), default=1)
@@ -138,7 +163,7 @@ class Grid:
             *check_each(full.weight_ratio, ByRatio, name="weight_ratio"),
             *check_each(full.weightings, _check_rule, name="weightings"),
         )
-        powers = tuple(10.0**power for power in (_UNEVEN_POWERS if is_uneven else _USUAL_POWERS))
+        powers = tuple(10.0**power for power in (_CLASS_POWERS if has_classes else _NUMBER_POWERS))
         has_doubt = any(isinstance(rule, Doubted) for rule in rules)
         grid = cls(
             l2=check_each(powers if full.l2 is None else full.l2, _check_l2, name="l2"),
@@ -148,7 +173,9 @@ class Grid:
             ),
             measures=measures,
             is_extended=full.l2 is None,
-            anchor="all" if full.anchor else "doubted" if full.anchor is None and is_uneven and has_doubt else "none",
+            anchor="all" if full.anchor else "doubted" if full.anchor is None and has_doubt else "none",
+            held_out=bool(full.held_out),
+            time_limit=full.time_limit,
         )
         if not grid.l2:
             raise InputError("l2 is empty; expected at least one strength, for example l2=(1e-3,)")
@@ -164,6 +191,29 @@ class Grid:
             return self
         kept = tuple(k for k in self.n_neighbors if k <= n_samples // 5)
         return replace(self, n_neighbors=kept or (min(self.n_neighbors),))
+
+    def affordable(self, samples: HeadSamples, task: HeadTask) -> Grid:
+        """What fits into the time limit, by the time that a gradient takes: the middle λ first, then cheap rules."""
+        if self.time_limit is None:
+            return self
+        timed = replace(self, deadline=monotonic() + self.time_limit)
+        allowed = int(self.time_limit / seconds_of_a_head(samples, task))
+        if self._n_heads(self.rules) * len(self.l2) <= allowed:
+            return timed
+        ordered = sorted(self.l2)
+        first = max(0, len(ordered) // 2 - 1)
+        l2 = tuple(ordered[first : first + max(1, min(3, allowed))])
+        kept: tuple[Rule, ...] = ()
+        for rule in sorted(self.rules, key=lambda rule: isinstance(rule, ByRatio | PseudoGroups)):
+            if self._n_heads((*kept, rule)) * len(l2) <= allowed:
+                kept = (*kept, rule)
+        return replace(timed, l2=l2, rules=kept, is_extended=False, held_out=False)
+
+    def _n_heads(self, rules: Sequence[Rule]) -> int:
+        """Heads for every λ."""
+        around = sum(isinstance(rule, ByRatio | PseudoGroups) for rule in rules) * len(self.n_neighbors)
+        held = sum(self.anchor == "all" or isinstance(rule, Doubted) for rule in rules) * (self.anchor != "none")
+        return 1 + around + held + sum(not isinstance(rule, ByRatio | PseudoGroups) for rule in rules)
 
     def check_task(self, task: HeadTask) -> None:
         """Rules for classes expected one class per sample."""
@@ -213,7 +263,8 @@ def _check_rule(value: Any) -> ByClass:
 class HeadCandidate:
     """How a head was fitted.
 
-    ``kind`` is "original", "equal", "weighted", or "blended" for the mean of the two heads in ``blend``.
+    ``kind`` is "original", "equal", "weighted", "validation" if it was fitted to the validation data, or "blended" for
+    the mean of the heads in ``blend``. ``layer`` is what was put behind the head, such as "threshold 0.4".
     ``weight_ratio`` is m, 1 for equal weights and None if ``rule`` is another one, such as "PseudoGroups(share=0.9)".
     ``reweighted`` heads were fitted to the data of ``reweighting=``; ``anchored`` ones are held near the original head.
     """
@@ -226,11 +277,12 @@ class HeadCandidate:
     measure: str | None = None
     reweighted: bool = False
     anchored: bool = False
-    blend: tuple[HeadCandidate, HeadCandidate] | None = None
+    blend: tuple[HeadCandidate, ...] | None = None
+    layer: str | None = None
 
     def __str__(self) -> str:
         if self.blend is not None:
-            return " + ".join(str(part) for part in self.blend)
+            return " + ".join(str(part) for part in self.blend) + (f", {self.layer}" if self.layer else "")
         weighted = f"{self.measure or 'classes'} {self.rule or self.weight_ratio}"
         words = [
             weighted if self.kind == "weighted" else self.kind,
@@ -238,14 +290,20 @@ class HeadCandidate:
             self.l2 is not None and f"l2 {self.l2:g}",
             self.reweighted and "reweighted",
             self.anchored and "anchored",
+            self.layer,
         ]
         return ", ".join(word for word in words if word)
 
     @property
     def row(self) -> str:
         """The row of the table that its kind is in."""
-        kind = "equal weights" if self.kind == "equal" else self.kind
+        kind = {"equal": "equal weights", "validation": "fitted to validation"}.get(self.kind, self.kind)
         return kind + ", reweighting data" * self.reweighted + ", anchored" * self.anchored
+
+    @property
+    def size_is_known(self) -> bool:
+        """Whether a head is not so small that its bias, divided by its size, leaves no digits to its weights."""
+        return self.anchored or (self.l2 or 0.0) <= 1.0
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -254,22 +312,38 @@ class HeadCandidate:
 
 
 ORIGINAL = HeadCandidate("original")
+GROUPS = "groups of equal mass"
 
 
 @dataclass(frozen=True)
 class FittedHead:
-    """A candidate, its head, its weights, and what each score keeps of its answers."""
+    """A candidate, its head, its weights, and what each score keeps of its answers.
+
+    A head that was fitted to the validation data has others in ``without``: fitted without one or two of the folds.
+    """
 
     candidate: HeadCandidate
     head: Head
     weighting: HeadWeighting | None = None
     kept: tuple[Array, ...] = ()
     values: tuple[float, ...] = ()
+    without: dict[frozenset[int], Head] | None = None
 
     @property
     def value(self) -> float:
         """The deciding score."""
         return self.values[0]
+
+    def outputs(self, features: FloatArray, fold: IntArray, part: int | None = None) -> FloatArray:
+        """Outputs for the held-out samples: no head has seen a sample it answers, nor, but for that, fold ``part``."""
+        if self.without is None:
+            return self.head.outputs(features)
+        found = np.empty((len(features), len(self.head.weight)), dtype=features.dtype)
+        for number in np.unique(fold):
+            rows = fold == number
+            known = frozenset({int(number)} | ({part} if part is not None else set())) - {-1}
+            found[rows] = self.without[known].outputs(features[rows])
+        return found
 
 
 @dataclass(frozen=True)
@@ -279,11 +353,12 @@ class HeadTraining:
     space: FeatureSpace
     grid: Grid
     is_reweighting: bool = False
+    groups: IntArray | None = None
 
     @classmethod
     def of(
         cls, samples: HeadSamples, task: HeadTask, grid: Grid, original: Head, *, n_jobs: int | None,
-        is_reweighting: bool = False,
+        is_reweighting: bool = False, groups: IntArray | None = None,
     ) -> HeadTraining:  # fmt: skip
         """Search the neighbours once, for every measure and every k."""
         neighbors = None
@@ -296,11 +371,12 @@ class HeadTraining:
                 )
             neighbors = search_neighbors(samples.features, wanted, n_jobs)
         middle = float(sorted(grid.l2)[len(grid.l2) // 2])
-        return cls(FeatureSpace(samples, task, original, neighbors, middle), grid, is_reweighting)
+        return cls(FeatureSpace(samples, task, original, neighbors, middle), grid, is_reweighting, groups)
 
     def weightings(self) -> list[HeadWeighting]:
         """The weights to try in addition to equal ones."""
-        return apply_rules(self.grid.rules, self.space, self.grid.measures, self.grid.sizes)
+        known = [] if self.groups is None else [HeadWeighting(ByGroup(), self.groups)]
+        return known + apply_rules(self.grid.rules, self.space, self.grid.measures, self.grid.sizes)
 
     def fitters(self) -> list[_Fitter]:
         """Heads near zero, and heads near the original one."""
@@ -321,7 +397,7 @@ class _Fitter:
         self.how: dict[str, Any] = {"reweighted": training.is_reweighting, "anchored": anchored}
         self.grid = HeadGrid(
             space.samples, space.task, [w.weight for w in weightings], original=space.original, anchored=anchored,
-            reachable=training.grid.reachable,
+            reachable=training.grid.reachable, deadline=training.grid.deadline,
         )  # fmt: skip
 
     def heads(self, l2s: Sequence[float]) -> Iterator[FittedHead]:
@@ -346,6 +422,7 @@ class ScoredHeads:
     scores: list[MeanScore]
     held_out: HeadSamples
     task: HeadTask
+    fold: IntArray
 
     @property
     def candidates(self) -> list[HeadCandidate]:
@@ -372,7 +449,7 @@ class ScoredHeads:
 
     def scored(self, fitted: FittedHead) -> FittedHead:
         """With its answers for the held-out samples."""
-        outputs = fitted.head.outputs(self.held_out.features)
+        outputs = fitted.outputs(self.held_out.features, self.fold)
         kept = tuple(score.keep(outputs) for score in self.scores)
         values = (float(score.values(own[None])[0]) for score, own in zip(self.scores, kept, strict=True))
         return replace(fitted, kept=kept, values=tuple(values))
@@ -384,27 +461,72 @@ class ScoredHeads:
         return settings_table(self.candidates).assign(**columns)
 
 
-def search_heads(trainings: Sequence[HeadTraining], held_out: HeadSamples, scores: list[MeanScore]) -> ScoredHeads:
+def search_heads(
+    trainings: Sequence[HeadTraining], held_out: HeadSamples, scores: list[MeanScore], fold: IntArray,
+    groups: IntArray | None = None,
+) -> ScoredHeads:  # fmt: skip
     """Fit and score every candidate, and extend λ past the end at which a best head sits."""
     space, grid = trainings[0].space, trainings[0].grid
-    judge = ScoredHeads([], scores, held_out, space.task)
+    judge = ScoredHeads([], scores, held_out, space.task, fold)
     fitters = [fitter for training in trainings for fitter in training.fitters()]
     found = [judge.scored(FittedHead(ORIGINAL, space.original))]
     tried: list[float] = []
     wanted = list(dict.fromkeys(grid.l2))
-    while wanted:
-        found += [judge.scored(fitted) for fitter in fitters for fitted in fitter.heads(wanted)]
-        tried += wanted
-        best = (found[i].candidate for i in best_of_rows(found).values())
-        # A head held near the original one ends there with ever larger λ: no reason to go on.
-        wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
+    total = sum(len(fitter.weightings) for fitter in fitters) * len(wanted)
+    with progress_bar(total=total, label="fitting heads") as bar:
+        while wanted and (not tried or monotonic() < grid.deadline):
+            for fitter in fitters:
+                for fitted in fitter.heads(wanted):
+                    found.append(judge.scored(fitted))
+                    bar.update()
+            tried += wanted
+            best = (found[i].candidate for i in best_of_rows(found).values())
+            # A head held near the original one ends there with ever larger λ: no reason to go on.
+            wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
+    if grid.held_out and monotonic() < grid.deadline and can_cross(space.task, held_out):
+        found += [judge.scored(fitted) for fitted in _crossed_heads(held_out, space, fold, groups)]
     return replace(judge, heads=sorted(found, key=lambda fitted: fitted.candidate.order))
 
 
+def can_cross(task: HeadTask, held_out: HeadSamples) -> bool:
+    """Whether heads can be fitted to three fifths of the held-out samples."""
+    return task.has_classes and bool((task.class_counts(held_out.targets) >= _FEWEST_OF_A_CLASS).all())
+
+
+def _crossed_heads(
+    held_out: HeadSamples, space: FeatureSpace, fold: IntArray, groups: IntArray | None
+) -> Iterator[FittedHead]:
+    """Heads fitted to the held-out samples, and the same without each fold and each two folds."""
+    folds = [int(number) for number in np.unique(fold) if number >= 0]
+    sets = [frozenset(out) for size in (0, 1, 2) for out in combinations(folds, size)]
+    classes = held_out.targets.reshape(-1).astype(np.int64)
+    masses: dict[str, IntArray] = {"equal weights": np.zeros_like(classes), "classes of equal mass": classes}
+    if groups is not None:
+        masses[GROUPS] = groups
+    weights = []
+    for own in masses.values():
+        for out in sets:
+            inside = ~np.isin(fold, list(out))
+            weight = np.zeros(len(fold))
+            weight[inside] = Balanced().weigh(weight, own[inside]) * len(fold) / inside.sum()
+            weights.append(weight)
+    for anchored in (False, True) if space.original.is_finite else (False,):
+        grid = HeadGrid(held_out, space.task, weights[1:], original=space.original, anchored=anchored)
+        for l2, heads in grid.heads(_CROSSED_L2):
+            for number, rule in enumerate(masses):
+                own_heads = dict(zip(sets, heads[number * len(sets) :], strict=False))
+                candidate = HeadCandidate("validation", l2, rule=rule, anchored=anchored)
+                yield FittedHead(candidate, own_heads[frozenset()], without=own_heads)
+
+
 def best_of_rows(heads: Sequence[FittedHead]) -> dict[str, int]:
-    """The best head of each row of the table, in the order of the rows; ties go to the stronger λ."""
+    """The best head of each row of the table, in the order of the rows; ties go to the stronger λ.
+
+    A mean of two heads, or a head with a layer behind it, is in the row "chosen" only.
+    """
     best: dict[str, int] = {}
-    for number in sorted(range(len(heads)), key=lambda i: (-heads[i].value, -(heads[i].candidate.l2 or 0.0))):
+    alone = [i for i, fitted in enumerate(heads) if fitted.candidate.blend is None and fitted.candidate.layer is None]
+    for number in sorted(alone, key=lambda i: (-heads[i].value, -(heads[i].candidate.l2 or 0.0))):
         best.setdefault(heads[number].candidate.row, number)
 
     def place(row: str) -> tuple[Any, ...]:

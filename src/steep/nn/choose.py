@@ -6,9 +6,10 @@ four fifths of the samples and scored on the last fifth, five times over:
     a_i = answer to sample i of the head chosen without the fold of i
 
 a_i has seen nothing of sample i, so its score needs no correction for the number of heads. The choice takes the best
-head, or for accuracies of groups and classes the mean of two if that is better still (of the best few, each with
-every other). The same is done among the equal-weight heads. A choice counts if its a beats that of its control by
-the evidence of :mod:`steep.evidence`: all heads against equal weights, and what is left against the original head.
+head with the best layer behind it (:mod:`steep.nn.decisions`), or for accuracies of groups and classes the mean of two
+if that is better still (of the best few, each with every other). The same is done among the equal-weight heads, which
+are left only for a choice among all that is better by a standard error. The original head is left for a choice whose a
+beats it by the evidence of :mod:`steep.evidence`.
 What is joined is the choice made on all samples; what is reported is the gain of a, less what a gain is too high on
 average because only significant ones are reported (:meth:`steep.evidence.Evidence.stated`).
 
@@ -16,12 +17,13 @@ The original head is also kept if the samples cannot tell: the interval is wider
 the gain rests on so few samples that equal heads would often be as far apart. If n samples speak for the new head and
 none against it, equal heads show that, or the opposite, with probability 2^(1 − n).
 
-The mean of two heads, between one that follows a shortcut and one that turned against it:
+The mean of two heads lies between one that follows a shortcut and one that turned against it. For scores that hang on
+few samples, such as F1 of a rare class, it is the mean of the ten best heads, which varies less than the best one:
 
-    W = √(s_a s_b)/2 (W_a/s_a + W_b/s_b),      s = ‖W‖,      and b in the same way
+    W = s̄ mean_a W_a/s_a,      s = ‖W‖,  s̄ their geometric mean,      and b in the same way
 
-Both heads count the same, whatever the penalty made of their size. Only differences between the outputs of a softmax
-count, so the mean over the classes is first subtracted from W and b. The mean of two linear layers is a linear layer.
+All heads count the same, whatever the penalty made of their size. Only differences between the outputs of a softmax
+count, so the mean over the classes is first subtracted from W and b. The mean of linear layers is a linear layer.
 """
 
 from __future__ import annotations
@@ -29,21 +31,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log2
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from steep._validation import FloatArray
+from steep._validation import FloatArray, IntArray
 from steep.evidence import Evidence, weigh_evidence, weigh_resamples
 from steep.metrics import Interval
 from steep.nn.candidates import FittedHead, HeadCandidate, ScoredHeads
+from steep.nn.decisions import DecisionScore, Layer, Layers
 from steep.nn.heads import Head, HeadTask
 from steep.nn.scores import Array, CellScore, MeanScore, WholeScore
 
 Rows = npt.NDArray[np.intp]
-_N_FOLDS = 5
+N_FOLDS = 5
 # Heads that are blended with every other: the best ones. Settled on development networks (benchmarks/groups.py).
 _N_STARTS = 16
+# Heads that are averaged where a score hangs on few samples: the best one alone is best by chance. Of 1, 3, 5, 10, 20
+# and 40 ten were best on two development networks (benchmarks/group_scores.py).
+_N_AVERAGED = 10
+# Outputs that may be computed for it, in all parts: some seconds.
+_MOST_WORK = 1e9
 # The confidence of every interval that is reported.
 REPORTED = 0.95
 _UNKNOWN = Interval(np.nan, np.nan, np.nan, 0)
@@ -70,39 +79,39 @@ class Choice:
 
 
 def choose_head(
-    found: ScoredHeads, *, confidence: float, blends: bool = False, random_state: int = 0
-) -> tuple[ScoredHeads, Choice]:
-    """Choose by the deciding score; a blended head that was chosen is returned as the last of the heads."""
+    found: ScoredHeads, *, confidence: float, blends: bool = False, layers: Layers | None = None,
+    random_state: int = 0,
+) -> tuple[ScoredHeads, Choice]:  # fmt: skip
+    """Choose by the deciding score; a blended head, or one with a layer, is returned as the last of the heads."""
     generator = np.random.default_rng(random_state)
-    score = found.scores[0]
-    fold = _deal(score, generator)
-    parts = [np.arange(len(fold)), *(np.flatnonzero(fold != number) for number in range(_N_FOLDS))]
-    picker = _Picker(found, parts, blends=blends)
-    equal, picked = picker.picks("equal"), picker.picks("equal", "weighted")
-    crossed_equal, crossed = (_crossed([picker.answers(*pick) for pick in picks], fold) for picks in (equal, picked))
-    top = float(score.values(picker.answers(*picked[0])[None])[0])
+    score, fold = found.scores[0], found.fold
+    picker = _Picker(found, blends=blends, layers=layers)
+    equal, picked = picker.picks()
+    crossed_equal, crossed = (
+        _crossed([picker.answers(part, pick) for part, pick in enumerate(picks)], fold) for picks in (equal, picked)
+    )
+    top = float(score.values(picker.answers(0, picked[0])[None])[0])
     shown = sorted({number for number in found.best().values() if number})
     answers = np.stack([picker.kept[0], crossed_equal, crossed, *picker.kept[shown]])
     judge = _Judge(score, answers, confidence, generator)
-    row = 2
-    if not judge.is_sure(judge.evidence([2], 1)):
-        picked, row = equal, 1
-    one, other = picked[0]
-    choice = replace(_concluded(judge, row, one, shown), is_beaten=top > float(judge.values[0]))
+    choice = _concluded(judge, 2, shown)
+    if not judge.is_ahead(2, 1) and (simpler := _concluded(judge, 1, shown)).chosen:
+        choice, picked = simpler, equal
+    choice = replace(choice, is_beaten=top > float(judge.values[0]))
     if not choice.chosen:
         return found, choice
-    outputs = [picker.fitted(*pick).head.outputs(found.held_out.features) for pick in picked]
+    outputs = [picker.outputs(part, pick) for part, pick in enumerate(picked)]
     choice = replace(choice, outputs=_crossed(outputs, fold))
-    if other is None:
-        return found, choice
-    blended = found.scored(picker.fitted(one, other))
-    return replace(found, heads=[*found.heads, blended]), replace(choice, chosen=len(found.heads))
+    if len(picked[0].heads) == 1 and picked[0].layer is None:
+        return found, replace(choice, chosen=picked[0].heads[0])
+    made = found.scored(picker.fitted(picked[0]))
+    return replace(found, heads=[*found.heads, made]), replace(choice, chosen=len(found.heads))
 
 
-def _concluded(judge: _Judge, row: int, picked: int, shown: list[int]) -> Choice:
-    """Whether the head picked, whose crossed answers are this row, replaces the original head."""
+def _concluded(judge: _Judge, row: int, shown: list[int]) -> Choice:
+    """Whether the choice whose crossed answers are this row replaces the original head: ``chosen`` is then 1."""
     if not np.isfinite(judge.values[0]):
-        return Choice(picked, _UNKNOWN, np.nan, dict.fromkeys(shown, _UNKNOWN))
+        return Choice(1, _UNKNOWN, np.nan, dict.fromkeys(shown, _UNKNOWN))
     evidence = judge.evidence([row], 0)
     doubt = judge.doubt(evidence, row)
     is_better = doubt is None and judge.is_sure(evidence)
@@ -111,10 +120,10 @@ def _concluded(judge: _Judge, row: int, picked: int, shown: list[int]) -> Choice
     retraining = gain.mean * float(judge.values[1] - judge.values[0]) / observed if observed else 0.0
     together = judge.evidence(list(range(3, 3 + len(shown))), 0)
     rows = {number: judge.bounded(together.interval(i)) for i, number in enumerate(shown)}
-    return Choice(picked if is_better else 0, gain, retraining, rows, doubt)
+    return Choice(int(is_better), gain, retraining, rows, doubt)
 
 
-def _deal(score: MeanScore, generator: np.random.Generator) -> Rows:
+def deal_folds(score: MeanScore, generator: np.random.Generator) -> Rows:
     """Fold of every sample, dealt at random within its stratum; −1 for one that no part may lack."""
     strata, n_dealt = score.strata, 0
     fold = np.empty(len(strata), dtype=np.intp)
@@ -123,12 +132,12 @@ def _deal(score: MeanScore, generator: np.random.Generator) -> Rows:
         if len(rows) == 1 and isinstance(score, WholeScore):  # scorers of scikit-learn need every class
             fold[rows] = -1
             continue
-        fold[rows] = (n_dealt + np.arange(len(rows))) % _N_FOLDS
+        fold[rows] = (n_dealt + np.arange(len(rows))) % N_FOLDS
         n_dealt += len(rows)
     return fold
 
 
-def _crossed(answers: Sequence[Array], fold: Rows) -> Array:
+def _crossed(answers: Sequence[Array], fold: IntArray) -> Array:
     """a: for each sample the answer of the pick made without its fold; the first pick was made by all samples."""
     crossed = answers[0].copy()
     for number, own in enumerate(answers[1:]):
@@ -140,63 +149,169 @@ def _crossed(answers: Sequence[Array], fold: Rows) -> Array:
 # ------------------------------------------------------------------------------- picks
 
 
+class Pick(NamedTuple):
+    """The numbers of the heads whose mean it is, and the layer behind them, if any."""
+
+    heads: tuple[int, ...]
+    layer: Layer | None = None
+
+
 class _Picker:
-    """Picks the best head, and the one it is blended with if that is better still, by the samples of each part."""
+    """Picks the best head, with a layer behind it or averaged with others, by the samples of each part.
 
-    def __init__(self, found: ScoredHeads, parts: list[Rows], *, blends: bool) -> None:
-        self.found, self.kept, self.parts = found, found.kept, parts
-        self.kinds = np.array([candidate.kind for candidate in found.candidates])
-        self.values = [self._values(self.kept, rows) for rows in parts]
+    Part 0 is all samples, part f all but those of fold f − 1. Answers are ``(n_heads, n_samples)``; those of heads that
+    were fitted to the samples differ from part to part.
+    """
+
+    def __init__(self, found: ScoredHeads, *, blends: bool, layers: Layers | None) -> None:
+        self.found, self.score, self.layers = found, found.scores[0], layers
+        self.parts = [np.arange(len(found.fold)), *(np.flatnonzero(found.fold != number) for number in range(N_FOLDS))]
+        self.kept = np.stack([fitted.kept[0] for fitted in found.heads])
+        self.is_crossed = np.array([fitted.without is not None for fitted in found.heads])
+        self.is_plain = np.array([candidate.kind == "equal" for candidate in found.candidates])
+        self.turned = [_turned(fitted, found.task) for fitted in found.heads] if blends else []
         self.pairs: dict[int, Array] = {}
-        if blends:
-            starts = sorted({start for values in self.values for start in self._starts(values)})
-            self.pairs = _blended_answers(found, starts)
 
-    def picks(self, *kinds: str) -> list[tuple[int, int | None]]:
-        """The best of these kinds by the samples of each part, the first of equals."""
-        return [self._pick(number, kinds) for number in range(len(self.parts))]
+    def picks(self) -> tuple[list[Pick], list[Pick]]:
+        """The best by the samples of each part, the first of equals: among equal weights alone, and of all."""
+        values = np.stack([self._values(self._part_answers(part), part) for part in range(len(self.parts))])
+        values[:, 0] = -np.inf  # the original head is what a pick must beat
+        plain = [Pick((int(np.argmax(row)),)) for row in np.where(self.is_plain, values, -np.inf)]
+        layers = self._improve_by_layers(values)
+        return plain, [self._best(part, row, layers[part]) for part, row in enumerate(values)]
 
-    def answers(self, one: int, other: int | None) -> Array:
+    def answers(self, part: int, pick: Pick) -> Array:
         """What the score keeps of the answers of a pick, sample by sample."""
-        found: Array = self.kept[one] if other is None else self.pairs[one][other]
+        first = pick.heads[0]
+        if len(pick.heads) == 1 and pick.layer is None and not (part and self.is_crossed[first]):
+            own: Array = self.kept[first]
+            return own
+        return self.score.keep(self.outputs(part, pick))
+
+    def outputs(self, part: int, pick: Pick) -> FloatArray:
+        """Outputs of a pick for all samples."""
+        return self._outputs(self.fitted(pick), part)
+
+    def fitted(self, pick: Pick) -> FittedHead:
+        """The head of a pick."""
+        parts = [self.found.heads[number] for number in pick.heads]
+        whole = parts[0] if len(parts) == 1 else _joined(parts, self.found.task)
+        if (layer := pick.layer) is None:
+            return whole
+        without = whole.without and {key: layer.joined(head) for key, head in whole.without.items()}
+        candidate = replace(whole.candidate, layer=layer.name)
+        return replace(whole, candidate=candidate, head=layer.joined(whole.head), without=without)
+
+    def _best(self, part: int, values: FloatArray, layers: dict[int, Layer]) -> Pick:
+        """The best of a part; ``values`` are those of heads with their ``layers``."""
+        first = int(np.argmax(values))
+        alone = Pick((first,), layers.get(first))
+        if not self.turned:
+            return alone
+        if not isinstance(self.score, CellScore):
+            allowed = self._partners(first) & np.isfinite(values) & [c.size_is_known for c in self.found.candidates]
+            order = [int(i) for i in np.argsort(-values, kind="stable") if allowed[i]]
+            some = Pick(tuple(order[:_N_AVERAGED]) or (first,))
+            return self._with_layer(part, some)[1]
+        pair, top = alone, values[first]
+        starts = self._starts(values)
+        outputs = [self._outputs(fitted, part) for fitted in self.turned]
+        for start in starts:
+            pair_values = self._values(self._pair_answers(start, part, outputs), part)
+            pair_values[~self._partners(start)] = -np.inf
+            if pair_values.max() > top:
+                top, pair = pair_values.max(), Pick((start, int(np.argmax(pair_values))))
+        return alone if pair is alone else self._with_layer(part, pair)[1]
+
+    def _with_layer(self, part: int, pick: Pick) -> tuple[float, Pick]:
+        """A pick without or with the best layer behind it, and its value."""
+        outputs = self.outputs(part, pick)
+        layers = [None, *(self.layers.behind(outputs) if self.layers is not None else ())]
+        kept = [self.score.keep(outputs if layer is None else layer.outputs(outputs)) for layer in layers]
+        values = self._values(np.stack(kept), part)
+        return float(values.max()), pick._replace(layer=layers[int(np.argmax(values))])
+
+    def _improve_by_layers(self, values: FloatArray) -> list[dict[int, Layer]]:
+        """The best layer behind each head in every part, if any is better than none; ``values`` become those of it."""
+        found: list[dict[int, Layer]] = [{} for _ in self.parts]
+        everything = list(range(len(self.parts)))
+        if self.layers is None:
+            return found
+        for number, fitted in enumerate(self.found.heads):
+            for parts in [[part] for part in everything] if fitted.without else [everything]:
+                outputs = self._outputs(fitted, parts[0])
+                if not (layers := self.layers.behind(outputs)):
+                    continue
+                kept = np.stack([self.score.keep(layer.outputs(outputs)) for layer in layers])
+                for part in parts:
+                    own = self._values(kept, part)
+                    place = int(np.argmax(own))
+                    if own[place] > values[part, number]:
+                        values[part, number], found[part][number] = own[place], layers[place]
         return found
 
-    def fitted(self, one: int, other: int | None) -> FittedHead:
-        """The head of a pick."""
-        if other is None:
-            return self.found.heads[one]
-        a, b = (self.found.heads[number] for number in (one, other))
-        reweighted = a.candidate.reweighted or b.candidate.reweighted
-        blended = (a.candidate, b.candidate)
-        candidate = HeadCandidate("blended", weight_ratio=None, reweighted=reweighted, blend=blended)
-        return FittedHead(candidate, blend(a.head, b.head, self.found.task))
+    def _outputs(self, fitted: FittedHead, part: int) -> FloatArray:
+        return fitted.outputs(self.found.held_out.features, self.found.fold, part - 1 if part else None)
 
-    def _pick(self, number: int, kinds: tuple[str, ...]) -> tuple[int, int | None]:
-        values = np.where(np.isin(self.kinds, kinds), self.values[number], -np.inf)
-        one, other = int(np.argmax(values)), None
-        best = values[one]
-        if "weighted" not in kinds:
-            return one, None
-        for start in self._starts(self.values[number]) if self.pairs else ():
-            pair_values = self._values(self.pairs[start], self.parts[number])
-            pair_values[~self._partners(start)] = -np.inf
-            if pair_values.max() > best:
-                one, other = start, int(np.argmax(pair_values))
-                best = pair_values[other]
-        return one, other
+    def _part_answers(self, part: int) -> Array:
+        if not part or not self.is_crossed.any():
+            return self.kept
+        kept = self.kept.copy()
+        for number in np.flatnonzero(self.is_crossed):
+            kept[number] = self.score.keep(self._outputs(self.found.heads[number], part))
+        return kept
 
-    def _values(self, kept: Array, rows: Rows) -> FloatArray:
-        return self.found.scores[0].part(rows).values(kept[:, rows])
+    def _pair_answers(self, start: int, part: int, outputs: list[FloatArray]) -> Array:
+        """Answers of the mean of a head and each other; those of heads that no part changes are kept."""
+        keep = self.score.keep
+        if self.is_crossed[start]:
+            return np.stack([keep(outputs[start] + other) for other in outputs])
+        if start not in self.pairs:
+            self.pairs[start] = np.stack([keep(outputs[start] + other) for other in outputs])
+            return self.pairs[start]
+        for number in np.flatnonzero(self.is_crossed):
+            self.pairs[start][number] = keep(outputs[start] + outputs[number])
+        return self.pairs[start]
+
+    def _values(self, kept: Array, part: int) -> FloatArray:
+        rows = self.parts[part]
+        return self.score.part(rows).values(kept[:, rows])
 
     def _starts(self, values: FloatArray) -> list[int]:
-        order = np.argsort(-values[1:], kind="stable")[:_N_STARTS] + 1
+        """The best heads; fewer if their means with all others would take long."""
+        work = len(self.turned) * len(self.found.fold) * self.found.task.n_outputs * len(self.parts)
+        order = np.argsort(-values[1:], kind="stable")[: int(np.clip(_MOST_WORK / work, 2, _N_STARTS))] + 1
         return [int(i) for i in order if np.isfinite(values[i])]
 
     def _partners(self, start: int) -> npt.NDArray[np.bool_]:
-        """Heads of the same data, and the original one with any."""
-        reweighted = np.array([candidate.reweighted for candidate in self.found.candidates])
-        is_original = self.kinds == "original"
-        return np.asarray(is_original | is_original[start] | (reweighted == reweighted[start]))
+        """Heads of the same data, and the original one and those of the validation data with any."""
+        candidates = self.found.candidates
+        reweighted = np.array([candidate.reweighted for candidate in candidates])
+        is_free = self.is_crossed | np.array([candidate.kind == "original" for candidate in candidates])
+        return np.asarray(is_free | is_free[start] | (reweighted == reweighted[start]))
+
+
+def _joined(parts: Sequence[FittedHead], task: HeadTask) -> FittedHead:
+    """The mean of several heads, also for every part of the samples that one of them was fitted without."""
+    candidates = tuple(part.candidate for part in parts)
+    reweighted = any(candidate.reweighted for candidate in candidates)
+    keys = next((part.without for part in parts if part.without), None)
+    without = keys and {
+        key: blend([part.without[key] if part.without else part.head for part in parts], task) for key in keys
+    }
+    candidate = HeadCandidate("blended", weight_ratio=None, reweighted=reweighted, blend=candidates)
+    return FittedHead(candidate, blend([part.head for part in parts], task), without=without)
+
+
+def _turned(fitted: FittedHead, task: HeadTask) -> FittedHead:
+    """A head scaled to size one."""
+
+    def turn(head: Head) -> Head:
+        direction, _ = _direction(head, task)
+        return Head(direction[:, :-1], direction[:, -1])
+
+    without = fitted.without and {key: turn(head) for key, head in fitted.without.items()}
+    return FittedHead(fitted.candidate, turn(fitted.head), without=without)
 
 
 # ------------------------------------------------------------------------------- evidence
@@ -213,7 +328,7 @@ class _Judge:
         self.values, self.units = score.values(answers), score.units(answers)
         self.drawn: FloatArray | None = None
         if self.units is None:
-            assert isinstance(score, CellScore | WholeScore)
+            assert isinstance(score, CellScore | DecisionScore | WholeScore)
             self.drawn = score.resamples(answers, generator)
         # Both ends of an interval count, one end of it decides.
         self.one_sided = (1 + confidence) / 2
@@ -231,6 +346,11 @@ class _Judge:
         if self.drawn is None:
             return weigh_evidence(differences, 0.0, self.one_sided, self.generator)
         return weigh_resamples(gains, differences, self.answers.shape[1], 0.0, self.one_sided)
+
+    def is_ahead(self, row: int, other: int) -> bool:
+        """Whether a row is better than another by a standard error."""
+        evidence = self.evidence([row], other)
+        return bool(evidence.gains[0] > evidence.standard_errors[0])
 
     def is_sure(self, evidence: Evidence) -> bool:
         """Whether a gain is significant; at the confidence that is reported, by the interval that is."""
@@ -253,35 +373,19 @@ class _Judge:
         return self.score.words.within(gain, float(self.values[0]))
 
 
-# ------------------------------------------------------------------------------- means of two heads
+# ------------------------------------------------------------------------------- means of heads
 
 
-def blend(one: Head, other: Head, task: HeadTask) -> Head:
-    """The mean of two heads."""
-    (first, s), (second, t) = (_direction(head, task) for head in (one, other))
-    mean = np.sqrt(s * t) / 2 * (first + second)
-    return Head(mean[:, :-1], None if one.bias is None else mean[:, -1])
+def blend(heads: Sequence[Head], task: HeadTask) -> Head:
+    """The mean of heads."""
+    turned, sizes = zip(*(_direction(head, task) for head in heads), strict=True)
+    mean = np.exp(np.log(sizes).mean()) * np.mean(turned, axis=0)
+    return Head(mean[:, :-1], None if heads[0].bias is None else mean[:, -1])
 
 
 def can_blend(task: HeadTask, original: Head) -> bool:
     """Classes, and a bias that moves with the weights: a frozen one would count twice."""
     return task.has_classes and not original.is_bias_fixed
-
-
-def _blended_answers(found: ScoredHeads, starts: list[int]) -> dict[int, Array]:
-    """What the score knows of the mean of each start and every head: ``{start: (n_heads, n_samples)}``."""
-
-    def outputs(number: int) -> FloatArray:
-        direction, _ = _direction(found.heads[number].head, found.task)
-        return Head(direction[:, :-1], direction[:, -1]).outputs(found.held_out.features)
-
-    first = {start: outputs(start) for start in starts}
-    pairs: dict[int, list[Array]] = {start: [] for start in starts}
-    for number in range(len(found.heads) if starts else 0):
-        other = outputs(number)
-        for start, own in first.items():
-            pairs[start].append(found.scores[0].keep(own + other))
-    return {start: np.stack(rows) for start, rows in pairs.items()}
 
 
 def _direction(head: Head, task: HeadTask) -> tuple[FloatArray, float]:

@@ -90,7 +90,7 @@ def _labelled(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask
     if labels.ndim == 0 or len(labels) != len(projection.features):
         got = 1 if labels.ndim == 0 else len(labels)
         raise InputError(f"y has {got} labels for {len(projection.features)} samples; expected one per sample")
-    kind = find_task(task, labels, parts.head.out_features)
+    kind = find_task(task, labels, len(parts.head.weight))
     if kind.name == "regression" and parts.response not in (None, "logits"):
         raise InputError(
             f"the network ends in a {parts.response}, and the labels are numbers, which its head cannot be fitted to; "

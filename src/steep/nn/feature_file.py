@@ -82,7 +82,7 @@ def open_features(path: str | Path) -> tuple[FloatArray, Array | None, dict[str,
 
 
 def labels_path(path: Path) -> Path:
-    """Where the labels of a feature file are."""
+    """Path of the labels of a feature file."""
     return path.with_name(f"{path.stem}.labels.npy")
 
 

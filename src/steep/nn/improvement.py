@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval, paired_interval
-from steep.nn.candidates import ORIGINAL, HeadCandidate, ScoredHeads, settings_table
+from steep.nn.calibration import calibration_of
+from steep.nn.candidates import GROUPS, ORIGINAL, HeadCandidate, ScoredHeads, settings_table
 from steep.nn.choose import Choice
 from steep.nn.heads import Head
 from steep.nn.scores import MeanScore, log_likelihoods
-from steep.nn.weightings import FeatureSpace
+from steep.nn.weightings import Doubted, FeatureSpace
 
 _ACCURACY = Score.named("accuracy")
 
@@ -39,7 +40,7 @@ class Improvement:
     network : nn.Module
         The chosen network: a copy with a new head, or with the original one if no other was better.
     verdict : Verdict
-        What was gained on held-out data, and by what: ``print(verdict)`` shows it, ``verdict.interval`` is the gain
+        The gain on held-out data, and its source: ``print(verdict)`` shows it, ``verdict.interval`` is the gain
         with its 95 % interval. It is measured on held-out samples that the choice was not made by; see
         :mod:`steep.nn.choose`.
     table : DataFrame
@@ -67,6 +68,22 @@ class Improvement:
         What the data suggest to do next: data the network has not seen, if its training features have collapsed.
     space : FeatureSpace or None
         Features and labels the heads were fitted to, for :meth:`suspects`.
+    calibration : DataFrame or None
+        For one class per sample: log loss and calibration error (ECE) of the original and the chosen head, on samples
+        that did not make the choice; the temperature T that makes the log loss of outputs / T least, and that log loss.
+        The network is left as it is: divide its outputs by T if its probabilities matter.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from steep.nn import HeadSearch, improve
+    >>> X = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] * X[:, 1] > 0).long()
+    >>> network = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2))
+    >>> search = HeadSearch(l2=(1e-4,), weight_ratio=(5.0,))
+    >>> result = improve(network, (X[:400], y[:400]), (X[400:], y[400:]), search=search)
+    >>> result.verdict.interval.excludes_zero, len(result.hardest(3))
+    (True, 3)
     """
 
     network: nn.Module
@@ -81,12 +98,14 @@ class Improvement:
     score: Score = _ACCURACY
     advice: str | None = None
     space: FeatureSpace | None = None
+    calibration: pd.DataFrame | None = None
 
     def __str__(self) -> str:
         advice = f"\n\n{self.advice}" if self.advice else ""
         again = f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
         note = f"\n{self.note}" if self.note else ""
-        return f"{self.verdict}\n\n{self.table.to_string()}{note}\n\nThe network itself, {again}{advice}"
+        told = "" if self.calibration is None else f"\n\n{self.calibration.to_string()}"
+        return f"{self.verdict}\n\n{self.table.to_string()}{note}{told}\n\nThe network itself, {again}{advice}"
 
     @property
     def note(self) -> str:
@@ -139,7 +158,7 @@ class Improvement:
         return card("Improvement", str(self.verdict), figures, self.table, edge=edge) + note
 
     def hardest(self, n: int = 10) -> npt.NDArray[np.intp]:
-        """Training samples of the largest variation, largest first: unusual, mislabelled or on a border."""
+        """Training samples with the largest variation, largest first: unusual, mislabelled or near a class boundary."""
         check_count(n, name="n")
         if self.variation is None:
             raise InputError(
@@ -233,20 +252,15 @@ def unjudged(network: nn.Module, space: FeatureSpace, variation: FloatArray | No
 def evidence_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame:
     """One row for the best head of each kind, and one for the chosen head."""
     gains = {0: NO_GAIN} | choice.rows
-    rows = {name: _row(found, number, gains[number]) for name, number in _listed(found).items()}
+    rows = {name: _row(found, number, gains[number]) for name, number in found.best().items()}
     rows["chosen"] = _row(found, choice.chosen, choice.gain if choice.chosen else NO_GAIN)
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table if table["rule"].notna().any() else table.drop(columns="rule")
 
 
-def _listed(found: ScoredHeads) -> dict[str, int]:
-    """Number of the best head of each kind; means of two are in the row "chosen" only."""
-    return {name: number for name, number in found.best().items() if found.heads[number].candidate.kind != "blended"}
-
-
 def heads_of_rows(found: ScoredHeads, choice: Choice) -> dict[str, Head]:
     """Head of each row of the table."""
-    return {name: found.heads[number].head for name, number in (_listed(found) | {"chosen": choice.chosen}).items()}
+    return {name: found.heads[number].head for name, number in (found.best() | {"chosen": choice.chosen}).items()}
 
 
 def _row(found: ScoredHeads, number: int, gain: Interval) -> dict[str, Any]:
@@ -311,7 +325,7 @@ def _value(value: float, score: MeanScore) -> str:
 def _parts(found: ScoredHeads, choice: Choice) -> str:
     """What the gain comes from; the parts add up to the gain as it is printed."""
     score, chosen = found.scores[0], found.heads[choice.chosen].candidate
-    if chosen.kind == "equal":
+    if chosen.kind == "equal" and chosen.layer is None:
         return "all of it from re-training with equal weights"
     factor = score.words.factor
     total = float(f"{factor * choice.gain.mean:.3g}")
@@ -324,12 +338,22 @@ def _parts(found: ScoredHeads, choice: Choice) -> str:
 
 
 def _weights(found: ScoredHeads, chosen: HeadCandidate) -> str:
+    layer = f", behind it {chosen.layer}" if chosen.layer else ""
     if chosen.blend is not None:
-        return f"the mean of two heads: {'; '.join(_weights(found, part) for part in chosen.blend)}"
-    weighting = found.heads[found.candidates.index(chosen)].weighting
-    words = "the original head" if chosen.kind == "original" else "equal weights"
+        own = list(dict.fromkeys(_weights(found, part) for part in chosen.blend))
+        number = {2: "two"}.get(len(chosen.blend), str(len(chosen.blend)))
+        more = f"; and {len(own) - 3} more" if len(own) > 3 else ""
+        return f"the mean of {number} heads: {'; '.join(own[:3])}{more}{layer}"
+    if chosen.kind == "original":
+        return f"the original head{layer}"
+    weighting = found.heads[found.candidates.index(replace(chosen, layer=None))].weighting
+    words = "equal weights" if weighting is None else weighting.rule.described()
+    if chosen.kind == "validation":
+        peer = ", as in DFR" if chosen.rule == GROUPS else ""
+        words = f"{chosen.rule}, fitted to the validation data{peer}"
     near = ", held near the original head" if chosen.anchored else ""
-    return (words if weighting is None else weighting.rule.described()) + near
+    peer = ", as in AFR" if near and isinstance(weighting and weighting.rule, Doubted) else ""
+    return words + near + peer + layer
 
 
 def _others(found: ScoredHeads, choice: Choice) -> list[str]:
@@ -356,4 +380,18 @@ def _calibration(found: ScoredHeads, choice: Choice) -> list[str]:
     old, new = (-log_loss.keep(own) for own in outputs)
     if not np.isfinite([old, new]).all() or paired_interval(old, new).low <= 0:
         return []
-    return [f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable."]
+    divided = calibration_of(task, choice.outputs, held_out.targets)
+    return [
+        f"The log loss rises from {old.mean():.4g} to {new.mean():.4g}: its probabilities are less reliable; outputs "
+        f"divided by {divided['temperature']:.3g} have one of {divided['log loss with it']:.4g}."
+    ]
+
+
+def calibration_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame | None:
+    """Calibration of the original and the chosen head."""
+    if not found.task.has_classes:
+        return None
+    outputs = {"original": found.heads[0].head.outputs(found.held_out.features)}
+    outputs["chosen"] = outputs["original"] if choice.outputs is None else choice.outputs
+    rows = {name: calibration_of(found.task, own, found.held_out.targets) for name, own in outputs.items()}
+    return pd.DataFrame.from_dict(rows, orient="index")

@@ -1,7 +1,12 @@
 """Cut a network M into features M* and head, and join a new head: lines 3 and 6 of Algorithm 3.
 
-The head is the last ``nn.Linear`` that runs in a forward pass; its input is the feature vector M*(x). Both are
-found by hooks, so neither the nesting of modules nor what follows the head (softmax, an output object) matters.
+The head is the last ``nn.Linear``, or convolution of one pixel, that runs in a forward pass; its input is the feature
+vector M*(x). Both are found by hooks, so neither the nesting of modules nor what follows the head (softmax, an output
+object) matters. A head that runs on every position of a sequence or a picture gives
+
+    each     one output per position: every position is a sample, with a label of its own; label −100 leaves it out
+    mean     the mean of the outputs over all positions: W z̄ + b
+    picked   the outputs at one position, as decoders do at the last token: that position is found by its outputs
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +28,8 @@ from steep.nn._arguments import check_batch_size, check_callable, check_network,
 from steep.nn.heads import Head
 
 Forward = Callable[[nn.Module, Any], Any]
+Positions = Literal["one", "each", "mean", "picked"]
+Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 # How far rounding may take two ways of computing W z + b apart, relative to the largest output. Products in single
 # precision may run with ten bits (TF32), those in half precision keep eight to eleven.
@@ -40,14 +47,14 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A network cut at its head.
+    """A network divided into its features and its head.
 
     Attributes
     ----------
     network : nn.Module
         M, the given one, unchanged.
-    name : str
-        Where the head is, as in ``network.get_submodule(name)``; empty if it has not been found yet.
+    name : str or None
+        Where the head is, as in ``network.get_submodule(name)``; None if it has not been found yet.
     forward : callable
         ``forward(network, batch)``: how the network is run.
     response : str or None
@@ -55,21 +62,30 @@ class Split:
         run.
     batch_size : int or None
         Samples run at once.
+    positions : {"one", "each", "mean", "picked"}
+        What becomes of the outputs at several positions, if there are any.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> parts = split(network, head="2")
+    >>> parts.head
+    Linear(in_features=8, out_features=3, bias=True)
     """
 
     network: nn.Module
-    name: str
+    name: str | None
     forward: Forward
     response: str | None = None
     batch_size: int | None = None
+    positions: Positions = "one"
 
     @property
-    def head(self) -> nn.Linear:
+    def head(self) -> Layer:
         """The head, f_θ."""
-        found = self.network.get_submodule(self.name)
-        if not isinstance(found, nn.Linear):
+        if self.name is None:
             raise InputError("the head has not been found yet; pass sample= or head= to split")
-        return found
+        return self.network.get_submodule(self.name)  # type: ignore[return-value]
 
     def features(self, batch: Any) -> Tensor:
         """M*(batch): what the head is given, one row per sample, in eval mode without gradients."""
@@ -83,17 +99,19 @@ class Split:
             output = run_network(self.network, batch, self.forward)
         if len(calls) != 1:
             raise InputError(
-                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another layer by "
-                "split(network, head='...')"
+                f"head {self.name!r} ran {len(calls)} times in one forward pass; expected once; name another "
+                "layer with split(network, head='...')"
             )
-        return Pass(*calls[0], output)
+        features, logits = (_channels_last(part, self.head) for part in calls[0])
+        return _by_sample(Pass(features, logits, output), self)
 
     def own_head(self) -> Head:
         """The head the network came with."""
-        weight, bias = (
-            None if p is None else p.detach().cpu().double().numpy() for p in (self.head.weight, self.head.bias)
-        )
-        return Head(weight, bias, is_bias_fixed=bias is not None and not self.head.bias.requires_grad)
+        layer = self.head
+        weight = layer.weight.detach().cpu().double().flatten(1).numpy()
+        if layer.bias is None:
+            return Head(weight, None)
+        return Head(weight, layer.bias.detach().cpu().double().numpy(), is_bias_fixed=not layer.bias.requires_grad)
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
@@ -104,9 +122,9 @@ class Split:
                 f"network cannot be copied ({one_line(error)}); it must allow copy.deepcopy; drop what holds locks, "
                 "files or tensors with a history"
             ) from error
-        linear: nn.Linear = joined.get_submodule(self.name)  # type: ignore[assignment]
+        linear: Layer = joined.get_submodule(self.name or "")  # type: ignore[assignment]
         with torch.no_grad():
-            linear.weight.copy_(torch.as_tensor(head.weight))
+            linear.weight.copy_(torch.as_tensor(head.weight).reshape(linear.weight.shape))
             if linear.bias is not None and head.bias is not None and not head.is_bias_fixed:
                 linear.bias.copy_(torch.as_tensor(head.bias))
         return joined
@@ -120,16 +138,16 @@ def split(
     forward: Forward | None = None,
     batch_size: int | None = None,
 ) -> Split:
-    """Say where the head of a network is and how the network is run.
+    """Name the head of a network, and how the network is run.
 
     :func:`improve`, :func:`retrain_head` and :func:`project` take the result in place of the network.
 
     Parameters
     ----------
     network : nn.Module
-        Any model whose last layer is an ``nn.Linear``, however nested, and whatever follows it.
+        Any model whose last layer is an ``nn.Linear`` or a convolution of one pixel, however nested.
     head : str, optional
-        Name of the layer (``"classifier.2"``); default the last ``nn.Linear`` that runs.
+        Name of the layer (``"classifier.2"``); default the last one of these that runs.
     sample : object, optional
         A small batch to run the network on; default the first samples of the data it is used with.
     forward : callable, optional
@@ -151,7 +169,7 @@ def split(
     """
     check_network(network)
     run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
-    name = "" if head is None else _named_head(network, head)
+    name = None if head is None else _named_head(network, head)
     parts = Split(network, name, run, batch_size=check_batch_size(batch_size))
     return parts if sample is None else run_once(parts, sample)
 
@@ -160,42 +178,81 @@ def run_once(parts: Split, sample: Any) -> Split:
     """The split with its head found, or checked, by running the network on a sample."""
     network = parts.network
     with undisturbed(network), torch.no_grad():
-        name = parts.name or _last_linear(network, sample, parts.forward)
+        name = _last_linear(network, sample, parts.forward) if parts.name is None else parts.name
         _check_trainable(network, name)
         parts = replace(parts, name=name)
         seen = parts.run(sample)
-        _check_one_row(name, seen)
+        if seen.features.ndim != 2:
+            parts = replace(parts, positions=_find_positions(seen, name))
+            seen = parts.run(sample)
         _check_own_weights(network, name)
         _check_linear(parts, seen)
-        return replace(parts, response=response_of(name, seen.logits, output_logits(seen.output)))
+        return replace(parts, response=response_of(name, seen.logits, seen.output))
 
 
-def _check_one_row(name: str, seen: Pass) -> None:
-    """A head is given one row of features per sample."""
-    shape = tuple(seen.features.shape)
-    if len(shape) == 2:
-        return
-    if output_logits(seen.output).ndim < seen.logits.ndim:
-        raise InputError(
-            f"head {name!r} runs on every position of a sequence (features of shape {shape}) and one output is kept, "
-            "as in GPT, Llama and Qwen classifiers, which are not supported; wrap the network in a module that selects "
-            "the position before the head"
-        )
+def _channels_last(values: Tensor, layer: nn.Module) -> Tensor:
+    """Features or outputs of a head with the channels in the last place, as those of an nn.Linear."""
+    return values.movedim(1, -1) if isinstance(layer, nn.modules.conv._ConvNd) else values
+
+
+def _find_positions(seen: Pass, name: str) -> Positions:
+    """What becomes of the outputs at several positions."""
+    output, n_outputs = output_logits(seen.output), seen.logits.shape[-1]
+    per_sample = output.shape == (len(seen.logits), n_outputs)
+    if output.numel() == seen.logits.numel():
+        return "each"
+    if per_sample and same_up_to_rounding(output, seen.logits.flatten(1, -2).mean(dim=1)):
+        return "mean"
+    if per_sample and not torch.isnan(_picked(seen.logits, output)).any():
+        return "picked"
     raise InputError(
-        f"head {name!r} gives one prediction per token or pixel (features of shape {shape}); such networks are not "
-        "supported; expected one row of features per sample: pool before the head, or name another layer by head=..."
+        f"head {name!r} runs on every position (features of shape {tuple(seen.features.shape)}), and the output of the "
+        f"network, of shape {tuple(output.shape)}, is neither that of each position, nor their mean, nor that of one; "
+        "expected one of these; name another layer by split(network, head='...')"
     )
+
+
+def _picked(logits: Tensor, output: Tensor) -> Tensor:
+    """The last position of each sample whose outputs are those of the network, NaN if there is none."""
+    flat = logits.flatten(1, -2).double()
+    gaps = (flat - output.double()[:, None]).abs().amax(dim=-1)
+    near = gaps <= 1e-2 * _ROUNDING.get(logits.dtype, _ROUNDING_HALF) * (_largest(flat) + 1e-12)
+    places = torch.arange(1, flat.shape[1] + 1, device=flat.device) * near
+    last = places.amax(dim=1)
+    return torch.where(last > 0, last - 1.0, torch.nan)
+
+
+def _by_sample(seen: Pass, parts: Split) -> Pass:
+    """One row of features and outputs per sample."""
+    features, logits, output = seen
+    if parts.positions == "one":
+        return seen
+    shown = output_logits(output)
+    if parts.positions == "each":
+        shown = _channels_last(shown, parts.head) if shown.shape != logits.shape else shown
+        return Pass(*(part.reshape(-1, part.shape[-1]) for part in (features, logits, shown.reshape(logits.shape))))
+    flat, outputs = features.flatten(1, -2), logits.flatten(1, -2)
+    if parts.positions == "mean":
+        return Pass(flat.mean(dim=1), outputs.mean(dim=1), shown)
+    rows, places = torch.arange(len(flat), device=flat.device), _picked(logits, shown)
+    if torch.isnan(places).any():
+        raise FunctionError(
+            f"the output of the network is not that of head {parts.name!r} at one position; expected the same for "
+            "every batch; return the logits by split(network, forward=...)"
+        )
+    return Pass(flat[rows, places.long()], outputs[rows, places.long()], shown)
 
 
 def _check_linear(parts: Split, seen: Pass) -> None:
     """A head that is not W z + b cannot be replaced by another W and b: what was fitted would not be what runs."""
     head = parts.head
     bias = None if head.bias is None else head.bias.double()
-    if not same_up_to_rounding(seen.logits, nn.functional.linear(seen.features.double(), head.weight.double(), bias)):
+    weight = head.weight.double().flatten(1)
+    if not same_up_to_rounding(seen.logits, nn.functional.linear(seen.features.double(), weight, bias)):
         raise InputError(
             f"head {parts.name!r} ({type(head).__name__}) does not return W z + b: a hook or a forward of its own "
             "changes what goes in or comes out; expected a plain nn.Linear; remove the hook, put an nn.Linear in its "
-            "place, or name another layer by head='...'"
+            "place, or name another layer with head='...'"
         )
 
 
@@ -213,8 +270,9 @@ def _largest(values: Tensor) -> float:
     return float(finite.abs().max()) if finite.numel() else 0.0
 
 
-def response_of(name: str, logits: Tensor, output: Tensor) -> str:
+def response_of(name: str | None, logits: Tensor, output: Any) -> str:
     """Name what follows the head: nothing ("logits"), softmax, log-softmax or sigmoid; reject anything else."""
+    output = output_logits(output)
     z, n_outputs = logits.double(), logits.shape[-1]
     # What each gives for logits of 0: outputs are compared by how far they are from there, however small they are.
     responses = {
@@ -334,18 +392,34 @@ def _last_linear(network: nn.Module, sample: Any, forward: Forward) -> str:
             "no nn.Linear runs in a forward pass of network; name the last layer by split(network, head='...')"
         )
     last = layers[ran[-1]]
-    if isinstance(last, nn.modules.conv._ConvNd):
+    if isinstance(last, nn.modules.conv._ConvNd) and not is_head(last):
         raise InputError(
-            f"the head {ran[-1]!r} is a {type(last).__name__}; convolutional heads are not supported; if its outputs "
-            "are averaged over the picture, average before it and use an nn.Linear with the same weights; if another "
-            "layer is the head, name it by head='...'"
+            f"the head {ran[-1]!r} is a {type(last).__name__} of kernel {tuple(last.kernel_size)}; expected a kernel "
+            "of one pixel, without stride, padding and groups; if another layer is the head, name it by head='...'"
         )
-    if not isinstance(last, nn.Linear):
+    if not is_head(last):
         raise InputError(
             f"the head {ran[-1]!r} is a quantised {type(last).__name__}, which is not supported; improve the network "
             "before it is quantised"
         )
     return ran[-1]
+
+
+def is_head(module: nn.Module | None) -> bool:
+    """Whether a module is W z + b of the last features, or of those of each pixel."""
+    if isinstance(module, nn.modules.conv._ConvNd):
+        return (
+            set(module.kernel_size) == {1}
+            and set(module.stride) == {1}
+            and not any(module.padding)
+            and (module.groups == 1 and not module.transposed)
+        )
+    return isinstance(module, nn.Linear)
+
+
+def n_inputs(layer: nn.Module) -> int:
+    """How many features a head is given."""
+    return int(layer.weight.shape[1])  # type: ignore[index]
 
 
 def _is_layer(module: nn.Module) -> bool:
@@ -363,15 +437,18 @@ def _named_head(network: nn.Module, head: str) -> str:
     if not isinstance(head, str):
         raise InputTypeError(f"head is a {type(head).__name__}; expected the name of a layer, such as 'classifier.2'")
     modules = dict(network.named_modules())
-    if head not in modules or not isinstance(modules[head], nn.Linear):
-        linear = ", ".join(name for name, module in modules.items() if isinstance(module, nn.Linear))
+    if head not in modules or not is_head(modules[head]):
+        linear = ", ".join(name for name, module in modules.items() if is_head(module))
         got = "is not in network" if head not in modules else f"is a {type(modules[head]).__name__}"
-        raise InputError(f"head={head!r} {got}; expected the name of an nn.Linear: {linear or 'there is none'}")
+        raise InputError(
+            f"head={head!r} {got}; expected the name of an nn.Linear or a convolution of one pixel: "
+            f"{linear or 'there is none'}"
+        )
     return head
 
 
 def _check_trainable(network: nn.Module, name: str) -> None:
-    head: nn.Linear = network.get_submodule(name)  # type: ignore[assignment]
+    head: Layer = network.get_submodule(name)  # type: ignore[assignment]
     # Before its weight is looked at: looking at a parametrized one computes it, and may change buffers.
     if parametrize.is_parametrized(head) or not isinstance(head._parameters.get("weight"), nn.Parameter):
         raise InputError(

@@ -20,9 +20,12 @@ from steep.exceptions import InputError
 from steep.nn._arguments import check_seed, kept_random_state
 from steep.nn.batches import first_rows, iterate_batches, label_array, move, n_samples, refuse_single_samples
 from steep.nn.feature_file import open_features, write_features
-from steep.nn.network import Split, run_network, run_once, split, undisturbed, watched
+from steep.nn.network import Split, is_head, n_inputs, run_network, run_once, split, undisturbed, watched
 
 Array = npt.NDArray[Any]
+
+# The label of a position that does not count, as in PyTorch's and Hugging Face's losses.
+IGNORED = -100
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,13 @@ class Projection:
         The layer whose inputs they are.
     network : str or None
         A digest of everything in the network before that layer: features of another network are rejected.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> projection = project(network, (torch.zeros(10, 4), torch.arange(10) % 3))
+    >>> projection.features.shape, projection.labels.shape, projection.head
+    ((10, 8), (10,), '2')
     """
 
     features: FloatArray
@@ -61,13 +71,13 @@ class Projection:
     def split(self, network: nn.Module | Split) -> Split:
         """Cut the network these are features of, without a sample to run it on; any other is rejected."""
         parts = network if isinstance(network, Split) else split(network)
-        name = parts.name or self.head
+        name = self.head if parts.name is None else parts.name
         if name is None:
             raise InputError(
                 "the features do not say which layer they are the inputs of; pass split(network, head='...')"
             )
         layer = dict(parts.network.named_modules()).get(name)
-        if not isinstance(layer, nn.Linear) or layer.in_features != self.features.shape[1]:
+        if layer is None or not is_head(layer) or n_inputs(layer) != self.features.shape[1]:
             raise InputError(
                 f"the features are the {self.features.shape[1]} inputs of head {self.head!r}; expected the network "
                 f"they were projected with, got one whose {name!r} is {_described(layer)}; project again"
@@ -82,9 +92,9 @@ class Projection:
 
 
 def _described(layer: nn.Module | None) -> str:
-    if not isinstance(layer, nn.Linear):
+    if layer is None or not is_head(layer):
         return "not there" if layer is None else f"a {type(layer).__name__}"
-    return f"an nn.Linear of {layer.in_features} inputs"
+    return f"a layer of {n_inputs(layer)} inputs"
 
 
 def project(
@@ -130,7 +140,7 @@ def project(
     check_flag(progress, name="progress", optional=True)
     seed = check_seed(random_state)
     parts = cut(network, data, streams=streams)
-    source: dict[str, Any] = {"head": parts.name, "network": digest_of(parts.network, parts.name)}
+    source: dict[str, Any] = {"head": parts.name, "network": digest_of(parts.network, parts.name or "")}
     with _passes(parts, data, seed=seed, progress=progress, streams=streams) as passes:
         if memmap is None:
             return replace(_held(passes, n_samples(data)), **source)
@@ -160,23 +170,37 @@ def _passes(
 def _pass(parts: Split, batches: Iterator[tuple[Any, Any]], bar: Any) -> Iterator[tuple[FloatArray, Array | None]]:
     for inputs, labels in batches:
         features = _features(parts, move(inputs, device_of(parts)))
-        yield features, None if labels is None else label_array(labels)
-        bar.update(len(features))
+        bar.update(len(features) if parts.positions != "each" else len(labels) if labels is not None else 1)
+        yield rows_of_labels(parts, features, None if labels is None else label_array(labels))
+
+
+def rows_of_labels(parts: Split, rows: Array, labels: Array | None) -> tuple[Array, Array | None]:
+    """Rows and labels of a batch; of a head that answers at each position, those of the positions that have a label."""
+    if parts.positions != "each" or labels is None:
+        return rows, labels
+    flat = labels.reshape(-1)
+    if len(flat) != len(rows):
+        raise InputError(
+            f"a batch has labels of shape {labels.shape} for {len(rows)} positions; expected one label per position, "
+            f"{IGNORED} for those that do not count"
+        )
+    kept = flat != IGNORED
+    return rows[kept], flat[kept]
 
 
 def _held(passes: Iterator[tuple[FloatArray, Array | None]], total: int) -> Projection:
-    """Features in memory, in one array that grows if a loader yields more than expected."""
+    """Features in memory, in one array that grows if there are more rows than expected."""
     store, n_filled, labels = np.empty((0, 0)), 0, []
     for rows, batch_labels in passes:
         if not n_filled:
-            store = np.empty((total, rows.shape[1]), dtype=rows.dtype)
+            store = np.empty((max(total, len(rows)), rows.shape[1]), dtype=rows.dtype)
         elif rows.shape[1] != store.shape[1]:
             raise InputError(
                 f"the head is given {store.shape[1]} features in one batch and {rows.shape[1]} in another; expected "
                 "the same for all"
             )
         if (n_needed := n_filled + len(rows)) > len(store):
-            store = np.concatenate([store[:n_filled], rows])
+            store = np.concatenate([store[:n_filled], np.empty((n_needed, rows.shape[1]), dtype=rows.dtype)])
         store[n_filled:n_needed] = rows
         n_filled = n_needed
         labels += [] if batch_labels is None else [batch_labels]
@@ -237,7 +261,7 @@ def cut(network: nn.Module | Split, data: Any, *, streams: bool = False) -> Spli
 
 
 def device_of(parts: Split) -> torch.device:
-    """Where the network's parameters are."""
+    """Device of the network's parameters."""
     parameter = next(parts.network.parameters(), None)
     return torch.device("cpu") if parameter is None else parameter.device
 

@@ -7,6 +7,7 @@ raised in place of a verdict.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from steep.nn.batches import iterate_batches, label_array, move, n_samples
 from steep.nn.candidates import ScoredHeads
 from steep.nn.heads import Head, HeadTask
 from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
-from steep.nn.projection import device_of
+from steep.nn.projection import device_of, rows_of_labels
 
 # The threshold between 0 and 1 in the output of a sigmoid head, by what follows it.
 _THRESHOLD = {"logits": 0.0, "sigmoid": 0.5, "softmax": 0.5, "log-softmax": float(np.log(0.5))}
@@ -34,7 +35,7 @@ Array = npt.NDArray[Any]
 def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, data: Any) -> float:
     """The deciding score of the joined network on the data that its head was scored on, larger is better."""
     head, task, known, score = found.heads[chosen].head, found.task, found.held_out, found.scores[0]
-    whole = Split(joined, parts.name, parts.forward)
+    whole = replace(parts, network=joined)
     batches: list[tuple[Array, Array, Array]] = []
     with (
         kept_random_state(joined, seed=0),
@@ -43,9 +44,8 @@ def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, da
         progress_bar(total=n_samples(data), label="re-scoring", shown=None) as bar,
     ):
         for inputs, labels in iterate_batches(data, parts.batch_size):
-            targets = task.targets(label_array(labels))
-            batches.append((*_batch_scores(whole, head, move(inputs, device_of(whole)), targets, task), targets))
-            bar.update(len(targets))
+            batches.append(_batch_scores(whole, head, move(inputs, device_of(whole)), label_array(labels), task))
+            bar.update(len(batches[-1][0]))
     scores, logits, targets = (np.concatenate(column) for column in zip(*batches, strict=True))
     is_repeated = np.array_equal(targets, known.targets)
     outputs = head.outputs(known.features)
@@ -53,10 +53,10 @@ def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, da
     return score.value(logits if is_repeated else outputs)
 
 
-def _batch_scores(whole: Split, head: Head, inputs: Any, targets: Array, task: HeadTask) -> tuple[Array, Array]:
+def _batch_scores(whole: Split, head: Head, inputs: Any, labels: Array, task: HeadTask) -> tuple[Array, Array, Array]:
     """Scores by the output of the network itself, which must be what its head says or a known response to it.
 
-    The outputs of its head are returned as well.
+    The outputs of its head and the targets are returned as well.
     """
     seen = whole.run(inputs)
     features = seen.features.float() if seen.features.dtype != torch.float64 else seen.features
@@ -64,12 +64,15 @@ def _batch_scores(whole: Split, head: Head, inputs: Any, targets: Array, task: H
     if not same_up_to_rounding(seen.logits.cpu(), promised):
         raise FunctionError(
             f"head {whole.name!r} of the joined network does not return what was fitted; expected W z + b for every "
-            "batch; remove what changes it, or name another layer by split(network, head='...')"
+            "batch; remove what changes it, or name another layer with split(network, head='...')"
         )
     output = output_logits(seen.output)
     response = response_of(whole.name, seen.logits, output)
-    values, logits = (part.float().cpu().numpy().reshape(len(targets), -1) for part in (output, seen.logits))
-    return task.scores(values, targets, threshold=_THRESHOLD[response]), logits
+    values, logits = (part.float().cpu().numpy().reshape(len(promised), -1) for part in (output, seen.logits))
+    values, own = rows_of_labels(whole, values, labels)
+    logits, _ = rows_of_labels(whole, logits, labels)
+    targets = task.targets(own)
+    return task.scores(values, targets, threshold=_THRESHOLD[response]), logits, targets
 
 
 def _compare(found: Array, promised: Array, whole: Split, task: HeadTask, *, is_repeated: bool) -> None:

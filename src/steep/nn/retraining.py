@@ -12,33 +12,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from torch import nn
 
-from steep._blas import one_thread
-from steep._validation import FloatArray, Seed, check_count, check_jobs, check_real, shown
+from steep._blas import few_threads
+from steep._validation import FloatArray, IntArray, Seed, check_count, check_jobs, check_real, shown
 from steep.exceptions import InputError
 from steep.nn._arguments import check_seed
 from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
-from steep.nn.choose import Choice, can_blend, choose_head
+from steep.nn.choose import Choice, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.heads import Head, HeadSamples, TaskName, fit_head
-from steep.nn.improvement import Improvement, evidence_table, heads_of_rows, unjudged, write_verdict
+from steep.nn.decisions import Layers
+from steep.nn.heads import Adam, Head, TaskName, fit_head
+from steep.nn.improvement import Improvement, calibration_table, evidence_table, heads_of_rows, unjudged, write_verdict
 from steep.nn.network import Split
 from steep.nn.projection import Projection, cut
 from steep.nn.rescoring import rescore
-from steep.nn.scores import UNEVEN, CellScore, MeanScore, check_scoring, deciding_words, make_scores, refuse_unfit
+from steep.nn.scores import MeanScore
+from steep.nn.scoring import check_groups, check_scoring, deciding_words, make_scores, refuse_unfit
 from steep.nn.weightings import HeadWeighting, is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
-# Numbers in the features up to which one thread is faster than several.
-_SMALL = 2**21
 _DEFAULT = HeadSearch()
 
 
@@ -68,14 +67,14 @@ class AdamSolver:
     batch_size: int = 25
     random_state: Seed = 0
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Adam:
         """The values, checked."""
-        return {
-            "learning_rate": check_real(self.learning_rate, name="learning_rate", above=0.0),
-            "epochs": check_count(self.epochs, name="epochs", minimum=0),
-            "batch_size": check_count(self.batch_size, name="batch_size"),
-            "seed": check_seed(self.random_state),
-        }
+        return Adam(
+            check_real(self.learning_rate, name="learning_rate", above=0.0),
+            check_count(self.epochs, name="epochs", minimum=0),
+            check_count(self.batch_size, name="batch_size"),
+            check_seed(self.random_state),
+        )
 
 
 def retrain_head(
@@ -112,6 +111,9 @@ def retrain_head(
     l2 : float, default 1e-3
         λ of the penalty ½ λ s² ‖W‖², s² the mean variance of the features, in addition to a mean loss. With 0 there is
         no penalty: if the classes can be separated the weights then grow until the loss falls by no more than 1e-8.
+
+    Other Parameters
+    ----------------
     solver : "convex" or AdamSolver, default "convex"
         To the minimum of the convex problem, or by Adam as in the paper.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
@@ -141,7 +143,7 @@ def retrain_head(
         raise InputError(f"solver={shown(solver)} is unknown; expected 'convex' or an AdamSolver")
     strength = check_real(l2, name="l2", minimum=0.0)
     search = HeadSearch(l2=(strength,), weight_ratio=(weight_ratio,), n_neighbors=(n_neighbors,), measure=measure)
-    grid = Grid.of(search, is_uneven=False, use="retrain_head")
+    grid = Grid.of(search, has_classes=False, use="retrain_head")
     check_jobs(n_jobs)
     parts = cut(network, X)
     kind, samples = read_samples(parts, X, y, task)  # line 3
@@ -165,7 +167,7 @@ def improve(
     random_state: Seed = 0,
     n_jobs: int | None = None,
 ) -> Improvement:
-    """Re-train the head in every way of a grid and let held-out data choose, the original head included.
+    """Re-train the last layer with a grid of settings and keep the best head on held-out data, or the original one.
 
     Parameters
     ----------
@@ -178,19 +180,23 @@ def improve(
         Labelled data the network has not seen. Without them the original head is kept: the network was fitted to
         ``train``, so no part of it can show what a new head gains on other data.
     scoring : str, callable, or a sequence of them, optional
-        What the head is chosen by, the first one; the others are reported with it. Default accuracy, or the mean
+        Scores: the first one decides, the others are only reported. Default accuracy, or the mean
         squared error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
         "worst_group_accuracy", and without them "worst_contradicted": the worst of the classes × whether most of a
         sample's nearest training samples have another label. For numbers "neg_mean_absolute_error", "worst_decile",
         "max_error" and, with ``groups``, "worst_group_mae". Any scorer of scikit-learn works too ("f1_macro",
         "average_precision", "r2"), or ``scorer(estimator, X, y)``, whose X are numbers of rows.
-    groups : array-like of shape (n_validation,), optional
-        Group of each validation sample. Heads are chosen by them, never fitted to them.
+    groups : array-like of shape (n_validation,) or dict, optional
+        Group of each validation sample. Those of other data are used too: ``{"train": ..., "validation": ...}``, and
+        "reweighting".
     reweighting : same kinds as ``train``, optional
         Labelled data that neither the network nor ``validation`` has seen: heads are fitted to them too, with weights
         measured among them. Worth a fifth of the data if the training features have collapsed. Needs ``validation``.
+
+    Other Parameters
+    ----------------
     search : HeadSearch, optional
-        What is tried, and how sure the choice must be; the default depends on the deciding score.
+        What is tried, and how sure the choice must be; the default depends on the first score.
     task : {"auto", "multiclass", "binary", "multilabel", "regression"}, default "auto"
         What the head is for.
     random_state : int, Generator or None, default 0
@@ -221,8 +227,7 @@ def improve(
     True
     """
     wanted = check_scoring(scoring)
-    is_uneven = next(iter(wanted), None) in UNEVEN
-    grid = Grid.of(search, is_uneven=is_uneven)
+    grid = Grid.of(search, has_classes=True)
     seed = check_seed(random_state)
     check_jobs(n_jobs)
     for name, value in {"reweighting": reweighting, "groups": groups}.items():
@@ -230,35 +235,49 @@ def improve(
             raise InputError(f"{name} needs validation data to choose by, got none; pass validation=")
     parts = cut(network, train)
     data = HeadData.read(parts, train, validation, reweighting, task)
-    if (
-        data.task.name == "multilabel" and is_uneven
-    ):  # rules for classes are not a default for several labels per sample
-        grid = Grid.of(search, is_uneven=False)
+    if not data.task.has_classes:
+        grid = Grid.of(search, has_classes=False)
     grid.check_task(data.task)
-    refuse_unfit(wanted, data.task, has_groups=groups is not None)
+    known = _groups_of(groups, data)
+    refuse_unfit(wanted, data.task, has_groups="validation" in known)
     if search.n_neighbors is None:
         grid = grid.within(min(len(part) for part in (data.train, data.reweighting) if part is not None))
     original = _original(parts)
     if not original.is_finite:
         grid = grid.without_original()
-    with _few_threads(data.train):
-        trainings = [HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs)]
+    with few_threads(data.train.features.size, openmp=True):
+        grid = grid.affordable(data.train, data.task)
+        trainings = [HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))]
         if data.validation is None:
             variation = _first_variation(trainings[0].weightings())
             words = deciding_words(wanted, data.task)
             return unjudged(parts.join(original), trainings[0].space, variation, words)
         if data.reweighting is not None:
             trainings.append(
-                HeadTraining.of(data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True)
+                HeadTraining.of(
+                    data.reweighting,
+                    data.task,
+                    grid,
+                    original,
+                    n_jobs=n_jobs,
+                    is_reweighting=True,
+                    groups=known.get("reweighting"),
+                )
             )
         held_out = data.validation
         n_asked = min(_N_ASKED, len(data.train) - 1)
         scores = make_scores(
-            wanted, data.task, held_out.targets, groups, lambda: is_contradicted(data.train, held_out, n_asked)
-        )
+            wanted, data.task, held_out.targets, known.get("validation"),
+            lambda: is_contradicted(data.train, held_out, n_asked),
+        )  # fmt: skip
+        fold = deal_folds(scores[0], np.random.default_rng(seed))
+        masses = known.get("validation")
+        found = search_heads(trainings, held_out, scores, fold, masses)
+        counts = data.task.class_counts(data.train.targets) if data.task.has_classes else np.zeros(0, np.int64)
         found, choice = choose_head(
-            search_heads(trainings, held_out, scores), confidence=search.confidence, random_state=seed,
-            blends=_is_blended(search.blend, scores[0], data, original),
+            found, confidence=search.confidence, random_state=seed,
+            blends=_is_blended(search.blend, grid, scores[0], data, original),
+            layers=Layers.of(scores[0], original, counts) if grid.held_out else None,
         )  # fmt: skip
     joined = parts.join(found.heads[choice.chosen].head)
     rescored = float("nan")  # without inputs the network cannot be run
@@ -295,6 +314,7 @@ def _report(
         score=found.scores[0].words,
         advice=advice,
         space=replace(space, l2=best.candidate.l2 or 0.0),
+        calibration=calibration_table(found, choice),
     )
 
 
@@ -312,18 +332,28 @@ def _first_variation(weightings: list[HeadWeighting]) -> FloatArray | None:
     return next((w.variation for w in weightings if w.variation is not None), None)
 
 
-def _is_blended(blend: bool | None, score: MeanScore, data: HeadData, original: Head) -> bool:
-    """Whether means of two heads are tried."""
-    if blend and not isinstance(score, CellScore):
-        raise InputError(
-            f"blend=True needs the accuracy of groups or classes as the first score, got {score.name!r}; leave it out"
-        )
-    return isinstance(score, CellScore) and can_blend(data.task, original) and blend is not False
+def _groups_of(groups: Any, data: HeadData) -> dict[str, IntArray]:
+    """Known groups of each part of the data, as numbers."""
+    given = groups if isinstance(groups, Mapping) else {} if groups is None else {"validation": groups}
+    parts = {"train": data.train, "validation": data.validation, "reweighting": data.reweighting}
+    for name in given:
+        if parts.get(name) is None:
+            raise InputError(
+                f"groups holds {shown(name)}; expected groups of {', '.join(n for n, p in parts.items() if p)}, the "
+                "data passed"
+            )
+    return {
+        name: check_groups(own, len(parts[name]), name=name)  # type: ignore[arg-type]
+        for name, own in given.items()
+    }
 
 
-def _few_threads(samples: HeadSamples) -> AbstractContextManager[None]:
-    """Run small products on one thread: several threads would wait for each other."""
-    return one_thread() if samples.features.size <= _SMALL else nullcontext()
+def _is_blended(blend: bool | None, grid: Grid, score: MeanScore, data: HeadData, original: Head) -> bool:
+    """Whether means of heads are tried: not for accuracy and log loss, to which all samples count the same."""
+    is_fit = type(score) is not MeanScore and data.task.has_classes
+    if blend and not is_fit:
+        raise InputError(f"blend=True needs a score of groups or classes as the first one, got {score.name!r}")
+    return is_fit and can_blend(data.task, original) and (grid.held_out if blend is None else blend)
 
 
 def _original(parts: Split) -> Head:

@@ -25,15 +25,13 @@ import numpy.typing as npt
 from steep._validation import FloatArray, IntArray, check_real, one_line
 from steep.exceptions import FunctionError, InputError, SteepError
 from steep.measures import MEASURES, Measure, Neighborhood
+from steep.measures.neighborhood import RECALL_OF_HEADS
 from steep.neighbors import neighbor_graph
 from steep.neighbors.query import nearest
 from steep.nn.heads import CANDIDATE_TOLERANCE, Head, HeadSamples, HeadTask, fit_head
 from steep.rescaling import rescale
 from steep.weighting.cross_fitting import deal
 
-# Held-out data choose among the heads: the last per cent of the neighbours decides nothing, and costs most. Label
-# variances still correlate by .984 to .991 with those of all neighbours (64 features of images, 50,000 samples).
-RECALL = 0.95
 # Parts of the cross-fitting for measures that need predictions.
 _N_PARTS = 5
 # Contradicted by most: the measure "disagreement" is the share of neighbours with another label.
@@ -128,7 +126,7 @@ class Doubted:
     Parameters
     ----------
     gamma : float, default 8
-        γ > 0: a sample of probability 0 weighs exp(γ) times one of probability 1.
+        γ > 0: a sample of probability 0 has exp(γ) times the weight of one of probability 1.
 
     Examples
     --------
@@ -149,6 +147,15 @@ class Doubted:
         """Weights of mean one; ``variation`` is the doubt of the original head."""
         tilted = np.exp(self.gamma * (variation - variation.max())) / np.bincount(classes)[classes]
         return np.asarray(tilted / tilted.mean())
+
+
+@dataclass(frozen=True)
+class ByGroup(Balanced):
+    """Weights with the same sum for every known group: DFR."""
+
+    def described(self) -> str:
+        """In a verdict."""
+        return "known groups of equal mass, as in DFR"
 
 
 ByClass = Balanced | PseudoGroups | Doubted
@@ -265,7 +272,12 @@ def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None)
     """Neighbours of every sample, itself first."""
     if n_neighbors == 1:
         return np.arange(len(features))[:, None]
-    settings: dict[str, Any] = {"n_neighbors": n_neighbors, "recall": RECALL, "n_jobs": n_jobs, "random_state": 0}
+    settings: dict[str, Any] = {
+        "n_neighbors": n_neighbors,
+        "recall": RECALL_OF_HEADS,
+        "n_jobs": n_jobs,
+        "random_state": 0,
+    }
     return np.asarray(neighbor_graph(np.asarray(features), **settings)[1])
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from steep._function import Function, evaluate
-from steep._validation import FloatArray, check_count, check_vector
+from steep._validation import FloatArray, check_count
 from steep.exceptions import InputError
 from steep.expected_error import Predict, cross_errors, error_history, fewest_points, interpolant
 from steep.plotting.style import (
@@ -41,11 +40,12 @@ def plot_design(
     *,
     function: Function | None = None,
     output: int = 0,
-    max_inputs: int = 5,
     failed: FloatArray | None = None,
     ax: Axes | None = None,
 ) -> Any:
     """Draw the points of a design; the start, even points and placed points by colour and shape.
+
+    Of more than two inputs the two steepest are drawn.
 
     Parameters
     ----------
@@ -55,16 +55,14 @@ def plot_design(
         With one input, drawn as a curve behind the points.
     output : int, default 0
         With one input, which output is drawn.
-    max_inputs : int, default 5
-        With three inputs or more, every pair of this many is drawn, the steepest first.
     failed : ndarray of shape (n_failed, n_features), optional
-        Points that have no result, drawn as crosses; along the bottom where there is one input.
+        Points that have no result, drawn as crosses; along the bottom if there is one input.
     ax : matplotlib Axes, optional
-        Where to draw one or two inputs; default a new figure.
+        Where to draw; default a new figure.
 
     Returns
     -------
-    Axes or ndarray of Axes
+    Axes
 
     Examples
     --------
@@ -73,16 +71,12 @@ def plot_design(
     >>> plot_design(bowl).get_xlabel()
     'x0'
     """
-    n_features = plan.X.shape[1]
-    if n_features > 2:
-        if ax is not None:
-            raise InputError(f"ax is one picture and {n_features} inputs need one for each pair; leave ax out")
-        return _pairs(plan, check_count(max_inputs, name="max_inputs", minimum=2), failed)
     ax, number = tidy(new_axes() if ax is None else ax), _checked_output(plan, output)
-    if n_features == 1:
+    if plan.X.shape[1] == 1:
         _line(plan, ax, function, number, failed)
     else:
-        _plane(plan, ax, 0, 1, failed)
+        across, up = sorted(int(i) for i in np.argsort(-plan.steepness(), kind="stable")[:2])
+        _plane(plan, ax, across, up, failed)
     return ax
 
 
@@ -90,7 +84,7 @@ def _checked_output(plan: Drawable, output: Any) -> int:
     """Return the number of an output."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
-        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; need a number below that")
+        raise InputError(f"output={number} but there are {plan.labels.shape[1]}; expected a number below that")
     return number
 
 
@@ -124,14 +118,14 @@ def _fill_variation(plan: Drawable, ax: Axes) -> None:
     ax.patch.set_visible(False)
 
 
-def _plane(plan: Drawable, ax: Axes, across: int, up: int, failed: FloatArray | None, **text: Any) -> None:
+def _plane(plan: Drawable, ax: Axes, across: int, up: int, failed: FloatArray | None) -> None:
     """Points over two inputs."""
     _scatter(plan, ax, across, up)
     _crosses(ax, failed, across, up)
     span(ax, plan.domain.axes[across], along="x")
     span(ax, plan.domain.axes[up], along="y")
     ax.set(xlabel=name_of(plan.domain.names[across]), ylabel=name_of(plan.domain.names[up]))
-    legend(ax, **text)
+    legend(ax)
 
 
 def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, str, int]]]:
@@ -140,20 +134,20 @@ def _parts(plan: Drawable) -> list[tuple[npt.NDArray[np.bool_], tuple[str, str, 
     return [(part, look) for part, look in zip(rows, _GROUPS, strict=True) if part.any()]
 
 
-def _scatter(plan: Drawable, ax: Axes, across: int, up: int, *, factor: float = 1.0) -> None:
+def _scatter(plan: Drawable, ax: Axes, across: int, up: int) -> None:
     """Points over two inputs: the start, even points and placed points."""
     for rows, (label, colour, mark, size) in _parts(plan):
         x, y = _spread(plan, across)[rows], _spread(plan, up)[rows]
-        ax.scatter(x, y, s=factor * size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
+        ax.scatter(x, y, s=size, color=colour, marker=mark, label=label, zorder=3, lw=0, alpha=0.85)
 
 
-def _crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = None, *, factor: float = 1.0) -> None:
+def _crosses(ax: Axes, failed: FloatArray | None, across: int, up: int | None = None) -> None:
     """Points that failed: over two inputs, or along the bottom."""
     if failed is None or not len(failed):
         return
     heights = np.full(len(failed), 0.02) if up is None else failed[:, up]
     place: dict[str, Any] = {"transform": ax.get_xaxis_transform()} if up is None else {}
-    ax.scatter(failed[:, across], heights, s=26 * factor, marker="x", color=CURVE, label="failed", zorder=4, **place)
+    ax.scatter(failed[:, across], heights, s=26, marker="x", color=CURVE, label="failed", zorder=4, **place)
 
 
 def _spread(plan: Drawable, column: int) -> FloatArray:
@@ -162,58 +156,6 @@ def _spread(plan: Drawable, column: int) -> FloatArray:
     if plan.domain.axes[column].kind != "category":
         return values
     return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))
-
-
-def _pairs(plan: Drawable, most: int, failed: FloatArray | None) -> Any:
-    """Every pair of the steepest inputs, and how the points spread along each."""
-    order = np.argsort(-plan.steepness(), kind="stable")[:most]
-    n, names, axes = len(order), plan.domain.names, plan.domain.axes
-    panels = new_axes(n, n, size=(1.9 * n + 0.6, 1.9 * n + 0.6), squeeze=False)
-    for row, up in enumerate(order):
-        for column, across in enumerate(order):
-            ax = panels[row, column]
-            if column > row:
-                ax.set_visible(False)
-                continue
-            tidy(ax, grid=column < row)
-            span(ax, axes[across], along="x")
-            if column == row:
-                _along(plan, ax, int(up))
-            else:
-                _scatter(plan, ax, int(across), int(up), factor=0.4)
-                _crosses(ax, failed, int(across), int(up), factor=0.4)
-                span(ax, axes[up], along="y")
-            _outer_names(ax, row, column, n, name_of(names[across]), name_of(names[up]))
-    panels[0, 0].figure.align_ylabels(panels[:, 0])
-    handles, labels = panels[1, 0].get_legend_handles_labels()
-    panels[0, 0].figure.legend(handles, labels, frameon=False, loc="upper right", markerscale=1.6)
-    return panels
-
-
-def _outer_names(ax: Axes, row: int, column: int, n: int, across: str, up: str) -> None:
-    """Names and ticks at the left and at the bottom alone."""
-    if row == n - 1:
-        ax.set_xlabel(across)
-    else:
-        ax.tick_params(labelbottom=False)
-    if column == 0 and row > 0:
-        ax.set_ylabel(up)
-    elif column > 0:
-        ax.tick_params(labelleft=False)
-
-
-def _along(plan: Drawable, ax: Axes, column: int) -> None:
-    """How the parts of the design spread along one input."""
-    axis = plan.domain.axes[column]
-    if axis.n_values <= 20:  # a bar for each value
-        edges = np.arange(axis.low, axis.high + 2) - 0.5
-    else:
-        edges = np.unique(axis.from_unit(np.linspace(0, 1, 17)))
-    parts = _parts(plan)
-    groups = [plan.X[rows, column] for rows, _ in parts]
-    ax.hist(groups, bins=edges.tolist(), stacked=True, color=[look[1] for _, look in parts])
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
 
 
 def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
@@ -227,7 +169,7 @@ def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
     plan : Design
         Points in the order of the runs.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------
@@ -270,7 +212,7 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     failed : ndarray of shape (n_failed, n_features), optional
         Points that failed, drawn as crosses.
     figure : matplotlib Figure, optional
-        Where to draw; default a new one.
+        Figure to draw on; default a new one.
 
     Returns
     -------
@@ -284,12 +226,8 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     2
     """
     panels = new_axes(1, 2, size=(9.0, 3.8)) if figure is None else figure.subplots(1, 2)
-    left, right = map(tidy, panels)
-    if plan.X.shape[1] == 1:
-        _line(plan, left, None, 0, failed)
-    else:
-        across, up = (int(i) for i in np.argsort(-plan.steepness(), kind="stable")[:2])
-        _plane(plan, left, across, up, failed, fontsize="small")
+    left, right = panels
+    plot_design(plan, failed=failed, ax=left)
     try:
         plot_error(plan, ax=right)
     except InputError:
@@ -298,18 +236,13 @@ def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: A
     return panels
 
 
-def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: int = 0, max_inputs: int = 4) -> Any:
-    """Draw a surrogate along each input, the others held where it errs most.
+def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
+    """Draw a cubic interpolant of the results along each input, through the result predicted worst from the others.
 
     Parameters
     ----------
     plan : Design
         Points and labels.
-    predict : callable, optional
-        ``predict(X)`` of your surrogate, in the units of the inputs; default a cubic interpolant of the results.
-    at : array-like of shape (n_features,), optional
-        The point to cut through; default the result that is predicted worst, by the surrogate given or, for the
-        default one, from the other results.
     output : int, default 0
         Which output is drawn.
     max_inputs : int, default 4
@@ -326,37 +259,20 @@ def plot_slices(plan: Drawable, *, predict: Any = None, at: Any = None, output: 
     >>> len(plot_slices(plan))
     2
     """
-    number = _checked_output(plan, output)
-    ask, predicted = _surrogate(plan, predict)
-    errors = np.abs(predicted[:, number] - plan.labels[:, number])
-    worst = int(np.nanargmax(errors)) if at is None and np.isfinite(errors).any() else None
-    if at is None and worst is None:
-        raise InputError("the surrogate predicts no result; need finite numbers; check predict, or pass at=")
-    n_features = plan.X.shape[1]
-    centre = plan.X[worst] if worst is not None else check_vector(at, name="at", n_samples=n_features)
+    number, box, points = _checked_output(plan, output), plan.domain, plan.coordinates
+    fewest = 2 * fewest_points(points.shape[1])
+    if len(points) < fewest:
+        raise InputError(f"there are {len(points)} results; expected at least {fewest} for a surrogate; run more")
+    inside, predicted = interpolant(points, plan.labels), cross_errors(points, plan.labels)[0]
+    worst = int(np.argmax(np.abs(predicted[:, number] - plan.labels[:, number])))
     order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
     panels = new_axes(1, len(order), size=(3.1 * len(order) + 0.4, 3.2), squeeze=False, sharey=True)[0]
-    for ax, column in zip(panels, order, strict=True):
-        _slice(plan, tidy(ax), ask, centre, int(column), number)
-        if worst is not None:
-            _mark(plan, ax, worst, predicted, int(column), number)
+    for ax, column in zip(panels, map(int, order), strict=True):
+        _slice(plan, tidy(ax), lambda X: inside(box.embed(box.unit(X))), plan.X[worst], column, number)
+        _mark(plan, ax, worst, predicted, column, number)
     panels[0].set_ylabel(name_of(plan.output_names[number]))
     legend(panels[0])
     return panels
-
-
-def _surrogate(plan: Drawable, predict: Any) -> tuple[Predict, FloatArray]:
-    """A surrogate in the user's units, and what it says about results it has not seen where that is known."""
-    if predict is not None:
-        return partial(evaluate, predict), evaluate(predict, plan.X)
-    box, points = plan.domain, plan.coordinates
-    if len(points) < 2 * fewest_points(points.shape[1]):
-        raise InputError(
-            f"there are {len(points)} results; need at least {2 * fewest_points(points.shape[1])} for a surrogate; run "
-            "more, or pass predict="
-        )
-    inside = interpolant(points, plan.labels)
-    return lambda X: inside(box.embed(box.unit(X))), cross_errors(points, plan.labels)[0]
 
 
 def _slice(plan: Drawable, ax: Any, ask: Predict, centre: FloatArray, column: int, output: int) -> None:

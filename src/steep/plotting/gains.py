@@ -40,7 +40,7 @@ def plot_gains(
     factor : float, default 1
         What gains are multiplied by: 100 for points of accuracy.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------
@@ -53,9 +53,9 @@ def plot_gains(
     'gain in accuracy'
     """
     if not isinstance(gains, Mapping) or not all(isinstance(gain, Interval) for gain in gains.values()):
-        raise InputTypeError(f"gains is a {type(gains).__name__}; need a mapping of names to Intervals")
+        raise InputTypeError(f"gains is a {type(gains).__name__}; expected a mapping of names to Intervals")
     if not gains:
-        raise InputError("gains is empty; need at least one")
+        raise InputError("gains is empty; expected at least one")
     ax = tidy(new_axes(size=(6.4, 1.1 + 0.36 * len(gains))) if ax is None else ax)
     ax.axvline(0, color=CURVE, lw=1)
     for place, (name, gain) in enumerate(gains.items()):
@@ -104,7 +104,7 @@ def plot_heat_map(
     gain = _gain_column(table, score)
     rows, grids = gain_grids(table, gain)
     if not grids:
-        raise InputError("results hold no weighting; need at least one; pass a weight_ratio other than 1")
+        raise InputError("results hold no weighting; expected at least one; pass a weight_ratio other than 1")
     # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
     largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
     heights = [len(best) for best in grids.values()]
@@ -124,11 +124,11 @@ def plot_heat_map(
 
 def _table(results: Any) -> pd.DataFrame:
     if not isinstance(results, Mapping | pd.DataFrame):
-        raise InputTypeError(f"results is a {type(results).__name__}; need cv_results_ or a DataFrame of it")
+        raise InputTypeError(f"results is a {type(results).__name__}; expected cv_results_ or a DataFrame of it")
     try:
         return pd.DataFrame(results).reset_index(drop=True)
     except ValueError as error:
-        raise InputError(f"results is not a table ({one_line(error)}); need columns of one length") from error
+        raise InputError(f"results is not a table ({one_line(error)}); expected columns of one length") from error
 
 
 def _gain_column(table: pd.DataFrame, score: str | None) -> str:
@@ -136,7 +136,7 @@ def _gain_column(table: pd.DataFrame, score: str | None) -> str:
     wanted = gains[:1] if score is None else [f"mean_gain_{score}"]
     if not wanted or not {*wanted, *_NEEDED} <= {str(name) for name in table.columns}:
         raise InputError(
-            f"results have columns {', '.join(map(str, table.columns[:8]))}; need those of cv_results_"
+            f"results have columns {', '.join(map(str, table.columns[:8]))}; expected those of cv_results_"
             + (f" with the score {score!r}" if score is not None else "")
         )
     return wanted[0]

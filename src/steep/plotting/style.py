@@ -43,12 +43,11 @@ def new_axes(n_rows: int = 1, n_columns: int = 1, *, size: tuple[float, float] =
     return pyplot.subplots(n_rows, n_columns, figsize=size, layout="constrained", **options)[1]
 
 
-def tidy(ax: Axes, *, grid: bool = True) -> Axes:
+def tidy(ax: Axes) -> Axes:
     """Fewer lines around, faint ones behind."""
     ax.spines[["top", "right"]].set_visible(False)
-    if grid:
-        ax.grid(color=GRID, lw=0.8)
-        ax.set_axisbelow(True)
+    ax.grid(color=GRID, lw=0.8)
+    ax.set_axisbelow(True)
     return ax
 
 
@@ -59,12 +58,9 @@ def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
     return text.replace("$", r"\$")
 
 
-def legend(ax: Axes, **options: Any) -> None:
+def legend(ax: Axes) -> None:
     """The legend above the axes, where its marks cannot be taken for points."""
-    ax.legend(
-        frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, borderaxespad=0.2, handletextpad=0.3,
-        **options,
-    )  # fmt: skip
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, borderaxespad=0.2, handletextpad=0.3)
 
 
 def span(ax: Axes, axis: Axis, *, along: str) -> None:
@@ -139,5 +135,5 @@ def figure_of(picture: Any) -> Figure:
         picture = next(iter(np.asarray(picture, dtype=object).flat), None)
     figure = picture if hasattr(picture, "savefig") else getattr(picture, "figure", None)
     if figure is None or not hasattr(figure, "savefig"):
-        raise InputTypeError(f"picture is {shown(picture)}; need a Figure or Axes; pass what plot() returned")
+        raise InputTypeError(f"picture is {shown(picture)}; expected a Figure or Axes; pass what plot() returned")
     return figure  # type: ignore[no-any-return]

@@ -27,7 +27,7 @@ def plot_weights(X: Any, sample_weight: Any, *, ax: Axes | None = None) -> Axes:
     sample_weight : array-like of shape (n_samples,)
         What :func:`steep.sample_weights` returned.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------

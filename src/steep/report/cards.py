@@ -25,8 +25,6 @@ _MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
 _TEXT = 600
 # Longer side of a thumbnail; larger pictures are made smaller.
 _LARGEST = 96
-# Characters of pictures and texts in all that show up under the pointer.
-_BUDGET = 1_500_000
 # Pages keep row numbers in four bytes.
 _LARGEST_NUMBER = 2**32 - 1
 
@@ -77,22 +75,6 @@ class Cards:
         if self._texts is not None:
             face["text"] = cut(self._texts[row], _TEXT)
         return face
-
-    def faces(self, rows: IntArray, first: IntArray) -> list[str | None] | None:
-        """Pictures or texts of many rows, ``first`` ones first, as long as there is room."""
-        if self._pictures is None and self._texts is None:
-            return None
-        place = {int(row): i for i, row in enumerate(rows)}
-        order = [*(int(row) for row in first), *(int(row) for row in rows)]
-        found: list[str | None] = [None] * len(rows)
-        room = _BUDGET
-        for row in dict.fromkeys(order):
-            face = self._pictures.uri(row) if self._pictures is not None else cut(self._texts[row], 160)  # type: ignore[index]
-            room -= len(face)
-            if room < 0:
-                break
-            found[place[row]] = face
-        return found
 
     def around(self, row: int, neighbors: IntArray) -> dict[str, Any]:
         """Places of the neighbours of one sample, and what they are labelled."""
@@ -163,21 +145,6 @@ def _checked_texts(texts: Any, n_samples: int) -> list[str]:
     return listed
 
 
-def check_neighbors(neighbors: Any, n_samples: int) -> IntArray:
-    """Indices of the neighbours of every sample, from them alone or from (distances, indices)."""
-    if isinstance(neighbors, tuple) and len(neighbors) == 2:
-        neighbors = neighbors[1]
-    indices = array_of(neighbors, "neighbors")
-    if indices.ndim != 2 or len(indices) != n_samples or indices.dtype.kind not in "iu":
-        raise InputError(
-            f"neighbors is {indices.dtype} of shape {indices.shape}; need whole numbers of shape "
-            f"({n_samples}, n_neighbors), or (distances, indices)"
-        )
-    if indices.size and not (indices.min() >= -1 and indices.max() < n_samples):
-        raise InputError(f"neighbors goes from {indices.min()} to {indices.max()}; need rows from 0 to {n_samples - 1}")
-    return indices
-
-
 def label_columns(labels: Labels) -> tuple[npt.NDArray[Any], list[str] | None]:
     """A number for each label to colour by, and the names of the classes."""
     if labels.codes is None:
@@ -206,8 +173,8 @@ class Pictures:
         is_stack = len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3, 4))
         if not is_stack or shape[0] != n_samples or 0 in shape or self._images.dtype.kind not in "biuf":
             raise InputError(
-                f"images is {self._images.dtype} of shape {shape}; need numbers of shape ({n_samples}, height, width) "
-                f"or ({n_samples}, height, width, 1, 3 or 4)"
+                f"images is {self._images.dtype} of shape {shape}; expected numbers of shape ({n_samples}, "
+                f"height, width) or ({n_samples}, height, width, 1, 3 or 4)"
             )
         self._low, self._spread = _range(self._images)
 

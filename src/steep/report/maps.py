@@ -79,7 +79,7 @@ def array_of(values: Any, name: str) -> npt.NDArray[Any]:
         return np.asarray(values)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{name} is {shown(values)}, not an array ({one_line(error)}); need rows of one length"
+            f"{name} is {shown(values)}, not an array ({one_line(error)}); expected rows of one length"
         ) from error
 
 

@@ -43,23 +43,15 @@ _UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
 def write_page(
-    path: str | Path,
-    template: str,
-    *,
-    title: str,
-    scripts: Sequence[str] = (),
-    data: Any = None,
-    blocks: dict[str, str] | None = None,
-    **content: Any,
+    path: str | Path, template: str, *, title: str, scripts: Sequence[str] = (), data: Any = None, **content: Any
 ) -> Path:
     """Fill in ``template`` and write it, whole or not at all; return ``path``.
 
-    ``scripts`` are files under ``assets`` besides those of all pages, ``data`` is what they draw. ``blocks`` are
-    base64 kept out of the JSON, by the id of their element: they are read only when asked for. ``content`` is what
+    ``scripts`` are files under ``assets`` besides those of all pages, ``data`` is what they draw. ``content`` is what
     the template shows.
     """
     if not isinstance(path, str | Path):
-        raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; need a str or a Path")
+        raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; expected a str or a Path")
     style = "".join(_asset(name) for name in _STYLE)
     script = _wrapped("".join(_asset(name) for name in (*_SCRIPT, *scripts)))
     text = (
@@ -74,7 +66,6 @@ def write_page(
             script_hash=_hash(script),
             data=data,
             json=to_json(data),
-            blocks=blocks or {},
             **content,
         )
     )
@@ -87,7 +78,7 @@ def check_text(value: Any, *, name: str, default: str = "") -> str:
     if value is None and default:
         return default
     if not isinstance(value, str):
-        raise InputTypeError(f"{name} is {shown(value)}, a {type(value).__name__}; need text")
+        raise InputTypeError(f"{name} is {shown(value)}, a {type(value).__name__}; expected text")
     return value
 
 
@@ -139,7 +130,7 @@ def verdict_of(verdict: Any, *, default: str = "") -> dict[str, Any]:
     if isinstance(verdict, str):
         return {"sentence": verdict, "state": "none"}
     if not isinstance(verdict, Verdict):
-        raise InputTypeError(f"verdict is a {type(verdict).__name__}; need a Verdict or a sentence")
+        raise InputTypeError(f"verdict is a {type(verdict).__name__}; expected a Verdict or a sentence")
     interval = verdict.interval
     state = "kept" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
     return {"sentence": str(verdict), "state": state}
@@ -147,14 +138,10 @@ def verdict_of(verdict: Any, *, default: str = "") -> dict[str, Any]:
 
 def pack(values: Any, kind: str = "f4") -> dict[str, str]:
     """Numbers for ``unpack`` of the page's scripts; ``kind`` is floats or whole numbers ≥ 0, and the bytes of each."""
-    return {"kind": kind, "base64": pack_text(values, kind)}
-
-
-def pack_text(values: Any, kind: str = "f4") -> str:
-    """The base64 alone."""
     # Values beyond a float32 are drawn at its ends.
     with np.errstate(over="ignore"):
-        return base64.b64encode(np.asarray(values).astype(_KINDS[kind]).tobytes()).decode("ascii")
+        packed = np.asarray(values).astype(_KINDS[kind]).tobytes()
+    return {"kind": kind, "base64": base64.b64encode(packed).decode("ascii")}
 
 
 def cell_of(value: Any) -> dict[str, Any]:

@@ -16,30 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray, check_sample_weight, check_size, check_vector
-from steep.evidence import Verdict
 from steep.labels import Labels
 from steep.neighbors.query import nearest
-from steep.plotting.gains import gain_grids
-from steep.report.cards import MOST_NEIGHBORS, Cards, check_neighbors, count_rows, label_columns, looks, read_labels
+from steep.report.cards import MOST_NEIGHBORS, Cards, count_rows, label_columns, looks, read_labels
 from steep.report.maps import Shown, axes_of
-from steep.report.page import check_text, number, pack, pack_text, verdict_of, write_page
+from steep.report.page import check_text, number, pack, verdict_of, write_page
 from steep.rescaling import effective_samples
 from steep.weighting.embedding import embed
 
-# Up to this many weights are kept to the last digit, above it to seven; and above this many not at all.
-_MOST_EXACT, _MOST_KEPT = 100_000, 1_200_000
 # Classes whose share of the weight is shown.
 _MOST_CLASSES = 12
 # Weights this near to each other are equal but for rounding.
 _EQUAL = 1e-9
 # Values that stand for the distribution of all samples.
 _MOST_QUANTILES = 4001
-# Shades of the heat map on either side of zero.
-_SHADES = 4
 
 
 def weighting_page(
@@ -49,15 +42,13 @@ def weighting_page(
     y: Any,
     weights: Any,
     variation: Any = None,
-    neighbors: Any = None,
-    table: Any = None,
     target: str = "label",
     verdict: Any = None,
     title: str | None = None,
     images: Any = None,
     texts: Any = None,
 ) -> Path:
-    """Write the page of a weighting: one HTML file that needs nothing else.
+    """Write a report of sample weights: one self-contained HTML file.
 
     Parameters
     ----------
@@ -70,18 +61,17 @@ def weighting_page(
         Labels.
     weights : array-like of shape (n_samples,)
         What :func:`steep.sample_weights` returned, or ``sample_weight_`` of a search.
-    variation : array-like of shape (n_samples,), optional
-        What the weights were made from; decides which samples are hard. Default the weights themselves.
-    neighbors : array-like of shape (n_samples, k) or (distances, indices), optional
-        Neighbours of every sample; default those of the samples in the table are looked up.
-    table : frame, optional
-        Columns to show for single samples; default those of ``X``.
     target : str, default "label"
         What the labels are called.
     verdict : Verdict or str, optional
         What the evidence says; it comes first.
     title : str, optional
         Title of the page.
+
+    Other Parameters
+    ----------------
+    variation : array-like of shape (n_samples,), optional
+        What the weights were made from; decides which samples are hard. Default the weights themselves.
     images : array-like of shape (n_samples, height, width[, channels]), optional
         The samples as pictures.
     texts : sequence of str, optional
@@ -111,28 +101,20 @@ def weighting_page(
     ratio = Ratio.of(known, varies)
     hardness = varies if varies is not None else np.nan_to_num(ratio.share)
     shown = Shown.of(hardness, generator)
-    if table is None and images is None and texts is None:
-        table = X
+    table = X if images is None and texts is None else None
     target = check_text(target, name="target")
     index = getattr(X, "index", None)
     cards = Cards(labels, table=table, target=target, images=images, texts=texts, index=index)
-    around = _neighbors(X, shown.hardest, neighbors, n_samples)
+    around = _neighbors(X, shown.hardest)
     rows = _rows(shown.hardest, cards, around, ratio, varies)
-    data = _data(X, ratio, shown, cards, varies, known, target) | looks(cards, rows)
-    # The shares of all samples, from which the page writes the weights of any ratio.
-    kept = pack_text(np.nan_to_num(ratio.share, nan=-1.0), data["kept"]) if n_samples <= _MOST_KEPT else ""
-    blocks = {"kept": kept} if kept else {}
-    is_counted = np.array_equal(cards.numbers, np.arange(n_samples))
-    data["numbers"] = pack(cards.numbers, "u4") if blocks and not is_counted else None
+    data = _data(X, ratio, shown, cards, varies, target) | looks(cards, rows)
     return write_page(
         path,
         "weighting.html",
         title=check_text(title, name="title", default=f"Weights of {n_samples:,} samples"),
         scripts=("scales.js", "map.js", "histogram.js", "weighting.js"),
         data=data,
-        blocks=blocks,
         verdict=verdict_of(verdict, default=_sentence(known)),
-        grids=heat_maps(verdict.table) if isinstance(verdict, Verdict) else [],
         figures=_figures(known, ratio),
         rows=rows,
         cards=cards,
@@ -141,23 +123,19 @@ def weighting_page(
         ratio=ratio,
         has_variation=varies is not None,
         is_hard_known=bool(hardness.max() > hardness.min()),
-        looked_up=neighbors is None,
         can_slide=bool(np.nanmax(ratio.share) > 0),
-        n_samples=n_samples,
-        is_kept=bool(blocks),
     )
 
 
 def _data(
-    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, weights: FloatArray, target: str
+    X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, target: str
 ) -> dict[str, Any]:
     """What the scripts draw."""
     points = shown.points
     values, names = label_columns(cards.labels)
     return {
-        "n": int((weights > 0).sum()),
+        "n": int((~np.isnan(ratio.share)).sum()),
         "ratio": ratio.ratio,
-        "mean": float(weights[weights > 0].mean()),
         "axes": axes_of(X, points, (target, values[points])),
         "rows": pack(cards.numbers[points], "u4"),
         "share": pack(np.nan_to_num(ratio.share[points], nan=-1.0)),
@@ -165,9 +143,6 @@ def _data(
         "quantiles": pack(ratio.quantiles()),
         "groups": _groups(ratio, cards.labels),
         "labels": {"names": names, "values": pack(values[points])},
-        "faces": cards.faces(points, shown.hardest),
-        "facesArePictures": cards.has_pictures,
-        "kept": "f8" if len(weights) <= _MOST_EXACT else "f4",
     }
 
 
@@ -183,11 +158,8 @@ def _groups(ratio: Ratio, labels: Labels) -> list[dict[str, Any]]:
     ]
 
 
-def _neighbors(X: Any, rows: IntArray, given: Any, n_samples: int) -> dict[int, IntArray]:
+def _neighbors(X: Any, rows: IntArray) -> dict[int, IntArray]:
     """Neighbours of the samples in the table."""
-    if given is not None:
-        indices = check_neighbors(given, n_samples)
-        return {int(row): indices[row][indices[row] >= 0] for row in rows}
     points = embed(X)
     found = nearest(points, take_rows(points, rows), MOST_NEIGHBORS + 1)[1]
     return {int(row): indices for row, indices in zip(rows, found, strict=True)}
@@ -217,8 +189,9 @@ def _sentence(weights: FloatArray) -> str:
         return f"All {len(weights):,} samples have the same weight."
     worth = effective_samples(weights)
     return (
-        f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())} and are worth "
-        f"{number(worth)} equally weighted ones. Whether the weights help was not asked: VarianceWeightedCV finds out."
+        f"{len(weights):,} samples are weighted from {number(weights.min())} to {number(weights.max())}; the effective "
+        f"sample size is {number(worth)}. Whether these weights help was not tested; use "
+        "VarianceWeightedCV for that."
     )
 
 
@@ -228,7 +201,7 @@ def _figures(weights: FloatArray, ratio: Ratio) -> list[dict[str, str]]:
     return [
         {"name": "samples", "value": f"{len(weights):,}", "id": ""},
         {"name": "heaviest over lightest", "value": number(max(ratio.ratio, 1 / ratio.ratio)), "id": "figure-ratio"},
-        {"name": "worth equal samples", "value": number(effective_samples(weights)), "id": "figure-worth"},
+        {"name": "effective sample size", "value": number(effective_samples(weights)), "id": "figure-worth"},
         {"name": "weight of the heaviest tenth", "value": f"{100 * heavy:.0f} %", "id": "figure-tenth"},
     ]  # fmt: skip
 
@@ -281,30 +254,3 @@ def _falls(variation: FloatArray, weights: FloatArray) -> bool:
     """Whether weights fall as the variation grows."""
     first, second = _unit_range(variation), _unit_range(weights)
     return bool((first - first.mean()) @ (second - second.mean()) < 0)
-
-
-def heat_maps(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Mean gain by weight ratio and number of neighbours of a weighting search, one grid per measure."""
-    names = [str(name) for name in table.columns]
-    gain = next((name for name in names if name.startswith("mean_gain_")), None)
-    if gain is None or not {"measure", "n_neighbors", "weight_ratio"} <= set(names):
-        return []
-    rows, grids = gain_grids(table, gain)
-    largest = float(np.abs(rows[gain]).max()) if len(rows) else 0.0
-    return [
-        {
-            "measure": measure,
-            "score": gain.removeprefix("mean_gain_"),
-            "ratios": [float(ratio) for ratio in best.columns],
-            "rows": [
-                {"size": int(size), "cells": [_shaded(float(value), largest) for value in values]}
-                for size, values in zip(best.index, best.to_numpy(), strict=True)
-            ],
-        }
-        for measure, best in grids.items()
-    ]
-
-
-def _shaded(value: float, largest: float) -> dict[str, Any]:
-    shade = 0 if not largest or np.isnan(value) else round(_SHADES * value / largest)
-    return {"value": value, "shade": shade}

@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from steep._function import Function, PassAs, format_point
+from steep._function import Function, PassAs
 from steep._validation import FloatArray, Seed, check_count, check_generator, check_points, shown
 from steep.domain import Bounds, Box, Constraint
-from steep.exceptions import InputError, warn_user
+from steep.exceptions import InputError
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
+from steep.sampling.hedge import Hedge
 from steep.sampling.result import Design
 from steep.sampling.round import Runs, plan_round
 from steep.sampling.sampler import check_enough
@@ -47,7 +48,7 @@ def design(
     n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> Design:
-    """Choose where to evaluate ``function``: even initial points, then points where it varies.
+    """Choose where to evaluate ``function``: evenly spread points first, then points where its output varies most.
 
     Parameters
     ----------
@@ -56,28 +57,31 @@ def design(
         mapping of output names to numbers. Points at which it fails, or is not finite, are left out; see
         ``Design.failures``.
     bounds : list of (low, high), mapping of name to (low, high), or Box
-        S. An entry may also be ``Log``, ``Integer`` or ``Category`` of :mod:`steep.domain.axes`.
+        The domain S. An entry may also be :class:`Log`, :class:`Integer` or :class:`Category`.
     n_runs : int
         All points, the initial ones included. A measure that evaluates the function needs more; see
         ``Design.n_evaluations``.
     n_initial : int, optional
-        Points before the labels decide; default a quarter of ``n_runs``, at least 2(d+1): fewer show little.
+        Evenly spread points at the start; default a quarter of ``n_runs``, at least 2(d+1) for d inputs.
     strategy : Strategy, optional
-        How the others are chosen: :class:`Adaptive` (default), :class:`Taylor` (Algorithm 1 as printed),
+        How the other points are chosen: :class:`Adaptive` (default), :class:`Taylor` (Algorithm 1 as printed),
         :class:`Variance` (the third method of the paper) or :class:`Even` (Sobol points).
     constraint : callable, optional
         ``constraint(X)`` returns booleans: which points of the box belong to S.
+    random_state : int, Generator or None
+        Seed of the whole design.
+
+    Other Parameters
+    ----------------
     fixed : array-like of shape (n_fixed, n_features), optional
         Points that must be in the design: they come first and take the place of initial points.
     pass_as : {"auto", "array", "point", "keywords", "mapping"}, default "auto"
         How ``function`` gets its inputs: an array of all points, an array of one point, or one point by the names of
         the inputs. "auto" is keywords where its arguments have the names of two or more inputs, array otherwise.
     n_jobs : int, optional
-        Points run at once, by joblib, where ``function`` takes one at a time; −1 is all processors. None is one, or
+        Points run at once, by joblib, if ``function`` takes one at a time; −1 is all processors. None is one, or
         what ``joblib.parallel_config`` says: within ``parallel_config("dask")`` they run on the cluster. The design is
         the same.
-    random_state : int, Generator or None
-        Seed of the whole design.
 
     Returns
     -------
@@ -100,43 +104,65 @@ def design(
     simulator = Simulator(function, box, pass_as=pass_as, n_jobs=n_jobs)
     n_runs = check_count(n_runs, name="n_runs", minimum=2)
     n_initial = initial_runs(n_runs, box.n_features, chosen, n_initial)
-    _check_room(box, n_runs)
-    measuring = Measuring(chosen, box, simulator.everywhere, generator)
-    even, sequence = _start_points(box, n_initial, chosen.start, fixed, generator)
-    seen = Evaluated.at(box, *simulator(even))
-    n_started, none = len(seen.X), np.empty((0, box.n_features))
-    variation: FloatArray = np.empty(0)
-    hedge = None
-    for number, size in enumerate(_round_sizes(n_runs - n_initial, n_rounds(chosen, costs=measuring.costs))):
-        variation = measuring(seen)
-        runs = Runs(seen, variation, among(seen.X, even), failed=np.vstack([none, *simulator.failed]))
-        planned = plan_round(box, chosen, runs, n=size, number=number, sequence=sequence, generator=generator)
-        points, hedge = planned.points, planned.hedge
-        check_enough(box, len(points), size)
-        even = np.vstack([even, points[: planned.n_even]])
-        X, labels = simulator(points)
-        seen = seen.joined(Evaluated.at(box, X, labels)) if len(X) else seen
-    if n_failed := len(simulator.failed):
-        warn_user(
-            f"function failed at {n_failed} of {n_failed + len(seen.X)} points, which are left out, first at "
-            f"{format_point(simulator.failed[0])}: {simulator.messages[0]}; see failures() of the design"
+    check_room(box, n_runs)
+    growth = Growth(simulator, chosen, generator)
+    growth.start(n_initial, fixed)
+    for size in _round_sizes(n_runs - n_initial, n_rounds(chosen, costs=growth.measuring.costs)):
+        growth.add(size)
+    simulator.warn_failed(len(growth.seen.X))
+    return growth.design()
+
+
+class Growth:
+    """A design while it grows: what was run, in which order, and what comes next."""
+
+    def __init__(self, simulator: Simulator, strategy: Strategy, generator: np.random.Generator) -> None:
+        self.simulator, self.box, self.strategy, self.generator = simulator, simulator.box, strategy, generator
+        self.measuring = Measuring(strategy, self.box, simulator.everywhere, generator)
+        self.n_rounds, self.n_asked = 0, 0
+        self.variation: FloatArray = np.empty(0)
+        self.hedge: Hedge | None = None
+
+    def start(self, n_initial: int, fixed: Any = None) -> None:
+        """Line 2, run."""
+        self.even, self.sequence = _start_points(self.box, n_initial, self.strategy.start, fixed, self.generator)
+        self.seen = Evaluated.at(self.box, *self.simulator(self.even))
+        self.n_started, self.n_asked = len(self.seen.X), n_initial
+
+    def add(self, n: int) -> None:
+        """One round of ``n`` runs."""
+        box, simulator = self.box, self.simulator
+        self.variation = self.measuring(self.seen)
+        failed = np.vstack([self.even[:0], *simulator.failed])
+        runs = Runs(self.seen, self.variation, among(self.seen.X, self.even), failed=failed)
+        planned = plan_round(
+            box, self.strategy, runs, n=n, number=self.n_rounds, sequence=self.sequence, generator=self.generator
         )
-    return Design(
-        X=seen.X,
-        y=squeezed(seen.labels),
-        variation=np.concatenate([variation, np.full(len(seen.X) - len(variation), np.nan)]),
-        is_initial=np.arange(len(seen.X)) < n_started,
-        n_evaluations=simulator.n_evaluations + measuring.n_evaluations,
-        box=box,
-        outputs=simulator.outputs,
-        failed=np.vstack([none, *simulator.failed]),
-        messages=tuple(simulator.messages),
-        is_even=among(seen.X, even),
-        hedge=hedge,
-    )
+        self.n_rounds, self.n_asked, self.hedge = self.n_rounds + 1, self.n_asked + n, planned.hedge
+        check_enough(box, len(planned.points), n)
+        self.even = np.vstack([self.even, planned.points[: planned.n_even]])
+        X, labels = simulator(planned.points)
+        self.seen = self.seen.joined(Evaluated.at(box, X, labels)) if len(X) else self.seen
+
+    def design(self) -> Design:
+        """What was run so far."""
+        n = len(self.seen.X)
+        return Design(
+            X=self.seen.X,
+            y=squeezed(self.seen.labels),
+            variation=np.concatenate([self.variation, np.full(n - len(self.variation), np.nan)]),
+            is_initial=np.arange(n) < self.n_started,
+            n_evaluations=self.simulator.n_evaluations + self.measuring.n_evaluations,
+            box=self.box,
+            outputs=self.simulator.outputs,
+            failed=np.vstack([self.even[:0], *self.simulator.failed]),
+            messages=tuple(self.simulator.messages),
+            is_even=among(self.seen.X, self.even),
+            hedge=self.hedge,
+        )
 
 
-def _check_room(box: Box, n_points: int) -> None:
+def check_room(box: Box, n_points: int) -> None:
     """Reject a design of more points than the domain has, before anything is run."""
     n_held = len(box.every_point()) if box.n_points <= _LISTED else box.n_points
     if n_points > n_held:
@@ -171,8 +197,8 @@ def _fixed_points(box: Box, n_initial: int, fixed: Any) -> FloatArray:
     inside = box.contains(must)
     if not inside.all() or len(must) > n_initial:
         raise InputError(
-            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; need points of the domain "
-            f"and at most n_initial={n_initial}"
+            f"fixed has {len(must)} points, {int(inside.sum())} of them in {shown(box)}; expected points inside "
+            f"the domain and at most n_initial={n_initial}"
         )
     return must
 

@@ -44,8 +44,8 @@ class Evaluated:
         """These points, then the new ones."""
         if self.labels.shape[1] != new.labels.shape[1]:
             raise FunctionError(
-                f"function returned {self.labels.shape[1]} outputs at first and {new.labels.shape[1]} now; need the "
-                "same number everywhere"
+                f"function returned {self.labels.shape[1]} outputs at first and {new.labels.shape[1]} now; "
+                "expected the same number everywhere"
             )
         forms = ("X", "unit", "coordinates", "labels")
         return Evaluated(*(np.vstack([getattr(self, form), getattr(new, form)]) for form in forms))
@@ -154,7 +154,7 @@ def _check_smooth(box: Box, derivatives: Derivatives | None) -> None:
     bad = [name for name, axis in zip(box.names, box.axes, strict=True) if axis.kind not in smooth]
     if bad:
         raise InputError(
-            f"measure='taylor' cannot differentiate along {bad} of {box!r}; need {' or '.join(smooth)} axes; "
+            f"measure='taylor' cannot differentiate along {bad} of {box!r}; expected {' or '.join(smooth)} axes; "
             "use strategy=Adaptive()"
         )
 

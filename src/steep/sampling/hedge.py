@@ -59,10 +59,17 @@ _CONFIDENCE = 0.8
 
 @dataclass(frozen=True)
 class Hedge:
-    """What was decided, and why.
+    """How the last round divided its runs, and why.
 
     ``share`` is how far the next runs follow the variation: 0.75, 0.5 or 0; ``gains`` is for each quick surrogate the
     RMSE over the domain with placed runs over that without, empty where too few runs can be compared.
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: np.tanh(9 * X[:, 0]), [(-1, 1)], 16, random_state=0)
+    >>> plan.hedge.share
+    0.5
     """
 
     share: float
@@ -192,12 +199,13 @@ def _decided(gains: FloatArray, n_runs: int, generator: np.random.Generator, *, 
     worst = max(factors, key=lambda kind: factors[kind])
     rmse, largest = 1 - gains.mean(axis=(1, 2))
     told = (
-        f"on {n_runs} runs held out in turn quick surrogates trained on placed runs too have {rmse:.2f} times the RMSE "
-        f"of as many even runs (worst: {worst}, {factors[worst]:.2f}) and {largest:.2f} times the largest error"
+        f"in cross-validation on {n_runs} runs, surrogates that also use placed runs have {rmse:.2f} times the RMSE of "
+        f"surrogates of as many even runs (worst: {worst}, {factors[worst]:.2f}) and {largest:.2f} times their largest "
+        "error"
     )
     if costs and (min if many_inputs else max)(factors.values()) > 1 + _VETO:
         return Hedge(NONE, f"The next runs are spread evenly: {told}.", factors)
     if pays and factors[worst] <= 1 + _VETO:
         share = HALF if many_inputs else MOST
         return Hedge(share, f"The next runs follow the variation: {told}.", factors)
-    return Hedge(HALF, f"The next runs follow the variation in part: {told}, which decides nothing.", factors)
+    return Hedge(HALF, f"The next runs follow the variation in part: {told}, which is not decisive.", factors)

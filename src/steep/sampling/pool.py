@@ -63,7 +63,7 @@ def whole_pool(box: Box) -> FloatArray:
     """Every point of a domain of whole numbers and categories, as unit points."""
     points = box.every_point()
     if not len(points):
-        raise InputError(f"the constraint allows none of the {box.n_points:g} points of {box!r}; need at least one")
+        raise InputError(f"the constraint allows none of the {box.n_points:g} points of {box!r}; expected at least one")
     return box.unit(points)
 
 

@@ -46,6 +46,8 @@ _SHORTEST, _LONGEST, _USUAL, _WIDTH = 0.02, 20.0, 0.6, 1.5
 _LEAST = 0.1
 # Added to the variance of a run, so that runs close to each other do no harm.
 _JITTER = 1e-6
+# The smallest nugget that is found by likelihood.
+_LEAST_NUGGET = 1e-8
 
 
 def _gaps(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -97,45 +99,66 @@ def _likelihood(points: FloatArray, labels: FloatArray, length: float) -> float:
     return float(-0.5 * n * sizes.mean() - np.log(np.diag(lower)).sum())
 
 
-@one_blas_thread()
 def length_scales(points: FloatArray, labels: FloatArray) -> FloatArray:
     """The likeliest length scale of each coordinate, for points of the unit cube and standardised labels."""
-    if len(points) > _MOST_SCALED:
-        rows = np.linspace(0, len(points) - 1, _MOST_SCALED).astype(int)
-        points, labels = points[rows], labels[rows]
-    values = labels - labels.mean(axis=0)
-    values = values[:, values.any(axis=0)]
-    n_coordinates = points.shape[1]
-    middle = np.full(n_coordinates, np.log(_USUAL * np.sqrt(n_coordinates)))
-    if not values.shape[1]:
-        return np.asarray(np.exp(middle))
-    found = minimize(
-        _cost, middle, args=(points, values, middle), jac=True, method="L-BFGS-B",
-        bounds=[(np.log(_SHORTEST), np.log(_LONGEST))] * n_coordinates, options={"maxiter": _STEPS},
-    )  # fmt: skip
-    lengths = np.exp(found.x)
+    lengths = likeliest(points, labels, most=_MOST_SCALED, steps=_STEPS)[0]
     return np.asarray(np.minimum(lengths, lengths.min() / _LEAST))
 
 
-def _cost(logs: FloatArray, points: FloatArray, values: FloatArray, middle: FloatArray) -> tuple[float, FloatArray]:
-    """−log L of the logarithms of the scales with their prior, and its derivative."""
-    n = len(points)
-    scaled = points / np.exp(logs)
+@one_blas_thread()
+def likeliest(
+    points: FloatArray, labels: FloatArray, *, most: int, steps: int, smooth: bool = False, finds_nugget: bool = False
+) -> tuple[FloatArray, float]:
+    """Lengths, and a nugget, of the greatest likelihood, from ``most`` runs; a Gaussian kernel if ``smooth``."""
+    if len(points) > most:
+        rows = np.linspace(0, len(points) - 1, most).astype(int)
+        points, labels = points[rows], labels[rows]
+    values = labels - labels.mean(axis=0)
+    values = values[:, values.any(axis=0)]
+    d = points.shape[1]
+    middle = np.full(d, np.log(_USUAL * np.sqrt(d)))
+    if not values.shape[1]:
+        return np.asarray(np.exp(middle)), _JITTER
+    start, bounds = middle, [(np.log(_SHORTEST), np.log(_LONGEST))] * d
+    if finds_nugget:
+        start, bounds = np.append(start, np.log(1e-5)), [*bounds, (np.log(_LEAST_NUGGET), 0.0)]
+    found = minimize(
+        _cost, start, args=(points, values, middle, smooth), jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": steps},
+    )  # fmt: skip
+    return np.asarray(np.exp(found.x[:d])), float(np.exp(found.x[d])) if finds_nugget else _JITTER
+
+
+def _cost(
+    logs: FloatArray, points: FloatArray, values: FloatArray, middle: FloatArray, smooth: bool = False
+) -> tuple[float, FloatArray]:
+    """−log L of the logarithms of the scales, with their prior, and of a nugget if there is one; and its derivative."""
+    n, d = points.shape
+    scaled, nugget = points / np.exp(logs[:d]), np.exp(logs[d]) if len(logs) > d else _JITTER
     squares = (scaled**2).sum(axis=1)
-    r = np.sqrt(5 * np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0))
-    decay = np.exp(-r)
-    K = (1 + r + r**2 / 3) * decay
-    K[np.diag_indices(n)] += _JITTER
-    factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    gaps = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
+    if smooth:
+        K = np.exp(-0.5 * gaps)
+        slopes = K.copy()
+    else:
+        r = np.sqrt(5 * gaps)
+        decay = np.exp(-r)
+        K, slopes = (1 + r + r**2 / 3) * decay, 5 / 3 * (1 + r) * decay
+    K[np.diag_indices(n)] += nugget
+    try:
+        factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:  # nearly equal runs and hardly any nugget
+        return 1e10, np.zeros(len(logs))
     inverse = cho_solve(factor, np.eye(n), check_finite=False)
     weights = inverse @ values
     sizes = (values * weights).sum(axis=0) / n + 1e-30
-    away = (logs - middle) / _WIDTH
+    away = (logs[:d] - middle) / _WIDTH
     cost = 0.5 * n * np.log(sizes).mean() + np.log(np.diag(factor[0])).sum() + 0.5 * away @ away
     # dK/dlog ℓ_j = B ∘ (x_aj − x_bj)²/ℓ_j²; the sum over pairs is one of products.
-    pull = (inverse - (weights / sizes) @ weights.T / values.shape[1]) * (5 / 3 * (1 + r) * decay)
-    slope = pull.sum(axis=1) @ scaled**2 - np.einsum("aj,aj->j", scaled, pull @ scaled)
-    return float(cost), slope + away / _WIDTH
+    rest = inverse - (weights / sizes) @ weights.T / values.shape[1]
+    pull = rest * slopes
+    slope = pull.sum(axis=1) @ scaled**2 - np.einsum("aj,aj->j", scaled, pull @ scaled) + away / _WIDTH
+    return float(cost), slope if len(logs) == d else np.append(slope, 0.5 * nugget * np.trace(rest))
 
 
 class Fitted(NamedTuple):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
 from steep.domain import Box
-from steep.expected_error import ErrorEstimate, ErrorTrack
+from steep.expected_error import ErrorEstimate, estimate_error
 from steep.sampling.hedge import Hedge
 from steep.sampling.process import input_relevance
 
@@ -24,7 +24,7 @@ KINDS = ("points", "error", "slices")
 
 @dataclass(frozen=True)
 class Design:
-    """Points, labels and how they came about.
+    """The points of a design, their results, and how they were chosen.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Design:
     variation : ndarray of shape (n_samples,)
         Variation where it was measured, before the last round; NaN elsewhere.
     is_initial : ndarray of bool
-        Which points belong to the start.
+        Which points are initial ones.
     n_evaluations : int
         Function evaluations spent in all, those of the measure included.
     box : Box, optional
@@ -49,6 +49,19 @@ class Design:
         were placed: they fill a density that follows the variation as far as ``hedge`` says.
     hedge : Hedge, optional
         How far the last round was concentrated, and why: ``print(plan.hedge)``; None where the strategy fixes it.
+    is_check : ndarray of bool, optional
+        Check runs, drawn evenly and independently for the certificate of a surrogate: nothing was placed by them.
+    n_looks : int
+        How often they were looked at.
+
+    Examples
+    --------
+    >>> from steep import design
+    >>> plan = design(lambda X: np.tanh(9 * X[:, 0]), {"u": (-1, 1)}, 16, random_state=0)
+    >>> print(plan)
+    Design of 16 runs over u: 4 initial, 0 even and 12 placed
+    >>> list(plan.to_dataframe())
+    ['u', 'f', 'is_initial', 'is_even']
     """
 
     X: FloatArray
@@ -62,6 +75,8 @@ class Design:
     messages: tuple[str, ...] = ()
     is_even: npt.NDArray[np.bool_] | None = None
     hedge: Hedge | None = None
+    is_check: npt.NDArray[np.bool_] | None = None
+    n_looks: int = 0
 
     @property
     def labels(self) -> FloatArray:
@@ -91,13 +106,13 @@ class Design:
 
     @property
     def is_placed(self) -> npt.NDArray[np.bool_]:
-        """Which points were placed: neither of the start nor even."""
+        """Which points were placed: neither initial nor even."""
         return ~self.is_initial if self.is_even is None else ~self.is_initial & ~self.is_even
 
     @property
     def parts(self) -> str:
-        """How many points are of the start, even and placed, in plain words."""
-        return "{:,} of the start, {:,} even and {:,} placed".format(*self._n_parts)
+        """How many points are initial, even and placed, in words."""
+        return "{:,} initial, {:,} even and {:,} placed".format(*self._n_parts)
 
     @property
     def _n_parts(self) -> tuple[int, int, int]:
@@ -107,7 +122,7 @@ class Design:
     def estimated_error(self) -> ErrorEstimate:
         """Error of a surrogate over S, with an interval; see :meth:`steep.Campaign.estimated_error`."""
         even = np.ones(len(self.X), dtype=bool) if self.is_even is None else self.is_even
-        return ErrorTrack().estimate(self.coordinates, self.labels, even)
+        return estimate_error(self.coordinates, self.labels, even)
 
     def steepness(self) -> FloatArray:
         """How much each input matters: root mean square slope of local fits, of geometric mean one."""
@@ -116,7 +131,7 @@ class Design:
     def plot(self, kind: str = "points", **options: Any) -> Any:
         """Draw the design with matplotlib and return its axes.
 
-        ``kind`` is "points" (one, two or many inputs, the steepest first; the default), "error" (how the error fell
+        ``kind`` is "points" (over one input, or over the two steepest; the default), "error" (how the error fell
         with the runs) or "slices" (the surrogate cut through the point where it errs most). For the options see
         :func:`steep.plotting.plot_design`, :func:`steep.plotting.plot_error` and :func:`steep.plotting.plot_slices`.
         """
@@ -154,7 +169,7 @@ class Design:
         return f"Design of {len(self.X):,} runs over {', '.join(self.domain.names)}: {self.parts}"
 
     def _repr_html_(self) -> str:
-        parts = dict(zip(("of the start", "even", "placed"), self._n_parts, strict=True))
+        parts = dict(zip(("initial", "even", "placed"), self._n_parts, strict=True))
         figures = {"points": len(self.X), **parts, "evaluations": self.n_evaluations}
         why = "" if self.hedge is None else f". {text_of(self.hedge)}"
         about = f"Inputs: {text_of(self.domain)}{why}"

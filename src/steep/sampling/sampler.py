@@ -140,7 +140,9 @@ class VariationSampler:
             values = check_vector(variation, name="variation", n_samples=len(points), minimum=0.0)
         if len(points) and not (inside := self.box.contains(points)).all():
             first = int(np.argmin(inside))
-            raise InputError(f"X[{first}] lies outside {shown(self.box)}; need points of the domain; widen the bounds")
+            raise InputError(
+                f"X[{first}] lies outside {shown(self.box)}; expected points of the domain; widen the bounds"
+            )
         warn_flat(values)
         unit = self.box.unit(points) if len(points) else points
         return self.fit_unit(unit, embedded(self.box, points), values, occupied=embedded(self.box, taken))
@@ -253,5 +255,5 @@ def check_enough(box: Box, n_free: int, n_samples: int) -> None:
     """Raise where a domain has fewer free points than are needed."""
     if n_free < n_samples:
         raise InputError(
-            f"{shown(box)} has {n_free} free points left, need {n_samples}; ask for fewer or widen the bounds"
+            f"{shown(box)} has {n_free} free points left, expected {n_samples}; ask for fewer or widen the bounds"
         )

@@ -17,7 +17,7 @@ from steep._function import PassAs, calling_style, evaluate, format_point, funct
 from steep._outputs import named_outputs
 from steep._validation import FloatArray, check_choice, check_jobs
 from steep.domain import Box
-from steep.exceptions import FunctionError
+from steep.exceptions import FunctionError, warn_user
 
 STYLES = ("auto", "array", "point", "keywords", "mapping")
 
@@ -54,6 +54,14 @@ class Simulator:
         if self.style == "array":
             return evaluate(lambda points: self._values(self.function(points)), X)
         return evaluate(lambda points: stack_rows([self._row(answer) for answer in self._answers(points)]), X)
+
+    def warn_failed(self, n_worked: int) -> None:
+        """Say how many points failed, if any."""
+        if n_failed := len(self.failed):
+            warn_user(
+                f"function failed at {n_failed} of {n_failed + n_worked} points, which are left out, first at "
+                f"{format_point(self.failed[0])}: {self.messages[0]}; see failures() of the design"
+            )
 
     def _answers(self, X: FloatArray) -> list[Any]:
         """What the function answers at each point, errors included; several points at once if joblib says so."""

@@ -1,7 +1,7 @@
 """The even part of a design: one scrambled Sobol sequence, continued where it was left.
 
 A design that takes every run from here *is* Sobol's, and the runs it takes from here show the error over the domain,
-however unevenly the others lie. Where runs fail, fewer are wanted:
+however unevenly the others lie. If runs fail, fewer are wanted:
 
     trust(c) = min(share of the runs nearest to c that worked, min_j 1 / (1 + m_j(c)))²
 

@@ -57,7 +57,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Adaptive(Strategy):
-    """Even runs, and runs placed where the labels vary; the default of designs and campaigns.
+    """Even runs, and runs placed where the outputs vary; the default of designs and campaigns.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Adaptive(Strategy):
         How often the variation is measured; default 12, or 1 for a measure that costs evaluations. A campaign plans
         whenever points are asked for.
     draw : {"auto", "fill", "doubt"}, default "auto"
-        Where a point goes: where the density is least covered by distance ("fill"), or by the deviation of a Gaussian
+        Place of a new point: where the density is least covered by distance ("fill"), or by the deviation of a Gaussian
         process ("doubt"). "auto" is "doubt" with one input, "fill" with two to four, both in turn with more.
     epsilon : float or array of shape (n_features,), default 1e-3
         Variance of the noise of "perturbation", relative to each axis, and ε of "taylor".
@@ -183,13 +183,20 @@ class Variance(Strategy):
 
 @dataclass(frozen=True)
 class Even(Strategy):
-    """All runs on one Sobol sequence: what every design has to beat."""
+    """All runs on one Sobol sequence, which every other design has to beat.
+
+    Examples
+    --------
+    >>> import steep
+    >>> steep.design(lambda X: X[:, 0] ** 3, [(0, 1)], 16, strategy=Even(), random_state=0).is_even.all()
+    np.True_
+    """
 
     density = "pool"
     start = "sobol"
 
     def draw_in(self, n_coordinates: int, number: int) -> Literal["random", "fill", "doubt"]:
-        """Where the sequence has ended, the largest gaps are filled."""
+        """Fill the largest gaps once the sequence has ended."""
         return "fill"
 
 

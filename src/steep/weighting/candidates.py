@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import ParameterGrid
+from sklearn.base import is_classifier
 
-from steep._validation import one_line
 from steep.exceptions import InputError
 from steep.measures import MEASURES, Measure
 from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
@@ -19,27 +17,29 @@ from steep.weighting.weights import TrainingSet
 
 @dataclass(frozen=True)
 class WeightingCandidate:
-    """One way to train: a weighting (measure, k, m) or a control, and parameters of the wrapped estimator."""
+    """One way to train: a weighting (measure, k, m) or a control."""
 
     measure: Measure | None = None
     n_neighbors: int | None = None
     weight_ratio: float = 1.0
-    params: Mapping[str, Any] = field(default_factory=dict)
     control: str | None = None
 
     def __str__(self) -> str:
         """As a verdict names it: "misfit (ratio 10, 5 neighbours)"."""
-        own = [f"{name}={value!r}" for name, value in self.params.items()]
         if self.measure is None:
-            return f"{self.control} ({', '.join(own)})" if own else str(self.control)
+            return str(self.control)
         size = "the sample alone" if self.n_neighbors == 1 else f"{self.n_neighbors} neighbours"
-        return f"{self.measure.name} ({', '.join([f'ratio {self.weight_ratio:g}', size, *own])})"
+        return f"{self.measure.name} (ratio {self.weight_ratio:g}, {size})"
 
     @property
     def side(self) -> object:
         """What the ratios of one direction have in common."""
-        own = tuple((name, repr(value)) for name, value in self.params.items())
-        return self.measure, self.n_neighbors, own, self.weight_ratio > 1
+        return self.measure, self.n_neighbors, self.weight_ratio > 1
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether its measure needs predictions of the estimator."""
+        return self.measure is not None and self.measure.needs == "model"
 
     @property
     def written(self) -> dict[str, Any]:
@@ -50,16 +50,15 @@ class WeightingCandidate:
             params |= {"n_neighbors": self.n_neighbors, "measure": self.measure.name if known else self.measure}
         elif self.control != EQUAL:
             params |= {"control": self.control}
-        return params | {f"estimator__{name}": value for name, value in self.params.items()}
+        return params
 
 
 @dataclass(frozen=True)
 class Menu:
-    """What may be combined: k by measure, ratios, settings of the estimator, and controls, equal weights first."""
+    """What may be combined: k by measure and ratios; and controls, equal weights first."""
 
     sizes: Mapping[Measure, Sequence[int]]
     ratios: tuple[float, ...]
-    settings: Sequence[Mapping[str, Any]]
     controls: tuple[str, ...] = (EQUAL,)
 
     @property
@@ -74,18 +73,14 @@ class Menu:
         return replace(self, sizes={measure: sizes for measure, sizes in wanted.items() if sizes})
 
     def grid(self) -> list[WeightingCandidate]:
-        """Every combination, the controls of each setting before its weightings."""
+        """Every combination, after the controls."""
         # From ratios near 1 outwards, so that a warm start has the shortest way to go.
         ratios = sorted({r for r in self.ratios if r != 1}, key=lambda r: abs(np.log(r)))
         # A tuned threshold follows the equal weights whose fit it uses.
         controls = [name for name in (EQUAL, THRESHOLD, BALANCED, ROBUST) if name in self.controls]
         return [
-            candidate
-            for params in self.settings
-            for candidate in (
-                *(WeightingCandidate(params=params, control=c) for c in controls if c != ROBUST or not params),
-                *(WeightingCandidate(m, k, r, params) for m, ks in self.sizes.items() for k in ks for r in ratios),
-            )
+            *(WeightingCandidate(control=name) for name in controls),
+            *(WeightingCandidate(m, k, r) for m, sizes in self.sizes.items() for k in sizes for r in ratios),
         ]
 
 
@@ -113,23 +108,5 @@ def values_of(given: Any, name: str) -> list[Any]:
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
     values = list(given) if several and getattr(given, "ndim", 1) != 0 else [given]
     if not values:
-        raise InputError(f"{name} is empty; need at least one value; leave it out for the default")
+        raise InputError(f"{name} is empty; expected at least one value; leave it out for the default")
     return values
-
-
-def check_settings(estimator: Any, param_grid: Any) -> list[dict[str, Any]]:
-    """Return every combination of the estimator's parameters that is to be tried."""
-    if param_grid is None:
-        return [{}]
-    try:
-        settings = list(ParameterGrid(param_grid))
-        for setting in settings:
-            clone(estimator).set_params(**setting)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"param_grid={param_grid!r} does not fit {type(estimator).__name__} ({one_line(error)}); need a mapping "
-            "from its parameters to lists of values"
-        ) from error
-    if not settings:
-        raise InputError("param_grid is empty; need at least one setting; leave it out for none")
-    return settings

@@ -181,7 +181,7 @@ def finite_score(name: str, scorer: Scorer, model: Any, X: Any, y: Any, weight: 
         raise
     if not np.isfinite(value):
         raise InputError(
-            f"scoring={name!r} is {value} on a fold of {len(y)} samples; need a finite score on every fold; use fewer "
-            "folds, stratified ones, or another score"
+            f"scoring={name!r} is {value} on a fold of {len(y)} samples; expected a finite score on every fold; "
+            "use fewer folds, stratified ones, or another score"
         )
     return value

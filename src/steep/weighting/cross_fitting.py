@@ -79,7 +79,8 @@ def _deal_groups(groups: IntArray, n_parts: int, rng: np.random.Generator) -> np
     sizes = np.bincount(codes)
     if len(sizes) < 2:
         raise InputError(
-            "groups holds 1 group; need at least 2, to predict each by a fit to the others; pass finer groups or none"
+            "groups holds 1 group; expected at least 2, so that each group can be predicted from the others; "
+            "pass finer groups or none"
         )
     filled, part_of = np.zeros(n_parts, dtype=np.intp), np.empty(len(sizes), dtype=np.intp)
     order = rng.permutation(len(sizes))

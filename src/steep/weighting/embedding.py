@@ -14,7 +14,6 @@ The points serve distances only: the estimator is trained on the data as they we
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -41,8 +40,7 @@ _MOST_DENSE = 2**26
 _HELP = "pass embedding=, a transformer or a callable that returns numbers, for example a fitted encoder's transform"
 
 _NUMBERS = frozenset({"integer", "floating", "mixed-integer-float", "decimal", "empty"})
-_DATES = frozenset({"datetime", "datetime64", "date"})
-_SPANS = frozenset({"timedelta", "timedelta64"})
+_DATES = frozenset({"datetime", "datetime64", "date", "timedelta", "timedelta64"})
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Space:
         if not isinstance(embedding, type) and (hasattr(embedding, "fit_transform") or callable(embedding)):
             return cls(X, y, embedding, standardised=False)
         raise InputTypeError(
-            f"embedding={shown(embedding)} is unknown; need 'auto', 'standard', None, a transformer with "
+            f"embedding={shown(embedding)} is unknown; expected 'auto', 'standard', None, a transformer with "
             "fit_transform, or a callable"
         )
 
@@ -154,20 +152,19 @@ def encode(X: Any) -> FloatArray:
            [ 1.41,  0.  ],
            [ 0.  ,  0.  ]])
     """
-    parts = [part for name, column in _columns(X) for part in _encoded(name, column)]
+    frame = _frame(X)
+    parts = [part for j, name in enumerate(frame.columns) for part in _encoded(repr(name), frame.iloc[:, j])]
     return check_points(np.column_stack(parts))
 
 
-def _columns(X: Any) -> Iterator[tuple[str, pd.Series]]:
-    """Columns of a pandas or polars frame, or of a 2-D array of objects."""
+def _frame(X: Any) -> pd.DataFrame:
+    """A frame of pandas or polars, or a 2-D array of objects, as a frame."""
     if isinstance(X, pd.DataFrame):
-        yield from ((repr(name), X.iloc[:, j]) for j, name in enumerate(X.columns))
-    elif _is_polars(X):
-        for column in X.get_columns():
-            yield repr(column.name), _series(column.to_numpy())
-    else:
-        table = _objects(X)
-        yield from ((str(j), _series(table[:, j])) for j in range(table.shape[1]))
+        return X
+    if _is_polars(X):
+        return pd.DataFrame({column.name: _series(column.to_numpy()) for column in X.get_columns()})
+    table = _objects(X)
+    return pd.DataFrame({place: _series(table[:, place]) for place in range(table.shape[1])})
 
 
 def _series(values: npt.NDArray[Any]) -> pd.Series:
@@ -177,33 +174,31 @@ def _series(values: npt.NDArray[Any]) -> pd.Series:
 
 def _encoded(name: str, column: pd.Series) -> list[FloatArray]:
     """The columns that stand for one: numbers, or a column a category; and one for "missing"."""
-    missing = column.isna().to_numpy(dtype=bool)
-    kind = _kind(name, column)
-    is_number = kind != "category"
-    part = _numbers(name, column, kind, missing)[:, None] if is_number else _categories(column, missing)
+    missing, kind = column.isna().to_numpy(dtype=bool), column_kind(column)
+    if kind == "categories":
+        _refuse_strange(name, column)
+        part = _categories(column, missing)
+    else:
+        part = _numbers(name, column, kind, missing)[:, None]
     return [part, missing[:, None].astype(np.float64)] if missing.any() else [part]
 
 
-def _kind(name: str, column: pd.Series) -> str:
-    dtype_kind = getattr(column.dtype, "kind", "O")
-    if dtype_kind in "iuf":
-        return "number"
-    if dtype_kind == "b":
-        return "category"
-    inferred = {"M": "datetime64", "m": "timedelta64"}.get(dtype_kind) or infer_dtype(column, skipna=True)
-    for kinds, kind in ((_NUMBERS, "number"), (_DATES, "date"), (_SPANS, "span")):
-        if inferred in kinds:
-            return kind
-    if dtype_kind == "O" and inferred.startswith("mixed"):
-        _refuse_strange(name, column)
-    if dtype_kind == "c" or inferred == "complex":
-        raise InputError(f"column {name} of X is complex. Complex data not supported: need real numbers; {_HELP}")
-    return "category"
+def column_kind(column: pd.Series) -> str:
+    """What a column holds: "numbers", "dates", spans of time among them, or "categories"."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "iufMm":
+        return "dates" if kind in "Mm" else "numbers"
+    inferred = "" if kind == "b" else infer_dtype(column, skipna=True)
+    return "numbers" if inferred in _NUMBERS else "dates" if inferred in _DATES else "categories"
 
 
 def _refuse_strange(name: str, column: pd.Series) -> None:
-    """Reject cells that are neither text nor numbers, such as lists and dicts."""
-    for value in column[~column.isna()]:
+    """Reject complex numbers, and cells that are neither text nor numbers, such as lists and dicts."""
+    kind = getattr(column.dtype, "kind", "O")
+    inferred = infer_dtype(column, skipna=True) if kind == "O" else ""
+    if kind == "c" or inferred == "complex":
+        raise InputError(f"column {name} of X is complex. Complex data not supported: need real numbers; {_HELP}")
+    for value in column[~column.isna()] if inferred.startswith("mixed") else ():
         if not isinstance(value, str | bytes | numbers.Number):
             raise InputTypeError(
                 f"column {name} of X is not numeric (argument must be a string or a real number, not "
@@ -214,17 +209,17 @@ def _refuse_strange(name: str, column: pd.Series) -> None:
 def _numbers(name: str, column: pd.Series, kind: str, missing: npt.NDArray[np.bool_]) -> FloatArray:
     """A column of numbers or dates, standardised; missing ones at the median."""
     try:
-        if kind == "date":
-            values = np.asarray(pd.to_datetime(column, utc=True).dt.tz_localize(None), dtype="datetime64[us]")
-        elif kind == "span":
+        if kind == "dates" and (column.dtype.kind == "m" or infer_dtype(column, skipna=True) == "timedelta"):
             values = np.asarray(pd.to_timedelta(column), dtype="timedelta64[us]")
+        elif kind == "dates":
+            values = np.asarray(pd.to_datetime(column, utc=True).dt.tz_localize(None), dtype="datetime64[us]")
         else:
             values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         values = values.astype(np.float64)
     except (TypeError, ValueError, OverflowError, pd.errors.OutOfBoundsDatetime) as error:
         raise InputError(f"column {name} of X is not numeric ({one_line(error)}); {_HELP}") from error
     if np.isinf(values[~missing]).any():
-        raise InputError(f"column {name} of X contains infinity (inf); need finite numbers; or {_HELP}")
+        raise InputError(f"column {name} of X contains infinity (inf); expected finite numbers; or {_HELP}")
     values[missing] = np.median(values[~missing]) if not missing.all() else 0.0
     return standardise(values[:, None])[:, 0]
 
@@ -268,7 +263,7 @@ def _objects(X: Any) -> npt.NDArray[Any]:
         array = np.asarray(X)
         return array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
-        raise InputError(f"X is not a table ({one_line(error)}); need (n_samples, n_features); {_HELP}") from error
+        raise InputError(f"X is not a table ({one_line(error)}); expected (n_samples, n_features); {_HELP}") from error
 
 
 def _plain(X: Any, embedding: Any) -> FloatArray:
@@ -282,7 +277,7 @@ def _plain(X: Any, embedding: Any) -> FloatArray:
 def _refuse_sparse(X: Any) -> None:
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InputTypeError(
-            "X is sparse; need dense numbers to find neighbours; pass embedding=TruncatedSVD(50) or another "
+            "X is sparse; expected dense numbers to find neighbours; pass embedding=TruncatedSVD(50) or another "
             "transformer, or call X.toarray() if it fits in memory"
         )
 

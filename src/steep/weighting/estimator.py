@@ -26,7 +26,7 @@ class VarianceWeighted(DelegatingEstimator):
     n_neighbors, weight_ratio, measure, rescaling, embedding, n_jobs
         See :func:`sample_weights`. Weights come from the data given to ``fit`` alone, and neighbours are
         looked for after the preprocessing of a wrapped pipeline. ``measure`` may also be "misfit" or
-        "border", which ask the estimator itself; 1 neighbour is enough for them.
+        "border", which use predictions of the estimator itself; 1 neighbour is enough for them.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class VarianceWeighted(DelegatingEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **params: Any) -> Self:
-        """Weigh the samples, then fit the wrapped estimator with the weights.
+        """Compute the weights, then fit the wrapped estimator with them.
 
         Parameters
         ----------
         X, y : array-like
             Training data.
         sample_weight : array-like of shape (n_samples,), optional
-            The caller's own weights ≥ 0, multiplied in.
+            Your weights ≥ 0, multiplied in.
         groups : array-like of shape (n_samples,), optional
             Samples that belong together: when a measure asks the estimator, none is predicted by a fit that
             saw its group. Handed on to a wrapped search.
@@ -109,7 +109,7 @@ class VarianceWeighted(DelegatingEstimator):
         measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
         size = measure.check_k(self.n_neighbors)
         if len(samples) == 1:
-            raise InputError("X has 1 sample; need n_neighbors samples at least; pass more data")
+            raise InputError("X has 1 sample; expected n_neighbors samples at least; pass more data")
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
         used = np.flatnonzero(own)
         measured = measure_samples(

@@ -14,12 +14,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -77,7 +76,7 @@ class Linear:
         last = model.steps[-1][1] if type(model) is Pipeline and model.memory is None else model
         known = _is_ridge(last) or _is_logistic(last)
         asks_predictions = all(is_scorer(scorer) or is_own_score(scorer) for scorer in scorers.values())
-        if params or not known or not asks_predictions or get_config()["enable_metadata_routing"]:
+        if params or not known or not asks_predictions:
             return None
         labels = samples.labels
         if (labels.codes is None) != _is_ridge(last) or (labels.codes is None and labels.n_columns > 1):
@@ -201,7 +200,7 @@ class Linear:
         return found
 
     def _near(self, theta: FloatArray | None) -> FloatArray | None:
-        """Where to begin on other training sets: the same weightings of this one are close to theirs.
+        """Starting points on other training sets: the same weightings of this one are close to theirs.
 
         With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
         """
@@ -245,7 +244,7 @@ class Linear:
 
     def cross_fitted(self, samples: TrainingSet, trains: Sequence[IntArray]) -> list[FloatArray | None]:
         """Predictions of every training set by fits to parts of it; see :func:`cross_fitting.cross_fitted`."""
-        insides = [_Parts.of(samples, rows) for rows in trains]
+        insides = [_parts_of(samples, rows) for rows in trains]
         if self.numbers is None:
             return [self._cross_fitted_by_parts(samples, inside) for inside in insides]
         thetas = self.solve_each(trains, [inside.weights() for inside in insides])
@@ -360,8 +359,7 @@ def _raw(X: FloatArray, theta: FloatArray) -> FloatArray:
     return raw.reshape(n_problems, n_outputs, len(X))
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(NamedTuple):
     """Rows of a training set, their own weights, and the part in which each is predicted."""
 
     rows: IntArray
@@ -369,15 +367,14 @@ class _Parts:
     part: npt.NDArray[np.intp]
     n_parts: int
 
-    @classmethod
-    def of(cls, samples: TrainingSet, rows: IntArray) -> Self:
-        groups = None if samples.groups is None else samples.groups[rows]
-        own = np.ones(len(rows)) if samples.sample_weight is None else samples.sample_weight[rows]
-        part = deal(samples.labels.rows(rows), N_PARTS, groups)
-        met = np.bincount(part) > 0
-        return cls(rows, own, (np.cumsum(met) - 1)[part], int(met.sum()))
-
     def weights(self) -> FloatArray:
         """Weights without each part, ``(n_parts, n_rows)``."""
         weights: FloatArray = self.own * (self.part != np.arange(self.n_parts)[:, None])
         return weights
+
+
+def _parts_of(samples: TrainingSet, rows: IntArray) -> _Parts:
+    inside = samples.rows(rows)
+    own = np.ones(len(rows)) if inside.sample_weight is None else inside.sample_weight
+    part = np.unique(deal(inside.labels, N_PARTS, inside.groups), return_inverse=True)[1]
+    return _Parts(rows, own, part, int(part.max()) + 1)

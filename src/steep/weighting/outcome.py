@@ -21,7 +21,7 @@ from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
 
 @dataclass(frozen=True)
 class Outcome:
-    """The best setting with equal weights, the control that weightings had to beat, and the choice.
+    """Equal weights, the control that weightings had to beat, and the choice.
 
     ``interval`` is the gain of the choice over the control it had to beat, corrected for choosing it, zero for equal
     weights; ``evidence`` that of the weightings, ``rivals``.
@@ -70,7 +70,7 @@ def conclude(
         return weigh_evidence(differences, test_ratio, confidence, generator) if rivals else None
 
     kinds = [candidate.control for candidate in candidates]
-    equal = max((i for i, kind in enumerate(kinds) if kind == EQUAL), key=lambda i: scores[i].mean())
+    equal = kinds.index(EQUAL)
     others = [i for i, kind in enumerate(kinds) if kind in (BALANCED, THRESHOLD, ROBUST)]
     rivals = [i for i, kind in enumerate(kinds) if kind is None]
     control, interval = equal, NO_GAIN
@@ -132,7 +132,8 @@ def _choice(
     if chosen.measure is not None:
         gain = score.describe(outcome.interval, float(means[outcome.control]))
         over = "" if control.control == EQUAL else f", compared with {control}"
-        return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}."
+        sure = "" if outcome.interval.excludes_zero else " It passed the test; how large the gain is, is uncertain."
+        return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}.{sure}"
     if chosen.control == EQUAL:
         why = f"{beaten} them" if n_rivals else "no other weight_ratio was tried"
         if n_rivals and effort.ended_early:
@@ -146,15 +147,13 @@ def _choice(
 
 def _reached(candidates: Sequence[WeightingCandidate], means: FloatArray, score: Score) -> list[str]:
     """What each control reaches, where several were scored on all folds; ``means`` are NaN for the others."""
-    kinds = dict.fromkeys(
-        c.control for c, m in zip(candidates, means, strict=True) if c.control is not None and np.isfinite(m)
-    )
-    if len(kinds) < 2:
+    found = zip(candidates, means, strict=True)
+    reached = {c.control: mean for c, mean in found if c.control is not None and np.isfinite(mean)}
+    if len(reached) < 2:
         return []
-    best = {kind: np.nanmax([m for c, m in zip(candidates, means, strict=True) if c.control == kind]) for kind in kinds}
     sign = -1.0 if score.is_error else 1.0
-    figures = ", ".join(f"{sign * score.factor * mean:.3g}{score.unit} by {kind}" for kind, mean in best.items())
-    return [f"Reached in {score.title}: {figures}."]
+    figures = ", ".join(f"{sign * score.factor * mean:.3g}{score.unit} with {kind}" for kind, mean in reached.items())
+    return [f"For comparison, {score.title} is {figures}."]
 
 
 def results_table(
@@ -167,7 +166,6 @@ def results_table(
         "measure": np.array([c.measure and c.measure.name for c in candidates], dtype=object),
         "n_neighbors": np.array([c.n_neighbors for c in candidates], dtype=object),
         "weight_ratio": np.array([c.weight_ratio for c in candidates]),
-        "params": [dict(c.params) for c in candidates],
         "n_folds": n_folds,
     }
     for column, name in enumerate(names):
@@ -179,21 +177,3 @@ def results_table(
         table[f"mean_gain_{name}"] = np.nanmean(gains, axis=1)
         table[f"se_gain_{name}"] = np.nanstd(gains, axis=1, ddof=1) * np.sqrt(1 / n_folds + test_ratio)
     return table
-
-
-def best_of_measures(
-    table: dict[str, Any], evidence: Evidence | None, rivals: Sequence[int], chosen: int
-) -> tuple[dict[str, Interval], str | None]:
-    """The best weighting of each measure with its interval, and the name of the one that was chosen."""
-    best: dict[str, tuple[float, int, str]] = {}
-    for place, row in enumerate(rivals if evidence is not None else ()):
-        measure = str(table["measure"][row])
-        name = f"{measure}, ratio {table['weight_ratio'][row]:g}, k = {table['n_neighbors'][row]}"
-        found = (float(evidence.gains[place]), place, name)  # type: ignore[union-attr]
-        if row == chosen or (
-            measure not in best or (found[0] > best[measure][0] and rivals[best[measure][1]] != chosen)
-        ):
-            best[measure] = found
-    gains = {name: evidence.interval(place) for _, place, name in best.values()}  # type: ignore[union-attr]
-    picked = next((name for _, place, name in best.values() if rivals[place] == chosen), None)
-    return gains, picked

@@ -17,8 +17,6 @@ from steep._sklearn import is_own_score, scored_predictions
 from steep._validation import FloatArray
 from steep.metrics import linf_error, worst_decile_error
 
-_Function = Callable[[Any, Any, FloatArray | None], FloatArray | None]
-
 
 def quick_scores(
     scorer: Any, target: Any, predicted: Any, weight: FloatArray | None, *, is_classifier: bool
@@ -27,63 +25,44 @@ def quick_scores(
 
     Targets and predictions are codes of classes, or numbers; an estimator's own score is accuracy or R².
     """
-    function: _Function
-    if is_own_score(scorer):
-        function, sign = (_accuracy if is_classifier else _r2), 1.0
-    else:
+    sign, function = 1.0, metrics.accuracy_score if is_classifier else metrics.r2_score
+    if not is_own_score(scorer):
         found = scored_predictions(scorer)
-        if found is None or found[0] not in _SCORES:
+        if found is None:
             return None
-        function, sign = _SCORES[found[0]], found[1]
-    scores = function(target, predicted, weight)
-    return None if scores is None else sign * scores
+        function, sign = found
+    if function is metrics.accuracy_score:
+        return sign * _mean((predicted == target).astype(np.float64), weight)
+    if is_classifier or function not in _OF_ERRORS:
+        return None
+    scores = _OF_ERRORS[function](predicted - target, target, weight)
+    return None if scores is None else sign * np.asarray(scores)
 
 
 def _mean(values: FloatArray, weight: FloatArray | None) -> FloatArray:
     return np.asarray(values.mean(axis=-1) if weight is None else values @ weight / weight.sum())
 
 
-def _accuracy(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
-    return _mean((predicted == target).astype(np.float64), weight)
-
-
-def _squared(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
-    return _mean((predicted - target) ** 2, weight)
-
-
-def _root(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
-    return np.sqrt(_mean((predicted - target) ** 2, weight))
-
-
-def _absolute(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
-    return _mean(np.abs(predicted - target), weight)
-
-
-def _r2(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
+def _r2(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray | None:
     spread = _mean((target - _mean(target, weight)) ** 2, weight)
-    if len(target) < 2 or spread == 0:
-        return None
-    return np.asarray(1 - _mean((predicted - target) ** 2, weight) / spread)
+    return None if len(target) < 2 or spread == 0 else np.asarray(1 - _mean(errors**2, weight) / spread)
 
 
-def _largest(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
-    counted = slice(None) if weight is None else weight > 0
-    return np.asarray(np.abs(predicted - target)[:, counted].max(axis=1))
+def _largest(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+    return np.asarray(np.abs(errors)[:, slice(None) if weight is None else weight > 0].max(axis=1))
 
 
-def _worst_decile(target: Any, predicted: Any, weight: FloatArray | None) -> FloatArray | None:
-    if weight is not None:
-        return None
+def _worst_decile(errors: FloatArray, target: FloatArray, weight: FloatArray | None) -> FloatArray | None:
     tenth = max(1, round(len(target) / 10))
-    return np.asarray(np.sort(np.abs(predicted - target), axis=1)[:, -tenth:].mean(axis=1))
+    return None if weight is not None else np.asarray(np.sort(np.abs(errors), axis=1)[:, -tenth:].mean(axis=1))
 
 
-_SCORES: dict[Callable[..., Any], _Function] = {
-    metrics.accuracy_score: _accuracy,
+# Scores as functions of errors, targets and weights.
+_OF_ERRORS: dict[Callable[..., Any], Callable[[FloatArray, Any, FloatArray | None], FloatArray | None]] = {
     metrics.r2_score: _r2,
-    metrics.mean_squared_error: _squared,
-    metrics.root_mean_squared_error: _root,
-    metrics.mean_absolute_error: _absolute,
+    metrics.mean_squared_error: lambda errors, _, weight: _mean(errors**2, weight),
+    metrics.root_mean_squared_error: lambda errors, _, weight: np.sqrt(_mean(errors**2, weight)),
+    metrics.mean_absolute_error: lambda errors, _, weight: _mean(np.abs(errors), weight),
     metrics.max_error: _largest,
     linf_error: _largest,
     worst_decile_error: _worst_decile,

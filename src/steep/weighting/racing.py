@@ -189,7 +189,7 @@ def still_running(
     ``running`` rows are looked at.
     """
     kinds = [candidate.control for candidate in candidates]
-    equal = max((i for i in running if kinds[i] == EQUAL), key=lambda i: scores[i].mean())
+    equal = kinds.index(EQUAL)
     t = student_t(scores[running] - scores[equal])
     bounds = [least if kinds[i] is None else min(least, 0.0) for i in running]
     is_ahead = dict(zip(running, t > bounds, strict=True))
@@ -197,5 +197,5 @@ def still_running(
 
 
 def is_settled(candidates: Sequence[WeightingCandidate], running: Sequence[int]) -> bool:
-    """Whether nothing is left to decide: one setting with equal weights, and no other candidate."""
+    """Whether nothing is left to decide: only equal weights are left."""
     return len(running) == 1 and candidates[running[0]].control == EQUAL

@@ -1,6 +1,6 @@
 """Choose the weighting by evidence: cross-validated, paired, and with equal weights as the default.
 
-Every candidate (measure, k, m, parameters of the estimator) and the controls are fitted on the same folds. A
+Every candidate (measure, k, m) and the controls are fitted on the same folds. A
 control other than equal weights is preferred when it beats them by the rule of :mod:`steep.evidence`; a weighting
 is chosen only when it beats the preferred control by more than the best of as many candidates would by chance.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -17,12 +17,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from steep._blas import few_threads
-from steep._progress import Stopwatch, is_watched, progress_bar
+from steep._progress import is_watched, progress_bar
 from steep._validation import (
     IntArray,
     Seed,
@@ -41,19 +40,11 @@ from steep.measures import Measure, resolve
 from steep.metrics import resolve_scorers
 from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, check_rescaling
-from steep.weighting.candidates import (
-    Menu,
-    WeightingCandidate,
-    check_settings,
-    default_measures,
-    default_sizes,
-    sizes_for,
-    values_of,
-)
+from steep.weighting.candidates import Menu, WeightingCandidate, default_measures, default_sizes, sizes_for, values_of
 from steep.weighting.controls import check_controls
-from steep.weighting.outcome import Effort, best_of_measures, bounded, conclude, results_table, verdict
+from steep.weighting.outcome import Effort, bounded, conclude, results_table, verdict
 from steep.weighting.racing import Race, Raced
-from steep.weighting.trials import FoldScores, Trainer
+from steep.weighting.trials import Fold, FoldScores, Trainer
 from steep.weighting.weights import TrainingSet
 from steep.weighting.wrapping import DelegatingEstimator, require_sample_weight, task_of
 
@@ -96,6 +87,8 @@ class WeightSearch:
         Whether to print the largest possible number of fits before the first one, and to show a bar with the time
         left. Default: on a terminal or in a notebook; the number only for models that are not solved at once, the bar
         once the search has taken two seconds.
+    rescaling : Rescaling, default ``Rescaling(clip=0.98)``
+        How variation is scaled and cut before the ratio is applied.
 
     Examples
     --------
@@ -109,6 +102,7 @@ class WeightSearch:
     max_fits: int | None = None
     shortcuts: Literal["all", "exact", "none"] = "all"
     progress: bool | None = None
+    rescaling: Rescaling = CLIPPED
 
     def __post_init__(self) -> None:
         check_count(self.n_repeats, name="n_repeats")
@@ -117,10 +111,11 @@ class WeightSearch:
             check_count(self.max_fits, name="max_fits")
         check_choice(self.shortcuts, name="shortcuts", choices=("all", "exact", "none"))
         check_flag(self.progress, name="progress", optional=True)
+        check_rescaling(self.rescaling)
 
 
 class VarianceWeightedCV(DelegatingEstimator):
-    """Any estimator, trained with the sample weights that held-out data ask for, or with none.
+    """Fit an estimator with sample weights chosen on held-out folds, or with equal weights if none are better.
 
     Parameters
     ----------
@@ -135,24 +130,23 @@ class VarianceWeightedCV(DelegatingEstimator):
     measure : str, callable, Measure or a sequence of them, optional
         Measures to try; see :mod:`steep.measures`. Default "misfit", the cross-fitted error of
         the estimator itself, with the paper's "variance" for regressors and with "border", how undecided
-        it is, for classifiers with ``predict_proba``. A model is asked with the parameters it was given,
-        whatever ``param_grid`` tries. A callable gets ``X`` and ``y`` of the training rows.
-    param_grid : mapping or list of mappings, optional
-        Values for the wrapped estimator's own parameters, tried in every combination. The control
-        is then the best equal-weight setting.
+        it is, for classifiers with ``predict_proba``. A callable gets ``X`` and ``y`` of the training rows.
     scoring : str, callable, list or mapping, optional
-        *Tell it your score.* Any scikit-learn scorer, "worst_decile" or "max_error"; of several the
-        first decides. Default the estimator's own ``score``.
+        The score you care about: any scikit-learn scorer, "worst_decile" or "max_error". The first of
+        several decides. Default the estimator's own ``score``.
     cv : int or splitter, default 5
         Folds, shuffled; stratified for classifiers, and never through a group when ``groups`` are given.
-    search : WeightSearch, optional
-        How the candidates are compared: controls, repeats, confidence, budget; see :class:`WeightSearch`.
-    rescaling, embedding
-        See :func:`sample_weights`; variation is cut at its quantile 0.98 here.
-    n_jobs : int, optional
-        Folds fitted in parallel.
     random_state : int, Generator or None
         Seed of the folds.
+
+    Other Parameters
+    ----------------
+    search : WeightSearch, optional
+        How the candidates are compared: controls, repeats, confidence, budget; see :class:`WeightSearch`.
+    embedding
+        See :func:`sample_weights`.
+    n_jobs : int, optional
+        Folds fitted in parallel.
 
     Attributes
     ----------
@@ -176,9 +170,6 @@ class VarianceWeightedCV(DelegatingEstimator):
     estimator_, sample_weight_
         The estimator fitted on all data, and the weights it was given. If a threshold was tuned it is
         a ``FixedThresholdClassifier``, so that ``predict`` uses it.
-    seconds_ : dict
-        Time spent on neighbours, on the cross-fitting that "misfit" and "border" need, and on the
-        candidates' fits; summed over parallel jobs.
 
     Examples
     --------
@@ -198,11 +189,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         n_neighbors: Sequence[int] | None = None,
         weight_ratio: Sequence[float] = DEFAULT_RATIOS,
         measure: Any = None,
-        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         scoring: Any = None,
         cv: Any = 5,
         search: WeightSearch | None = None,
-        rescaling: Rescaling | None = None,
         embedding: Any = "auto",
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -211,11 +200,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.n_neighbors = n_neighbors
         self.weight_ratio = weight_ratio
         self.measure = measure
-        self.param_grid = param_grid
         self.scoring = scoring
         self.cv = cv
         self.search = search
-        self.rescaling = rescaling
         self.embedding = embedding
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -228,7 +215,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         X, y : array-like
             Training data.
         sample_weight : array-like of shape (n_samples,), optional
-            The caller's own weights: multiplied in for training, used for scoring.
+            Your weights: multiplied in for training, used for scoring.
         groups : array-like of shape (n_samples,), optional
             Samples that belong together, for the splitter; a model that a measure asks is never asked about
             a group it saw either. Handed on to a wrapped search.
@@ -247,23 +234,17 @@ class VarianceWeightedCV(DelegatingEstimator):
         samples = self._check_data(X, y, sample_weight, groups)
         scorers = resolve_scorers(self.estimator, self.scoring)
         trainer = Trainer(
-            estimator=self.estimator,
-            params=self._fit_params(params, groups),
-            scorers=scorers,
-            rescaling=check_rescaling(self.rescaling, CLIPPED),
+            estimator=self.estimator, params=self._fit_params(params, groups), scorers=scorers, rescaling=how.rescaling
         )
         menu = self._menu(samples, how.controls, next(iter(scorers)))
         splits = self._splits(samples, how.n_repeats, generator)
 
-        watch = Stopwatch()
         with each_warning_once(), few_threads(np.size(samples.X)):
             if how.shortcuts != "none":
-                trainer = trainer.solving(samples, menu)
-            watch.lap("fits")
+                trainer = trainer.solving(samples)
             graph = shared_graph(samples, menu, splits, self.n_jobs)
-            watch.lap("neighbors")
-            candidates, raced, trials = self._race(samples, splits, trainer, menu, graph, watch, how)
-            scores, folds = raced.scores, trials.folds
+            candidates, raced, folds = self._race(samples, splits, trainer, menu, graph, how)
+            scores = raced.scores
             test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
             outcome = conclude(candidates, scores[:, :, 0], test_ratio, how.confidence, generator)
             final = trainer.train(candidates[outcome.chosen], samples, graph)
@@ -277,40 +258,22 @@ class VarianceWeightedCV(DelegatingEstimator):
         self.estimator_, self.sample_weight_, self.best_params_ = final
         effort = Effort(len(folds), len(splits), raced.n_fits, raced.is_cut, how.confidence)
         self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], score, self.cv_results_, effort)
-        self.seconds_ = trials.seconds()
         return self
 
-    def plot(self, kind: str = "grid") -> Any:
-        """Draw what was compared, with matplotlib.
-
-        Parameters
-        ----------
-        kind : {"grid", "gains"}, default "grid"
-            The mean gain over equal weights by weight ratio and neighbours, one picture a measure; or the best
-            weighting of each measure with its interval, which holds for all candidates at once.
+    def plot(self) -> Any:
+        """Draw the mean gain over equal weights by ratio and neighbours, one picture per measure, with matplotlib.
 
         Returns
         -------
-        ndarray of Axes or Axes
+        ndarray of Axes
         """
         from steep import plotting
 
         check_is_fitted(self, "cv_results_")
-        check_choice(kind, name="kind", choices=("grid", "gains"))
         score = Score.named(self._score_name())
         title = score.title.removeprefix("the ")
         label = (f"gain: {title} lowered by" if score.is_error else f"gain in {title}") + score.unit
-        if kind == "grid":
-            return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
-        gains, chosen = best_of_measures(self.cv_results_, self.evidence_, self.rivals_, self.best_index_)
-        if not gains:
-            raise InputError("no weighting was tried; need a weight_ratio other than 1 to draw gains")
-        return plotting.plot_gains(gains, chosen=chosen, label=label, factor=score.factor)
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Say which arguments of ``fit`` go to the wrapped estimator and which to the splitter."""
-        mapping = MethodMapping().add(caller="fit", callee="split")
-        return super().get_metadata_routing().add(splitter=check_cv(self.cv), method_mapping=mapping)
+        return plotting.plot_heat_map(self.cv_results_, chosen=self.best_index_, label=label, factor=score.factor)
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
         """Reject now what would otherwise fail somewhere inside a fold."""
@@ -324,7 +287,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             groups=groups,
         )
         if len(samples) == 1:
-            raise InputError("X has 1 sample; need several for cross-validation; pass more data")
+            raise InputError("X has 1 sample; expected several for cross-validation; pass more data")
         if not is_classifier(self.estimator):
             return samples
         try:
@@ -340,7 +303,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 "labels of one kind"
             )
         if samples.labels.codes is not None and samples.labels.n_columns == 1:
-            raise InputError("y holds one class; need at least 2 classes to train a classifier; pass more data")
+            raise InputError("y holds one class; expected at least 2 classes to train a classifier; pass more data")
         return samples
 
     def _menu(self, samples: TrainingSet, controls: Any, score: str) -> Menu:
@@ -352,7 +315,6 @@ class VarianceWeightedCV(DelegatingEstimator):
         return Menu(
             sizes={found: sizes_for(found, sizes) for found in measures},
             ratios=tuple(check_real(m, name="weight_ratio", above=0.0) for m in ratios),
-            settings=check_settings(self.estimator, self.param_grid),
             controls=check_controls(controls, score, self.estimator, samples),
         )
 
@@ -364,7 +326,7 @@ class VarianceWeightedCV(DelegatingEstimator):
             asked = [asked]
         found = [resolve(name, use="VarianceWeightedCV", feeds=("labels", "model")) for name in asked]
         if not found:
-            raise InputError("measure is empty; need at least one measure; leave it out for the default")
+            raise InputError("measure is empty; expected at least one measure; leave it out for the default")
         return found
 
     def _splits(
@@ -389,7 +351,7 @@ class VarianceWeightedCV(DelegatingEstimator):
                 f"cv={self.cv!r} cannot split these data ({one_line(error)}); lower cv, or pass groups to fit"
             ) from error
         if len(splits) < 2:
-            raise InputError(f"cv gives {len(splits)} fold; need at least 2 to compare; raise cv or n_repeats")
+            raise InputError(f"cv gives {len(splits)} fold; expected at least 2 to compare; raise cv or n_repeats")
         return [check_split(pair, len(samples)) for pair in splits]
 
     def _splitters(self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator) -> list[Any]:
@@ -410,12 +372,10 @@ class VarianceWeightedCV(DelegatingEstimator):
         trainer: Trainer,
         menu: Menu,
         graph: SharedGraph | None,
-        watch: Stopwatch,
         how: WeightSearch,
-    ) -> tuple[list[WeightingCandidate], Raced, FoldScores]:
-        """Candidates that were tried, their scores, and what measured the folds."""
-        candidates = menu.grid()
-        solved = all(trainer.linear_of(WeightingCandidate(params=p)) is not None for p in menu.settings)
+    ) -> tuple[list[WeightingCandidate], Raced, list[Fold]]:
+        """Candidates that were tried, their scores, and the folds."""
+        candidates, solved = menu.grid(), trainer.linear is not None
         race = Race(
             candidates,
             len(splits),
@@ -427,9 +387,9 @@ class VarianceWeightedCV(DelegatingEstimator):
         if how.progress or (how.progress is None and is_watched() and not solved):
             print(race.announcement(), file=sys.stderr, flush=True)
         with progress_bar(total=race.most_fits(), label="fits", shown=how.progress) as bar:
-            scores = FoldScores(samples, splits, trainer, menu, graph, self.n_jobs, watch, bar, race.most_fits())
+            scores = FoldScores(samples, splits, trainer, menu, graph, self.n_jobs, bar, race.most_fits())
             raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
-        return [candidates[i] for i in raced.tried], raced, scores
+        return [candidates[i] for i in raced.tried], raced, scores.folds
 
     def _score_name(self) -> str:
         """The deciding score; an estimator's own is accuracy or R²."""
@@ -462,10 +422,10 @@ def check_split(pair: Any, n_samples: int) -> tuple[IntArray, IntArray]:
         train, test = (everything[np.asarray(rows)] if len(rows) else everything[:0] for rows in pair)
     except (TypeError, ValueError, IndexError) as error:
         raise InputError(
-            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); need (train, test) indices"
+            f"cv gives rows that do not fit {n_samples} samples ({one_line(error)}); expected (train, test) indices"
         ) from error
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
-        raise InputError(f"cv gives {train.size} training and {test.size} test rows; need at least one of each")
+        raise InputError(f"cv gives {train.size} training and {test.size} test rows; expected at least one of each")
     return train, test
 
 

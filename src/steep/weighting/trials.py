@@ -10,7 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
-from steep._progress import Bar, Stopwatch
+from steep._progress import Bar
 from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray
 from steep.metrics import Scorer
@@ -36,51 +36,29 @@ from steep.weighting.wrapping import fit_weighted, params_of_rows
 
 @dataclass(frozen=True)
 class Trainer:
-    """What every fit of a search shares."""
+    """What every fit of a search shares; ``linear`` if the estimator can be solved for all weights at once."""
 
     estimator: Any
     params: Mapping[str, Any]
     scorers: Mapping[str, Scorer]
     rescaling: Rescaling
-    linear: tuple[tuple[Mapping[str, Any], Linear], ...] = ()
+    linear: Linear | None = None
 
-    def solving(self, samples: TrainingSet, menu: Menu) -> Trainer:
-        """The same with the settings that can be solved for all weights at once."""
-        asks_model = any(measure.needs == "model" for measure in menu.sizes)
-        settings = [*menu.settings, *([{}] if asks_model and {} not in menu.settings else [])]
-        found = (
-            (p, Linear.of(self.model(WeightingCandidate(params=p)), samples, self.params, self.scorers))
-            for p in settings
-        )
-        return replace(self, linear=tuple((p, linear) for p, linear in found if linear is not None))
-
-    def linear_of(self, candidate: WeightingCandidate) -> Linear | None:
-        """How to solve a setting for all weights at once; None where every candidate is fitted."""
-        if candidate.control == ROBUST:
-            return None
-        params = dict(candidate.params)
-        return next((linear for setting, linear in self.linear if dict(setting) == params), None)
-
-    def model(self, candidate: WeightingCandidate) -> Any:
-        """A new estimator with the candidate's parameters, or with a robust loss."""
-        if candidate.control == ROBUST:
-            return robust_twin(self.estimator)
-        return clone(self.estimator).set_params(**candidate.params)
+    def solving(self, samples: TrainingSet) -> Trainer:
+        """The same, solving all weights at once if the estimator is a linear model that allows it."""
+        return replace(self, linear=Linear.of(clone(self.estimator), samples, self.params, self.scorers))
 
     def fits_per_fold(self, candidates: Sequence[WeightingCandidate], is_new: bool) -> int:
         """Fits that some candidates take on one fold; a new one is measured first.
 
         Weightings that are solved together count as one, and so does a cross-fitting that is solved.
         """
-        asked = any(c.measure is not None and c.measure.needs == "model" for c in candidates)
-        cross_fits = sum(c.control == THRESHOLD and (not asked or bool(c.params)) for c in candidates) * N_PARTS
+        controls = [c.control for c in candidates]
+        asked, solved = any(c.asks_model for c in candidates), self.linear is not None
+        fits = N_PARTS if THRESHOLD in controls and not asked else 0
         if is_new and asked:
-            cross_fits += N_PARTS if self.linear_of(WeightingCandidate()) is None else 1
-        for places in _settings_of(candidates):
-            some = [candidates[i] for i in places]
-            is_solved = self.linear_of(some[0]) is not None
-            cross_fits += 1 if is_solved else sum(c.control != THRESHOLD for c in some)
-        return cross_fits
+            fits += 1 if solved else N_PARTS
+        return fits + (1 + (ROBUST in controls) if solved else sum(control != THRESHOLD for control in controls))
 
     def weights(
         self, candidates: Sequence[WeightingCandidate], samples: TrainingSet, measured: Measured | None
@@ -100,55 +78,51 @@ class Trainer:
                 weights[number] = balancing(samples.labels, np.ones(len(samples)) if own is None else own)
         return weights if own is None else weights * own
 
-    def with_threshold(
-        self, model: Any, candidate: WeightingCandidate, samples: TrainingSet, measured: Measured | None, params: Any
-    ) -> Any:
+    def fit(self, candidate: WeightingCandidate, samples: TrainingSet, weights: FloatArray, model: Any = None) -> Any:
+        """Fit ``model``, a new one for None; the robust twin gets no arguments of ``fit``."""
+        if candidate.control == ROBUST:
+            return fit_weighted(robust_twin(self.estimator), samples.X, samples.y, weights, {})
+        model = clone(self.estimator) if model is None else model
+        return fit_weighted(model, samples.X, samples.y, weights, self.params)
+
+    def with_threshold(self, model: Any, samples: TrainingSet, measured: Measured | None) -> Any:
         """A fitted classifier with a tuned threshold; predictions that a measure asked for are used again."""
-        predicted = measured.predicted if measured is not None and not candidate.params else None
+        predicted = None if measured is None else measured.predicted
         if predicted is None:
             predicted = cross_fitted(
-                self.model(candidate), samples.X, samples.y, samples.labels, sample_weight=samples.sample_weight,
-                groups=samples.groups, params=params,
+                self.estimator, samples.X, samples.y, samples.labels, sample_weight=samples.sample_weight,
+                groups=samples.groups, params=self.params,
             )  # fmt: skip
         return thresholded(model, tuned_threshold(samples, predicted[:, 1], *next(iter(self.scorers.items()))))
 
-    def measured(
-        self, samples: TrainingSet, sizes: Mapping[Any, Sequence[int]], graph: Any, params: Any, predicted: Any
-    ) -> Measured:
+    def measured(self, samples: TrainingSet, sizes: Mapping[Any, Sequence[int]], graph: Any, answers: Any) -> Measured:
         """Variation of a training set, from a graph and predictions where these are known already."""
         return measure_samples(
-            samples, sizes, estimator=self.estimator, params=params, neighbors=graph, predicted=predicted
+            samples, sizes, estimator=self.estimator, params=self.params, neighbors=graph, predicted=answers
         )
 
     def train(
         self, chosen: WeightingCandidate, samples: TrainingSet, graph: SharedGraph | None
     ) -> tuple[Any, FloatArray, dict[str, Any]]:
         """Fit the choice on all rows; the estimator, its weights and how they are written."""
-        measured = self._measured_choice(chosen, samples, graph)
+        measured, size = None, chosen.n_neighbors
+        if chosen.measure is not None and size is not None:
+            answers, known = None, None if graph is None or size == 1 else graph.whole(size)
+            if chosen.asks_model and self.linear is not None and self.linear.is_exact:
+                answers = self.linear.cross_fitted(samples, [np.arange(len(samples))])[0]
+            measured = self.measured(samples, {chosen.measure: [size]}, known, answers)
         (weights,) = self.weights([chosen], samples, measured)
-        linear = self.linear_of(chosen)
-        if linear is not None and chosen.control == EQUAL:  # fitted before, on the same rows
-            return linear.own_fit, weights, chosen.written
-        extra = {} if chosen.control == ROBUST else self.params
-        model = fit_weighted(self.model(chosen), samples.X, samples.y, weights, extra)
+        if self.linear is not None and chosen.control == EQUAL:  # fitted before, on the same rows
+            return self.linear.own_fit, weights, chosen.written
+        model = self.fit(chosen, samples, weights)
         if chosen.control != THRESHOLD:
             return model, weights, chosen.written
-        tuned = self.with_threshold(model, chosen, samples, measured, self.params).fit(samples.X, samples.y)
+        tuned = self.with_threshold(model, samples, measured).fit(samples.X, samples.y)
         return tuned, weights, chosen.written | {"threshold": tuned.threshold}
 
-    def _measured_choice(
-        self, chosen: WeightingCandidate, samples: TrainingSet, graph: SharedGraph | None
-    ) -> Measured | None:
-        """Variation of all rows by the chosen measure, from the graph that is known already; None for a control."""
-        measure, size = chosen.measure, chosen.n_neighbors
-        if measure is None or size is None:
-            return None
-        linear = self.linear_of(WeightingCandidate()) if measure.needs == "model" else None
-        predicted = None
-        if linear is not None and linear.is_exact:
-            predicted = linear.cross_fitted(samples, [np.arange(len(samples))])[0]
-        known = None if graph is None or size == 1 else graph.whole(size)
-        return self.measured(samples, {measure: [size]}, known, self.params, predicted)
+    def on(self, rows: IntArray, n_samples: int) -> Trainer:
+        """The same for some of the samples: arguments of ``fit`` with one entry per sample are cut to them."""
+        return replace(self, params=params_of_rows(self.params, rows, n_samples)) if self.params else self
 
 
 @dataclass(frozen=True)
@@ -165,85 +139,68 @@ def prepare_folds(
     graph: SharedGraph | None,
 ) -> list[Fold]:  # fmt: skip
     """Measure the training rows of every split, and nothing but them."""
-    watch = Stopwatch()
     trains = [train for train, _ in splits]
     graphs: Sequence[IntArray | None] = [None] * len(splits)
     if graph is not None and menu.largest_size > 1:
         graphs = list(graph.within(trains, menu.largest_size))
-    watch.lap("neighbors")
-    asks_model = any(measure.needs == "model" for measure in menu.sizes)
-    linear = trainer.linear_of(WeightingCandidate()) if asks_model else None
-    predicted = [None] * len(splits) if linear is None else linear.cross_fitted(samples, trains)
-    watch.lap("cross_fitting")
-    shared = {name: seconds / len(splits) for name, seconds in watch.seconds.items()}
-    folds = []
-    for (train, test), known, answers in zip(splits, graphs, predicted, strict=True):
-        params = params_of_rows(trainer.params, train, len(samples))
-        measured = trainer.measured(samples.rows(train), menu.sizes, known, params, answers)
-        seconds = {name: value + shared.get(name, 0.0) for name, value in measured.seconds.items()}
-        folds.append(Fold(train, test, replace(measured, seconds=seconds)))
-    return folds
+    predicted: Sequence[FloatArray | None] = [None] * len(splits)
+    if trainer.linear is not None and any(measure.needs == "model" for measure in menu.sizes):
+        predicted = trainer.linear.cross_fitted(samples, trains)
+    return [
+        Fold(train, test, trainer.on(train, len(samples)).measured(samples.rows(train), menu.sizes, known, answers))
+        for (train, test), known, answers in zip(splits, graphs, predicted, strict=True)
+    ]
 
 
 def score_folds(
     folds: Sequence[Fold], candidates: Sequence[WeightingCandidate], *, samples: TrainingSet, trainer: Trainer
 ) -> FloatArray:
     """Train each candidate on the training rows and score it on the others, ``(n_candidates, n_folds, n_scorers)``."""
-    scores = np.empty((len(candidates), len(folds), len(trainer.scorers)))
     insides = [samples.rows(fold.train) for fold in folds]
-    for places in _settings_of(candidates):
-        some = [candidates[i] for i in places]
-        linear = trainer.linear_of(some[0])
-        weights = [trainer.weights(some, inside, f.measured) for inside, f in zip(insides, folds, strict=True)]
-        solved: Sequence[Any] = [(None, None)] * len(folds)
-        if linear is not None:
-            solved = linear.solve_folds(samples, [(fold.train, fold.test) for fold in folds], weights)
-        for number, (fold, inside) in enumerate(zip(folds, insides, strict=True)):
-            scores[places, number] = _fold_scores(fold, some, inside, weights[number], solved[number], samples, trainer)
-    return scores
+    weights = [trainer.weights(candidates, inside, f.measured) for inside, f in zip(insides, folds, strict=True)]
+    solved: Sequence[Any] = [(None, None)] * len(folds)
+    if trainer.linear is not None:
+        own = [i for i, c in enumerate(candidates) if c.control != ROBUST]
+        splits = [(fold.train, fold.test) for fold in folds]
+        solved = trainer.linear.solve_folds(samples, splits, [given[own] for given in weights])
+    scores = [
+        _fold_scores(fold, candidates, inside, given, solution, samples, trainer)
+        for fold, inside, given, solution in zip(folds, insides, weights, solved, strict=True)
+    ]
+    return np.stack(scores, axis=1)
 
 
 def _fold_scores(
     fold: Fold, candidates: Sequence[WeightingCandidate], inside: TrainingSet, weights: FloatArray,
     solved: tuple[FloatArray | None, Any], samples: TrainingSet, trainer: Trainer,
 ) -> FloatArray:  # fmt: skip
-    """Scores of candidates of one setting, from their solutions and the inputs these take, or by fits."""
-    theta, X_test = solved
-    linear, y_test = trainer.linear_of(candidates[0]), take_rows(samples.y, fold.test)
+    """Scores of candidates, from the solutions of all but the robust one and the inputs these take, or by fits."""
+    theta, points = solved
+    linear, trainer = trainer.linear, trainer.on(fold.train, len(samples))
+    X_test, y_test = take_rows(samples.X, fold.test), take_rows(samples.y, fold.test)
     own = samples.sample_weight
     weight = {} if own is None else {"sample_weight": own[fold.test]}
-    extra = params_of_rows(trainer.params, fold.train, len(samples))
-    scores: FloatArray = np.empty((len(candidates), len(trainer.scorers)))
+    known: Any = None
     if linear is not None and theta is not None:
-        scores = linear.scores(X_test, fold.test, theta, trainer.scorers, samples)
-    else:
-        X_test, linear = take_rows(samples.X, fold.test), None
+        known = iter(zip(theta, linear.scores(points, fold.test, theta, trainer.scorers, samples), strict=True))
     # An estimator set to warm_start resumes from its last solution; any other starts from nothing each time.
     reuse, model = bool(getattr(trainer.estimator, "warm_start", False)), None
+    scores: FloatArray = np.empty((len(candidates), len(trainer.scorers)))
     for place, (candidate, given) in enumerate(zip(candidates, weights, strict=True)):
-        if candidate.control == THRESHOLD:
-            fitted = model if linear is None or theta is None else linear.fitted(theta[place])
-            asked = trainer.with_threshold(fitted, candidate, inside, fold.measured, extra)
-        elif linear is not None:
-            continue  # scored above
+        inputs = X_test
+        if candidate.control == ROBUST:
+            asked = trainer.fit(candidate, inside, given)
+        elif linear is not None and known is not None:
+            solution, scores[place] = next(known)
+            if candidate.control != THRESHOLD:
+                continue
+            asked, inputs = trainer.with_threshold(linear.fitted(solution), inside, fold.measured), points
+        elif candidate.control == THRESHOLD:
+            asked = trainer.with_threshold(model, inside, fold.measured)
         else:
-            model = trainer.model(candidate) if model is None or not reuse else model
-            asked = fit_weighted(model, inside.X, inside.y, given, extra if candidate.control != ROBUST else {})
-        scores[place] = [finite_score(n, s, asked, X_test, y_test, weight) for n, s in trainer.scorers.items()]
+            asked = model = trainer.fit(candidate, inside, given, model if reuse else None)
+        scores[place] = [finite_score(n, s, asked, inputs, y_test, weight) for n, s in trainer.scorers.items()]
     return scores
-
-
-def _settings_of(candidates: Sequence[WeightingCandidate]) -> list[list[int]]:
-    """Places of the candidates that share their estimator and its parameters."""
-    settings: list[tuple[tuple[bool, dict[str, Any]], list[int]]] = []
-    for place, candidate in enumerate(candidates):
-        params = candidate.control == ROBUST, dict(candidate.params)
-        known = next((places for setting, places in settings if setting == params), None)
-        if known is None:
-            settings.append((params, [place]))
-        else:
-            known.append(place)
-    return [places for _, places in settings]
 
 
 @dataclass
@@ -256,7 +213,6 @@ class FoldScores:
     menu: Menu
     graph: SharedGraph | None
     n_jobs: int | None
-    watch: Stopwatch
     bar: Bar
     most_fits: int
     folds: list[Fold] = field(default_factory=list)
@@ -269,19 +225,12 @@ class FoldScores:
             self.bar.expect(price * (len(self.splits) - first), at_most=self.most_fits)
             self._prepare(last, candidates)
         wanted, found = self.folds[first:last], []
-        parts = self._shares(wanted) if self.trainer.linear else [[fold] for fold in wanted]
+        parts = [[fold] for fold in wanted] if self.trainer.linear is None else self._shares(wanted)
         shared = {"samples": self.samples, "trainer": self.trainer}
         for scores in self._run(score_folds, [(part, candidates) for part in parts], **shared):
             found.append(scores)
             self.bar.update(price * scores.shape[1])
-        self.watch.lap("fits")
         return np.concatenate(found, axis=1)
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds of neighbours, cross-fitting and fits; the folds' own are summed."""
-        spent = {name: sum(f.measured.seconds[name] for f in self.folds) for name in ("neighbors", "cross_fitting")}
-        whole = self.watch.seconds
-        return spent | {"neighbors": whole["neighbors"] + spent["neighbors"], "fits": whole["fits"]}
 
     def _prepare(self, last: int, candidates: Sequence[WeightingCandidate]) -> None:
         """Measure the training rows of new folds, as far as the candidates need it."""
@@ -289,7 +238,6 @@ class FoldScores:
         parts = self._shares(self.splits[len(self.folds) : last])
         for folds in self._run(prepare_folds, [(self.samples, part) for part in parts], **shared):
             self.folds += folds
-        self.watch.lap("preparing")
 
     def _shares(self, items: Sequence[Any]) -> list[Sequence[Any]]:
         """What every job gets: what folds have in common is then computed once."""

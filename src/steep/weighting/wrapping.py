@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from sklearn import get_config
+from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -45,9 +44,6 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
 
     def _fit_params(self, params: dict[str, Any], groups: Any) -> dict[str, Any]:
         """Arguments of ``fit`` that are meant for the wrapped estimator."""
-        if get_config()["enable_metadata_routing"]:
-            given = params if groups is None else params | {"groups": groups}
-            return dict(process_routing(self, "fit", **given).estimator.fit)
         if groups is not None and _wants_groups(self.estimator):
             return params | {"groups": groups}
         return params
@@ -79,11 +75,6 @@ class DelegatingEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         """Names of the inputs seen in ``fit``."""
         return self.estimator_.feature_names_in_
 
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Say which arguments of ``fit`` are used here and which go to the wrapped estimator."""
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
-
     def __sklearn_tags__(self) -> Any:
         inner, tags = get_tags(self.estimator), super().__sklearn_tags__()
         for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
@@ -95,7 +86,7 @@ def require_sample_weight(estimator: Any) -> None:
     """Reject an estimator that would ignore the weights or choke on them."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise UnsupportedEstimatorError(
-            f"estimator={estimator!r} is not an estimator instance; need an object with fit(X, y, sample_weight)"
+            f"estimator={estimator!r} is not an estimator instance; expected an object with fit(X, y, sample_weight)"
         )
     if not accepts_sample_weight(estimator):
         raise UnsupportedEstimatorError(
@@ -139,13 +130,9 @@ def _length(value: Any) -> int | None:
 
 
 def fit_weighted(estimator: Any, X: Any, y: Any, weights: FloatArray, params: Mapping[str, Any]) -> Any:
-    """Fit with weights; a pipeline hands them to its last step."""
-    name = "sample_weight"
-    if get_config()["enable_metadata_routing"]:
-        _request_for_last_step(estimator)
-    else:
-        name = _last_step_prefix(estimator) + name
-    return estimator.fit(X, y, **{name: weights}, **params)
+    """Fit with weights; a pipeline hands them to its last step, whatever its steps request."""
+    with config_context(enable_metadata_routing=False):
+        return estimator.fit(X, y, **{f"{_last_step_prefix(estimator)}sample_weight": weights}, **params)
 
 
 def _last_step_prefix(estimator: Any) -> str:
@@ -157,27 +144,6 @@ def _last_step_prefix(estimator: Any) -> str:
     if inner is None or has_fit_parameter(estimator, "sample_weight"):
         return ""
     return _last_step_prefix(inner)
-
-
-def _request_for_last_step(estimator: Any) -> None:
-    """Ask for the weights in the last step of a (nested) pipeline, and nowhere else."""
-    if hasattr(estimator, "steps"):
-        for _, step in estimator.steps[:-1]:
-            if has_fit_parameter(step, "sample_weight") and hasattr(step, "set_fit_request"):
-                step.set_fit_request(sample_weight=False)
-        _request_for_last_step(estimator.steps[-1][1])
-    elif hasattr(estimator, "set_fit_request"):
-        estimator.set_fit_request(sample_weight=True)
-    elif (inner := inner_estimator(estimator)) is not None:
-        _request_for_last_step(inner)
-        if hasattr(inner, "set_score_request") and _is_undecided(inner):
-            # A search scores its candidates without our weights, as it does where nothing is routed.
-            inner.set_score_request(sample_weight=False)
-
-
-def _is_undecided(estimator: Any) -> bool:
-    """Whether it was not said if ``score`` wants weights."""
-    return estimator.get_metadata_routing().score.requests.get("sample_weight") is None
 
 
 def task_of(estimator: Any) -> Task:

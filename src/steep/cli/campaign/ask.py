@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep._files import write_whole
 from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Store, settings_of, start_campaign
-from steep.cli.options import Bounds, Debug, Force, Json, check_destination
+from steep.cli.options import FRAMES, Bounds, Debug, Force, Json, check_destination
 from steep.cli.printing import finish
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ def ask_command(
         str, typer.Option("--lease", help='How long no one else gets these points: "12 h", "30 min".')
     ] = "24 h",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File: .csv, .json or .parquet; default CSV on stdout.")
+        Path | None, typer.Option("--output", "-o", help="File: .csv or .parquet; default CSV on stdout.")
     ] = None,
     bounds: Bounds = None,
     initial: Annotated[int | None, typer.Option("--initial", help="Runs of the even start of a new campaign.")] = None,
@@ -47,7 +45,7 @@ def ask_command(
     settings = settings_of(store).overridden(
         bounds=None if bounds is None else parse_bounds(bounds), initial=initial, seed=seed
     )
-    check_destination(output, (".csv", ".json", ".parquet"), inputs=[settings.store], force=force)
+    check_destination(output, FRAMES, inputs=[settings.store], force=force)
     with start_campaign(settings) as campaign:
         frame = campaign.ask(n, lease=lease)
         try:
@@ -60,38 +58,16 @@ def ask_command(
 
 
 def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_json: bool) -> None:
+    from steep.cli.tables import write_frame
+
+    expires = frame[frame.columns[-1]].dt.strftime(_TIME).tolist()
+    frame[frame.columns[-1]] = expires
     figures: dict[str, Any] = {"storage": campaign.journal.path, "output": output, "asked": len(frame)}
     if output is None and not as_json:
-        finish({}, [text_of(frame).rstrip("\n")], as_json=False)
+        finish({}, [str(frame.to_csv(index=False)).rstrip("\n")], as_json=False)
         return
     if output is not None:
-        write_points(output, frame)
-    expires = frame[frame.columns[-1]].iloc[0]
-    lines = [f"{output}: {len(frame):,} points, yours until {expires:%Y-%m-%d %H:%M} UTC"]
-    finish(figures | {"runs": records_of(frame)}, lines, as_json=as_json)
-
-
-def text_of(frame: pd.DataFrame) -> str:
-    """Points as CSV, numbers with all their digits."""
-    return str(frame.to_csv(index=False, date_format=_TIME))
-
-
-def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Points as objects for JSON, one object per run."""
-    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-    for row in rows:
-        row[str(frame.columns[-1])] = row[str(frame.columns[-1])].strftime(_TIME)
-    return rows
-
-
-def write_points(path: Path, frame: pd.DataFrame) -> None:
-    """Write points, whole or not at all."""
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        from steep.cli.tables import write_frame
-
-        write_frame(path, frame)
-    else:
-        is_json = suffix == ".json"
-        text = json.dumps(records_of(frame), indent=1, ensure_ascii=False) + "\n" if is_json else text_of(frame)
-        write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_frame(output, frame)
+    lines = [f"{output}: {len(frame):,} points, yours until {expires[0]}"]
+    runs = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    finish(figures | {"runs": runs}, lines, as_json=as_json)

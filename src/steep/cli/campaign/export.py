@@ -1,7 +1,8 @@
-"""``steep campaign export`` and ``plot``: all runs as a table, and a picture of them."""
+"""``steep campaign export``, ``plot`` and ``page``: all runs as a table, a picture or a page."""
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +10,8 @@ from typing import Annotated
 import typer
 
 from steep._files import write_whole
-from steep.cli.campaign.settings import DEFAULT, Store, read_campaign, settings_of
-from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
+from steep.cli.campaign.settings import DEFAULT, Store, move_on, read_campaign, settings_of
+from steep.cli.options import FRAMES, Debug, Force, Json, check_destination, check_page, writer_of
 from steep.cli.printing import finish
 from steep.exceptions import MissingExtraError
 
@@ -74,3 +75,30 @@ def plot_command(
     figure = np.ravel(drawn)[0].figure
     write_whole(output, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
     finish({"output": output, "runs": n_done}, [f"{output}: a picture of {n_done:,} runs"], as_json=as_json)
+
+
+def page_command(
+    store: Store = DEFAULT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="PAGE.html", help="The page; default STORE.html.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Write it again while runs come in, until they end.")] = False,
+    interval: Annotated[float, typer.Option("--interval", min=1.0, help="Seconds between two pages.")] = 10.0,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a page about a campaign, one HTML file that needs nothing else; with --watch it is replaced whole."""
+    settings = settings_of(store)
+    output = settings.store.with_suffix(".html") if output is None else output
+    check_page(output, force=force)
+    with read_campaign(store) as campaign:
+        is_running = True
+        while is_running:
+            began, status = time.monotonic(), campaign.status()
+            writer_of("campaign_page")(output, campaign, title=None)
+            if is_running := watch and status.is_running:
+                # A page may take longer than the interval: it never takes more than half of the time.
+                time.sleep(max(interval, time.monotonic() - began))
+                move_on(settings)
+    finish({"output": output, "runs": status.n_done}, [f"{output}: a page of {status.n_done:,} runs"], as_json=as_json)

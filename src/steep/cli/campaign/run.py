@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.bounds import parse_bounds
-from steep.cli.campaign.settings import DEFAULT, Store, read_campaign, settings_of, start_campaign
+from steep.cli.campaign.settings import DEFAULT, Function, Program, Store, read_campaign, settings_of, start_campaign
 from steep.cli.campaign.status import describe_status
 from steep.cli.options import Bounds, Debug, Force, Json, Report, check_page, writer_of
 from steep.cli.printing import aside, finish
 from steep.cli.targets import load_target
-from steep.exceptions import InputError
+from steep.exceptions import InputError, StorageError
 
 if TYPE_CHECKING:
     from steep.campaign import Campaign
@@ -25,14 +25,8 @@ if TYPE_CHECKING:
 
 def run_command(
     store: Store = DEFAULT,
-    function: Annotated[
-        str | None,
-        typer.Argument(metavar="MODULE:FUNCTION", help="Your simulator as a Python function.", show_default=False),
-    ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option("--command", help='Your simulator as a program: "./solver --u0 {u0}". No shell is involved.'),
-    ] = None,
+    function: Function = None,
+    command: Program = None,
     bounds: Bounds = None,
     runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
     initial: Annotated[
@@ -71,7 +65,7 @@ def run_command(
         stop_error=stop_error, seed=seed,
     )  # fmt: skip
     with aside():  # what the simulator prints is not part of the result
-        simulator, options = _checked(settings)
+        simulator, options = checked(settings)
     with start_campaign(settings) as campaign:
         with aside():
             _run(campaign, settings, simulator, options)
@@ -83,7 +77,7 @@ def run_command(
     finish(figures, [*lines, *reason], as_json=as_json, report=report)
 
 
-def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
+def checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
     """The simulator and where it runs: all checked before a store is made."""
     if settings.bounds is not None:
         names = tuple(settings.bounds)
@@ -95,7 +89,7 @@ def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
         raise InputError("the number of runs is missing; pass --runs 200")
     if settings.initial is not None and not 1 <= settings.initial <= settings.runs:
         raise InputError(
-            f"--initial {settings.initial} and --runs {settings.runs} do not fit; need a start within the runs; "
+            f"--initial {settings.initial} and --runs {settings.runs} do not fit; expected a start within the runs; "
             "lower it"
         )
     return simulator_of(settings, names)
@@ -103,10 +97,9 @@ def _checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
 
 def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[str, Any]) -> None:
     assert settings.runs is not None
-    given = {"error": settings.stop_error, "seconds": settings.stop_seconds}
     campaign.run(
         simulator, settings.runs, retries=settings.retries, max_failures=settings.max_failures or None,
-        stop_when={name: value for name, value in given.items() if value is not None} or None, **options,
+        stop_when=settings.stop_when(), **options,
     )  # fmt: skip
 
 
@@ -119,7 +112,7 @@ def simulator_of(settings: Settings, names: tuple[str, ...]) -> tuple[Any, dict[
         )
     if settings.command is not None:
         # A program is a process of its own: a thread is enough to wait for it.
-        return _program(settings, names), {"executor": "threads", "n_workers": settings.workers}
+        return program_of(settings, names), {"executor": "threads", "n_workers": settings.workers}
     function = load_target(str(settings.function), folder=settings.folder)
     from steep._function import calling_style
 
@@ -130,21 +123,36 @@ def simulator_of(settings: Settings, names: tuple[str, ...]) -> tuple[Any, dict[
     }  # fmt: skip
 
 
-def _program(settings: Settings, names: tuple[str, ...]) -> Any:
+def program_of(settings: Settings, names: tuple[str, ...]) -> Any:
+    """The program of a campaign as a function of its inputs."""
     from steep.campaign import command_simulator
 
     with contextlib.chdir(settings.folder):
         program = command_simulator(
             _located(str(settings.command), settings.folder), outputs=settings.outputs, file=settings.file,
-            timeout=settings.timeout, input=settings.stdin,
+            timeout=settings.timeout, input=settings.stdin, rejects=settings.rejects, keep=settings.keep,
+            templates=_templates(settings),
         )  # fmt: skip
     if set(program.names) != set(names):
         braced = ", ".join(f"{{{name}}}" for name in program.names) or "no input"
         raise InputError(
-            f"the command has {braced} and the bounds have {', '.join(names)}; need the same inputs in both; rename "
-            "them, put them in, or leave them out"
+            f"the command has {braced} and the bounds have {', '.join(names)}; expected the same inputs in both; "
+            "rename them, put them in, or leave them out"
         )
     return program
+
+
+def _templates(settings: Settings) -> dict[str, str]:
+    """Input decks by the name they get in the folder of a run."""
+    found = {}
+    for name, path in (settings.templates or {}).items():
+        try:
+            found[name] = (settings.folder / str(path)).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StorageError(
+                f"template {path} cannot be read ({error}); expected a text file; check its name"
+            ) from error
+    return found
 
 
 def _located(command: str, folder: Path) -> list[str]:

@@ -12,7 +12,8 @@
     t = "0.1:10:log"
     material = ["steel", "copper"]
 
-A constraint of the inputs is a Python function of X that returns booleans: ``constraint = "limits:allowed"``.
+A constraint is text, ``constraint = "u0 * t <= 5"``, or a Python function of X that returns booleans,
+``constraint = "limits:allowed"``.
 
 What is given on the command line comes before what is in the file.
 """
@@ -20,6 +21,7 @@ What is given on the command line comes before what is in the file.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -29,8 +31,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep.cli.bounds import axes_of
-from steep.cli.printing import aside
-from steep.exceptions import InputError, StorageError
+from steep.cli.printing import aside, note
+from steep.exceptions import InputError, SteepError, StorageError
 
 if TYPE_CHECKING:
     from steep.campaign import Campaign
@@ -40,12 +42,21 @@ if TYPE_CHECKING:
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "Path": ("text", (str,)), "str": ("text", (str,)), "int": ("a whole number", (int,)),
     "float": ("a number", (int, float)), "dict[str, Axis]": ("a table", (dict,)),
+    "dict[str, Any]": ("a table", (dict,)),
 }  # fmt: skip
 Store = Annotated[
     Path,
     typer.Argument(
         metavar="STORE", help="The campaign's file (.db), or the TOML file it is described in.", show_default=True
     ),
+]
+Function = Annotated[
+    str | None,
+    typer.Argument(metavar="MODULE:FUNCTION", help="Your simulator as a Python function.", show_default=False),
+]
+Program = Annotated[
+    str | None,
+    typer.Option("--command", help='Your simulator as a program: "./solver --u0 {u0}". No shell is involved.'),
 ]
 DEFAULT = Path("campaign.db")
 
@@ -71,6 +82,10 @@ class Settings:
     stop_seconds: float | None = None
     measure: str | None = None
     constraint: str | None = None
+    rejects: int | None = None
+    keep: str | None = None
+    templates: dict[str, Any] | None = None
+    slurm: dict[str, Any] | None = None
     seed: int | None = None
     folder: Path = field(default_factory=Path.cwd)
 
@@ -78,11 +93,16 @@ class Settings:
         """The same with what the user gave in addition."""
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
+    def stop_when(self) -> dict[str, float] | None:
+        """When to stop before the budget is spent, as :meth:`Campaign.run` takes it."""
+        given = {"error": self.stop_error, "seconds": self.stop_seconds}
+        return {name: value for name, value in given.items() if value is not None} or None
+
     def check_bounds(self) -> None:
         """A new campaign needs bounds."""
         if self.bounds is None and not self.store.exists():
             raise InputError(
-                f'{self.store} does not exist yet; need bounds for a new campaign; pass --bounds "u0=0:1,t=0.1:10:log"'
+                f'{self.store} does not exist yet; a new campaign needs bounds; pass --bounds "u0=0:1,t=0.1:10:log"'
             )
 
 
@@ -92,12 +112,14 @@ def read_settings(path: Path) -> Settings:
         with path.open("rb") as file:
             entries = tomllib.load(file)
     except OSError as error:
-        raise StorageError(f"{path} cannot be read ({error.strerror}); need a TOML file; check its name") from error
+        raise StorageError(f"{path} cannot be read ({error.strerror}); expected a TOML file; check its name") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML ({error}); see the page on campaign files") from error
     _check(path, entries)
     folder = path.resolve().parent
     found: dict[str, Any] = {**entries, "folder": folder}
+    if "keep" in entries:
+        found["keep"] = str(folder / entries["keep"])
     found["store"] = path.parent / entries.get("store", "campaign.db")
     if "bounds" in entries:
         try:
@@ -113,17 +135,17 @@ def _check(path: Path, entries: Mapping[str, Any]) -> None:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             meant = f"did you mean {close[0]!r}?" if close else f"it may have {', '.join(known)}"
-            raise InputError(f"{path} has an unknown entry {name!r}; need known entries; {meant}")
+            raise InputError(f"{path} has an unknown entry {name!r}; {meant}")
         words, kinds = known[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
-            raise InputError(f"{path} has {name} = {value!r}; need {words}")
+            raise InputError(f"{path} has {name} = {value!r}; expected {words}")
 
 
 def _existing(path: Path) -> Path:
     if path.is_dir():
-        raise InputError(f"{path} is a folder; need the file of a campaign; name it")
+        raise InputError(f"{path} is a folder; expected the file of a campaign; name it")
     if not path.exists():
-        raise InputError(f"{path} does not exist; need the file of a campaign; start one with steep campaign run")
+        raise InputError(f"{path} does not exist; expected the file of a campaign; start one with steep campaign run")
     return path
 
 
@@ -141,13 +163,27 @@ def read_campaign(path: Path, *, warns: bool = True) -> Campaign:
 
     settings = settings_of(path)
     constraint = constraint_of(settings) if warns else None
+    move_on(settings)
     return ReadCampaign(_existing(settings.store), constraint=constraint, warns=warns)
 
 
+def move_on(settings: Settings) -> None:
+    """Record what has ended in SLURM and fill its queue, where the campaign uses it; whatever goes wrong is a note."""
+    if not settings.store.is_file() or not settings.store.with_suffix(".slurm").exists():
+        return
+    from steep.campaign import Campaign, slurm
+
+    try:
+        with Campaign(storage=settings.store, constraint=constraint_of(settings)) as campaign:
+            slurm.advance(campaign, wait=False)
+    except SteepError as wrong:
+        note(f"the queue of SLURM was left alone: {wrong}")
+
+
 def constraint_of(settings: Settings) -> Any:
-    """The function that says which points may be run, or None."""
-    if settings.constraint is None:
-        return None
+    """What says which points may be run: text over the inputs, a function, or None."""
+    if settings.constraint is None or not re.fullmatch(r"[\w./]+:[\w.]+", settings.constraint.strip()):
+        return settings.constraint
     from steep.cli.targets import load_target
 
     with aside():  # what its module prints is not part of the result

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.campaign.settings import DEFAULT, Store, read_campaign
+from steep.cli.campaign.settings import DEFAULT, Store, move_on, read_campaign, settings_of
 from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
 from steep.cli.printing import finish, following, one_line, table_of
 
@@ -29,7 +29,7 @@ def status_command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow it until it ends; Ctrl-C ends the watching, not the campaign.")
     ] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.05, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option("--interval", min=0.05, help="Refresh interval in seconds.")] = 1.0,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -38,6 +38,7 @@ def status_command(
     Nothing is written: look as often as you like. --watch ends when the campaign has finished or no process
     runs it any more; with --json it prints one object a line.
     """
+    settings = settings_of(store)
     with read_campaign(store, warns=False) as campaign:
         if not watch:
             figures, lines = describe_status(campaign.status())
@@ -47,6 +48,7 @@ def status_command(
             is_running = True
             while is_running:
                 began = time.monotonic()
+                move_on(settings)
                 status = campaign.status()
                 show(*describe_status(status))
                 is_running = status.is_running
@@ -59,6 +61,8 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
     figures = asdict(status) | {"state": _state(status)}
     of = f" of {status.budget:,}" if status.budget is not None else ""
     counts = [f"{status.n_done:,}{of} runs done", f"{status.n_running:,} running"]
+    if status.n_queued:
+        counts.append(f"{status.n_queued:,} in the queue of SLURM")
     if status.n_leased:
         counts.append(f"{status.n_leased:,} leased")
     if status.n_waiting:
@@ -80,9 +84,9 @@ def _state(status: Status) -> str:
     if status.is_running:
         return "running"
     if status.outcome is None and status.n_done + status.n_failed + status.n_leased + status.n_waiting:
-        return "asked and told from outside"
+        return "runs are made outside steep (ask/tell)"
     if status.outcome == "interrupted":
-        return "interrupted; the same steep campaign run resumes"
+        return "interrupted; the same command resumes"
     return {"finished": "finished", "stopped": "stopped early, as it was asked to"}.get(
         status.outcome or "", "not started"
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _JSON, _LINES = (".json",), (".jsonl", ".ndjson")
 # What a table of results is called; a first name of another kind is that of a campaign.
-_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".bz2", ".xz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
 
 
 def tell_command(
@@ -98,17 +98,17 @@ def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None
     if error is not None:
         campaign.tell_failure(run=run, message=error, retries=retries)
     else:
-        campaign.tell(run=run, y=_outputs(values))
+        campaign.tell(run=run, y=numbers_of(values))
 
 
-def _outputs(values: list[str]) -> Any:
+def numbers_of(values: list[str]) -> Any:
     """Outputs of one run from NAME=NUMBER; a lone number needs no name."""
     pairs = [value.rpartition("=") for value in values]
     names = [name.strip() for name, _, _ in pairs]
     if len(pairs) > 1 and not all(names):
-        raise InputError(f"--value {values[names.index('')]} has no name; need NAME=NUMBER where there are several")
+        raise InputError(f"--value {values[names.index('')]} has no name; expected NAME=NUMBER where there are several")
     if len(set(names)) < len(names):
-        raise InputError(f"--value names an output twice ({', '.join(names)}); need each once")
+        raise InputError(f"--value names an output twice ({', '.join(names)}); expected each once")
     numbers = [_number(text, whole) for whole, (_, _, text) in zip(values, pairs, strict=True)]
     return {name: [number] for name, number in zip(names, numbers, strict=True)} if names[0] else numbers
 
@@ -117,7 +117,7 @@ def _number(text: str, whole: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise InputError(f"--value {whole} is not a number; need NAME=NUMBER, as u=3.2") from error
+        raise InputError(f"--value {whole} is not a number; expected NAME=NUMBER, as u=3.2") from error
 
 
 def is_table(path: Path) -> bool:
@@ -133,7 +133,7 @@ def read_results(path: Path) -> pd.DataFrame:
     from steep.cli.tables import open_table
 
     try:
-        table = open_table([Path("/dev/stdin") if str(path) == "-" else path])
+        table = open_table(Path("/dev/stdin") if str(path) == "-" else path)
         if len(set(table.names)) < len(table.names):
             raise InputError(f"{path} has the columns {listed(table.names)}, some of them twice; rename them")
         return table.frame(table.names)
@@ -154,7 +154,7 @@ def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
             text = f"[{','.join(filter(str.strip, text.splitlines()))}]"
         found = json.loads(text, object_pairs_hook=_object)
     except OSError as error:
-        raise StorageError(f"{path} cannot be read ({error.strerror}); need a file; check its name") from error
+        raise StorageError(f"{path} cannot be read ({error.strerror}); expected a file; check its name") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); expected one object per run; write it again") from error
     inner = found.get("runs") if isinstance(found, dict) else found

@@ -3,10 +3,9 @@
 """The compiled lists of best neighbours that pairs of points are offered to.
 
 Notation: points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
-point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y. Cells and tiles keep them ascending
-(``insert``, 16 at a time); the tree and exact search of single rows in a max-heap whose root is the worst
-(``push``). ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every product
-x·y serves both points. Of ties with the worst the first to come stays: with many equal points all else would be
+point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y, ascending: ``insert`` moves 16 at a
+time, ``put`` also compares indices. ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every
+product x·y serves both points. The first of several ties with the worst stays: with many equal points all else would be
 ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
 """
 
@@ -29,42 +28,18 @@ class Best(NamedTuple):
 
 
 @compiled()
-def sift(scores, indices, at, new_score, new_index):
-    """Put an entry at place ``at`` of a heap or, while a child is worse, below it."""
-    width = scores.shape[0]
-    while True:
-        child = 2 * at + 1
-        if child >= width:
-            break
-        right = child + 1
-        if right < width and (
-            scores[right] > scores[child] or (scores[right] == scores[child] and indices[right] > indices[child])
-        ):
-            child = right
-        if scores[child] < new_score or (scores[child] == new_score and indices[child] < new_index):
-            break
-        scores[at], indices[at] = scores[child], indices[child]
-        at = child
+def put(scores, indices, new_score, new_index):
+    """Put an entry where it belongs in a row sorted by (score, index), instead of its last."""
+    at = scores.shape[0] - 1
+    while at > 0 and (scores[at - 1] > new_score or (scores[at - 1] == new_score and indices[at - 1] > new_index)):
+        scores[at], indices[at] = scores[at - 1], indices[at - 1]
+        at -= 1
     scores[at], indices[at] = new_score, new_index
 
 
 @compiled()
-def push(score, index, q, new_score, new_index):
-    """Replace the worst of point ``q``'s neighbours when (new_score, new_index) comes before it."""
-    if new_score == score[q, 0] and new_index > index[q, 0]:
-        return
-    sift(score[q], index[q], 0, new_score, new_index)
-
-
-@compiled()
-def sort_pairs(values, indices):
-    """Sort one row by (value, index), in place: Shell's sort, short for short rows."""
-    sort_from_gap(values, indices, values.shape[0] // 2)
-
-
-@compiled()
-def sort_from_gap(values, indices, gap):
-    """Sort one row by (value, index) from a gap on; 1 is quickest where the row is nearly sorted."""
+def sort_pairs(values, indices, gap):
+    """Sort one row by (value, index), in place: Shell's sort from a gap on; 1 is quickest if it is nearly sorted."""
     while gap > 0:
         for i in range(gap, values.shape[0]):
             value, index, at = values[i], indices[i], i

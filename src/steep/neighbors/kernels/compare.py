@@ -14,16 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.best import insert, knows, push, sort_from_gap, sort_pairs
-from steep.neighbors.kernels.vectors import (
-    PANEL,
-    first_bit,
-    low_scores,
-    squares_by_8,
-    squares_by_32,
-    wide_squares_by_8,
-    wide_squares_by_32,
-)
+from steep.neighbors.kernels.best import insert, knows, put, sort_pairs
+from steep.neighbors.kernels.vectors import PANEL, first_bit, low_scores
 
 ROWS = 128  # rows per product: this many make the most of a product
 FLOAT32_LEAST, FLOAT32_MOST = 1.2e-38, 3.4e38
@@ -40,15 +32,11 @@ class Block(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """What a float32 score may be too large by, a share of both half norms and ``least``; a distance by ``slack``.
-
-    ``unit`` is the length in the frame of a length 1 of the data.
-    """
+    """What a float32 score may be too large by, a share of both half norms and ``least``; a distance by ``slack``."""
 
     share: float
     least: float
     slack: float
-    unit: float
 
 
 class Found(NamedTuple):
@@ -109,24 +97,11 @@ def count_nearer(products, row_half, col_half, limits, counts):
                 counts[i, place] += 1
 
 
-@compiled()
+@compiled(fastmath=NO_NAN)
 def square(X, q, m):
     """Squared distance of two rows in float64; features lie one behind the other."""
-    n_features, size = X.shape[1], X.itemsize
-    one, other = X.ctypes.data + q * X.strides[0], X.ctypes.data + m * X.strides[0]
-    total, begin = 0.0, n_features - n_features % 32
-    if begin > 0:
-        if size == 4:
-            total += squares_by_32(one, other, begin // 32)
-        else:
-            total += wide_squares_by_32(one, other, begin // 32)
-    n_eights = (n_features - begin) // 8
-    if n_eights > 0:
-        if size == 4:
-            total += squares_by_8(one + size * begin, other + size * begin, n_eights)
-        else:
-            total += wide_squares_by_8(one + size * begin, other + size * begin, n_eights)
-    for f in range(begin + 8 * n_eights, n_features):
+    total = 0.0
+    for f in range(X.shape[1]):
         step = np.float64(X[q, f]) - np.float64(X[m, f])
         total += step * step
     return total
@@ -155,7 +130,7 @@ def write(keys, indices, score, index):
 
 
 @compiled()
-def prove(X, index, certain, unit, best, best_index, unsure, rows):
+def prove(X, index, certain, best, best_index, unsure, rows):
     """Rank the shortlisted by float64 distances, keep the best, and say where that proves nothing."""
     width, wanted = index.shape[1], best.shape[1]
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
@@ -165,9 +140,9 @@ def prove(X, index, certain, unit, best, best_index, unsure, rows):
             continue
         for j in range(width):
             keys[j], indices[j] = ranked(distance(X, q, index[q, j])), index[q, j]
-        sort_pairs(keys, indices)
+        sort_pairs(keys, indices, width // 2)
         write(keys, indices, best[q], best_index[q])
-        reached = keys[wanted - 1] * unit
+        reached = keys[wanted - 1]
         unsure[q] = not (certain[q] == np.inf or 0.5 * reached * reached * (1 + 1e-6) < certain[q])
 
 
@@ -222,10 +197,10 @@ def compare_row(X, q, i, line, my_half, part, rounding, found):
             if m == q or (my_half + half[j]) * rest - line[j] > bound:
                 continue
             far = ranked(distance(X, q, m))
-            if far < score[i, 0] or (far == score[i, 0] and m < index[i, 0]):
-                push(score, index, i, far, m)
-                worst = score[i, 0]
-                limit[i] = min(limit[i], 0.5 * (worst * rounding.unit) * (worst * rounding.unit))
+            if far < score[i, -1] or (far == score[i, -1] and m < index[i, -1]):
+                put(score[i], index[i], far, m)
+                worst = score[i, -1]
+                limit[i] = min(limit[i], 0.5 * worst * worst)
                 bound = bound_of(limit[i], rounding)
                 if worst == 0:  # nothing is nearer, and all rows to come have a higher index
                     limit[i] = -1
@@ -233,13 +208,13 @@ def compare_row(X, q, i, line, my_half, part, rounding, found):
 
 
 @compiled()
-def nearest_scores(X, rows, index, width, unit):
+def nearest_scores(X, rows, index, width):
     """Return the ``width``-th lowest score of each of some rows with those it has listed."""
     found, scores = np.empty(rows.shape[0], np.float64), np.empty(index.shape[1], np.float64)
     for i in range(rows.shape[0]):
         for j in range(index.shape[1]):
             known = index[i, j] < X.shape[0]
-            scores[j] = unit * distance(X, rows[i], index[i, j]) if known else np.inf
+            scores[j] = distance(X, rows[i], index[i, j]) if known else np.inf
         last = np.sort(scores)[width - 1]
         found[i] = 0.5 * last * last
     return found
@@ -258,5 +233,5 @@ def finish(X, order, index, best, best_index, unsure, first, last):
         for j in range(width):
             indices[j] = order[index[q, j]]
             keys[j] = ranked(distance(X, row, indices[j]))
-        sort_from_gap(keys, indices, 1 if width == best.shape[1] else width // 2)  # sorted already, but for rounding
+        sort_pairs(keys, indices, 1 if width == best.shape[1] else width // 2)  # sorted already, but for rounding
         write(keys, indices, best[q], best_index[q])

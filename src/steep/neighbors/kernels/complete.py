@@ -6,51 +6,31 @@ A point q of cell A, whose k-th neighbour so far is r away, can still gain only 
 t_m − t_q ≤ r (see sweep.py for u and t). So q is compared with those alone, B by B, the nearest cells
 first since each neighbour found shortens r. What the sweep has looked at is passed over, and what
 rounding may do to t is allowed for on both sides.
-
-Cells of wide data hold a few coordinates in which no two points are farther apart than in all (narrow.py). Then
-what is near there is measured in all features, and the lists keep those scores.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from steep.neighbors.kernels import compiled
-from steep.neighbors.kernels.best import insert, knows, sort_pairs
-from steep.neighbors.kernels.compare import square
-from steep.neighbors.kernels.panels import (
-    Room,
-    Side,
-    copy_rows,
-    gather,
-    meet_rows,
-    places_of,
-    room_for,
-    set_limits,
-    side_of,
-    tile_at,
-    turn_over,
-)
+from steep.neighbors.kernels.panels import Room, Side, copy_rows, gather, meet, room_for, set_limits, side_of, turn_over
 from steep.neighbors.kernels.sweep import LEVELS, ROWS, direction, directions, nearest_first
-from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit
+from steep.neighbors.kernels.vectors import PANEL
 
 MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list close to the truth
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
 
 
-class Whole(NamedTuple):
-    """Wide data in all their features: the rows ``order`` of ``X`` are the points of the cells.
+class Meeting(NamedTuple):
+    """Two cells of which one visits the other, what of them has met, and what rounding may do to that."""
 
-    A score of a few coordinates may be too large by ``error`` of both half norms, and a distance by ``slack``.
-    """
-
-    wide: bool
-    X: Any
-    order: Any
-    error: Any
-    slack: Any
+    mine: int
+    other: int
+    swept: float  # all pairs with t_m − t_q up to here have met
+    doubt: float
+    level: float  # points are sorted as finely as this
 
 
 class Visit(NamedTuple):
@@ -68,7 +48,7 @@ def limits(along, far, swept, doubt):
 
 
 @compiled()
-def complete(cells, near, size, swept, rounding, some, best, whole, stop):
+def complete(cells, near, size, swept, rounding, some, best, stop):
     """Find all that the lists of the points of ``some`` cells miss.
 
     All pairs with t_m − t_q ≤ ``swept[p]`` have met. ``size`` is the largest |x| of each cell and ``rounding`` what t
@@ -78,7 +58,7 @@ def complete(cells, near, size, swept, rounding, some, best, whole, stop):
     longest = np.max(start[1:] - start[:-1])
     rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
     cols.limit[:] = -np.inf
-    room = room_for(cols, X.shape[1])
+    visit = Visit(cols, rows, room_for(cols, X.shape[1], False))
     for a in some:
         if stop[0]:
             return
@@ -87,12 +67,10 @@ def complete(cells, near, size, swept, rounding, some, best, whole, stop):
         others = near.cell[first:last]
         u_of = directions(centers, a, others)
         along_of = np.dot(u_of, X[mine].T)
-        if whole.wide:  # the own cell was joined by the few coordinates alone
-            measure_own(cells, a, rows, cols, room, best, whole)
         for p in np.argsort(near.behind[first:last]):
             b = others[p]
             length = direction(centers, a, b)[1]
-            doubt = rounding * (length + size[a] + size[b]) + whole.slack
+            doubt = rounding * (length + size[a] + size[b])
             far = np.sqrt(2 * best.top[mine]) * np.float32(1 + 1e-6)
             limit = limits(along_of[p], far, swept[first + p] - doubt, doubt)
             farthest = np.max(limit)
@@ -102,36 +80,28 @@ def complete(cells, near, size, swept, rounding, some, best, whole, stop):
             along_b = np.dot(X[start[b] : start[b + 1]], u_of[p]) + length
             n_cols = nearest_first(along_b, farthest, start[b], cols.place, cols.level)
             # A level holds what lies below the next: only whole levels count as met.
-            met = swept[first + p], doubt, (farthest - np.min(along_b)) / LEVELS
-            look_at(cells, a, b, along_of[p], n_rows, n_cols, met, Visit(cols, rows, room), best, whole)
+            meeting = Meeting(a, b, swept[first + p], doubt, (farthest - np.min(along_b)) / LEVELS)
+            look_at(cells, meeting, along_of[p], n_rows, n_cols, visit, best)
 
 
 @compiled()
-def look_at(cells, a, b, along, n_rows, n_cols, met, visit, best, whole):
-    """Offer the points gathered of cell ``b`` to those of cell ``a`` that look so far, but for those they have met."""
-    rows, cols, room = visit.mine, visit.others, visit.room
-    (swept, doubt, level), row_along = met, np.empty(n_rows, np.float32)
+def look_at(cells, meeting, along, n_rows, n_cols, visit, best):
+    """Offer the points gathered of a cell to those of another that look so far, but for those they have met."""
+    (a, b, swept, doubt, level), (cols, rows, room) = meeting, visit
+    row_along = np.empty(n_rows, np.float32)
     for i in range(n_rows):
         row_along[i], rows.place[i] = along[rows.place[i]], cells.start[a] + rows.place[i]
     shift = (cells.centers[a] - cells.centers[b]).astype(np.float32)
     gather(cells.points, cells.extra, rows.place, n_rows, shift, rows.points, rows.half)
     gather(cells.points, cells.extra, cols.place, n_cols, np.zeros_like(shift), cols.points, cols.half)
     turn_over(cols.points, n_cols, room.panels)
-    if whole.wide:
-        rows.half[:] *= np.float32(1.0) - whole.error
-        cols.half[:] *= np.float32(1.0) - whole.error
-    else:
-        set_limits(rows, best.top, rows.place, n_rows)
+    set_limits(rows, best.top, n_rows)
     for begin in range(0, n_rows, ROWS):
         end = min(begin + ROWS, n_rows)
         n_near = np.searchsorted(cols.level[:n_cols], -rows.level[begin], side="right")
         n_met = np.searchsorted(cols.level[:n_cols], np.min(row_along[begin:end]) + swept - doubt - level)
-        if n_met >= n_near:
-            continue
-        if whole.wide:
-            measure_rows(rows, begin, n_rows - begin, cols, n_met, n_near, room, best, whole)
-        else:
-            meet_rows(rows, begin, n_rows - begin, cols, n_met, n_near, rows.place, room, best)
+        if n_met < n_near:
+            meet(rows, begin, n_rows - begin, cols, n_met, n_near, room, best)
 
 
 @compiled()
@@ -139,7 +109,8 @@ def visit_of(longest, n_features):
     """Return room for meeting cells, a panel of visitors at a time."""
     others, mine = side_of(longest, n_features), side_of(PANEL, n_features)
     others.limit[:] = -np.inf
-    return Visit(others, mine, room_for(others, n_features))
+    mine = Side(mine.place, np.zeros_like(mine.place), mine.level, mine.points, mine.half, mine.limit)
+    return Visit(others, mine, room_for(others, n_features, False))
 
 
 @compiled()
@@ -154,14 +125,13 @@ def meet_cell(cells, b, rows, slots, home, visit, best):
     turn_over(others.points, n_cols, room.panels)
     for first in range(0, rows.shape[0], PANEL):
         n_rows = min(PANEL, rows.shape[0] - first)
-        some = slots[first : first + n_rows]
         for i in range(n_rows):
-            mine.place[i] = rows[first + i]
+            mine.place[i], mine.slot[i] = rows[first + i], slots[first + i]
             shift = (centers[home[first + i]] - centers[b]).astype(np.float32)
             one = slice(i, i + 1)
             gather(X, cells.extra, mine.place[one], 1, shift, mine.points[one], mine.half[one])
-        set_limits(mine, best.top, some, n_rows)
-        meet_rows(mine, 0, n_rows, others, 0, n_cols, some, room, best)
+        set_limits(mine, best.top, n_rows)
+        meet(mine, 0, n_rows, others, 0, n_cols, room, best)
 
 
 @compiled()
@@ -199,72 +169,6 @@ def complete_some(cells, near, size, rounding, rows, slots, best, longest_way):
         some = np.flatnonzero(wanted[b])
         if some.shape[0] > 0:
             meet_cell(cells, b, rows[some], slots[some], home[some], visit, best)
-
-
-@compiled()
-def widened(score, slack):
-    """Return the score of a distance that is longer by ``slack``."""
-    length = np.sqrt(2 * score) + slack
-    return np.float32(0.5) * length * length * np.float32(1 + 1e-6)
-
-
-@compiled()
-def measure_own(cells, a, rows, cols, room, best, whole):
-    """Offer the points of a cell each other, by their scores in all features."""
-    first, n_points = cells.start[a], cells.start[a + 1] - cells.start[a]
-    for i in range(n_points):
-        rows.place[i] = first + i
-    still = np.zeros(cells.points.shape[1], np.float32)
-    gather(cells.points, cells.extra, rows.place, n_points, still, rows.points, rows.half)
-    rows.half[:] *= np.float32(1.0) - whole.error
-    turn_over(rows.points, n_points, room.panels)
-    both = Side(rows.place, rows.level, rows.points, rows.half, cols.limit)
-    for begin in range(0, n_points, ROWS):
-        measure_rows(rows, begin, n_points - begin, both, 0, n_points, room, best, whole)
-
-
-@compiled()
-def measure_rows(mine, first, n_mine, others, begin, end, room, best, whole):
-    """Offer the rows what may be near of the points ``begin`` to ``end`` of some panels, by its score in all features.
-
-    Half norms are less what a score may be too large by, of both.
-    """
-    score, index, top = best.score, best.index, best.top
-    X, order, slack = whole.X, whole.order, whole.slack
-    places = places_of(mine, others, room)
-    for i in range(first, first + min(n_mine, PANEL)):
-        mine.limit[i] = mine.half[i] - widened(top[mine.place[i]], slack)
-    for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
-        high = min(low + TILE_ROWS, first + n_mine)
-        for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(places, low, col):
-                continue
-            for i in range(low, high):
-                q = mine.place[i]
-                for c in range(TILE_PANELS):
-                    hits = np.uint32(room.bits[(i - low) * TILE_PANELS + c])
-                    while hits:
-                        at = c * PANEL + first_bit(hits)
-                        hits &= hits - np.uint32(1)
-                        m = others.place[col + at]
-                        if q == m or room.products[i - low, at] <= mine.limit[i]:
-                            continue
-                        found = np.float32(0.5 * square(X, order[q], order[m]))
-                        if found < top[q] and not knows(index[q], m):
-                            top[q] = insert(score, index, q, found, m)
-                            mine.limit[i] = mine.half[i] - widened(top[q], slack)
-
-
-@compiled()
-def measure_lists(X, order, best, first, last):
-    """Replace the scores of lists, from few coordinates, by those in all features."""
-    score, index, top = best
-    for q in range(first, last):
-        for j in range(score.shape[1]):
-            if index[q, j] < order.shape[0]:
-                score[q, j] = np.float32(0.5 * square(X, order[q], order[index[q, j]]))
-        sort_pairs(score[q], index[q])
-        top[q] = score[q, -1]
 
 
 @compiled()

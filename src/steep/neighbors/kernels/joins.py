@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
-"""The compiled joins of tiles and of cells: each with itself, which starts the lists, then with others."""
+"""The compiled join of cells, each with itself, which starts the lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
 from steep.neighbors.kernels.best import insert
-from steep.neighbors.kernels.panels import copy_rows, meet, room_for, set_limits, set_tops, side_of, turn_over
+from steep.neighbors.kernels.panels import copy_rows, room_for, side_of, turn_over
 from steep.neighbors.kernels.vectors import (
     LANES,
     PANEL,
@@ -16,7 +16,6 @@ from steep.neighbors.kernels.vectors import (
     TOGETHER,
     at_most,
     first_bit,
-    keep_minima,
     multiply_tile,
     n_before,
     n_bits,
@@ -27,17 +26,15 @@ FINITE = np.float32(3e38)
 MANY = 8  # times the width: where more are picked most are ties, as among equal points
 
 
-@compiled()
+@compiled(fastmath=NO_NAN)
 def to_scores(line, my_half, lanes):
     """Turn one point's products into scores, in place, and deal them out to lanes, keeping each minimum."""
-    n_blocks, n_groups = line.shape[0] // LANES, lanes.shape[0]
-    for g in range(n_groups):
-        n_steps = (n_blocks - g + n_groups - 1) // n_groups
-        if n_steps > 0:
-            place = line.ctypes.data + 4 * LANES * g
-            keep_minima(place, n_steps, 4 * LANES * n_groups, my_half, lanes.ctypes.data + 4 * LANES * g)
-        else:
-            lanes[g] = np.inf
+    lanes[:] = np.inf
+    for block in range(line.shape[0] // LANES):
+        some, least = line[block * LANES : (block + 1) * LANES], lanes[block % lanes.shape[0]]
+        for j in range(LANES):
+            some[j] = max(my_half - some[j], np.float32(0.0))
+            least[j] = min(least[j], some[j])
 
 
 @compiled(fastmath=NO_NAN)
@@ -126,7 +123,7 @@ def join_within(X, half, start, cells, best, stop):
     """Start every point's list, empty so far, with the best of its own cell, for each of ``cells``."""
     longest, width = np.max(start[1:] - start[:-1]), best.score.shape[1]
     side = side_of(longest, X.shape[1])
-    mine, my_half, panels = side.points, side.half, room_for(side, X.shape[1]).panels
+    mine, my_half, panels = side.points, side.half, room_for(side, X.shape[1], True).panels
     lanes = np.empty((-(-3 * width // LANES), LANES), np.float32)
     lines = np.empty((PANEL, -(-mine.shape[0] // LANES) * LANES), np.float32)
     picked, picked_index = np.empty(mine.shape[0], np.float32), np.empty(mine.shape[0], np.int32)
@@ -146,24 +143,3 @@ def join_within(X, half, start, cells, best, stop):
                 to_scores(line, my_half[first + i], lanes)
                 bound = min(bound_of_best(lanes, width), FINITE)
                 choose(line, bound, begin, q, best, picked, picked_index)
-
-
-@compiled()
-def join_across(X, half, start, pairs, best, stop):
-    """Offer every pair of points of two different tiles, for each of the ``pairs`` of tiles."""
-    longest = np.max(start[1:] - start[:-1])
-    rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
-    room = room_for(cols, X.shape[1])
-    for p in range(pairs.shape[0]):
-        if stop[0]:
-            return
-        a, b = pairs[p]
-        n_rows, n_cols = start[a + 1] - start[a], start[b + 1] - start[b]
-        rows.place[:n_rows], cols.place[:n_cols] = np.arange(start[a], start[a + 1]), np.arange(start[b], start[b + 1])
-        copy_rows(X, half, start[a], n_rows, rows.points, rows.half)
-        copy_rows(X, half, start[b], n_cols, cols.points, cols.half)
-        turn_over(cols.points, n_cols, room.panels)
-        set_limits(rows, best.top, rows.place, n_rows)
-        set_tops(cols, best.top, n_cols)
-        for first in range(0, n_rows, PANEL):
-            meet(rows, first, n_rows - first, cols, n_cols, room, best)

@@ -26,12 +26,13 @@ NOWHERE = np.float32(np.inf)  # half the squared length of a place in a panel th
 
 
 class Side(NamedTuple):
-    """One side of a meeting: places in the lists, levels along the centre line, points, half norms, thresholds.
+    """One side of a meeting: where points and their lists are, levels along the centre line, half norms, thresholds.
 
     A threshold is half_x − top_x of a row and top_y of a column.
     """
 
     place: Any
+    slot: Any
     level: Any
     points: Any
     half: Any
@@ -39,12 +40,16 @@ class Side(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for the panels of the columns, and for the products and bits of one tile."""
+    """Room for the panels of the columns, and for the products and bits of one tile.
+
+    ``fresh`` is whether two points meet once; else rows may meet themselves and points they already know.
+    """
 
     panels: Any
     products: Any
     bits: Any
     n_features: int
+    fresh: bool
 
 
 @compiled()
@@ -59,15 +64,16 @@ def side_of(longest, n_features):
     places = panels_for(longest) * PANEL
     points = np.zeros((places, -(-n_features // PANEL) * PANEL), np.float32)
     half, limit = np.empty(places, np.float32), np.empty(places, np.float32)
-    return Side(np.zeros(places, np.int64), np.empty(places, np.float32), points, half, limit)
+    place = np.zeros(places, np.int64)
+    return Side(place, place, np.empty(places, np.float32), points, half, limit)
 
 
 @compiled()
-def room_for(side, n_features):
+def room_for(side, n_features, fresh):
     """Return room for the panels of a side, and for a tile."""
     panels = np.zeros((side.points.shape[0] // PANEL, side.points.shape[1], PANEL), np.float32)
     products = np.empty((TILE_ROWS, TOGETHER), np.float32)
-    return Room(panels, products, np.zeros(TILE_ROWS * TILE_PANELS, np.uint16), n_features)
+    return Room(panels, products, np.zeros(TILE_ROWS * TILE_PANELS, np.uint16), n_features, fresh)
 
 
 @compiled()
@@ -110,7 +116,7 @@ def turn_over(points, n_wanted, panels):
 
 
 class Places(NamedTuple):
-    """Where in memory two sides and the room for a tile are: a few numbers, so that a tile is called cheaply."""
+    """Where in memory two sides and the room for a tile are, in the order in which a tile takes them."""
 
     step: int  # bytes of a row, and of a point in a panel
     rows: int
@@ -135,27 +141,19 @@ def places_of(mine, others, room):
 
 
 @compiled()
-def tile_at(at, low, col):
-    """Multiply the rows from ``low`` on with the panels from ``col`` on; see :func:`tile`."""
-    return tile(
-        at.rows + low * at.step, at.step, at.panels + col * at.step, at.n_features, at.half + 4 * low,
-        at.limit + 4 * low, at.other_half + 4 * col, at.other_limit + 4 * col, at.products, at.bits,
-    )  # fmt: skip
+def meet(mine, first, n_mine, others, begin, end, room, best):
+    """Offer each other up to 16 rows, from ``first`` on, and the points ``begin`` to ``end`` of some panels.
 
-
-@compiled()
-def meet(mine, first, n_mine, others, end, room, best):
-    """Offer each other up to 16 rows, from ``first`` on, and the points of some panels up to ``end``.
-
-    Thresholds of both sides are kept up to date.
+    Thresholds of both sides are kept up to date; those that want no point are −∞. ``begin`` is rounded down to a whole
+    tile.
     """
-    places = places_of(mine, others, room)
+    places, fresh = places_of(mine, others, room), room.fresh
     score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
-    half, limit, other_limit, rows, cols = mine.half, mine.limit, others.limit, mine.place, others.place
+    half, limit, other_limit, slots = mine.half, mine.limit, others.limit, mine.slot
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
         high = min(low + TILE_ROWS, first + n_mine)
-        for col in range(0, end, TOGETHER):
-            if not tile_at(places, low, col):
+        for col in range(begin - begin % TOGETHER, end, TOGETHER):
+            if not tile(places, low, col):
                 continue
             for i in range(low, high):
                 for c in range(TILE_PANELS):
@@ -165,8 +163,8 @@ def meet(mine, first, n_mine, others, end, room, best):
                         hits &= hits - np.uint32(1)
                         j = col + at
                         found = max(half[i] - products[i - low, at], np.float32(0.0))
-                        q, m = rows[i], cols[j]
-                        if found < top[q]:
+                        q, m = slots[i], others.place[j]
+                        if found < top[q] and (fresh or (mine.place[i] != m and not knows(index[q], m))):
                             top[q] = insert(score, index, q, found, m)
                             limit[i] = half[i] - top[q]
                         if found < other_limit[j]:
@@ -175,38 +173,10 @@ def meet(mine, first, n_mine, others, end, room, best):
 
 
 @compiled()
-def meet_rows(mine, first, n_mine, others, begin, end, slots, room, best):
-    """Offer the points ``begin`` to ``end`` of some panels to the rows only; row i has its list in ``slots[i]``.
-
-    Rows may meet themselves and points they already know: both are passed over. Thresholds of the others are −∞.
-    ``begin`` is rounded down to a whole tile.
-    """
-    places = places_of(mine, others, room)
-    score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
-    half, limit, rows, cols = mine.half, mine.limit, mine.place, others.place
-    for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):
-        high = min(low + TILE_ROWS, first + n_mine)
-        for col in range(begin - begin % TOGETHER, end, TOGETHER):
-            if not tile_at(places, low, col):
-                continue
-            for i in range(low, high):
-                for c in range(TILE_PANELS):
-                    hits = np.uint32(bits[(i - low) * TILE_PANELS + c])
-                    while hits:
-                        at = c * PANEL + first_bit(hits)
-                        hits &= hits - np.uint32(1)
-                        found = max(half[i] - products[i - low, at], np.float32(0.0))
-                        slot, m = slots[i], cols[col + at]
-                        if found < top[slot] and rows[i] != m and not knows(index[slot], m):
-                            top[slot] = insert(score, index, slot, found, m)
-                            limit[i] = half[i] - top[slot]
-
-
-@compiled()
-def set_limits(side, top, slots, n_rows):
+def set_limits(side, top, n_rows):
     """Write half_x − top_x of some rows; what no point has taken never hits."""
     for i in range(n_rows):
-        side.limit[i] = side.half[i] - top[slots[i]]
+        side.limit[i] = side.half[i] - top[side.slot[i]]
     fill(side.limit, n_rows, NOWHERE)
 
 

@@ -87,7 +87,7 @@ def sweep_across(cells, pairs, reach, best, stop):
     X, extra, start, centers = cells.points, cells.extra, cells.start, cells.centers
     longest = np.max(start[1:] - start[:-1])
     rows, cols = side_of(longest, X.shape[1]), side_of(longest, X.shape[1])
-    room = room_for(cols, X.shape[1])
+    room = room_for(cols, X.shape[1], True)
     for p in range(pairs.shape[0]):
         if stop[0]:
             return
@@ -102,11 +102,11 @@ def sweep_across(cells, pairs, reach, best, stop):
         gather(X, extra, rows.place, n_rows, -middle, rows.points, rows.half)
         gather(X, extra, cols.place, n_cols, middle, cols.points, cols.half)
         turn_over(cols.points, n_cols, room.panels)
-        set_limits(rows, best.top, rows.place, n_rows)
+        set_limits(rows, best.top, n_rows)
         set_tops(cols, best.top, n_cols)
         for first in range(0, n_rows, ROWS):
             n_near = np.searchsorted(cols.level[:n_cols], left - rows.level[first], side="right")
-            meet(rows, first, n_rows - first, cols, n_near, room, best)
+            meet(rows, first, n_rows - first, cols, 0, n_near, room, best)
 
 
 @compiled()

@@ -35,7 +35,7 @@ TILE_ROWS, TILE_PANELS = (8, 2) if has_wide_registers() else (4, 1)
 TOGETHER = TILE_PANELS * PANEL  # points that rows meet in one tile
 LANES = 64  # minima kept at once
 
-_FLOAT, _DOUBLE, _INT = ir.FloatType(), ir.DoubleType(), ir.IntType(64)
+_FLOAT, _INT = ir.FloatType(), ir.IntType(64)
 _VECTOR, _BITS = ir.VectorType(_FLOAT, PANEL), ir.IntType(PANEL)
 
 
@@ -137,17 +137,25 @@ def multiply_tile(typing_context, rows, to_next_row, cols, depth, col_half, out,
 
 
 @written
-def tile(typing_context, rows, to_next_row, cols, depth, half, limit, col_half, col_top, out, bits):
-    """Multiply ``TILE_ROWS`` rows with ``TILE_PANELS`` panels; return whether there may be a hit.
+def tile(typing_context, at, low, col):
+    """Multiply ``TILE_ROWS`` rows from ``low`` on with ``TILE_PANELS`` panels from ``col`` on; return if any may hit.
 
-    ``limit`` is half_x − top_x of each row. If there is a hit the products are written to ``out``, as
-    :func:`multiply_tile` does, and the bits of hits to ``bits``; else nothing is.
+    ``at`` are the addresses of ``panels.Places``; thresholds of rows are half_x − top_x. If there is a hit the products
+    are written out, as :func:`multiply_tile` does, and the bits of hits; else nothing is.
     """
 
     def emit(context, builder, signature, arguments):
-        rows, to_next_row, cols, depth, half, limit, col_half, col_top, out, bits = arguments
-        say = _Emit(builder)
-        sums = say.products(rows, to_next_row, cols, depth, say.starts(col_half))
+        say, (at, low, col) = _Emit(builder), arguments
+        step, rows, half, limit, panels, col_half, col_top, out, bits, depth = cgutils.unpack_tuple(builder, at)
+
+        def moved(address, count, size):
+            return builder.add(address, builder.mul(count, size))
+
+        four = say.number(4)
+        rows, panels = moved(rows, low, step), moved(panels, col, step)
+        half, limit = moved(half, low, four), moved(limit, low, four)
+        col_half, col_top = moved(col_half, col, four), moved(col_top, col, four)
+        sums = say.products(rows, step, panels, depth, say.starts(col_half))
         tops = [say.vector(col_top, 4 * PANEL * c) for c in range(TILE_PANELS)]
         hits, any_hit = [], ir.Constant(_BITS, 0)
         for i in range(TILE_ROWS):
@@ -161,60 +169,11 @@ def tile(typing_context, rows, to_next_row, cols, depth, half, limit, col_half, 
         found = builder.icmp_unsigned("!=", any_hit, ir.Constant(_BITS, 0))
         with builder.if_then(found, likely=False):
             say.write_out(sums, out, say.number(4 * TOGETHER))
-            for at, some in enumerate(hits):
-                say.store(some, bits, PANEL // 8 * at, _BITS, 2)
+            for place, some in enumerate(hits):
+                say.store(some, bits, PANEL // 8 * place, _BITS, 2)
         return found
 
-    return types.boolean(*[types.intp] * 10), emit
-
-
-def _squares(kind, n_sums):
-    """Return what sums the squared differences of two rows in float64, ``8 n_sums`` numbers at a time."""
-    numbers, wide = ir.VectorType(kind, 8), ir.VectorType(_DOUBLE, 8)
-    size = 8 if kind == _DOUBLE else 4
-
-    def squares(typing_context, one, other, n_steps):
-        def emit(context, builder, signature, arguments):
-            one, other, n_steps = arguments
-            say, before = _Emit(builder), builder.block
-            multiply_add = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(wide, [wide] * 3), "llvm.fmuladd.v8f64"
-            )
-            loop, done = builder.append_basic_block("numbers"), builder.append_basic_block("summed")
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            at = builder.phi(_INT)
-            sums = [builder.phi(wide) for _ in range(n_sums)]
-            at.add_incoming(say.number(0), before)
-            offset = builder.mul(at, say.number(8 * n_sums * size))
-            places, added = [builder.add(one, offset), builder.add(other, offset)], []
-            for v, total in enumerate(sums):
-                total.add_incoming(ir.Constant(wide, [0.0] * 8), before)
-                pair = [builder.load(say.at(place, 8 * size * v, numbers), align=size) for place in places]
-                x, y = pair if numbers == wide else (builder.fpext(values, wide) for values in pair)
-                step = builder.fsub(x, y)
-                added.append(builder.call(multiply_add, [step, step, total]))
-                total.add_incoming(added[-1], loop)
-            following = builder.add(at, say.number(1))
-            at.add_incoming(following, loop)
-            builder.cbranch(builder.icmp_signed("<", following, n_steps), loop, done)
-            builder.position_at_end(done)
-            whole = added[0]
-            for more in added[1:]:
-                whole = builder.fadd(whole, more)
-            for step in (4, 2, 1):
-                lanes = ir.Constant(ir.VectorType(ir.IntType(32), 8), [(lane + step) % 8 for lane in range(8)])
-                whole = builder.fadd(whole, builder.shuffle_vector(whole, whole, lanes))
-            return builder.extract_element(whole, ir.Constant(ir.IntType(32), 0))
-
-        return types.float64(types.intp, types.intp, types.intp), emit
-
-    return written(squares)
-
-
-# Of 32 numbers at a time, or 8; the last argument is how often, once at least. Addresses of float32, or of float64.
-squares_by_32, squares_by_8 = _squares(_FLOAT, 4), _squares(_FLOAT, 1)
-wide_squares_by_32, wide_squares_by_8 = _squares(_DOUBLE, 4), _squares(_DOUBLE, 1)
+    return types.boolean(at, types.intp, types.intp), emit
 
 
 @written
@@ -281,43 +240,6 @@ def at_most(typing_context, numbers, bound):
         return builder.zext(builder.bitcast(is_low, _BITS), ir.IntType(32))
 
     return types.uint32(types.intp, types.float32), emit
-
-
-@written
-def keep_minima(typing_context, line, n_steps, step, my_half, lanes):
-    """Turn products into scores, in place, and write the least of each of 64 lanes to ``lanes``.
-
-    Scores half_x − a are 0 at least. 64 products are taken ``n_steps`` times, ``step`` bytes apart.
-    """
-
-    def emit(context, builder, signature, arguments):
-        line, n_steps, step, my_half, lanes = arguments
-        say, before = _Emit(builder), builder.block
-        mine, zero = say.spread(my_half), ir.Constant(_VECTOR, [0.0] * PANEL)
-        nothing = ir.Constant(_VECTOR, [float("inf")] * PANEL)
-        loop, done = builder.append_basic_block("steps"), builder.append_basic_block("dealt")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        count, at = builder.phi(_INT), builder.phi(_INT)
-        count.add_incoming(say.number(0), before)
-        at.add_incoming(line, before)
-        minima = [builder.phi(_VECTOR) for _ in range(LANES // PANEL)]
-        for v, least in enumerate(minima):
-            least.add_incoming(nothing, before)
-            scores = builder.fsub(mine, say.vector(at, 4 * PANEL * v))
-            scores = builder.select(builder.fcmp_ordered(">", scores, zero), scores, zero)
-            say.store(scores, at, 4 * PANEL * v, _VECTOR, 4)
-            less = builder.select(builder.fcmp_ordered("<", scores, least), scores, least)
-            least.add_incoming(less, loop)
-            say.store(less, lanes, 4 * PANEL * v, _VECTOR, 4)
-        following = builder.add(count, say.number(1))
-        count.add_incoming(following, loop)
-        at.add_incoming(builder.add(at, step), loop)
-        builder.cbranch(builder.icmp_signed("<", following, n_steps), loop, done)
-        builder.position_at_end(done)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, types.intp, types.float32, types.intp), emit
 
 
 @written

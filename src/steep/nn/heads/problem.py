@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -66,7 +67,7 @@ class HeadProblem:
 
     def __init__(
         self, features: FloatArray, targets: FloatArray, *, n_outputs: int, link: Link, bias: bool = True,
-        offset: FloatArray | None = None, anchor: Head | None = None,
+        offset: FloatArray | None = None, anchor: Head | None = None, deadline: float = inf,
     ) -> None:  # fmt: skip
         self.bias, self.offset = bias, offset
         self.mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
@@ -80,7 +81,7 @@ class HeadProblem:
             given: Any = np.asarray(targets, dtype=np.intp).reshape(-1)
         else:
             given = np.asarray(targets, dtype=rows.dtype).reshape(len(features), -1).T
-        self.problem = LogisticProblem(rows, given, n_outputs, held, self.parameters(anchor), offset)
+        self.problem = LogisticProblem(rows, given, n_outputs, held, self.parameters(anchor), offset, deadline)
 
     def parameters(self, head: Head | None) -> FloatArray:
         """A head in the coordinates of the scaled features; zero when there is none."""

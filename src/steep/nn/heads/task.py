@@ -51,7 +51,7 @@ class HeadTask:
         """Reject labels that are all the same: they cannot rank heads."""
         if len(targets) > 1 and (targets == targets[0]).all():
             raise InputError(
-                f"all {len(targets)} training labels are equal; need at least two different ones to fit a head; "
+                f"all {len(targets)} training labels are equal; expected at least two different ones to fit a head; "
                 "look at the labels"
             )
 
@@ -66,15 +66,15 @@ class HeadTask:
         array = np.asarray(labels)
         if array.dtype.kind in "USmMV":
             raise InputTypeError(
-                f"{name} has dtype {array.dtype}; need numbers, for classes those of the head's outputs; encode text "
-                "by np.unique(labels, return_inverse=True)[1]"
+                f"{name} has dtype {array.dtype}; expected numbers, for classes those of the head's outputs; "
+                "encode text by np.unique(labels, return_inverse=True)[1]"
             )
         columns = check_labels(labels, n_samples=len(array), task="regression", name=name).array
         if self.name == "multiclass":
             return _class_numbers(columns, array.shape, self.n_outputs, name)
         if columns.shape[1] != self.n_outputs:
             raise InputError(
-                f"{name} has shape {array.shape} for a head of {self.n_outputs} outputs; need "
+                f"{name} has shape {array.shape} for a head of {self.n_outputs} outputs; expected "
                 f"({len(array)}, {self.n_outputs})"
             )
         largest, allowed = float(np.abs(columns).max(initial=0.0)), _LARGEST / columns.shape[1] ** 0.5
@@ -164,10 +164,10 @@ def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int, 
         raise InputError(f"{name} has shape {shape}; expected one class number per sample")
     classes = columns[:, 0].astype(np.int64)
     if (classes != columns[:, 0]).any():
-        raise InputError(f"{name} holds values that are not class numbers; need 0 … {n_classes - 1}")
+        raise InputError(f"{name} holds values that are not class numbers; expected 0 … {n_classes - 1}")
     if classes.min() < 0 or classes.max() >= n_classes:
         bad = classes[(classes < 0) | (classes >= n_classes)][0]
         raise InputError(
-            f"{name} holds class {bad}, but the head has {n_classes} outputs; need classes 0 … {n_classes - 1}"
+            f"{name} holds class {bad}, but the head has {n_classes} outputs; expected classes 0 … {n_classes - 1}"
         )
     return classes

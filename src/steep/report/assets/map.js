@@ -1,21 +1,5 @@
 // Points on a canvas, with axes, a pointer and keys. What they mean is the page's business.
 
-// Values of a category lie side by side, so that points on one value do not hide each other.
-const spread = (axis) => (axis.names ? Float32Array.from(axis.values, (v, i) => v + 0.5 * (((i * 0.618034) % 1) - 0.5)) : axis.values);
-
-const SHAPES = {
-  circle(pen, x, y, r) { pen.beginPath(); pen.arc(x, y, r, 0, 6.2832); pen.fill(); },
-  triangle(pen, x, y, r) {
-    pen.beginPath(); pen.moveTo(x, y - 1.25 * r); pen.lineTo(x + 1.15 * r, y + 0.85 * r); pen.lineTo(x - 1.15 * r, y + 0.85 * r); pen.fill();
-  },
-  square(pen, x, y, r) { pen.fillRect(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r); },
-  ring(pen, x, y, r) { pen.strokeStyle = pen.fillStyle; pen.lineWidth = 1.6; pen.beginPath(); pen.arc(x, y, r, 0, 6.2832); pen.stroke(); },
-  cross(pen, x, y, r) {
-    pen.strokeStyle = pen.fillStyle; pen.lineWidth = 2; pen.beginPath();
-    pen.moveTo(x - r, y - r); pen.lineTo(x + r, y + r); pen.moveTo(x - r, y + r); pen.lineTo(x + r, y - r); pen.stroke();
-  },
-};
-
 function sized(canvas) {
   const box = canvas.getBoundingClientRect(), ratio = devicePixelRatio || 1;
   canvas.width = Math.max(1, Math.round(box.width * ratio));
@@ -58,14 +42,14 @@ function makeMap(canvas, tip, options) {
   function draw() {
     const [pen, box] = sized(canvas);
     const sx = axisScale(options.x(), room.left, box.width - room.right), sy = axisScale(options.y(), box.height - room.bottom, room.top);
-    places = { box, px: Float32Array.from(spread(options.x()), sx), py: Float32Array.from(spread(options.y()), sy) };
+    places = { box, px: Float32Array.from(options.x().values, sx), py: Float32Array.from(options.y().values, sy) };
     pen.clearRect(0, 0, box.width, box.height);
     drawAxes(pen, box, sx, sy);
     pen.globalAlpha = places.px.length > 3000 ? 0.75 : 0.9;
     for (const i of options.order()) {
       if (!Number.isFinite(places.px[i]) || !Number.isFinite(places.py[i])) continue;
       pen.fillStyle = options.colour(i);
-      SHAPES[options.shape ? options.shape(i) : "circle"](pen, places.px[i], places.py[i], options.size(i));
+      pen.beginPath(); pen.arc(places.px[i], places.py[i], options.size(i), 0, 6.2832); pen.fill();
     }
     pen.globalAlpha = 1;
     const i = at >= 0 ? at : pinned;

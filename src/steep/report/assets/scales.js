@@ -28,15 +28,11 @@ function scaleOf(low, high, from, to, isLog = false) {
   return scale;
 }
 
-// An axis is { name, values, isLog, ends, names }: its ends and the names of its categories may be missing.
+// An axis is { name, values }.
 function axisScale(axis, from, to) {
-  let [low, high] = axis.ends || limits(axis.values);
-  if (axis.names) { low -= 0.5; high += 0.5; } else if (axis.isLog) { const edge = (high / low) ** 0.03; low /= edge; high *= edge; }
-  else { const edge = 0.03 * (high - low); low -= edge; high += edge; }
-  const scale = scaleOf(low, high, from, to, axis.isLog);
-  scale.marks = (n) => (axis.names
-    ? axis.names.map((name, i) => [i, name.length > 12 ? `${name.slice(0, 11)}…` : name])
-    : scale.ticks(n).map((t) => [t, number(t)]));
+  const [low, high] = limits(axis.values), edge = 0.03 * (high - low);
+  const scale = scaleOf(low - edge, high + edge, from, to);
+  scale.marks = (n) => scale.ticks(n).map((t) => [t, number(t)]);
   return scale;
 }
 

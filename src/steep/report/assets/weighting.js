@@ -82,15 +82,8 @@ const map = makeMap(byId("map"), byId("map-tip"), {
     html("div", {}, `${picks.colour.options[1].textContent}: ${labelText(labels.values[i])}`),
     html("div", {}, `weight ${number(now.points[i])}`),
     variation ? html("div", {}, `variation ${number(variation[i])}`) : null,
-    face(i),
   ].filter(Boolean),
 });
-
-function face(i) {
-  const found = data.faces && data.faces[i];
-  if (!found) return null;
-  return data.facesArePictures ? html("img", { src: found, alt: "" }) : html("div", {}, found);
-}
 
 function legend() {
   const host = byId("map-legend");
@@ -151,15 +144,4 @@ slider.setAttribute("aria-valuetext", number(ratio));
 for (const pick of Object.values(picks)) pick.addEventListener("change", () => { map.redraw(); histogram(); });
 linkTable(byId("samples"), map, (row) => placeOf.get(row));
 
-function csv() {
-  const all = unpack({ kind: data.kept, base64: byId("kept").textContent });
-  let sum = 0, n = 0;
-  for (const v of all) if (v >= 0) { sum += raw(ratio, v); n += 1; }
-  const scale = ratio === data.ratio ? (data.mean * n) / sum : n / sum, digits = data.kept === "f8" ? 17 : 7;
-  const lines = ["row,sample_weight"], numbers = data.numbers && unpack(data.numbers);
-  all.forEach((v, i) => lines.push(`${numbers ? numbers[i] : i},${Number((raw(ratio, v) * scale).toPrecision(digits))}`));
-  return `${lines.join("\n")}\n`;
-}
-
-if (byId("download")) byId("download").addEventListener("click", () => download("weights.csv", csv()));
 follow();

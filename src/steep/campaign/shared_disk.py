@@ -1,0 +1,80 @@
+"""Files on a network file system: one process at a time, by a lock that such file systems keep for all their clients.
+
+SQLite's write-ahead log needs memory that all its processes share, and a process of another machine cannot be looked
+up. There a journal has no such log, and a process that opens it to write holds a lock until it closes it or is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import socket
+import time
+from pathlib import Path
+from typing import IO
+
+from steep.exceptions import StorageError
+
+_NETWORK = re.compile(
+    r"nfs|nfs4|cifs|smb3|smbfs|9p|afs|ceph|lustre|gpfs|beegfs.*|glusterfs|pvfs2|panfs|fuse\.(sshfs|glusterfs|ceph.*|s3fs)"
+)
+
+
+def network_of(path: str, mounts: str = "/proc/self/mounts") -> str | None:
+    """The kind of network file system that holds a file; None for a local disk, or if it is unknown."""
+    try:
+        lines = Path(mounts).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    place = os.path.realpath(os.path.dirname(path))
+    best = ("", "")
+    for line in lines:
+        _, mount, kind, *_ = line.split(" ")
+        mount = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), mount)
+        if os.path.commonpath([place, mount]) == mount and len(mount) >= len(best[0]):
+            best = (mount, kind)
+    return best[1] if _NETWORK.fullmatch(best[1]) else None
+
+
+def hold(path: str, kind: str, patience: float) -> IO[bytes]:
+    """The lock of a file, as an open file; held until it is closed."""
+    import fcntl  # not on Windows
+
+    lock = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)  # noqa: SIM115 - returned
+    last = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+            return lock
+        except OSError as error:
+            is_busy = error.errno in (errno.EAGAIN, errno.EACCES)
+            if is_busy and time.monotonic() < last:
+                time.sleep(0.1)
+                continue
+            holder = lock.read(200).decode(errors="replace")
+            lock.close()
+            if is_busy:
+                raise StorageError(
+                    f"storage {path!r} is in use by {holder}; on a network file system ({kind}) one process at a time "
+                    "may write to it: wait for it, or put the file on a local disk"
+                ) from error
+            raise StorageError(
+                f"storage {path!r} is on a network file system ({kind}) without locks ({error.strerror}); put the file "
+                "on a local disk; nodes of a cluster never read this file"
+            ) from error
+
+
+def is_held(path: str) -> bool:
+    """Whether some process, of any machine, holds the lock of a file."""
+    import fcntl
+
+    with contextlib.suppress(FileNotFoundError), open(f"{path}-lock", "rb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False

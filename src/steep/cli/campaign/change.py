@@ -1,0 +1,136 @@
+"""``steep campaign import``, ``correct``, ``retry``, ``forget`` and ``events``: what is recorded is changed.
+
+Nothing is erased: each change is an event with its reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from steep.cli.campaign.settings import DEFAULT, Store, open_campaign, read_campaign, settings_of, start_campaign
+from steep.cli.campaign.tell import numbers_of, read_results
+from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
+from steep.cli.printing import finish, one_line, table_of
+from steep.exceptions import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COLUMN=VALUE", help="Only runs with this value; may be repeated."),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the event.")]
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or JSON.", show_default=False)]
+
+
+def import_command(
+    store: Store,
+    table: Table,
+    outputs: Annotated[
+        str | None,
+        typer.Option("--outputs", help="Columns that are outputs, with commas; others are left out. Default all."),
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Add runs that were made before: a column for each input and each output, by name.
+
+    A text in the column error says that the run failed, so that its surroundings are avoided. Importing a table twice
+    does no harm.
+    """
+    names = None if outputs is None else [name.strip() for name in outputs.split(",")]
+    with start_campaign(settings_of(store)) as campaign:
+        before = campaign.n_done, campaign.n_failed
+        campaign.load_dataframe(read_results(table), outputs=names)
+        done, failed = campaign.n_done - before[0], campaign.n_failed - before[1]
+    line = f"{table}: {done:,} results and {failed:,} failures added"
+    finish({"new_results": done, "new_failures": failed}, [line], as_json=as_json)
+
+
+def correct_command(
+    store: Store = DEFAULT,
+    run: Annotated[int, typer.Option("--run", help="The number of the run.")] = 0,
+    value: Annotated[
+        list[str] | None, typer.Option("--value", metavar="NAME=NUMBER", help="An output; once for each output.")
+    ] = None,
+    reason: Reason = "",
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Replace the result of a run; the old one stays in steep campaign events."""
+    if not run or not value:
+        raise InputError("a run and its values are missing; pass --run 7 --value u=3.2")
+    with open_campaign(store) as campaign:
+        campaign.correct(run, numbers_of(value), reason=reason)
+    finish({"corrected": run}, [f"run {run} was corrected"], as_json=as_json)
+
+
+def retry_command(store: Store = DEFAULT, where: Where = None, as_json: Json = False, debug: Debug = False) -> None:
+    """Have runs that were given up made again, as after a mistake in the simulator was fixed.
+
+    --where chooses by the columns of steep campaign failures -o, as --where kind=timeout.
+    """
+    with open_campaign(store) as campaign:
+        n = campaign.retry_failures(_where(where, campaign.failures()))
+    finish({"retried": n}, [f"{n:,} runs are asked again"], as_json=as_json)
+
+
+def forget_command(
+    store: Store = DEFAULT,
+    run: Annotated[list[int] | None, typer.Option("--run", help="The number of a run; may be repeated.")] = None,
+    where: Where = None,
+    reason: Reason = "",
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Leave runs out of results, failures and budget; --where chooses by the columns of steep campaign export."""
+    if bool(run) == bool(where):
+        raise InputError("either runs or a choice of them is needed; pass --run 7, or --where state=failed")
+    with open_campaign(store) as campaign:
+        n = campaign.forget(run, where=_where(where, campaign.to_dataframe()), reason=reason)
+    finish({"forgotten": n}, [f"{n:,} runs were forgotten"], as_json=as_json)
+
+
+def events_command(
+    store: Store = DEFAULT,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write them to this file: .csv or .parquet.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List what was changed after it had been recorded: when, which run, what it was and what it became."""
+    from steep.cli.tables import write_frame
+
+    check_destination(output, FRAMES, force=force)
+    with read_campaign(store, warns=False) as campaign:
+        frame = campaign.events()
+    frame["detail"] = frame.detail.map(str)
+    if output is not None:
+        write_frame(output, frame)
+    rows = [
+        (kind, int(run or 0), one_line(detail))
+        for kind, run, detail in zip(frame.kind, frame.run.fillna(0), frame.detail, strict=True)
+    ]
+    lines = [table_of(["event", "run", "detail"], rows)] if rows else ["nothing was changed"]
+    finish({"events": frame.to_dict("records"), "output": output}, lines, as_json=as_json)
+
+
+def _where(texts: list[str] | None, frame: pd.DataFrame) -> dict[str, Any] | None:
+    """Choices as COLUMN=VALUE, each value of the kind that its column has."""
+    found: dict[str, Any] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"--where {text} is not COLUMN=VALUE; write it as --where state=failed")
+        is_number = name in frame.columns and frame[name].dtype.kind in "iuf"
+        try:
+            found[name] = float(value) if is_number else value
+        except ValueError as error:
+            raise InputError(f"--where {text}: column {name} has numbers; expected a number") from error
+    return found or None

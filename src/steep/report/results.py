@@ -1,0 +1,298 @@
+"""Pages of a design, a campaign and an improvement: a sentence, figures, pictures by matplotlib, and tables."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from steep._validation import FloatArray, IntArray
+from steep.campaign import Campaign
+from steep.exceptions import InputError, InputTypeError
+from steep.expected_error import cross_errors, fewest_points
+from steep.report.page import cell_of, check_text, number, verdict_of, write_page
+from steep.sampling import Design
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Results, failed attempts (the last ones) and heads that are listed.
+_MOST_ROWS, _MOST_FAILURES, _MOST_HEADS = 100, 200, 300
+_LONGEST_TEXT = 4000
+_PICTURES = {
+    "points": "The points over one input, or over the two steepest.",
+    "error": "The estimated error after that many runs: that of a surrogate over the whole domain, in standard "
+    "deviations of the output.",
+    "slices": "A cubic interpolant of all results along the steepest inputs, through the result that is predicted "
+    "worst from the others.",
+}
+
+
+def design_page(path: str | Path, design: Design, *, title: str | None = None) -> Path:
+    """Write the page of a design: one HTML file that needs nothing else.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    design : Design
+        What :func:`steep.design` returned.
+    title : str, optional
+        Title of the page.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steep import design as choose
+    >>> plan = choose(lambda X: X[:, 0] ** 3, [(0, 1)], 16, n_initial=8, random_state=0)
+    >>> design_page(tempfile.mkdtemp() + "/design.html", plan).name
+    'design.html'
+    """
+    if not isinstance(design, Design):
+        raise InputTypeError(f"design is a {type(design).__name__}; expected a Design; pass what design() returned")
+    n_points = len(design.X)
+    error = design.estimated_error()
+    figures = {
+        "points": f"{n_points:,}",
+        "evaluations in all": f"{design.n_evaluations:,}",
+        "inputs": str(design.X.shape[1]),
+        "estimated error (deviations)": number(error),
+    }
+    return _write(
+        path,
+        check_text(title, name="title", default=f"A design of {n_points:,} points"),
+        kind="design",
+        verdict=verdict_of(f"{n_points:,} points: {design.parts}. {_sentence(error)}"),
+        figures=figures,
+        pictures=_pictures(design),
+        tables=[_results(design, np.arange(n_points), "point")],
+    )
+
+
+def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = None) -> Path:
+    """Write the page of a campaign as it stands: one HTML file that needs nothing else.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    campaign : Campaign
+        An open campaign; another process may be running it.
+    title : str, optional
+        Title of the page.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> campaign = Campaign({"x": (0, 1)}, storage=":memory:")
+    >>> campaign.run(lambda x: x**2, 12).n_done
+    12
+    >>> campaign_page(tempfile.mkdtemp() + "/campaign.html", campaign).name
+    'campaign.html'
+    """
+    if not isinstance(campaign, Campaign):
+        raise InputTypeError(f"campaign is a {type(campaign).__name__}; expected a Campaign")
+    runs = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
+    counts = Counter(row[2] for row in runs)
+    parts = {"done": counts["done"], "in flight": counts["pending"], "given up": counts["failed"]}
+    told, error, pictures, tables = "No result has come in yet.", "–", [], []
+    if counts["done"]:
+        plan = campaign.to_design()
+        estimated = plan.estimated_error()
+        told, error = _sentence(estimated), number(estimated)
+        numbers = {x.tobytes(): row[6] for row, x in zip(runs, _inputs(campaign, runs), strict=True)}
+        failed = campaign.journal.points("failed", campaign.box.n_features)
+        pictures = _pictures(plan, failed=failed)
+        tables = [_results(plan, np.array([numbers.get(x.tobytes(), -1) for x in plan.X]), "run")]
+    words = ", ".join(f"{n:,} {name}" for name, n in parts.items())
+    stored = campaign.journal.path
+    return _write(
+        path,
+        check_text(
+            title, name="title", default="A campaign" if stored == ":memory:" else f"Campaign {Path(stored).stem}"
+        ),
+        kind="campaign",
+        verdict=verdict_of(f"{words}. {told}"),
+        note=_time_left(campaign),
+        figures={**{name: f"{n:,}" for name, n in parts.items()}, "estimated error (deviations)": error},
+        parts=[
+            {"name": name, "n": n, "share": n / max(len(runs), 1), "words": said}
+            for name, (said, n) in zip(("done", "flying", "failed"), parts.items(), strict=True)
+        ],
+        pictures=pictures,
+        tables=[*tables, *_failures(campaign)],
+    )
+
+
+def improvement_page(path: str | Path, improvement: Any, *, title: str | None = None) -> Path:
+    """Write the page of an improvement: what a new head gains, and every head tried.
+
+    Parameters
+    ----------
+    path : str or path
+        The file to write.
+    improvement : Improvement
+        What :func:`steep.nn.improve` returned.
+    title : str, optional
+        Title of the page.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> from torch import nn
+    >>> from steep.nn import improve
+    >>> X = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] > 0).long()
+    >>> result = improve(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 2)), (X[:200], y[:200]), (X[200:], y[200:]))
+    >>> improvement_page(tempfile.mkdtemp() + "/improvement.html", result).name
+    'improvement.html'
+    """
+    if not all(hasattr(improvement, name) for name in ("verdict", "candidates", "note", "plot")):
+        raise InputTypeError(
+            f"improvement is a {type(improvement).__name__}; expected an Improvement; pass what steep.nn.improve "
+            "returned"
+        )
+    heads = improvement.candidates
+    rows = [[cell_of(value) for value in row] for row in heads.head(_MOST_HEADS).itertuples(index=False)]
+    about = (
+        "Gain of the best head of each kind over the original one on held-out data, with 95 % intervals that hold for "
+        "all heads tried at once. An interval that includes zero proves nothing."
+    )
+    return _write(
+        path,
+        check_text(title, name="title", default="What a new head gains"),
+        kind="improvement",
+        verdict=verdict_of(improvement.verdict),
+        note=improvement.note.replace("in the table", "on this page"),
+        pictures=[{"source": _inline(improvement.plot()), "about": about}],
+        tables=[
+            _table("heads", "Every head tried", list(heads.columns), rows, _cut_at(len(rows), len(heads), "heads"))
+        ],
+    )
+
+
+def _write(path: str | Path, title: str, **content: Any) -> Path:
+    whole: dict[str, Any] = {"figures": {}, "parts": [], "note": "", "pictures": [], "tables": []} | content
+    whole["figures"] = [{"name": name, "value": value, "id": ""} for name, value in whole["figures"].items()]
+    return write_page(path, "results.html", title=title, **whole)
+
+
+def _time_left(campaign: Campaign) -> str:
+    """How long a campaign that runs now will take; nothing for one that does not run."""
+    status = campaign.status()
+    if not (status.is_running and status.seconds_left >= 0):
+        return ""
+    left = timedelta(seconds=round(status.seconds_left))
+    return f"About {left} (hours:minutes:seconds) left for {status.n_left:,} runs."
+
+
+def _sentence(error: Any) -> str:
+    return f"{error.sentence[0].upper()}{error.sentence[1:]}."
+
+
+def _pictures(plan: Design, **options: Any) -> list[dict[str, str]]:
+    """What can be drawn of a design; too few results leave some pictures out."""
+    found = []
+    for kind, about in _PICTURES.items():
+        try:
+            drawn = plan.plot(kind, **(options if kind == "points" else {}))
+        except InputError:
+            continue
+        found.append({"source": _inline(drawn), "about": about})
+    return found
+
+
+def _inline(drawn: Any) -> str:
+    """A picture as vectors inside an address; the same picture gives the same bytes."""
+    from matplotlib import pyplot, rc_context
+
+    from steep.plotting.style import figure_of
+
+    figure: Figure = figure_of(drawn)
+    text = io.BytesIO()
+    with rc_context({"svg.hashsalt": "steep", "svg.fonttype": "path"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names of inputs that leave no room
+        figure.savefig(text, format="svg", metadata={"Date": None}, facecolor="white")
+    pyplot.close(figure)
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.getvalue()).decode()}"
+
+
+def _table(key: str, heading: str, names: Sequence[Any], rows: list[list[Any]], note: str = "") -> dict[str, Any]:
+    """A table whose columns sort as numbers where their first cell is one."""
+    kinds = ["text" if not rows or rows[0][place]["key"] is None else "number" for place in range(len(names))]
+    heads = [{"name": str(name), "kind": kind} for name, kind in zip(names, kinds, strict=True)]
+    return {"id": key, "heading": heading, "heads": heads, "rows": rows, "note": note}
+
+
+def _cut_at(n_listed: int, n: int, what: str) -> str:
+    return f"{n_listed:,} of {n:,} {what} are listed." if n_listed < n else ""
+
+
+def _results(plan: Design, numbers: IntArray, word: str) -> dict[str, Any]:
+    """The results predicted worst from the others, or the first ones where there are too few to predict."""
+    n, outputs = len(plan.X), list(plan.output_names)
+    judged = n >= 2 * fewest_points(plan.coordinates.shape[1])
+    predicted, errors = cross_errors(plan.coordinates, plan.labels) if judged else (plan.labels, np.zeros(n))
+    worst = np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable")[:_MOST_ROWS]
+    more = [[*predicted[row], errors[row]] if judged else [] for row in worst]
+    rows = [
+        [cell_of(value) for value in (numbers[row], *point.values(), *plan.labels[row], *further)]
+        for row, point, further in zip(worst, plan.domain.decode(plan.X[worst]), more, strict=True)
+    ]
+    names = [word, *plan.domain.names, *outputs]
+    names += [*(f"predicted {name}" for name in outputs), "error"] if judged else []
+    note = _cut_at(len(rows), n, "results")
+    if judged:
+        note += " Errors are cross-validated, in standard deviations of the output."
+    return _table("runs", "The results predicted worst" if judged else "The results", names, rows, note)
+
+
+def _inputs(campaign: Campaign, rows: Sequence[Any]) -> FloatArray:
+    return campaign.journal.numbers([row[0] for row in rows], campaign.box.n_features)
+
+
+def _failures(campaign: Campaign) -> Iterable[dict[str, Any]]:
+    """The last attempts that failed, each with its traceback; nothing where all went well."""
+    every, box = campaign.journal.all_failures(), campaign.box
+    if not every:
+        return
+    listed = every[-_MOST_FAILURES:][::-1]
+    X = _inputs(campaign, listed)
+    rows = [
+        [
+            cell_of(int(row[1])),
+            cell_of(str(row[4])),
+            {"text": str(row[5])[:_LONGEST_TEXT], "key": None, "more": str(row[6] or "")[-_LONGEST_TEXT:]},
+            cell_of("given up" if row[2] == "failed" else row[2]),
+            *(cell_of(value) for value in (box.decode(x[None])[0].values() if inside else x.tolist())),
+        ]
+        for row, x, inside in zip(listed, X, box.contains(X), strict=True)
+    ]
+    kinds = pd.Series([str(row[4]) for row in every]).value_counts().head(6)
+    told = ", ".join(f"{n:,} × {kind}" for kind, n in kinds.items())
+    note = f"{len(every):,} attempts went wrong: {told}. {_cut_at(len(rows), len(every), 'attempts')}"
+    yield _table("failures", "What failed", ["run", "kind", "message", "now", *box.names], rows, note)

@@ -1,0 +1,280 @@
+"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and watched for ever.
+
+    answered by the model    κ s(x) ≤ tolerance for every output, s the expected error
+    checked                  each such answer with probability p, by a coin that is independent of everything else
+    κ                        up by a step after a check that was off, a little down after one that was not
+
+Let Z_t say whether answer t is off by more than the tolerance and c_t whether it was checked. Whatever the order of the
+calls, also one chosen to do harm, for every λ > 0
+
+    M_T = Π_t exp(−λ c_t Z_t) / (1 − p (1 − e^−λ))^Z_t
+
+is a martingale, and M_T < 1/α for all T at once with probability 1 − α. With K answers found to be off this bounds how
+many there are, checked ones among them: ΣZ_t ≤ (log 1/α + λ K) / −log(1 − p (1 − e^−λ)).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from steep._blas import one_blas_thread
+from steep._function import PassAs
+from steep._validation import FloatArray, Seed, check_generator, check_real, shown
+from steep.exceptions import FunctionError, InputError, InputTypeError
+from steep.sampling.simulator import Simulator
+from steep.surrogate.certificate import ALPHA
+from steep.surrogate.surrogate import Surrogate
+
+# λ that α is shared by: infinity counts only as long as nothing was off.
+_LAMBDAS = (np.inf, 3.0, 1.0, 0.3, 0.1)
+# κ begins with the conformal quantile at the highest confidence the check runs give, times this.
+_MARGIN = 1.5
+# Step of log κ after a check that was off; the share of the risk that κ settles at.
+_STEP, _AIM = 0.7, 0.3
+# The model is fitted again when it has this many times the runs; with at most this many of them, the newest.
+_REFIT, _MOST = 1.25, 1500
+
+
+@dataclass(frozen=True)
+class HybridReport:
+    """What a hybrid did: calls in all, answered by the model, by the simulator, and checked.
+
+    ``share`` of the model's answers is estimated to be off by more than the tolerance; it is at most ``bound`` with
+    95 % confidence, at any time and in any order of calls.
+
+    Examples
+    --------
+    >>> print(HybridReport(100, 90, 15, 5, 0, 0.0, 0.4, tolerance=0.1, risk=0.01))
+    100 calls: 90 answered by the model, 15 by the simulator, 5 answers checked
+    0 of them off by more than 0.1; of all answers of the model at most 40 % (95 %), not yet within the risk of 1 %
+    """
+
+    n_calls: int
+    n_model: int
+    n_simulated: int
+    n_checked: int
+    n_off: int
+    share: float
+    bound: float
+    tolerance: float
+    risk: float
+
+    def __str__(self) -> str:
+        state = "within" if self.bound <= self.risk else "not yet within"
+        return (
+            f"{self.n_calls:,} calls: {self.n_model:,} answered by the model, {self.n_simulated:,} by the simulator, "
+            f"{self.n_checked:,} answers checked\n{self.n_off} of them off by more than {self.tolerance:g}; of all "
+            f"answers of the model at most {100 * self.bound:.3g} % (95 %), {state} the risk of {100 * self.risk:.3g} %"
+        )
+
+
+class Hybrid:
+    """A simulator that answers from its surrogate where it can; made by :func:`hybrid`.
+
+    Attributes
+    ----------
+    simulator, model, tolerance, risk, check_share, store, generator
+        What it was made from; ``model`` is the surrogate that answers now.
+
+    Examples
+    --------
+    >>> import steep
+    >>> f = lambda X: 3 * X[:, 0]
+    >>> X = np.random.default_rng(0).random((60, 1))
+    >>> fast = steep.hybrid(f, steep.Surrogate([(0, 1)], random_state=0).fit(X, f(X)), 0.1, random_state=0)
+    >>> bool(abs(fast([[0.5]])[0] - 1.5) < 0.1), fast.report().n_calls
+    (True, 1)
+    """
+
+    def __init__(
+        self, simulator: Simulator, model: Surrogate, tolerance: FloatArray, risk: float, check_share: float,
+        store: Any, generator: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self._simulator, self.model, self._tolerance = simulator, model, tolerance
+        self._risk, self._p, self._store, self._generator = risk, check_share, store, generator
+        highest = len(model.X_check_) / (len(model.X_check_) + 1) - 1e-12
+        self._kappa = _MARGIN * model._factors(highest)
+        self._lock, self._running = threading.RLock(), threading.Lock()
+        self._new: list[tuple[FloatArray, FloatArray]] = []
+        self._n_fitted, self._n_new = len(model.X_), 0
+        self._n_calls = self._n_model = self._n_checked = self._n_off = self._n_simulated = 0
+
+    def __call__(self, X: Any) -> Any:
+        """Outputs at some points, as the simulator gives them; points outside the domain are simulated."""
+        model = self.model
+        points = np.asarray(model.box.points(X), dtype=np.float64)
+        inside = model._covers(points)
+        values = np.empty((len(points), len(model.outputs)))
+        values[inside], is_safe = self._predicted(model, points[inside])
+        by_model = np.zeros(len(points), dtype=bool)
+        by_model[inside] = is_safe
+        with self._lock:
+            checked = by_model & (self._generator.random(len(points)) < self._p)
+        asked = ~by_model | checked
+        truth = self._simulate(points[asked])
+        with self._lock:
+            off = self._record(asked, by_model, checked, values, truth)
+            values[asked] = truth
+            self._n_calls += len(points)
+            if len(truth):
+                self._learn(points[asked], truth, inside[asked] & (~by_model | off)[asked])
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    @one_blas_thread()
+    def _predicted(self, model: Surrogate, points: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        if not len(points):
+            return np.empty((0, len(model.outputs))), np.zeros(0, dtype=bool)
+        values, sizes = model._both(model.box.embed(model.box.unit(points)))
+        return values, np.all(self._kappa * sizes <= self._tolerance, axis=1)
+
+    def _simulate(self, points: FloatArray) -> FloatArray:
+        if not len(points):
+            return np.empty((0, len(self.model.outputs)))
+        # A user's function need not be safe to call twice at once.
+        with self._running:
+            truth = self._simulator.everywhere(points)
+        if truth.shape[1] != len(self.model.outputs):
+            raise FunctionError(
+                f"simulator returned {truth.shape[1]} outputs; the model has {len(self.model.outputs)}: "
+                f"{', '.join(self.model.outputs)}; fit the model to what the simulator returns now"
+            )
+        return truth
+
+    def _record(
+        self,
+        asked: npt.NDArray[np.bool_],
+        by_model: npt.NDArray[np.bool_],
+        checked: npt.NDArray[np.bool_],
+        values: FloatArray,
+        truth: FloatArray,
+    ) -> npt.NDArray[np.bool_]:
+        """Count, move κ, and say which answers of the model were found to be off."""
+        off = np.zeros(len(asked), dtype=bool)
+        off[asked] = (np.abs(values[asked] - truth) > self._tolerance).any(axis=1)
+        off &= checked
+        n_off, n_checked = int(off.sum()), int(checked.sum())
+        self._n_model += int(by_model.sum())
+        self._n_simulated += int(asked.sum())
+        self._n_checked += n_checked
+        self._n_off += n_off
+        self._kappa = self._kappa * np.exp(_STEP * (n_off - _AIM * self._risk * n_checked))
+        return off
+
+    def _learn(self, points: FloatArray, truth: FloatArray, fresh: npt.NDArray[np.bool_]) -> None:
+        """Keep the answers of the simulator, and fit the model again when there are enough new ones."""
+        if self._store is not None:
+            self._store.tell(points, truth)
+        if not fresh.any():
+            return
+        self._new.append((points[fresh], truth[fresh]))
+        self._n_new += int(fresh.sum())
+        if self._n_new < (_REFIT - 1) * self._n_fitted:
+            return
+        old = self.model
+        X = np.vstack([old.X_, *(part[0] for part in self._new)])
+        labels = np.vstack([old.y_, *(part[1] for part in self._new)])
+        _, first = np.unique(X, axis=0, return_index=True)
+        rows = np.sort(first)[-_MOST:]
+        model = Surrogate(old.box)
+        kinds = {member.kind for one in old.blends_ for member in one.members}
+        model._train(old.box, X[rows], labels[rows], old.outputs, tuple(kinds), self._generator)
+        known = old.certificate
+        self.model = model._certify(old.X_check_, old.y_check_, independent=known.independent, look=known.look + 1)
+        self._new, self._n_new, self._n_fitted = [], 0, len(rows)
+
+    def report(self) -> HybridReport:
+        """How many answers came from where, and how many of the model's are off, with a bound."""
+        with self._lock:
+            n_off_most = _most_off(self._n_off, self._p, self._n_model)
+            return HybridReport(
+                n_calls=self._n_calls, n_model=self._n_model, n_simulated=self._n_simulated,
+                n_checked=self._n_checked, n_off=self._n_off,
+                share=self._n_off / self._n_checked if self._n_checked else float("nan"),
+                bound=n_off_most / self._n_model if self._n_model else 0.0,
+                tolerance=float(self._tolerance.min()), risk=self._risk,
+            )  # fmt: skip
+
+
+def _most_off(n_found: int, p: float, n: int) -> float:
+    """The largest number of answers that may be off, by the martingales of all λ."""
+    bounds = []
+    for rate in _LAMBDAS:
+        if np.isinf(rate) and n_found:
+            continue
+        gain = -np.log1p(-p * (1 - np.exp(-rate))) if p < 1 or np.isfinite(rate) else np.inf
+        bounds.append((np.log(len(_LAMBDAS) / ALPHA) + (rate * n_found if n_found else 0.0)) / gain)
+    return float(min(*bounds, n))
+
+
+def hybrid(
+    simulator: Callable[..., Any],
+    model: Surrogate,
+    tolerance: Any,
+    risk: float = 1e-3,
+    *,
+    check_share: float = 0.01,
+    store: Any = None,
+    pass_as: PassAs = "auto",
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+) -> Hybrid:
+    """Answer calls of a simulator from its surrogate where the expected error allows it, and run it elsewhere.
+
+    Parameters
+    ----------
+    simulator : callable
+        f, called as by :func:`steep.design`.
+    model : Surrogate
+        A fitted surrogate of it; it is replaced by better ones as the simulator is run.
+    tolerance : float or array-like of shape (n_outputs,)
+        Largest error of an answer, in the units of the outputs.
+    risk : float, default 1e-3
+        Share of the model's answers that may be off by more.
+    check_share : float, default 0.01
+        Share of the model's answers that are checked, for ever. Bounding a risk takes about 5 / (risk · check_share)
+        answers of the model.
+    store : Campaign, optional
+        Where the simulator's answers are told.
+    random_state : int, Generator or None
+        Seed of the checks.
+
+    Other Parameters
+    ----------------
+    pass_as, n_jobs
+        See :func:`steep.design`.
+
+    Returns
+    -------
+    Hybrid
+        Call it as ``fast(X)``; ``print(fast.report())``. It may be called from several threads.
+
+    Examples
+    --------
+    >>> import steep
+    >>> f = lambda X: np.sin(3 * X[:, 0]) * X[:, 1]
+    >>> model = steep.emulate(f, [(0, 1), (0, 1)], tolerance=0.05, max_runs=150, random_state=0)
+    >>> fast = steep.hybrid(f, model, tolerance=0.05, random_state=0)
+    >>> fast([[0.5, 0.5]]).shape
+    (1,)
+    """
+    if not isinstance(model, Surrogate):
+        raise InputTypeError(f"model is a {type(model).__name__}; expected a steep.Surrogate that is fitted")
+    model._check_fitted()
+    sizes = np.atleast_1d(np.asarray(tolerance, dtype=np.float64))
+    n_outputs = len(model.outputs)
+    if sizes.shape not in ((1,), (n_outputs,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise InputError(f"tolerance={shown(tolerance)} is invalid; expected a number > 0, or one for each output")
+    risk = check_real(risk, name="risk", above=0.0, maximum=1.0)
+    share = check_real(check_share, name="check_share", above=0.0, maximum=1.0)
+    if store is not None and not hasattr(store, "tell"):
+        raise InputTypeError(f"store is a {type(store).__name__}; expected a Campaign")
+    simulating = Simulator(simulator, model.box, pass_as=pass_as, n_jobs=n_jobs)
+    simulating.outputs = model.outputs
+    generator = check_generator(random_state)
+    return Hybrid(simulating, model, np.broadcast_to(sizes, (n_outputs,)), risk, share, store, generator)

@@ -179,12 +179,6 @@ def suspects_refit():
     return table(["table", *arms], [*rows, ["mean", *(f"{found['means'][arm]:.3f}" for arm in arms)]])
 
 
-def suspects_bins():
-    bins = stored("suspects")["unseen classification"]["count"]["score_bins"]
-    rows = [[f"{one['mean_score']:.2f}", f"{one['share_wrong']:.2f}", f"{one['samples']:,}"] for one in bins]
-    return table(["mean score", "share wrong", "labels"], rows)
-
-
 def suspects_real():
     cells = sorted(stored("suspects-real")["cells"].items(), key=lambda cell: cell[1]["part"] != "unseen")
     arms = list(cells[0][1]["average_precision"])

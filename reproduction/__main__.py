@@ -1,7 +1,5 @@
 """``python -m reproduction table1 --scale laptop``: run the tables and figures of the paper, or write their page."""
 
-from __future__ import annotations
-
 import sys
 from enum import StrEnum
 from pathlib import Path

@@ -11,18 +11,18 @@ A file whose checksum is unknown is rejected: a damaged or different data set wo
 Smoke runs use stand-ins made from scikit-learn's own data, and every line says so.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
 import os
 import tarfile
+import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,42 +37,9 @@ ENVIRONMENT = "STEEP_DATA"
 ENCODERS = ("tinybert-4l-312d-ner", "bert-tiny-l2-h128-toxicity")
 TASKS = ("RTE", "MRPC", "STS-B")
 
-# SHA-256 of every file that is read; several where a file is published in more than one packing.
-CHECKSUMS: dict[str, tuple[str, ...]] = {
-    "mnist/train-images-idx3-ubyte.gz": (
-        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-        "0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971",
-    ),
-    "mnist/train-labels-idx1-ubyte.gz": ("3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",),
-    "mnist/t10k-images-idx3-ubyte.gz": ("8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",),
-    "mnist/t10k-labels-idx1-ubyte.gz": ("f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",),
-    "mnist/authors-lenet.h5": ("be22ce52db2cad95e2526ab0e21b113326f429a31378efed787eae0d05271cd3",),
-    "cifar10/cifar-10-binary.tar.gz": ("c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",),
-    "cifar10/data_batch_1.webp": ("916b0ddc43f4220ca7e6dc3e4840cda80445f460497b485ff26c7530f0a2177d",),
-    "cifar10/data_batch_2.webp": ("f36682e388174e96b11ab2b4acfe7c80f504876a15b26f1e931e4e45d0eeba7c",),
-    "cifar10/data_batch_3.webp": ("63ae2f6b8b0bdac15e90ad7026acdd31e9df83ce5f2fe4e037f68a46073f5b2b",),
-    "cifar10/data_batch_4.webp": ("dea7ca2ad464e0c67f08461e447af321882b824100a08dac9c7e9a28fdd239c5",),
-    "cifar10/data_batch_5.webp": ("7e9813f8c51527e153de9fe4279fe48225965b5c446903e46e4e217ab5522c79",),
-    "cifar10/test_batch.webp": ("61d48dc844848060c2f4e37eba3f37813f7be733181b6d1f80761e62bd8ac446",),
-    "cifar10/labels.npz": ("2adcb621b226054b45ea498e5151b50747ee667e75829c059844e7b78f6b5196",),
-    "boston/boston_house_prices.csv": ("d98212636026544fc9b9c0f372e5f819872e6fa6fa757ab025efdda22180f2d6",),
-    "glue/cls_features_tinybert-4l-312d-ner.npz": (
-        "f2801e44ab6dd96047c721026e7ab2b4b2d9036b718aed6cbbf608ece51c4b23",
-    ),
-    "glue/cls_features_bert-tiny-l2-h128-toxicity.npz": (
-        "5b75b44b806b003ad988b9fae88e6c61af89ad30692009af515821c906ceb6a5",
-    ),
-}  # fmt: skip
-
-_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-SOURCES: dict[str, str] = {
-    **{name: _MNIST + name.removeprefix("mnist/") for name in CHECKSUMS if name.startswith("mnist/")},
-    "mnist/authors-lenet.h5": "https://raw.githubusercontent.com/paulnovello/vbsw/303c2e8b816585351144db87cf5b758cd8c44a41/"
-    "data/saved_models/models_mnist/mnist_lenet_70621591889666.h5",
-    "cifar10/cifar-10-binary.tar.gz": "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    "boston/boston_house_prices.csv": "https://raw.githubusercontent.com/scikit-learn/scikit-learn/1.1.3/sklearn/"
-    "datasets/data/boston_house_prices.csv",
-}
+_FILES = tomllib.loads(files("reproduction").joinpath("data_files.toml").read_text(encoding="utf-8"))
+CHECKSUMS: dict[str, list[str]] = {name: found["sha256"] for name, found in _FILES.items()}
+SOURCES: dict[str, str] = {name: found["source"] for name, found in _FILES.items() if "source" in found}
 _TIMEOUT_SECONDS = 60
 # Where kernel and bias of each layer begin in the authors' file: plain arrays in a file whose checksum is known.
 _LENET = {
@@ -92,25 +59,15 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class Data:
-    """Where data sets come from.
-
-    Examples
-    --------
-    >>> Data("/nowhere").boston()
-    Traceback (most recent call last):
-    ...
-    steep.exceptions.StorageError: boston/boston_house_prices.csv is not in /nowhere; ...
-    """
+    """Where data sets come from: the folder of the user, then the cache."""
 
     folder: str | Path | None = None
     cache: str | Path | None = None
 
     def mnist(self) -> Split:
         """60,000 + 10,000 digits, ``(n, 28, 28)`` bytes."""
-        names = [
-            f"mnist/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
-        ]
-        return Split(*(_read_idx(self.path(name)) for name in names))
+        kinds = ("images-idx3", "labels-idx1")
+        return Split(*(_read_idx(self.path(f"mnist/{p}-{kind}-ubyte.gz")) for p in ("train", "t10k") for kind in kinds))
 
     def authors_lenet(self) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
         """Kernel and bias of each layer of the network that the authors publish, in Keras's order of axes."""

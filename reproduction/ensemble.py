@@ -9,9 +9,11 @@ with the bias as last row of the weights and a row of ones under the activations
 written out by hand, δ_{l−1} = W_l δ_l ∘ [a_{l−1} > 0] and ∂[W_l; b_l] = [a_{l−1}; 1] δ_lᵀ, because for eight units the
 bookkeeping of autograd costs more than the arithmetic. The draws of a member come from its own seed alone, so it is
 the same network as one trained by itself.
-"""
 
-from __future__ import annotations
+:func:`sgd_classifiers` is plain gradient descent for the double moon of Table 3, where the size of the weights is a
+size of the step: there w_i is *not* scaled to mean one, so that the effect of the authors' code can be separated from
+the effect of weighting.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,24 +66,11 @@ def train_ensemble(
 ) -> Ensemble:  # fmt: skip
     """Train one ReLU network per seed by Adam, from Glorot's uniform weights and zero biases (as Keras does).
 
-    Parameters
-    ----------
-    X, y : ndarray of shape (n_samples, n_features) and (n_samples,) or (n_samples, n_outputs), or lists of them
-        Shared by all members, or one array per member, which may differ in length. Class numbers for
-        ``loss="cross_entropy"``, 0/1 for ``"binary"``.
-    sample_weight : ndarray of shape (n_samples,) or (n_members, n_samples), optional
-        Weights ≥ 0, scaled to mean one for each member.
-    batch_size : int, optional
-        Samples per step, shuffled by each member in each epoch; default all. Members must then have one length.
-    watch : callable, optional
-        Called as ``watch(epoch, ensemble)`` after epoch 1, 2, …; the ensemble is the one in training.
-
-    Examples
-    --------
-    >>> x = np.linspace(-1, 1, 20)[:, None]
-    >>> trained = train_ensemble(x, x[:, 0] ** 2, seeds=range(3), layers=(16,), epochs=800, learning_rate=0.02)
-    >>> bool(abs(trained.predict(np.array([[0.5]])) - 0.25).max() < 0.05)
-    True
+    ``X`` (n_samples, n_features) and ``y`` (n_samples,) or (n_samples, n_outputs) are shared by all members, or lists
+    with one array per member, which may differ in length: class numbers for "cross_entropy", 0/1 for "binary".
+    ``sample_weight`` (n_samples,) or (n_members, n_samples) is scaled to mean one for each member. With ``batch_size``
+    each member shuffles its samples in each epoch; members must then have one length. ``watch(epoch, ensemble)`` is
+    called after epoch 1, 2, … with the ensemble in training.
     """
     members = _members(X, y, sample_weight, len(seeds), loss, dtype)
     inputs, targets, weight = (part.to(device) for part in members)
@@ -111,14 +100,11 @@ def _members(
         columns = [np.eye(int(np.max(y)) + 1)[np.ravel(target).astype(int)] for target in columns]
     scaled = [w * (longest / w.sum()) for w in weights]  # the mean stays over the real samples
     inputs, targets, weight = (
-        torch.as_tensor(np.stack([_padded(part, longest) for part in parts]), dtype=dtype)
+        torch.as_tensor(
+            np.stack([np.pad(p, [(0, longest - len(p)), *[(0, 0)] * (np.ndim(p) - 1)]) for p in parts]), dtype=dtype)
         for parts in (xs, columns, scaled)
-    )
+    )  # fmt: skip
     return inputs.expand(n_members, -1, -1), targets.expand(n_members, -1, -1), weight.expand(n_members, -1)
-
-
-def _padded(rows: FloatArray, length: int) -> FloatArray:
-    return np.pad(rows, [(0, length - len(rows)), *[(0, 0)] * (np.ndim(rows) - 1)])
 
 
 def _start(shape: list[int], generator: torch.Generator) -> Tensor:
@@ -145,7 +131,11 @@ def _adam(
     views = _layers(gradient, shape)
     for step, (inputs, targets, weight) in enumerate(batches, start=1):
         activations = _forward(inputs, live.weights)
-        _backward(_output_delta(activations[-1], targets, weight, live.loss), activations, live.weights, views)
+        # ∂loss/∂outputs: w (response − target), doubled and averaged over outputs for squared errors.
+        n = targets.shape[1]
+        factor = {"squared_error": 2.0 / n, "cross_entropy": 1.0, "binary": 1.0 / n}[live.loss]
+        delta = (_respond(activations[-1], live.loss) - targets).mul_(weight[:, None] * factor)
+        _backward(delta, activations, live.weights, views)
         first.lerp_(gradient, 1 - _BETA1)
         second.mul_(_BETA2).addcmul_(gradient, gradient, value=1 - _BETA2)
         scale = second.sqrt().mul_((1 - _BETA2**step) ** -0.5).add_(_EPS)
@@ -190,12 +180,6 @@ def _respond(outputs: Tensor, loss: Loss) -> Tensor:
     return outputs.softmax(dim=1) if loss == "cross_entropy" else outputs.sigmoid()
 
 
-def _output_delta(outputs: Tensor, targets: Tensor, weight: Tensor, loss: Loss) -> Tensor:
-    """∂loss/∂outputs: w (response − target), doubled and averaged over outputs for squared errors."""
-    factor = {"squared_error": 2.0 / outputs.shape[1], "cross_entropy": 1.0, "binary": 1.0 / outputs.shape[1]}[loss]
-    return (_respond(outputs, loss) - targets).mul_(weight[:, None] * factor)
-
-
 def _backward(delta: Tensor, activations: list[Tensor], weights: list[Tensor], gradients: list[Tensor]) -> None:
     """Write ∂loss/∂[W_l; b_l] of every layer into ``gradients``."""
     for layer in range(len(weights) - 1, -1, -1):
@@ -205,3 +189,79 @@ def _backward(delta: Tensor, activations: list[Tensor], weights: list[Tensor], g
             # With one output the product is an outer product, which bmm computes slowly.
             delta = weight * delta if weight.shape[2] == 1 else torch.bmm(weight, delta)
             delta.mul_(activations[layer][:, :-1] > 0)
+
+
+def sgd_classifiers(
+    X: FloatArray, y: FloatArray, weights: FloatArray, *, test: FloatArray, units: int, epochs: int, batch_size: int,
+    learning_rate: float | Sequence[float], seeds: Sequence[int],
+    loss: Literal["cross_entropy", "squared_error"] = "cross_entropy", shuffle: bool = True,
+    watch: Callable[[int, FloatArray], object] | None = None, watch_every: int = 10, device: str = "cpu",
+    progress: bool | None = None,
+) -> FloatArray:  # fmt: skip
+    """Train one ReLU layer and a sigmoid by SGD on a weighted loss.
+
+    ``weights`` (n_members, n) are used as they are: their mean multiplies the step. A step may be given for each
+    member; equal seeds give equal starts and equal batches. ``shuffle=False`` takes the rows as they come, and
+    ``watch(epoch, probabilities)`` is called after epoch 1, 1 + ``watch_every``, …, both as in the authors' code.
+    Returns the probability of class 1, (n_members, n_test).
+    """
+    rates = np.broadcast_to(learning_rate, (len(seeds),)).copy()
+    inputs, targets, weight, rate = (
+        torch.as_tensor(part, dtype=torch.float32, device=device) for part in (X, y, weights, rates[:, None, None])
+    )
+    parameters = [
+        torch.stack(parts).to(device)
+        for parts in zip(*(_start_classifier(X.shape[1], units, seed) for seed in seeds), strict=True)
+    ]
+    unique = sorted(set(seeds))
+    column = torch.tensor([unique.index(seed) for seed in seeds])
+    orders = [torch.Generator().manual_seed(seed) for seed in unique]
+    points = torch.as_tensor(test, dtype=torch.float32, device=device).expand(len(seeds), *test.shape)
+    order = torch.arange(len(X), device=device).expand(len(seeds), -1)
+    with progress_bar(total=epochs, label="epochs", shown=progress) as bar:
+        for epoch in range(epochs):
+            if shuffle:
+                order = torch.stack([torch.randperm(len(X), generator=g) for g in orders])[column].to(device)
+            for rows in torch.split(order, batch_size, dim=1):
+                gradients = _classifier_gradients(
+                    parameters, inputs[rows], targets[rows], torch.gather(weight, 1, rows), loss
+                )
+                for parameter, gradient in zip(parameters, gradients, strict=True):
+                    parameter.sub_(rate * gradient)
+            if watch is not None and epoch % watch_every == 0:
+                watch(epoch + 1, _probabilities(parameters, points))
+            bar.update()
+    return _probabilities(parameters, points)
+
+
+def _probabilities(parameters: list[Tensor], points: Tensor) -> FloatArray:
+    found: FloatArray = torch.sigmoid(_hidden_and_logits(parameters, points)[1]).double().cpu().numpy()
+    return found
+
+
+def _start_classifier(n_inputs: int, units: int, seed: int) -> list[Tensor]:
+    """Glorot's uniform weights and zero biases, as Keras does; biases are rows of one."""
+    generator = torch.Generator().manual_seed(seed)
+    bounds = [(6 / (n_inputs + units)) ** 0.5, (6 / (units + 1)) ** 0.5]
+    shapes = [(n_inputs, units), (units, 1)]
+    first, second = (
+        (torch.rand(shape, generator=generator) * 2 - 1) * b for shape, b in zip(shapes, bounds, strict=True)
+    )
+    return [first, torch.zeros(1, units), second, torch.zeros(1, 1)]
+
+
+def _hidden_and_logits(parameters: list[Tensor], points: Tensor) -> tuple[Tensor, Tensor]:
+    hidden = torch.relu(torch.baddbmm(parameters[1], points, parameters[0]))
+    return hidden, torch.baddbmm(parameters[3], hidden, parameters[2])[..., 0]
+
+
+def _classifier_gradients(
+    parameters: list[Tensor], points: Tensor, targets: Tensor, weight: Tensor, loss: str
+) -> list[Tensor]:
+    """Of the mean weighted loss, by hand: δ = w (p − y)/n at the output, times 2p(1 − p) for squares."""
+    hidden, logits = _hidden_and_logits(parameters, points)
+    found = torch.sigmoid(logits)
+    slope = 2 * found * (1 - found) if loss == "squared_error" else 1.0
+    delta = (weight * (found - targets) * slope / targets.shape[1])[..., None]
+    below = (delta @ parameters[2].mT) * (hidden > 0)
+    return [points.mT @ below, below.sum(1, keepdim=True), hidden.mT @ delta, delta.sum(1, keepdim=True)]

@@ -1,20 +1,15 @@
 """Figure doublem: the double moon and the weight of each of its points."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.datasets import make_moons
 
 from reproduction.appendix import row
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.summary import Figure, Lines, Section, not_run, seen
+from reproduction.summary import Drawing, Figure, Lines, Section
 from reproduction.table3 import paper_weights
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
+from reproduction.verdicts import not_run, seen
 
 TITLE = "Figure doublem: weights of the double moon"
 CLAIM = "Weights of the double moon are high near the boundary between the classes", "a picture"

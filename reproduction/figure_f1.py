@@ -1,24 +1,19 @@
 """Figure f1: Runge and tanh, their Taylor variation, and the points TBS draws."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import steep
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.problems import PROBLEMS
-from reproduction.summary import Figure, Lines, Section, not_run, seen
+from reproduction.summary import Drawing, Figure, Lines, Section
 from reproduction.table1 import ARMS, EPSILON, N_GMM, N_NEW, ORDER, N
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
+from reproduction.verdicts import not_run, seen
 
 TITLE = "Figure f1: Runge, tanh, Df² and the points drawn"
 NAMES = ("runge", "tanh")
-CLAIM = "TBS draws its points where {} is steep (Fig. f1)", "a picture"
+CLAIM = "TBS draws its points where Runge and tanh are steep (Fig. f1)", "a picture"
 
 
 def jobs(scale: Scale) -> list[Job]:
@@ -34,25 +29,21 @@ def _run(name: str, context: Context) -> Results:
     x = np.linspace(0, 1, 201)[:, None]
     df = steep.taylor_variation(None, x, order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
     at = steep.taylor_variation(None, many[:, None], order=ORDER, epsilon=EPSILON, derivatives=problem.derivatives)
-    return {
-        (name, 0): {
-            "points": X[:, 0].round(6).tolist(), "df": df.round(8).tolist(), "ratio": float(at.mean() / df.mean()),
-        }
-    }  # fmt: skip
+    points, ratio = X[:, 0].round(6).tolist(), float(at.mean() / df.mean())
+    return {(name, 0): {"points": points, "df": df.round(8).tolist(), "ratio": ratio}}
 
 
 def summarize(lines: Lines) -> Section:
     """The pictures, and how much larger Df is at drawn points than on average."""
-    claims, figures = [], []
-    for name in NAMES:
-        claim = CLAIM[0].format(name), CLAIM[1]
-        if (result := lines.result("f1", name)) is None:
-            claims.append(not_run(*claim))
-            continue
-        said = f"Df at drawn points is {result['ratio']:.2f} times its mean over [0, 1] (20 repeats)"
-        claims.append(seen(*claim, said, result["ratio"] > 1))
-        figures.append(Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name)))
-    return Section(claims, [], figures)
+    ratios = {name: result["ratio"] for name in NAMES if (result := lines.result("f1", name))}
+    if len(ratios) < len(NAMES):
+        return Section([not_run(*CLAIM)])
+    said = ", ".join(f"{ratio:.2f} times ({name})" for name, ratio in ratios.items())
+    claim = seen(*CLAIM, f"Df at drawn points over its mean on [0, 1]: {said}, 20 repeats", min(ratios.values()) > 1)
+    figures = [
+        Figure(f"f1-{name}", f"{name}: f, Df² and the points of TBS", partial(_draw, lines, name)) for name in NAMES
+    ]
+    return Section([claim], [], figures)
 
 
 def _draw(lines: Lines, name: str) -> Drawing:

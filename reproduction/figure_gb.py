@@ -14,19 +14,15 @@ In d inputs, with cubes of side h_i around x_i, |x − x_i|² integrates to d h_
 from Df^{1/3} at d = 1 over Df^{1/2} at d = 2 towards the Df of Algorithm 1 as d grows.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.summary import Figure, Lines, Section, markdown, not_run, seen
+from reproduction.summary import Drawing, Figure, Lines, Section, markdown
+from reproduction.verdicts import not_run, seen
 from steep._validation import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 TITLE = "Figure gb: the bound on x³, and in several inputs"
 LOW, HIGH, LIPSCHITZ, N_CELLS, EPSILON = -1.0, 1.0, 1.0, 12, 1e-3
@@ -56,10 +52,7 @@ def _run(name: str, context: Context) -> Results:
     centres, sizes = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / (HIGH - LOW)
     # Derivatives in shares of the domain, as the sizes of the cells are.
     slopes, lipschitz = 3 * centres**2 * (HIGH - LOW), LIPSCHITZ * (HIGH - LOW)
-    bounds = {
-        constant: generalization_bound(slopes, sizes, lipschitz, constant=constant)
-        for constant in CONSTANTS
-    }  # fmt: skip
+    bounds = {c: generalization_bound(slopes, sizes, lipschitz, constant=c) for c in CONSTANTS}
     return {(name, 0): {"edges": [round(float(e), 5) for e in edges], **bounds}}
 
 
@@ -76,14 +69,7 @@ def _cells(x: FloatArray, density: FloatArray) -> FloatArray:
 
 
 def cube_bound(slopes: FloatArray, sides: FloatArray, lipschitz: float, n_features: int) -> float:
-    """The bound in several inputs for cubes of the given sides centred on their points.
-
-    Examples
-    --------
-    >>> one = cube_bound(np.array([2.0, 3.0]), np.array([0.5, 0.5]), 1.0, 1)
-    >>> bool(np.isclose(one, generalization_bound([2.0, 3.0], [0.5, 0.5], 1.0, constant="exact")))
-    True
-    """
+    """The bound in several inputs for cubes of the given sides centred on their points."""
     return float(((slopes + lipschitz) ** 2 * n_features / 12 * sides ** (n_features + 2)).sum())
 
 
@@ -110,12 +96,9 @@ def summarize(lines: Lines) -> Section:
     claims = [seen(*CLAIM, said, asked < uniform)]
     rows = [[name, *(f"{bounds[name][constant]:.4g}" for constant in CONSTANTS)] for name in bounds]
     more = [[str(d), f"{result[PAPER]:.3g}", f"{result[ASKED]:.3g}"] for d, result in several.items()]
-    tables = [
-        markdown(["density of cells, f = x³", "bound, c = 1/3", "c = 1/4", "c = 1/12"], rows),
-        markdown(
-            ["inputs d, f = tanh(4 Σx/√d)", f"{PAPER}, over uniform", "∝ (‖∇f‖ + K)^{2d/(d+2)}, over uniform"], more
-        ),
-    ]
+    header = ["inputs d, f = tanh(4 Σx/√d)", f"{PAPER}, over uniform", "∝ (‖∇f‖ + K)^{2d/(d+2)}, over uniform"]
+    tables = [markdown(["density of cells, f = x³", "bound, c = 1/3", "c = 1/4", "c = 1/12"], rows),
+              markdown(header, more)]  # fmt: skip
     caption = "x³ and cells of three densities; shaded is (|f'| + K)|x − x_i|, whose square the bound sums up"
     return Section(claims, tables, [Figure("gb", caption, partial(_draw, lines))])
 

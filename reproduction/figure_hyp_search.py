@@ -5,56 +5,34 @@ The paper shows one split, and reads the best (m, k) off its test set. Beside it
 has to be good again. Two claims a data set: that many pairs improve on equal weights, and what the map looks like.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import train_test_split
 
 import steep
 from reproduction.appendix import row
-from reproduction.data import Data, describe
+from reproduction.data import describe
+from reproduction.ensemble import train_ensemble
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.summary import (
-    Claim,
-    Figure,
-    Lines,
-    Section,
-    compare,
-    interval_of,
-    markdown,
-    not_run,
-    show_gain,
-)  # fmt: skip
-from reproduction.table3 import CANCER_UNITS, load
+from reproduction.summary import Drawing, Figure, Lines, Section, markdown, show_gain
+from reproduction.table3 import CANCER_UNITS, one_split
+from reproduction.verdicts import Claim, compare, interval_of, not_run
 from steep._progress import progress
 from steep._validation import FloatArray
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
 TITLE = "Figure hyp-search: error over m and k"
+SMALL, WHOLE = {"n_m": 4, "n_k": 4, "splits": 2}, {"n_m": 20, "n_k": 20, "splits": 40}
 SETTINGS: dict[str, dict[str, dict[str, int]]] = {
-    "smoke": {
-        "boston": {"n_m": 4, "n_k": 4, "splits": 2},
-        "breast_cancer": {"n_m": 4, "n_k": 4, "splits": 2, "seeds": 1, "epochs": 20},
-    },
-    "laptop": {
-        "boston": {"n_m": 20, "n_k": 20, "splits": 40},
-        "breast_cancer": {"n_m": 20, "n_k": 20, "splits": 5, "seeds": 3, "epochs": 1000},
-    },
-    "paper": {
-        "boston": {"n_m": 20, "n_k": 20, "splits": 40},
-        "breast_cancer": {"n_m": 20, "n_k": 20, "splits": 10, "seeds": 10, "epochs": 250000},
-    },
+    "smoke": {"boston": SMALL, "breast_cancer": {**SMALL, "seeds": 1, "epochs": 20}},
+    "laptop": {"boston": WHOLE, "breast_cancer": {**WHOLE, "splits": 5, "seeds": 3, "epochs": 1000}},
+    "paper": {"boston": WHOLE, "breast_cancer": {**WHOLE, "splits": 10, "seeds": 10, "epochs": 250000}},
 }
 N_SHOWN = 10  # splits in the table
-NAMES = ("boston", "breast_cancer")
+METRICS = {"boston": "MSE", "breast_cancer": "1 − accuracy"}
 # What the paper says of each map, as signs: how the error goes with k and with m (0: nothing said).
 SHAPES = {
     "boston": ("the error is larger for low k, and grows with m", -1, 1),
@@ -80,7 +58,7 @@ def jobs(scale: Scale) -> list[Job]:
 
 
 def _run(name: str, numbers: dict[str, int], split: int, context: Context) -> Results:
-    X, X_test, y, y_test = _split(name, split, context.data)
+    X, X_test, y, y_test = one_split(name, context.data, split)
     ratios, sizes = grid(numbers)
     by_maximum, rows = steep.Rescaling(method="max"), []
     for k in progress(sizes, total=len(sizes), label="values of k", shown=context.progress):
@@ -93,21 +71,12 @@ def _run(name: str, numbers: dict[str, int], split: int, context: Context) -> Re
     return {("map", split): {"error": rows, "equal_weights": equal}}
 
 
-def _split(name: str, split: int, data: Data) -> list[Any]:
-    X, y = load(name, data)
-    parts = train_test_split(X, y, test_size=0.2, random_state=split)
-    largest = np.abs(parts[0]).max(axis=0)
-    return [parts[0] / largest, parts[1] / largest, parts[2], parts[3]]
-
-
 def _errors(name: str, numbers: dict[str, int], split: Any, weights: list[Any], context: Context) -> list[float]:
     """Mean error of each set of weights over the seeds."""
     X, y, X_test, y_test = split
     if name == "boston":
         models = [LinearRegression().fit(X, y, sample_weight=w) for w in weights]
         return [float(((model.predict(X_test) - y_test) ** 2).mean()) for model in models]
-    from reproduction.ensemble import train_ensemble
-
     seeds = list(range(numbers["seeds"])) * len(weights)
     ensemble = train_ensemble(
         X, y, layers=(CANCER_UNITS,), loss="binary", epochs=numbers["epochs"], learning_rate=row(name).learning_rate,
@@ -120,7 +89,7 @@ def _errors(name: str, numbers: dict[str, int], split: Any, weights: list[Any], 
 def summarize(lines: Lines) -> Section:
     """How many pairs beat equal weights and what the map looks like, on the paper's one split and on all."""
     claims, tables, figures = [], [], []
-    for name in NAMES:
+    for name in METRICS:
         said = name.replace("_", " ")
         titles = (f"Many (m, k) improve on equal weights: {said}", f"Map of the error, {said}: {SHAPES[name][0]}")
         if len(lines.seeds(name, "map")) < 2:
@@ -128,14 +97,10 @@ def summarize(lines: Lines) -> Section:
             continue
         maps, equal = _maps(lines, name)
         claims += [_claim(titles[0], name, maps, equal), _shape_claim(titles[1], lines, name, maps)]
-        tables.append(f"**{said}** ({_metric(name)})\n\n" + _table(lines, name, maps, equal))
+        tables.append(f"**{said}** ({METRICS[name]})\n\n" + _table(lines, name, maps, equal))
         caption = f"{said}: error minus that of equal weights over m and k (blue is better than equal weights)"
         figures.append(Figure(f"hyp-search-{name}", caption, partial(_draw, lines, name)))
     return Section(claims, tables, figures)
-
-
-def _metric(name: str) -> str:
-    return "MSE" if name == "boston" else "1 − accuracy"
 
 
 def _maps(lines: Lines, name: str) -> tuple[FloatArray, FloatArray]:
@@ -155,8 +120,7 @@ def _claim(title: str, name: str, maps: FloatArray, equal: FloatArray) -> Claim:
     share = (gains > 0).mean(axis=(1, 2))
     mean, chosen = (interval_of(found, "splits") for found in (gains.mean(axis=(1, 2)), chosen_elsewhere(maps, equal)))
     return compare(
-        title,
-        "a heat map",
+        title, "a heat map",
         f"on one split {share[0]:.0%} of the pairs do; the best gains {gains[0].max():.3g}",
         f"over {len(maps)} splits {share.mean():.0%} do; mean gain of all pairs {show_gain(mean)}; of the pair that is "
         f"best on the other splits {show_gain(chosen)}",
@@ -217,5 +181,5 @@ def _draw(lines: Lines, name: str) -> Drawing:
         ax.plot(ratios[m], sizes[k], "kx", label="least")
         ax.set(title=title, xlabel="m", ylabel="k")
         ax.legend(loc="upper right", fontsize=8)
-        figure.colorbar(image, ax=ax, label=f"{_metric(name)}, minus equal weights")
+        figure.colorbar(image, ax=ax, label=f"{METRICS[name]}, minus equal weights")
     return figure

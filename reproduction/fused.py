@@ -14,8 +14,6 @@ and one kernel, written in LLVM's vectors, does all of them. The training is tha
 the same start, the same steps, sums in another order.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba
@@ -182,26 +180,19 @@ def _adam(weights: Any, gradient: Any, first: Any, second: Any, step: int, rate:
             weights[i, j] -= size * first[i, j] / (np.sqrt(second[i, j]) * root + np.float32(1e-8))
 
 
-# Epochs between two moves of the progress bar.
-_CHUNK = 500
-
-
 def train_perceptron(
     X: FloatArray, y: FloatArray, *, epochs: int, learning_rate: float, seed: int, progress: bool | None = None
 ) -> list[Any]:
     """Train one network; the layers [W; b] of :func:`train_ensemble` with one member of that seed."""
     n = len(X)
-    inputs, targets = (
-        np.zeros((-(-n // BLOCK) * BLOCK, 4), np.float32),
-        np.zeros((-(-n // BLOCK) * BLOCK, 2), np.float32),
-    )
+    inputs, targets = (np.zeros((-(-n // BLOCK) * BLOCK, columns), np.float32) for columns in (4, 2))
     inputs[:n, :3], inputs[:, 3], targets[:n] = X, 1, y
     start = train_ensemble(X[:1], y[:1], seeds=[seed], layers=(UNITS, UNITS), epochs=0, learning_rate=learning_rate)
     weights = tuple(np.ascontiguousarray(weight[0].numpy()) for weight in start.weights)
     moments = tuple(np.zeros_like(weight) for weight in (*weights, *weights))
     with progress_bar(total=epochs, label="epochs", shown=progress) as bar:
-        for done in range(0, epochs, _CHUNK):
-            steps = done + 1, min(done + _CHUNK, epochs)
+        for done in range(0, epochs, 500):
+            steps = done + 1, min(done + 500, epochs)
             _train(inputs, targets, n, weights, moments, steps, learning_rate)
             bar.update(steps[1] - done)
     return list(weights)

@@ -3,8 +3,6 @@
 Perceptrons: :mod:`reproduction.ensemble`; text uses frozen features (:meth:`reproduction.data.Data.glue`).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,13 +15,7 @@ from steep._validation import check_choice
 
 
 def lenet5(seed: int = 0) -> nn.Module:
-    """LeNet-5 with ReLU: 84 features before its head.
-
-    Examples
-    --------
-    >>> tuple(lenet5()(torch.zeros(2, 1, 28, 28)).shape)
-    (2, 10)
-    """
+    """LeNet-5 with ReLU: 84 features before its head."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(
@@ -34,13 +26,7 @@ def lenet5(seed: int = 0) -> nn.Module:
 
 
 def authors_lenet(seed: int = 0) -> nn.Sequential:
-    """The authors' LeNet: three convolutions, tanh, a first pooling of stride 1, Glorot's start (as Keras has it).
-
-    Examples
-    --------
-    >>> tuple(authors_lenet()(torch.zeros(2, 1, 28, 28)).shape)
-    (2, 10)
-    """
+    """The authors' LeNet: three convolutions, tanh, a first pooling of stride 1, Glorot's start (as Keras has it)."""
     network = nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2, 1), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
         nn.Conv2d(16, 120, 5), nn.Tanh(), nn.Flatten(), nn.Linear(5880, 84), nn.Tanh(), nn.Linear(84, 10),
@@ -108,13 +94,7 @@ class ResNet20(nn.Module):
 
 
 def resnet20(seed: int = 0) -> nn.Module:
-    """ResNet20, convolutions laid out for the CPU.
-
-    Examples
-    --------
-    >>> sum(parameter.numel() for parameter in resnet20().parameters())
-    269722
-    """
+    """ResNet20 (269,722 parameters), convolutions laid out for the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = ResNet20()

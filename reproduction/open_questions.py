@@ -1,8 +1,8 @@
 """What the authors leave open: weights divided by p(x), how the neighbour estimate approaches Df², and what it costs.
 
-*Density.* Eq. J2* asks for w = Df̂²/p(x); the paper leaves p out, because estimates of it gave extreme values. Against
-equal weights on new splits of two tables, and in two inputs where p is known: weights with the exact p, with the
-estimate by the k-th neighbour, and with that estimate kept within a factor 3 of its median (``measure="density"``).
+*Density.* Eq. J2* asks for w = Df̂²/p(x); the paper leaves p out, because estimates of it gave extreme values. In two
+inputs p is known: weights with the exact p, with the estimate by the k-th neighbour, and with that estimate kept within
+a factor 3 of its median (``measure="density"``), against Df̂² alone and equal weights.
 
 *Convergence.* Over k neighbours in radius r the variance of the labels is about r²‖∇f‖²/(d + 2), so Df̂² can follow Df²
 up to a factor. Its relative error has a bias O(r²) = O((k/n)^{2/d}) and a variance O(1/k): with k fixed the second
@@ -12,110 +12,62 @@ known, with k = 20 and with k growing so.
 The third question, why TCL and VBSW go together, is answered from the lines of Table 7.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from scipy.spatial import cKDTree
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 import steep
-from reproduction.data import describe
 from reproduction.ensemble import train_ensemble
 from reproduction.jobs import Context, Job, Results, Scale
 from reproduction.records import cpu_seconds
-from reproduction.summary import Claim, Figure, Lines, Section, compare, markdown, not_run, seen, show, show_gain
-from reproduction.table3 import load
+from reproduction.summary import Drawing, Figure, Lines, Section, markdown, show, show_gain
+from reproduction.verdicts import Claim, compare, not_run, seen
 from steep._progress import progress
 from steep._validation import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 TITLE = "Open questions of the paper"
 RATIO, K = 20.0, 20
 GROWING = "convergence, k grows"
 KNOWN, MIDDLE = "density, p known", 0.6
 KNOWN_ARMS = ("equal weights", "Df²", "Df²/p, exact", "Df²/p, k-th neighbour", "Df²/p, clipped")
-MEASURES = {"equal weights": None, "Df²": "variance", "Df²/p": "density"}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "splits": 3, "sizes": [100, 400], "dimensions": [1, 3], "repeats": 2, "n_growing": 2, "epochs": 20,
-        "known": 3, "cost": 1000,
-    },
-    "laptop": {
-        "splits": 60, "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 5,
-        "n_growing": 4, "epochs": 3000, "known": 20, "cost": 60000,
-    },
-    "paper": {
-        "splits": 60, "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 20,
-        "n_growing": 5, "epochs": 3000, "known": 40, "cost": 60000,
-    },
+LAPTOP: dict[str, Any] = {
+    "sizes": [250, 1000, 4000, 16000, 64000], "dimensions": [1, 2, 3, 6], "repeats": 5, "n_growing": 4,
+    "epochs": 3000, "known": 20, "cost": 60000,
 }  # fmt: skip
-DATA = ("boston", "breast_cancer")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "smoke": {"sizes": [100, 400], "dimensions": [1, 3], "repeats": 2, "n_growing": 2, "epochs": 20,
+              "known": 3, "cost": 1000},
+    "laptop": LAPTOP, "paper": {**LAPTOP, "repeats": 20, "n_growing": 5, "known": 40},
+}  # fmt: skip
 
 
 def jobs(scale: Scale) -> list[Job]:
-    """Splits of two tables; repeats of the convergence for each dimension."""
+    """Weights with p known, the cost, and repeats of the convergence for each dimension."""
     numbers = SETTINGS[scale]
     found = []
-    for name in DATA:
-        lines = tuple((arm, split) for arm in MEASURES for split in range(numbers["splits"]))
-        told = {**describe(scale if name == "boston" else "real"), "m": RATIO, "k": K, "splits": numbers["splits"]}
-        found.append(Job(f"density, {name}", "all splits", lines, partial(_density, name, numbers["splits"]), told))
     known = {"n": 1000, "n_test": 20000, "m": RATIO, "k": K, "layers": [32], "epochs": numbers["epochs"]}
     lines = tuple((arm, seed) for arm in KNOWN_ARMS for seed in range(numbers["known"]))
     found.append(Job(KNOWN, "all arms", lines, partial(_known, known, numbers["known"]), known))
     cost = {"n": numbers["cost"], "n_features": 84, "k": K, "heads": 10, "epochs": 25, "batch_size": 25}
     found.append(Job("cost", "weights and heads", (("VBSW", 0),), partial(_cost, cost), cost))
     for d in numbers["dimensions"]:
-        lines = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"]))
-        run = partial(_convergence, d, numbers)
-        found.append(Job("convergence", f"d = {d}", lines, run, {"k": K, "sizes": numbers["sizes"]}))
-    for d in numbers["dimensions"]:
-        sizes = numbers["sizes"][: numbers["n_growing"]]
-        told = {"k": [growing(n, sizes[0], d) for n in sizes], "sizes": sizes}
-        lines = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"]))
-        run = partial(_convergence, d, {**numbers, "sizes": sizes, "k": told["k"]})
-        found.append(Job(GROWING, f"d = {d}", lines, run, told))
+        lines, sizes = tuple((f"d = {d}", seed) for seed in range(numbers["repeats"])), numbers["sizes"]
+        run = partial(_convergence, d, numbers["repeats"], sizes, [K] * len(sizes))
+        found.append(Job("convergence", f"d = {d}", lines, run, {"k": K, "sizes": sizes}))
+        sizes = sizes[: numbers["n_growing"]]
+        neighbors = [growing(n, sizes[0], d) for n in sizes]
+        run = partial(_convergence, d, numbers["repeats"], sizes, neighbors)
+        found.append(Job(GROWING, f"d = {d}", lines, run, {"k": neighbors, "sizes": sizes}))
     return found
 
 
 def growing(n: int, first: int, d: int) -> int:
-    """k ∝ n^{4/(d + 4)}, 20 at the first size.
-
-    Examples
-    --------
-    >>> growing(250, 250, 2), growing(4000, 250, 2)
-    (20, 127)
-    """
+    """k ∝ n^{4/(d + 4)}, 20 at the first size."""
     factor: float = (n / first) ** (4 / (d + 4))
     return round(K * factor)
-
-
-def _density(name: str, n_splits: int, context: Context) -> Results:
-    X, y = load(name, context.data)
-    results: Results = {}
-    for split in progress(range(n_splits), total=n_splits, label="splits", shown=context.progress):
-        parts = train_test_split(X, y, test_size=0.2, random_state=split)
-        scaler = StandardScaler().fit(parts[0])
-        train, test = scaler.transform(parts[0]), scaler.transform(parts[1])
-        for arm, measure in MEASURES.items():
-            weight = (
-                None
-                if measure is None
-                else steep.sample_weights(train, parts[2], measure=measure, weight_ratio=RATIO, n_neighbors=K)
-            )
-            model = LinearRegression() if name == "boston" else LogisticRegression(max_iter=1000)
-            predicted = model.fit(train, parts[2], sample_weight=weight).predict(test)
-            score = ((predicted - parts[3]) ** 2).mean() if name == "boston" else 100 * (predicted == parts[3]).mean()
-            results[arm, split] = {"score": float(score)}
-    return results
 
 
 def _known(numbers: dict[str, Any], repeats: int, context: Context) -> Results:
@@ -168,24 +120,23 @@ def _wave(X: FloatArray, middle: float | None = None) -> tuple[FloatArray, Float
     return np.tanh(4 * along), (4 / np.cosh(4 * along) ** 2) ** 2
 
 
-def _convergence(d: int, numbers: dict[str, Any], context: Context) -> Results:
+def _convergence(d: int, repeats: int, sizes: list[int], neighbors: list[int], context: Context) -> Results:
     results: Results = {}
-    neighbors = numbers.get("k", [K] * len(numbers["sizes"]))
-    for seed in progress(range(numbers["repeats"]), total=numbers["repeats"], label="repeats", shown=context.progress):
+    for seed in progress(range(repeats), total=repeats, label="repeats", shown=context.progress):
         correlations = []
-        for n, k in zip(numbers["sizes"], neighbors, strict=True):
+        for n, k in zip(sizes, neighbors, strict=True):
             X = np.random.default_rng(seed).random((n, d))
             f, squared = _wave(X)
             estimate = steep.neighbor_variance(X, f, n_neighbors=k)
             correlations.append(float(stats.spearmanr(estimate, squared)[0]))
-        results[f"d = {d}", seed] = {"sizes": numbers["sizes"], "rank_correlation": correlations}
+        results[f"d = {d}", seed] = {"sizes": sizes, "rank_correlation": correlations}
     return results
 
 
 def summarize(lines: Lines) -> Section:
     """Whether p(x) helps, and how fast the estimate converges."""
     claims = [_density_claim(lines), _convergence_claim(lines), _cost_claim(lines)]
-    tables, figures = [_density_table(lines), _known_table(lines)], []
+    tables, figures = [_known_table(lines)], []
     for experiment, told in CURVES.items():
         if _dimensions(lines, experiment):
             tables.append(f"Rank correlation of Df̂² and ‖∇f‖², {told}\n\n" + _convergence_table(lines, experiment))
@@ -199,17 +150,14 @@ CURVES = {"convergence": "k = 20", GROWING: "k ∝ n^{4/(d+4)}"}
 
 
 def _density_claim(lines: Lines) -> Claim:
-    told = []
-    for name in DATA:
-        gain = lines.gain(f"density, {name}", "Df²", "Df²/p", "score", is_error=name == "boston", kind="splits")
-        told.append(f"{name.replace('_', ' ')} {show_gain(gain)}")
-    exact, control = (
-        lines.gain(KNOWN, before, KNOWN_ARMS[2], "mse", is_error=True) for before in ("Df²", "equal weights")
-    )
+    told = {(before, arm): lines.gain(KNOWN, before, arm, "mse", is_error=True)
+            for arm in KNOWN_ARMS[2:] for before in KNOWN_ARMS[:2]}  # fmt: skip
+    over = {before: [f"{arm} {show_gain(told[before, arm])}" for arm in KNOWN_ARMS[2:]] for before in KNOWN_ARMS[:2]}
+    exact = told["equal weights", KNOWN_ARMS[2]]
     return compare(
-        "Dividing by p(x) improves the weights", "left open (p omitted)", f"Df²/p over Df²: {'; '.join(told)}",
-        f"p known, two inputs, squared error: over Df² {show_gain(exact)}, over equal weights {show_gain(control)}",
-        (exact,), control, claimed=False,
+        "Dividing by p(x) improves the weights", "left open (p omitted)",
+        f"two inputs, p known, squared error over Df²: {'; '.join(over['Df²'])}",
+        f"over equal weights: {'; '.join(over['equal weights'])}", (exact,), exact, claimed=False,
     )  # fmt: skip
 
 
@@ -230,33 +178,14 @@ def _known_table(lines: Lines) -> str:
            for name in ("mse", "max_squared"))]
         for arm in KNOWN_ARMS
     ]  # fmt: skip
-    header = [
-        "weights, p known", "mean squared error under p", "largest on the square", "gain over equal", "gain, largest",
-    ]  # fmt: skip
+    header = ["weights, p known", "mean squared error under p", "largest on the square", "gain over equal",
+              "gain, largest"]  # fmt: skip
     return markdown(header, rows)
 
 
-def _density_table(lines: Lines) -> str:
-    rows = []
-    for name in DATA:
-        for arm in MEASURES:
-            experiment = f"density, {name}"
-            gain = lines.gain(experiment, "equal weights", arm, "score", is_error=name == "boston", kind="splits")
-            rows.append(
-                [
-                    name, arm, show(lines.interval(experiment, arm, "score"), digits=4),
-                    "" if arm == "equal weights" else show_gain(gain),
-                ]
-            )  # fmt: skip
-    return markdown(
-        ["data", f"weights (m = {RATIO:g}, k = {K})", "score (MSE or accuracy)", "gain over equal weights"], rows
-    )
-
-
 def _dimensions(lines: Lines, experiment: str) -> list[str]:
-    return sorted(
-        {line["arm"] for line in lines.all if line["experiment"] == experiment}, key=lambda arm: int(arm.split()[-1])
-    )
+    found = {line["arm"] for line in lines.all if line["experiment"] == experiment}
+    return sorted(found, key=lambda arm: int(arm.split()[-1]))
 
 
 def _curve(lines: Lines, experiment: str, arm: str) -> tuple[list[int], FloatArray]:
@@ -265,13 +194,7 @@ def _curve(lines: Lines, experiment: str, arm: str) -> tuple[list[int], FloatArr
 
 
 def slope(sizes: list[int], curve: FloatArray) -> float:
-    """s of 1 − ρ ∝ n^{−s}, by least squares over all sizes.
-
-    Examples
-    --------
-    >>> round(slope([100, 1000], np.array([0.9, 0.99])), 3)
-    1.0
-    """
+    """s of 1 − ρ ∝ n^{−s}, by least squares over all sizes."""
     return -float(np.polyfit(np.log(sizes), np.log(1 - curve), 1)[0])
 
 
@@ -284,10 +207,8 @@ def _convergence_claim(lines: Lines) -> Claim:
     slopes = [slope(*grown[arm]) for arm in dimensions]
     ends = [f"{arm}: {fixed[arm][1][-1]:.3f}" for arm in dimensions]
     told = [f"{arm}: n^−{found:.2f}" for arm, found in zip(dimensions, slopes, strict=True)]
-    said = (
-        f"rank correlation with ‖∇f‖² at k = 20 and the largest n: {', '.join(ends)}; with k growing, 1 − correlation "
-        f"falls as {', '.join(told)}"
-    )
+    said = f"rank correlation with ‖∇f‖² at k = 20 and the largest n: {', '.join(ends)}"
+    said += f"; with k growing, 1 − correlation falls as {', '.join(told)}"
     return seen(*title, said, all(found > 0 for found in slopes))
 
 

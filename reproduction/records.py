@@ -5,10 +5,9 @@ append to one file: each holds a lock for the length of one line, so lines are n
 cut off by a crash is passed over when reading and closed off before the next is written.
 """
 
-from __future__ import annotations
-
 import fcntl
 import gzip
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -16,7 +15,7 @@ import platform
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,17 +32,7 @@ _LOCK_SECONDS = 60.0
 
 
 class Records:
-    """The lines of one file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> records = Records(Path(tempfile.mkdtemp()) / "table1.jsonl")
-    >>> for key in records.missing([("runge", "uniform", 0), ("runge", "uniform", 1)]):
-    ...     records.add(*key, result={"l2": 0.5})
-    >>> [line["seed"] for line in records]
-    [0, 1]
-    """
+    """The lines of one file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -104,8 +93,8 @@ class Records:
             if not line.endswith(b"\n") or line.endswith(_CUT_OFF + b"\n"):
                 return None
             raise StorageError(
-                f"{self.path} has a line that is no record, the one that ends at byte {end} ({error!r}); expected JSON "
-                "with experiment, arm and seed; delete that line"
+                f"{self.path} has a line that is not a record, the one that ends at byte {end} ({error!r}); expected "
+                "JSON with experiment, arm and seed; delete that line"
             ) from error
         return record  # type: ignore[no-any-return]
 
@@ -124,8 +113,8 @@ class Records:
             raise
         except OSError as error:
             raise StorageError(
-                f"{self.path} cannot be written ({error.strerror}); expected a folder that is yours to write to "
-                "and has room; run again, what is there is kept"
+                f"{self.path} cannot be written ({error.strerror}); expected a writable folder with "
+                "room; run again, what exists is kept"
             ) from error
 
     def _lock(self, handle: int) -> None:
@@ -136,8 +125,8 @@ class Records:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise StorageError(
-                        f"{self.path} has been locked for {_LOCK_SECONDS:g} s by another process; expected it for one "
-                        "line; end the process that holds it"
+                        f"{self.path} has been locked for {_LOCK_SECONDS:g} s by another process; expected "
+                        "a lock of one line; end the process that holds it"
                     ) from None
             time.sleep(0.005)
 
@@ -181,29 +170,27 @@ def _plain(value: Any) -> Any:
 
 
 def write_json(path: str | Path, value: Any) -> Path:
-    r"""Write a value as indented JSON, whole or not at all.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> write_json(Path(tempfile.mkdtemp()) / "a.json", {"gain": 0.5}).read_text()
-    '{\n "gain": 0.5\n}\n'
-    """
+    """Write a value as indented JSON, whole or not at all."""
     text = _to_json(value, indent=1, ensure_ascii=False) + "\n"
     return write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 @contextmanager
-def cpu_seconds() -> Iterator[dict[str, float]]:
-    """Count the CPU seconds of a block: ``spent["seconds"]`` once it is left.
+def turn(folder: Path, name: str) -> Iterator[bool]:
+    """Take the lock of a job; False if another process has it. The system frees it if its holder dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
-    Examples
-    --------
-    >>> with cpu_seconds() as spent:
-    ...     total = sum(range(1000))
-    >>> spent["seconds"] >= 0
-    True
-    """
+
+@contextmanager
+def cpu_seconds() -> Iterator[dict[str, float]]:
+    """Count the CPU seconds of a block: ``spent["seconds"]`` once it is left."""
     spent = {"seconds": 0.0}
     began = time.process_time()
     try:
@@ -231,19 +218,10 @@ def code_version() -> str:
 
 
 def machine(packages: Iterable[str] = ("steep", "numpy", "scipy", "scikit-learn", "torch")) -> dict[str, Any]:
-    """Versions and processor a result was measured with; packages that are not installed are left out.
-
-    Examples
-    --------
-    >>> sorted(machine(["numpy"])["versions"])
-    ['numpy', 'python']
-    """
+    """Versions and processor a result was measured with; packages that are not installed are left out."""
     versions = {"python": platform.python_version()}
     for name in packages:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        "code": code_version(), "versions": versions, "machine": f"{platform.machine()}, {os.cpu_count()} processors",
-    }  # fmt: skip
+    return {"code": code_version(), "versions": versions,
+            "machine": f"{platform.machine()}, {os.cpu_count()} processors"}  # fmt: skip

@@ -4,29 +4,18 @@
 and the figures of each experiment are on pages of their own under ``docs/reproduction/``.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from reproduction.findings import write_findings
-from reproduction.jobs import SCALES, Scale
-from reproduction.registry import EXPERIMENTS, module
+from reproduction.findings import PAGE as FINDINGS
+from reproduction.findings import findings
+from reproduction.jobs import EXPERIMENTS, SCALES, Scale, module
 from reproduction.runner import check_lines, records_of
-from reproduction.summary import (
-    HOW,
-    NOT_CLAIMED,
-    NOT_RUN,
-    RULE,
-    VERDICTS,
-    Claim,
-    Figure,
-    Lines,
-    Section,
-    markdown,
-)  # fmt: skip
+from reproduction.summary import Figure, Lines, Section, markdown
+from reproduction.verdicts import NOT_CLAIMED, NOT_RUN, VERDICTS
 from steep._files import write_whole
 from steep._validation import check_choice
 from steep.exceptions import StorageError
@@ -50,41 +39,15 @@ MARKS = {"all": "🟢", "some": "🟠", "none": "🔴", "untested": "⚪"}
 COLOURS = {"all": "#7fbf7b", "some": "#f5c26b", "none": "#e07b6a", "untested": "#d9d9d9"}
 # Versions whose designs, searches or heads differ from today's; lines of the paper's own arms agree.
 OLD = ("steep 0.1.0", "unknown")
-_INTRODUCTION = """# The paper, reproduced
-
-Written by `python -m reproduction --report` from the lines under `{results}/`; do not edit. *Its own protocol* is what
-the paper, or its authors' code, did: starts of one split, or the best head or epoch on the test set. *The missing
-control* is what the paper does not compare with: equal weights re-trained the same way, restarts, new splits.
-
-![Each group of claims under the paper's own protocol and against the missing control]({images}/glance.png)
-
-{glance}
-
-🟢 every tested claim gains significantly, 🟠 some do, 🔴 none does, ⚪ not tested at this scale. {counts} What
-follows from it: [findings](findings.md). Mistakes in formulas: [errata](errata.md). In the code: [paper
-map](paper-map.md).
-
-## The rule of the verdicts
-
-{rule}
-{how}
-## Every claim
-
-Gains are signed so that larger is better, with 95 % intervals. The first column links to the tables and figures.
-
-{claims}
-"""
 
 
 def collect(results: str | Path, scale: Scale) -> dict[str, Lines]:
     """Lines of every experiment at a scale; lines of something else are rejected."""
     check_choice(scale, name="scale", choices=SCALES)
-    found = {}
-    for name in EXPERIMENTS:
-        records = records_of(results, scale, name)
+    found = {name: records_of(results, scale, name) for name in EXPERIMENTS}
+    for name, records in found.items():
         check_lines(records, module(name).jobs(scale))
-        found[name] = Lines(records, scale)
-    return found
+    return {name: Lines(records, scale) for name, records in found.items()}
 
 
 def best_scale(results: str | Path) -> Scale:
@@ -106,15 +69,12 @@ def pages(results: str | Path, scale: Scale, lines: Mapping[str, Lines] | None =
     claims = [(name, claim) for name, section in sections.items() for claim in section.claims]
     verdicts = [claim.verdict for _, claim in claims]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS)
-    first = _INTRODUCTION.format(
-        results=Path(results).name, images=IMAGES, glance=_glance_table(sections, lines), rule=RULE, how=HOW,
-        counts=f"Of {len(claims)} claims: {counts}.", claims=markdown(HEADER, [_row(name, c) for name, c in claims]),
+    rows = [[f"[{c.claim}]({FOLDER}/{name}.md)", c.paper, c.printed, c.honest, c.verdict] for name, c in claims]
+    first = files("reproduction").joinpath(PAGE).read_text(encoding="utf-8").format(
+        results=Path(results).name, images=IMAGES, glance=_glance_table(sections, lines), n_claims=len(claims),
+        counts=counts, claims=markdown(HEADER, rows),
     )  # fmt: skip
     return {PAGE: first, **{f"{FOLDER}/{name}.md": _details(name, lines[name], sections[name]) for name in EXPERIMENTS}}
-
-
-def _row(name: str, claim: Claim) -> list[str]:
-    return [f"[{claim.claim}]({FOLDER}/{name}.md)", claim.paper, claim.printed, claim.honest, claim.verdict]
 
 
 def print_claims(names: list[str], results: str | Path, scale: Scale, say: Any = print) -> None:
@@ -142,15 +102,16 @@ def _glance_table(sections: Mapping[str, Section], lines: Mapping[str, Lines]) -
     rows = []
     for title, (paper, names) in GLANCE.items():
         cells = [_share(sections, names, which) for which in ("own", "controlled")]
-        rows.append([title, paper, *(f"{MARKS[colour]} {text}" for colour, text in cells), _scale_of(names, lines)])
+        less = any(fewer(name, lines[name].scale) or _missing(name, lines[name]) for name in names)
+        ran = any(len(lines[name]) for name in names)
+        scale = NOT_RUN if not ran else "fewer than the paper" if less else "the paper's counts"
+        rows.append([title, paper, *(f"{MARKS[colour]} {text}" for colour, text in cells), scale])
     return markdown([*HEADER[:4], "scale"], rows)
 
 
-def _scale_of(names: tuple[str, ...], lines: Mapping[str, Lines]) -> str:
-    ran = [name for name in names if len(lines[name])]
-    if not ran:
-        return NOT_RUN
-    return "the paper's counts" if not any(fewer(name, lines[name].scale) for name in ran) else "fewer than the paper"
+def _missing(name: str, lines: Lines) -> int:
+    """Lines of the paper's counts that were not run."""
+    return sum(len(job.lines) for job in module(name).jobs("paper")) - len(lines)
 
 
 def draw_glance(sections: Mapping[str, Section]) -> Any:
@@ -181,25 +142,16 @@ def _details(name: str, lines: Lines, section: Section) -> str:
 
 
 def fewer(name: str, scale: Scale) -> dict[str, str]:
-    """What a scale has less of than the paper's counts, by experiment; empty when nothing.
-
-    Examples
-    --------
-    >>> fewer("table1", "laptop")
-    {}
-    >>> fewer("figure3", "smoke")["tbs"]
-    'n_points 60 of 50,000, epochs 60 of 40,000, n_test 500 of 50,000, n_grid 6 of 100'
-    """
+    """What a scale has less of than the paper's counts, by experiment; empty when nothing."""
     full = {job.experiment: job.settings for job in module(name).jobs("paper")}
     found = {}
     for job in module(name).jobs(scale):
-        differ = [
-            f"{key} {_count(value)} of {_count(full[job.experiment][key])}"
-            for key, value in job.settings.items()
-            if job.experiment in full and full[job.experiment].get(key, value) != value
-        ]
+        of = {key: full.get(job.experiment, {}).get(key, value) for key, value in job.settings.items()}
+        differ = [key for key, value in job.settings.items() if value != of[key]]
         if differ:
-            found[job.experiment] = ", ".join(differ)
+            found[job.experiment] = ", ".join(
+                f"{key} {_count(job.settings[key])} of {_count(of[key])}" for key in differ
+            )
     return found
 
 
@@ -212,27 +164,23 @@ def _told(name: str, lines: Lines) -> str:
     run = f"Run it with `python -m reproduction {name} --scale {lines.scale}`."
     if not lines:
         return f"Not run at scale {lines.scale}. {run}"
-    made = ", ".join(f"{count:,} by {which}" for which, count in lines.versions().items())
-    told = (
-        f"{len(lines):,} lines in `{lines.scale}/{name}.jsonl` ({made}), {hours(lines.cpu_seconds)} of CPU time. {run}"
-    )
-    if len(lines) > sum(count for which, count in lines.versions().items() if which not in OLD):
-        told += " **Lines of an old version:** arms that use steep's own choices may come out differently today."
+    versions = lines.versions()
+    made = ", ".join(f"{count:,} by {which}" for which, count in versions.items())
+    told = f"{len(lines):,} lines in `{lines.scale}/{name}.jsonl` ({made}), {hours(lines.cpu_seconds)} of CPU. {run}"
+    if old := sum(versions.get(which, 0) for which in OLD):
+        told += f" **{old:,} lines are old:** arms with steep's own choices may come out differently today."
     groups: dict[str, list[str]] = {}
     for experiment, text in fewer(name, lines.scale).items():
         groups.setdefault(text, []).append(experiment)
-    parts = [f"{text} ({'; '.join(experiments)})" for text, experiments in groups.items()]
-    return f"{told} {'Of the full scale: ' + '. '.join(parts) if parts else 'The counts of the paper'}."
+    parts = [text + f" ({'; '.join(own)})" * (len(groups) > 1) for text, own in groups.items()]
+    missing = _missing(name, lines)
+    if not parts:
+        return f"{told} The counts of the paper{f', {missing:,} lines missing' if missing else ''}."
+    return f"{told} Of the full scale: {'. '.join(parts)}."
 
 
 def hours(seconds: float) -> str:
-    """CPU time as people read it.
-
-    Examples
-    --------
-    >>> hours(5), hours(600), hours(9000)
-    ('5 s', '10 min', '2.5 h')
-    """
+    """CPU time as people read it."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
@@ -255,7 +203,7 @@ def write_report(results: str | Path = "results", docs: str | Path = "docs", sca
         drawn = figure.draw()
         write_whole(folder / IMAGES / f"{figure.name}.png", lambda path, drawn=drawn: drawn.savefig(path, dpi=110))  # type: ignore[misc]
         pyplot.close(drawn)
-    write_findings(lines, folder)
+    texts[FINDINGS] = findings(lines)
     for path, text in texts.items():
         write_whole(folder / path, lambda target, text=text: target.write_text(text, encoding="utf-8"))  # type: ignore[misc]
     return folder / PAGE

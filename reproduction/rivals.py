@@ -1,4 +1,4 @@
-"""The rivals of Table 7: Active Bias and the transfer-learned curriculum.
+"""What a training shows when, and how much each sample counts: plain training, and the rivals of Table 7.
 
 Active Bias (Chang, Learned-Miller and McCallum 2017), weights by prediction variance (SGD-WPV). With H_i the
 probabilities p(y_i | x_i) seen in past epochs,
@@ -23,31 +23,68 @@ classes (``GuyHacohen/curriculum_learning``). Two things differ, on purpose or b
 - they round the size of the first part up, we round it to the nearest number.
 """
 
-from __future__ import annotations
-
+import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from torch import Tensor
 
-from reproduction.curricula import Curriculum
-from steep._validation import FloatArray, check_count, check_points, check_real
-from steep.exceptions import InputError
+from steep._validation import FloatArray, check_count, check_real
+
+
+def fingerprint(*tensors: Tensor) -> str:
+    """Short checksum of every value in some tensors."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(np.ascontiguousarray(tensor.numpy()).data)
+    return digest.hexdigest()[:16]
+
+
+class Curriculum:
+    """Plain training: every sample once an epoch in random order, all weights one."""
+
+    def __init__(self, n_samples: int, batch_size: int) -> None:
+        self.n_samples = check_count(n_samples, name="n_samples")
+        self.batch_size = check_count(batch_size, name="batch_size")
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.n_samples // self.batch_size)
+
+    def settings(self) -> dict[str, Any]:
+        """What distinguishes it from another curriculum: its kind and all its public attributes."""
+        public = {name: value for name, value in vars(self).items() if not name.startswith("_") and not callable(value)}
+        plain = {name: fingerprint(value) if isinstance(value, Tensor) else value for name, value in public.items()}
+        return {"kind": type(self).__name__, **plain}
+
+    def batches(self, epoch: int, generator: torch.Generator) -> Iterator[Tensor]:
+        """Yield the rows of each step."""
+        yield from torch.split(torch.randperm(self.n_samples, generator=generator), self.batch_size)
+
+    def weights(self, rows: Tensor, epoch: int) -> Tensor | None:
+        """Weights of the samples of a step; None is one for each."""
+        return None
+
+    def observe(self, rows: Tensor, probability: Tensor) -> None:
+        """Take note of the probability the network gave the right class."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What has to be kept for a stopped run to continue."""
+        return {}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what :meth:`state` kept."""
 
 
 class ActiveBias(Curriculum):
-    """Weigh samples by how much their predictions varied so far (SGD-WPV).
-
-    Examples
-    --------
-    >>> bias = ActiveBias(2, 2, burn_in=2)
-    >>> rows = torch.tensor([0, 1])
-    >>> for first in (0.1, 0.9, 0.1):
-    ...     bias.observe(rows, torch.tensor([first, 0.5]))
-    >>> bias.weights(rows, epoch=3).tolist()[0] > 1
-    True
-    """
+    """Weight samples by how much their predictions varied so far (SGD-WPV)."""
 
     def __init__(self, n_samples: int, batch_size: int, *, burn_in: int = 5) -> None:
         super().__init__(n_samples, batch_size)
@@ -99,14 +136,7 @@ class TransferCurriculum(Curriculum):
         self.step_length = check_count(step_length, name="step_length")
 
     def size(self, step: int) -> int:
-        """g(i): samples that may be shown at a step.
-
-        Examples
-        --------
-        >>> curriculum = TransferCurriculum(torch.arange(1000), 10, start=0.1, growth=2.0, step_length=5)
-        >>> [curriculum.size(step) for step in (0, 4, 5, 10, 1000)]
-        [100, 100, 200, 400, 1000]
-        """
+        """g(i): samples that may be shown at a step."""
         # Past some power the share is 1 anyway; a float would overflow long after that.
         share = self.start * self.growth ** min(step // self.step_length, 200)
         return max(min(round(share * self.n_samples), self.n_samples), min(self.batch_size, self.n_samples))
@@ -119,20 +149,8 @@ class TransferCurriculum(Curriculum):
 
 
 def easiest_first(features: FloatArray, labels: FloatArray, *, seed: int = 0) -> Tensor:
-    """Rows sorted by the margin a support vector machine gives their own class, classes taking turns.
-
-    Examples
-    --------
-    >>> X = np.array([[-3.0], [-0.1], [3.0], [0.1]])
-    >>> easiest_first(X, np.array([0, 0, 1, 1])).tolist()
-    [0, 2, 1, 3]
-    """
-    features, labels = check_points(features, name="features"), np.asarray(labels)
-    if labels.shape != (len(features),) or len(np.unique(labels)) < 2:
-        raise InputError(
-            f"labels have shape {labels.shape} and {len(np.unique(labels))} classes for {len(features)} samples; "
-            "expected one label a sample and at least two classes"
-        )
+    """Rows sorted by the margin a support vector machine gives their own class, classes taking turns."""
+    labels = np.asarray(labels)
     margin = _margins(features, labels, seed)
     turns = []
     for label in np.unique(labels):
@@ -145,21 +163,12 @@ def easiest_first(features: FloatArray, labels: FloatArray, *, seed: int = 0) ->
 
 def _margins(features: FloatArray, labels: FloatArray, seed: int) -> FloatArray:
     """Score of a sample's own class minus the best other one."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
-
-    machine = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovr", random_state=seed)).fit(
-        features, labels
-    )
-    scores = machine.decision_function(features)
-    classes = machine.classes_
-    if scores.ndim == 1:  # two classes have one column
-        return np.asarray(np.where(labels == classes[1], scores, -scores))
-    own = np.searchsorted(classes, labels)
-    rows = np.arange(len(labels))
-    right = scores[rows, own]
-    others = scores.copy()
-    others[rows, own] = -np.inf
+    machine = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovr", random_state=seed))
+    others = machine.fit(features, labels).decision_function(features)
+    if others.ndim == 1:  # two classes have one column
+        return np.asarray(np.where(labels == machine.classes_[1], others, -others))
+    own = np.arange(len(labels)), np.searchsorted(machine.classes_, labels)
+    right = others[own]
+    others[own] = -np.inf
     margin: FloatArray = right - others.max(axis=1)
     return margin

@@ -1,19 +1,15 @@
 """Run what is missing of an experiment, and write one line for each (experiment, arm, seed)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from reproduction.data import Data, StandIns
-from reproduction.jobs import SCALES, Context, Job, Scale
-from reproduction.locks import turn
-from reproduction.records import Records, cpu_seconds
-from reproduction.registry import ALIASES, EXPERIMENTS, module
+from reproduction.jobs import ALIASES, EXPERIMENTS, SCALES, Context, Job, Line, Scale, module
+from reproduction.records import Records, cpu_seconds, turn
 from steep import _blas
 from steep._progress import progress_bar
 from steep._validation import check_choice
@@ -27,52 +23,23 @@ def reproduce(
     cache: str | Path | None = None, results: str | Path = "results", device: str = "cpu",
     progress: bool | None = None, say: Callable[[str], object] = print,
 ) -> int:  # fmt: skip
-    """Run the experiments of the paper that have no line yet.
+    """Run the experiments of the paper that have no line yet; return the number of lines written.
 
-    Parameters
-    ----------
-    names : str or sequence of str
-        Tables and figures ("table1", "figure2", …), or "all".
-    scale : {"smoke", "laptop", "paper"}, default "smoke"
-        How many networks and epochs; "smoke" uses stand-ins for data, the others the real sets.
-    data : path, optional
-        Folder of the data sets; see :mod:`reproduction.data`.
-    cache : path, optional
-        Folder of trained networks and downloads; default ``~/.cache/steep/paper``.
-    results : path, default "results"
-        Folder of the lines, one file for each experiment and scale.
-    device : {"cpu", "cuda", "mps"}, default "cpu"
-        Where networks are trained. The fused loop of Table 2 always runs on the CPU.
-    progress : bool, optional
-        Whether to show a bar; default on a terminal.
-    say : callable
-        Takes what is to be told.
-
-    Returns
-    -------
-    int
-        Lines written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> reproduce(["lemma1"], results=folder, cache=folder, say=lambda text: None) > 0
-    True
-    >>> reproduce(["lemma1"], results=folder, cache=folder, say=lambda text: None)
-    0
+    ``names`` are tables and figures ("table1", "figure2", …), or "all". ``scale`` "smoke" uses stand-ins for data, the
+    others the real sets. ``data`` is the folder of the data sets (:mod:`reproduction.data`), ``cache`` that of trained
+    networks and downloads, ``results`` that of the lines, one file for each experiment and scale. Networks are trained
+    on ``device``: "cpu", "cuda" or "mps".
     """
     check_choice(scale, name="scale", choices=SCALES)
     place = _folder(Path(cache or CACHE).expanduser(), "cache")
     _folder(Path(results), "results")
     source = StandIns() if scale == "smoke" else Data(data, place)
     context = Context(source, place, progress, check_device(device))
-    chosen = resolve(names)
-    jobs = [(records_of(results, scale, name), job) for name in chosen for job in module(name).jobs(scale)]
-    for records, own in _by_file(jobs):
-        check_lines(records, own)
+    plans = [(records_of(results, scale, name), module(name).jobs(scale)) for name in resolve(names)]
+    for records, jobs in plans:
+        check_lines(records, jobs)
     with one_thread():
-        return _run(jobs, context, f"{scale} ", say)
+        return _run([(records, job) for records, jobs in plans for job in jobs], context, f"{scale} ", say)
 
 
 def check_device(name: str) -> str:
@@ -82,7 +49,7 @@ def check_device(name: str) -> str:
     check_choice(name, name="device", choices=("cpu", "cuda", "mps"))
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available[name]:
-        has = ", ".join(device for device, there in available.items() if there)
+        has = ", ".join(device for device, usable in available.items() if usable)
         raise InputError(f"device={name!r} is not available to torch on this machine; expected {has}; leave it out")
     return name
 
@@ -99,9 +66,8 @@ def resolve(names: str | Sequence[str]) -> list[str]:
     names = [ALIASES.get(name, name) for name in names]
     unknown = [repr(name) for name in names if name != "all" and name not in EXPERIMENTS]
     if unknown or not names:
-        raise InputError(
-            f"{', '.join(unknown) or 'nothing'} asked for; expected 'all' or some of {', '.join(EXPERIMENTS)}"
-        )
+        given = ", ".join(unknown) or "nothing"
+        raise InputError(f"{given} is not a table or figure; expected 'all' or some of {', '.join(EXPERIMENTS)}")
     return [name for name in EXPERIMENTS if name in names or "all" in names]
 
 
@@ -117,7 +83,7 @@ def check_lines(records: Records, jobs: Sequence[Job]) -> None:
         where, key = f"{records.path} entry {number}", _key(line)
         if key not in known:
             raise StorageError(f"{where} does not belong to this experiment ({key or 'not a line'}); delete it")
-        wanted, found = plain(known[key]), line.get("settings")
+        wanted, found = json.loads(json.dumps(dict(known[key]))), line.get("settings")
         if found != wanted:
             found = found if isinstance(found, dict) else {}
             differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
@@ -128,26 +94,13 @@ def check_lines(records: Records, jobs: Sequence[Job]) -> None:
 
 
 def _key(line: Any) -> tuple[str, str, int] | None:
-    """(experiment, arm, seed) of a line; None where it is not one."""
+    """(experiment, arm, seed) of a line; None if it is not one."""
     if not isinstance(line, dict) or not isinstance(line.get("result"), dict):
         return None
     experiment, arm, seed = (line.get(part) for part in ("experiment", "arm", "seed"))
     if isinstance(experiment, str) and isinstance(arm, str) and isinstance(seed, int):
         return experiment, arm, seed
     return None
-
-
-def plain(settings: Any) -> dict[str, Any]:
-    """Settings as they come back from JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
-    return plain
-
-
-def _by_file(jobs: Iterable[tuple[Records, Job]]) -> Iterator[tuple[Records, list[Job]]]:
-    files: dict[Path, tuple[Records, list[Job]]] = {}
-    for records, job in jobs:
-        files.setdefault(records.path, (records, []))[1].append(job)
-    yield from files.values()
 
 
 def _run(jobs: list[tuple[Records, Job]], context: Context, label: str, say: Callable[[str], object]) -> int:
@@ -159,10 +112,9 @@ def _run(jobs: list[tuple[Records, Job]], context: Context, label: str, say: Cal
             if not _missing(records, job):
                 continue
             with turn(context.cache / "locks", f"{records.path.resolve()}/{job.experiment}/{job.name}") as mine:
-                if not mine:
-                    elsewhere += 1
-                    continue
-                new = _run_job(records, job, context)
+                # Another process may have written the lines before we had the lock.
+                new = _run_job(records, job, context) if mine else 0
+            elsewhere += not mine
             written += new
             bar.update(new)
     if elsewhere:
@@ -171,23 +123,19 @@ def _run(jobs: list[tuple[Records, Job]], context: Context, label: str, say: Cal
 
 
 def _run_job(records: Records, job: Job, context: Context) -> int:
-    """Run a job and write the lines that are missing; another process may have written them before we had the lock."""
+    """Run a job and write the lines that are missing."""
     missing = _missing(records, job)
-    if not missing:
-        return 0
-    with cpu_seconds() as spent:
-        results = job.run(context)
-    share = spent["seconds"] / len(job.lines)
-    for arm, seed in missing:
-        records.add(
-            job.experiment, arm, seed, result=results[arm, seed], settings=job.settings, seconds=round(share, 3)
-        )
+    if missing:
+        with cpu_seconds() as spent:
+            results = job.run(context)
+        share = round(spent["seconds"] / len(job.lines), 3)
+        for line in missing:
+            records.add(job.experiment, *line, result=results[line], settings=job.settings, seconds=share)
     return len(missing)
 
 
-def _missing(records: Records, job: Job) -> list[tuple[str, int]]:
-    wanted = [(job.experiment, arm, seed) for arm, seed in job.lines]
-    return [(arm, seed) for _, arm, seed in records.missing(wanted)]
+def _missing(records: Records, job: Job) -> list[Line]:
+    return [(arm, seed) for _, arm, seed in records.missing((job.experiment, *line) for line in job.lines)]
 
 
 @contextlib.contextmanager

@@ -1,90 +1,18 @@
-"""From lines to the page: values by arm, intervals, verdicts, tables and figures.
-
-A gain is signed so that larger is better. :func:`judge` gives every verdict by the rule :data:`RULE`; :data:`HOW` are
-the intervals it reads, one for each kind of repeat.
-"""
-
-from __future__ import annotations
+"""From lines to the page: values by arm, paired gains, tables and figures."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from reproduction.jobs import Scale
 from reproduction.metrics import Summary, gain_per_model, summarize
+from reproduction.verdicts import NOT_RUN, Claim, Kind, interval_of
 from steep._validation import FloatArray
 from steep.metrics import Interval, mean_interval, without_rounding
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from reproduction.jobs import Scale
-
-NOT_RUN = "not run"
-HOLDS, PROTOCOL, FAILS = "holds", "holds under the paper's protocol only", "does not hold"
-NOT_TESTED, NOT_CLAIMED = "not tested at this scale", "not claimed by the paper"
-VERDICTS = (HOLDS, PROTOCOL, FAILS, NOT_TESTED, NOT_CLAIMED)
-RULE = f"""\
-1. *{HOLDS.capitalize()}*: on data that no choice has used, the interval of the gain over the control is above zero.
-2. *{PROTOCOL.capitalize()}*: not so, but the gain is significant when measured as the paper, or its code, measures it.
-3. *{FAILS.capitalize()}*: neither, and the interval excludes the gain that the paper prints.
-4. *{NOT_TESTED.capitalize()}*: no lines, one repeat, less than half of the paper's data, networks over two
-   points below the paper's, or an interval with both zero and the printed gain in it.
-5. *{NOT_CLAIMED.capitalize()}*: the paper leaves it open, or says itself that there is no gain.
-"""
-HOW = """\
-Intervals are at 95 %. Over starts they are Student's. Repeated splits share their data: √(1/J + n_test/n_train) takes
-the place of √(1/J), as in `steep.evidence`. Networks share a test set: its sampling error is added. If networks get
-stuck (Table 1, Bateman, surrogates) errors have heavy tails: the interval is that of Wilcoxon's signed ranks. A single
-repeat gives no interval, and fewer than six no ranks.
-"""
-
-Kind = Literal["starts", "splits", "networks", "ranks"]
-# 80 % to train and 20 % to test, as everywhere in the reproduction; pictures of the test sets of MNIST and CIFAR-10.
-TEST_RATIO, N_TEST = 0.25, 10_000
-
-
-def interval_of(gains: FloatArray, kind: Kind = "starts", *, differ: float = 0.0) -> Interval | None:
-    """95 % interval of the mean gain, or of its centre by ranks; None for fewer than two repeats, or six ranks.
-
-    Parameters
-    ----------
-    gains : ndarray of shape (n_repeats,)
-        Paired gains, larger is better.
-    kind : {"starts", "splits", "networks", "ranks"}
-        What the repeats are; see :data:`HOW`.
-    differ : float
-        For "networks": per cent of the test pictures on which the two compared networks give different answers; at
-        least the mean absolute gain.
-
-    Examples
-    --------
-    >>> gains = np.array([0.1, 0.5, 0.3])
-    >>> interval_of(gains[:1]), round(interval_of(gains).low, 2), round(interval_of(gains, "splits").low, 2)
-    (None, -0.2, -0.36)
-    """
-    n = len(gains)
-    if n < (6 if kind == "ranks" else 2):
-        return None
-    if kind == "ranks":
-        return _signed_ranks(gains)
-    variance = float(np.var(gains, ddof=1)) * (1 / n + (TEST_RATIO if kind == "splits" else 0.0))
-    if kind == "networks":
-        variance += 100 * max(differ, float(np.abs(gains).mean())) / N_TEST
-    mean, half = float(np.mean(gains)), float(stats.t.ppf(0.975, n - 1) * np.sqrt(variance))
-    return Interval(mean, mean - half, mean + half, n)
-
-
-def _signed_ranks(gains: FloatArray) -> Interval:
-    """Hodges and Lehmann's centre and the interval of Wilcoxon's test: order statistics of the pairwise means."""
-    n = len(gains)
-    rows, columns = np.triu_indices(n)
-    means = np.sort((gains[rows] + gains[columns]) / 2)
-    spread = np.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-    cut = max(round(n * (n + 1) / 4 - stats.norm.ppf(0.975) * spread), 1)
-    return Interval(float(np.median(means)), float(means[cut - 1]), float(means[-cut]), n)
+Drawing = Any  # a figure of matplotlib, which is loaded only to draw
 
 
 class Lines:
@@ -162,91 +90,6 @@ class Lines:
         return mean_interval(values) if values.size > 1 else float(values[0]) if values.size else None
 
 
-def judge(
-    control: Interval | None, *own: Interval | bool | None, printed: float | None = None, at_scale: bool = True,
-    claimed: bool = True,
-) -> str:  # fmt: skip
-    """Verdict by :data:`RULE`.
-
-    Parameters
-    ----------
-    control : Interval or None
-        Gain over the control that the paper lacks; None when it was not run, or with a single repeat.
-    *own : Interval, bool or None
-        The gain as the paper, or its code, measures it, or whether there is one.
-    printed : float, optional
-        The gain that the paper prints, in the same units.
-    at_scale : bool
-        Whether data and networks are near the paper's: see the fourth line of the rule.
-    claimed : bool
-        Whether the paper claims a gain.
-
-    Examples
-    --------
-    >>> gain, doubtful = Interval(0.3, 0.1, 0.5, 10), Interval(0.0, -0.2, 0.2, 10)
-    >>> judge(gain), judge(doubtful, gain), judge(doubtful, None, printed=0.4)
-    ('holds', "holds under the paper's protocol only", 'does not hold')
-    >>> judge(doubtful, printed=0.1), judge(gain, at_scale=False), judge(gain, claimed=False)
-    ('not tested at this scale', 'not tested at this scale', 'not claimed by the paper')
-    """
-    if not claimed:
-        return NOT_CLAIMED
-    if not at_scale:
-        return NOT_TESTED
-    if is_gain(control):
-        return HOLDS
-    if any(is_gain(gain) for gain in own):
-        return PROTOCOL
-    return FAILS if control and control.n > 1 and control.high < max(printed or 0.0, 0.0) else NOT_TESTED
-
-
-def is_gain(gain: Interval | bool | None) -> bool:
-    """Whether a gain is significant; a single repeat never is."""
-    return gain if isinstance(gain, bool) else gain is not None and gain.n > 1 and gain.low > 0
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim of the paper and what the lines say.
-
-    ``own`` and ``controlled`` say whether there is a significant gain under the paper's own protocol and over the
-    control, None where that was not tested.
-    """
-
-    claim: str
-    paper: str
-    printed: str
-    honest: str
-    verdict: str
-    own: bool | None = None
-    controlled: bool | None = None
-
-
-def compare(
-    title: str, paper: str, here: str, honest: str, own: Sequence[Interval | bool | None], control: Interval | None,
-    **rule: Any,
-) -> Claim:  # fmt: skip
-    """A claim with the verdict of :func:`judge`."""
-    verdict = judge(control, *own, **rule)
-    unknown = verdict == NOT_TESTED and not rule.get("at_scale", True)
-    return Claim(
-        title, paper, here, honest, verdict,
-        None if unknown or all(gain is None for gain in own) else any(is_gain(gain) for gain in own),
-        None if unknown or control is None else is_gain(control),
-    )  # fmt: skip
-
-
-def seen(title: str, paper: str, said: str, holds: bool | None) -> Claim:
-    """A claim without a control: a formula or a picture that is right or not; None leaves it open."""
-    verdict = NOT_TESTED if holds is None else HOLDS if holds else FAILS
-    return Claim(title, paper, said, "the same", verdict, holds, holds)
-
-
-def not_run(claim: str, paper: str, *, claimed: bool = True) -> Claim:
-    """A claim without lines."""
-    return Claim(claim, paper, NOT_RUN, NOT_RUN, NOT_TESTED if claimed else NOT_CLAIMED)
-
-
 @dataclass(frozen=True)
 class Figure:
     """A picture of the page: its file name, its caption and how to draw it."""
@@ -277,6 +120,11 @@ def show(value: Interval | Summary | float | None, factor: float = 1.0, digits: 
     return _number(value * factor, digits)
 
 
+def printed_gain(text: str) -> float:
+    """The mean of "best, mean ± se"."""
+    return float(text.split(", ")[1].split()[0])
+
+
 def show_scores(values: FloatArray) -> str:
     """Best, mean ± standard error of scores in per cent; the score itself where there is one."""
     if not len(values):
@@ -298,15 +146,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    r"""A table in Markdown.
-
-    Examples
-    --------
-    >>> print(markdown(["a", "b"], [["1", "x|y"]]))
-    | a | b |
-    |---|---|
-    | 1 | x\|y |
-    """
+    r"""A table in Markdown."""
     lines = [list(header), ["---"] * len(header), *(list(row) for row in rows)]
     text = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
     text[1] = "|" + "---|" * len(header)

@@ -12,8 +12,7 @@ paper asks (:class:`steep.VarianceWeightedCV`). The search fits a model for ever
 perceptrons is as many restarts with equal weights, of which the one with the least training loss is kept.
 """
 
-from __future__ import annotations
-
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -21,40 +20,37 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, mean_squared_error
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import steep
 from reproduction.appendix import row
 from reproduction.data import Data, describe
+from reproduction.ensemble import sgd_classifiers, train_ensemble
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.summary import Claim, Kind, Lines, Section, compare, markdown, show, show_gain
+from reproduction.summary import Lines, Section, markdown, printed_gain, show, show_gain
+from reproduction.verdicts import Claim, Kind, compare
 from steep._validation import FloatArray
 
 TITLE = "Table 3: double moon, Boston housing, breast cancer"
 MOON_UNITS, CANCER_UNITS = 4, 30
+MANY = {"splits": 60, "cv": 5, "n_repeats": 1, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20, 50], "n_neighbors": [20],
+        "max_iter": 1000}  # fmt: skip
+PAPER_COUNTS: dict[str, Any] = {
+    "double_moon": {"epochs": 10000, "seeds": 50}, "boston": {"epochs": 50000, "seeds": 10},
+    "breast_cancer": {"epochs": 250000, "seeds": 10}, "honest": MANY,
+}  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {
         "double_moon": {"epochs": 100, "seeds": 4}, "boston": {"epochs": 100, "seeds": 3},
         "breast_cancer": {"epochs": 50, "seeds": 3},
-        "honest": {"splits": 2, "cv": 2, "n_repeats": 1, "weight_ratio": [1, 5], "n_neighbors": [20], "max_iter": 20},
+        "honest": {**MANY, "splits": 2, "cv": 2, "weight_ratio": [1, 5], "max_iter": 20},
     },
-    "laptop": {
-        "double_moon": {"epochs": 10000, "seeds": 50}, "boston": {"epochs": 50000, "seeds": 10},
-        "breast_cancer": {"epochs": 20000, "seeds": 10},
-        "honest": {"splits": 60, "cv": 5, "n_repeats": 1, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20, 50],
-                   "n_neighbors": [20], "max_iter": 1000},
-    },
-    "paper": {
-        "double_moon": {"epochs": 10000, "seeds": 50}, "boston": {"epochs": 50000, "seeds": 10},
-        "breast_cancer": {"epochs": 250000, "seeds": 10},
-        "honest": {"splits": 60, "cv": 5, "n_repeats": 2, "weight_ratio": [0.2, 0.5, 1, 2, 5, 20, 50],
-                   "n_neighbors": [20, 35], "max_iter": 1000},
-    },
+    "laptop": {**PAPER_COUNTS, "breast_cancer": {"epochs": 20000, "seeds": 10}}, "paper": PAPER_COUNTS,
 }  # fmt: skip
 # best, mean ± standard error: baseline and VBSW; accuracy in per cent, or mean squared error (Boston).
 PAPER = {
@@ -65,10 +61,13 @@ PAPER = {
 AS_CODED = "as in the code"
 METRIC = {True: "MSE", False: "accuracy"}
 IS_ERROR = {"double_moon": False, "boston": True, "breast_cancer": False}
-MOON_ARMS = ("baseline", "VBSW", "VBSW, mean one", "baseline, same step")
 ARMS = ("baseline", "VBSW")
+# Only under SGD the size of the weights needs controls.
+ARMS_OF = {"double_moon": (*ARMS, "VBSW, mean one", "baseline, same step"), "boston": ARMS, "breast_cancer": ARMS}
+MOON_ARMS = ARMS_OF["double_moon"]
 HONEST_ARMS = ("equal weights", "VBSW", "VarianceWeightedCV")
-RESTARTS = ("equal weights, restarts", "VBSW, restarts")  # of the perceptrons; least squares has one solution
+RESTARTS = ("equal weights, restarts", "VBSW, restarts")
+RESTARTS_OF = {"double_moon": RESTARTS, "boston": (), "breast_cancer": RESTARTS}  # least squares has one solution
 
 
 def jobs(scale: Scale) -> list[Job]:
@@ -79,27 +78,17 @@ def jobs(scale: Scale) -> list[Job]:
         known = {**describe(scale if name == "boston" else "real"), "m": hyper.m, "k": hyper.k}
         numbers, honest = SETTINGS[scale][name], SETTINGS[scale]["honest"]
         own = {"learning_rate": hyper.learning_rate, **numbers}
-        lines = tuple((arm, seed) for arm in arms_of(name) for seed in range(numbers["seeds"]))
+        lines = tuple((arm, seed) for arm in ARMS_OF[name] for seed in range(numbers["seeds"]))
         run = _moons if name == "double_moon" else _perceptrons
         for experiment, used in ((name, own), (f"{name}, {AS_CODED}", {**own, **hyper.code})):
             found.append(Job(experiment, "all arms", lines, partial(run, name, used), {**known, **used}))
         for split in range(honest["splits"]):
-            for kind, run_split, arms in (("split", _honest, HONEST_ARMS), ("restarts", _restarts, restarts_of(name))):
+            for kind, run_split, arms in (("split", _honest, HONEST_ARMS), ("restarts", _restarts, RESTARTS_OF[name])):
                 lines = tuple((arm, split) for arm in arms)
                 run = partial(run_split, name, honest, split)
                 if lines:
                     found.append(Job(f"{name}, repeated splits", f"{kind} {split}", lines, run, {**known, **honest}))
     return found
-
-
-def arms_of(name: str) -> tuple[str, ...]:
-    """Arms of the paper's protocol; only under SGD the size of the weights needs controls."""
-    return MOON_ARMS if name == "double_moon" else ARMS
-
-
-def restarts_of(name: str) -> tuple[str, ...]:
-    """Arms that start several times."""
-    return () if name == "boston" else RESTARTS
 
 
 def paper_weights(X: FloatArray, y: FloatArray, *, k: int, m: float) -> FloatArray:
@@ -109,8 +98,6 @@ def paper_weights(X: FloatArray, y: FloatArray, *, k: int, m: float) -> FloatArr
 
 
 def _moons(name: str, numbers: dict[str, Any], context: Context) -> Results:
-    from reproduction.perceptrons import sgd_classifiers
-
     hyper, seeds = row(name), list(range(numbers["seeds"]))
     X, y = make_moons(300, noise=0.2, random_state=0)
     X_test, y_test = make_moons(500, noise=0.15, random_state=1)
@@ -164,17 +151,14 @@ def load(name: str, data: Data) -> tuple[FloatArray, FloatArray]:
     return data.boston() if name == "boston" else load_breast_cancer(return_X_y=True)
 
 
-def one_split(name: str, data: Data) -> list[FloatArray]:
+def one_split(name: str, data: Data, split: int = 0) -> list[FloatArray]:
     """X_train, X_test, y_train, y_test: 80/20, features divided by the training maximum."""
-    X, y = load(name, data)
-    parts = train_test_split(X, y, test_size=0.2, random_state=0)
-    largest = np.abs(parts[0]).max(axis=0)
-    return [parts[0] / largest, parts[1] / largest, parts[2], parts[3]]
+    X, X_test, *labels = train_test_split(*load(name, data), test_size=0.2, random_state=split)
+    largest = np.abs(X).max(axis=0)
+    return [X / largest, X_test / largest, *labels]
 
 
 def _perceptrons(name: str, numbers: dict[str, Any], context: Context) -> Results:
-    from reproduction.ensemble import train_ensemble
-
     hyper, seeds = row(name), list(range(numbers["seeds"]))
     X, X_test, y, y_test = one_split(name, context.data)
     weights = {"baseline": np.ones(len(X)), "VBSW": paper_weights(X, y, k=min(hyper.k, len(X) - 1), m=hyper.m)}
@@ -231,7 +215,7 @@ def _restarts(name: str, numbers: dict[str, Any], split: int, context: Context) 
     X, X_test, y, y_test = _honest_split(name, split, context.data)
     hyper, model = row(name), _estimator(name, numbers["max_iter"], split)
     results: Results = {}
-    for arm in restarts_of(name):
+    for arm in RESTARTS_OF[name]:
         vbsw = arm == RESTARTS[1]
         weight = steep.sample_weights(X, y, n_neighbors=hyper.k, weight_ratio=hyper.m) if vbsw else None
         seeds = [1000 * split + start for start in range(len(numbers["weight_ratio"]))]
@@ -241,11 +225,7 @@ def _restarts(name: str, numbers: dict[str, Any], split: int, context: Context) 
 
 
 def _quiet(model: Any, X: FloatArray, y: FloatArray, **params: Any) -> Any:
-    """Fit; that lbfgs stops at ``max_iter`` is a setting of ours, and no news."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-
+    """Fit without the warning that lbfgs stops at ``max_iter``, which is a setting of ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, y, **params)
@@ -256,10 +236,9 @@ def _honest_split(name: str, split: int, data: Data) -> list[FloatArray]:
         X, y = make_moons(300, noise=0.2, random_state=1000 + split)
         X_test, y_test = make_moons(2000, noise=0.2, random_state=5000 + split)
         return [X, X_test, y, y_test]
-    X, y = load(name, data)
-    parts = train_test_split(X, y, test_size=0.2, random_state=split)
-    scaler = make_pipeline(StandardScaler()).fit(parts[0])
-    return [scaler.transform(parts[0]), scaler.transform(parts[1]), parts[2], parts[3]]
+    X, X_test, *labels = train_test_split(*load(name, data), test_size=0.2, random_state=split)
+    scaler = StandardScaler().fit(X)
+    return [scaler.transform(X), scaler.transform(X_test), *labels]
 
 
 PROTOCOLS = {
@@ -280,7 +259,7 @@ def summarize(lines: Lines) -> Section:
 
 def _table(lines: Lines, name: str, suffix: str, metric: str) -> str:
     experiment, is_error = name + suffix, IS_ERROR[name]
-    arms = (*HONEST_ARMS, *restarts_of(name)) if suffix == ", repeated splits" else arms_of(name)
+    arms = (*HONEST_ARMS, *RESTARTS_OF[name]) if suffix == ", repeated splits" else ARMS_OF[name]
     header = ["arm", "runs", "best, mean ± se", f"gain over {arms[0]}"]
     rows = []
     for arm in arms:
@@ -316,7 +295,7 @@ def _claim(lines: Lines, name: str) -> Claim:
         lines.gain(name, "baseline", "VBSW", "score", is_error=is_error),
         lines.gain(coded, "baseline", "VBSW", "best_epoch", is_error=is_error),
     ]
-    before, after = (float(text.split(", ")[1].split()[0]) for text in PAPER[name])
+    before, after = (printed_gain(text) for text in PAPER[name])
     return compare(
         f"VBSW improves on the baseline: {name.replace('_', ' ')} ({METRIC[is_error]})",
         f"{PAPER[name][0]} → {PAPER[name][1]}", f"{ours[0]} → {ours[1]}; as in the code {best[0]} → {best[1]}",

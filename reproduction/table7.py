@@ -6,38 +6,32 @@ TCL networks and supposes that TCL makes features suited to it. If so the equal-
 re-training alone is what helps, it gains as much.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
 from torch import nn
 
 from reproduction.appendix import row
-from reproduction.curricula import Curriculum
 from reproduction.data import describe
-from reproduction.heads import HeadPlan, Labelled, study_network
+from reproduction.heads import HeadPlan, Labelled, parts_of, study_network
 from reproduction.jobs import Context, Job, Results, Scale
-from reproduction.pictures import parts_of
-from reproduction.rivals import ActiveBias, TransferCurriculum, easiest_first
-from reproduction.summary import Claim, Lines, Section, compare, interval_of, not_run, show_gain
-from reproduction.table4 import head_claim, head_table, printed_gain
+from reproduction.rivals import ActiveBias, Curriculum, TransferCurriculum, easiest_first
+from reproduction.summary import Lines, Section, printed_gain, show_gain
+from reproduction.table4 import counts, head_claim, head_table
 from reproduction.training import Recipe, train_network
+from reproduction.verdicts import Claim, compare, interval_of, joined, not_run
+from steep.nn import project
 
 TITLE = "Table 7: Active Bias and transfer-learned curriculum"
 TRAININGS = ("vanilla", "AB", "TCL")
 HEADS = ("original", "equal-weight head", "VBSW")
+LAPTOP = {"networks": 3, "epochs": 10, "n_train": 10000, "heads": 10, "head_epochs": 25, "burn_in": 5,
+          "step_length": 100}  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {
     "smoke": {"networks": 2, "epochs": 1, "n_train": 100, "heads": 2, "head_epochs": 1, "burn_in": 2, "step_length": 1},
-    "laptop": {
-        "networks": 3, "epochs": 10, "n_train": 10000, "heads": 10, "head_epochs": 25, "burn_in": 5,
-        "step_length": 100,
-    },
-    "paper": {
-        "networks": 60, "epochs": 100, "n_train": 50000, "heads": 10, "head_epochs": 25, "burn_in": 10,
-        "step_length": 400,
-    },
-}  # fmt: skip
+    "laptop": LAPTOP,
+    "paper": {**LAPTOP, "networks": 60, "epochs": 100, "n_train": 50000, "burn_in": 10, "step_length": 400},
+}
 BATCH, LEARNING_RATE = 128, 1e-3
 # best, mean ± se; and the gain per model of VBSW on it.
 PAPER = {
@@ -51,16 +45,11 @@ def jobs(scale: Scale) -> list[Job]:
     """One job a seed: TCL needs the plain network of the same seed as its teacher."""
     numbers = SETTINGS[scale]
     told = {**describe(scale), **numbers, "m": row("cifar10").m, "k": row("cifar10").k}
-    lines = [
-        (f"{training}, {head}", seed) for seed in range(numbers["networks"]) for training in TRAININGS for head in HEADS
-    ]
-    return [
-        Job(
-            "cifar10", f"network {seed}", tuple(line for line in lines if line[1] == seed),
-            partial(_run, numbers, seed), told,
-        )
-        for seed in range(numbers["networks"])
-    ]  # fmt: skip
+    found = []
+    for seed in range(numbers["networks"]):
+        lines = tuple((f"{training}, {head}", seed) for training in TRAININGS for head in HEADS)
+        found.append(Job("cifar10", f"network {seed}", lines, partial(_run, numbers, seed), told))
+    return found
 
 
 def _run(numbers: dict[str, Any], seed: int, context: Context) -> Results:
@@ -81,43 +70,27 @@ def _network(
 ) -> nn.Module:
     """One of the three networks of a seed."""
     recipe = Recipe("resnet20", numbers["epochs"], BATCH, LEARNING_RATE, False, False, seed, training)
-    curriculum = _curriculum(training, numbers, train, teacher)
-    return train_network(recipe, *train, context, curriculum=curriculum)
-
-
-def _curriculum(training: str, numbers: dict[str, Any], train: Labelled, teacher: nn.Module | None) -> Curriculum:
-    n = len(train[1])
+    plan = Curriculum(len(train[1]), BATCH)
     if training == "AB":
-        return ActiveBias(n, BATCH, burn_in=numbers["burn_in"])
+        plan = ActiveBias(len(train[1]), BATCH, burn_in=numbers["burn_in"])
     if training == "TCL" and teacher is not None:
-        from steep.nn import project
-
-        features = project(teacher, train[0], progress=False).features
-        return TransferCurriculum(easiest_first(features, train[1].numpy()), BATCH, step_length=numbers["step_length"])
-    return Curriculum(n, BATCH)
+        order = easiest_first(project(teacher, train[0], progress=False).features, train[1].numpy())
+        plan = TransferCurriculum(order, BATCH, step_length=numbers["step_length"])
+    return train_network(recipe, *train, context, curriculum=plan)
 
 
 def summarize(lines: Lines) -> Section:
     """The paper's six rows, the control on each network, and whether features or re-training make TCL special."""
-    claims = [
-        head_claim(lines, f"VBSW raises the accuracy of {training} training", "cifar10",
-                   f"{start} → {vbsw}; gain per model {gain}", f"{training}, ",
-                   start=printed_gain(start), printed=printed_gain(gain))
-        for training, (start, vbsw, gain) in PAPER.items()
-    ]  # fmt: skip
-    return Section([*claims, _synergy(lines)], [_table(lines)])
-
-
-def _table(lines: Lines) -> str:
-    numbers = lines.settings("cifar10")
-    told = (
-        f"{numbers['networks']} networks each, {numbers['epochs']} epochs on {numbers['n_train']} pictures, "
-        f"{numbers['heads']} heads; data {numbers['data']}"
-        if numbers
-        else "not run"
-    )
-    tables = [head_table(lines, "cifar10", f"{training}, ", HEADS) for training in TRAININGS]
-    return f"{told}\n\n" + "\n\n".join(tables)
+    parts = {
+        training: head_claim(lines, "", "cifar10", "", f"{training}, ", start=printed_gain(start),
+                             printed=printed_gain(gain))
+        for training, (start, _, gain) in PAPER.items()
+    }  # fmt: skip
+    paper = "; ".join(f"{name}: {start} → {vbsw}; gain per model {gain}" for name, (start, vbsw, gain) in PAPER.items())
+    claim = joined("VBSW raises accuracy on top of plain training, Active Bias and TCL", paper, parts)
+    tables = [counts(lines, "cifar10", "vanilla, original")]
+    tables += [head_table(lines, "cifar10", f"{training}, ", HEADS) for training in TRAININGS]
+    return Section([claim, _synergy(lines)], tables)
 
 
 def _synergy(lines: Lines) -> Claim:
@@ -136,8 +109,7 @@ def _synergy(lines: Lines) -> Claim:
     features = interval_of(weighted["TCL"] - weighted["vanilla"], "networks")
     retraining = interval_of(retrained["TCL"] - retrained["vanilla"], "networks")
     return compare(
-        title,
-        paper,
+        title, paper,
         f"VBSW gains {both['TCL'].mean():+.2f} on TCL, {both['vanilla'].mean():+.2f} on vanilla (mean of heads)",
         f"extra gain on TCL: re-training with equal weights {show_gain(retraining)}, the weights on top "
         f"{show_gain(features)}",

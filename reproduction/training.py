@@ -6,8 +6,6 @@ Its name holds a digest of everything that shapes the weights: the recipe, the d
 the start. A change of any of them is another file, and so another training.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -21,9 +19,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from reproduction.curricula import Curriculum, fingerprint
 from reproduction.jobs import Context
 from reproduction.networks import build
+from reproduction.rivals import Curriculum, fingerprint
 from steep._files import write_whole
 from steep._progress import progress_bar
 from steep._validation import check_choice
@@ -59,7 +57,9 @@ def train_network(
         "curriculum": json.dumps(plan.settings(), sort_keys=True),
         "optimizer": str(sorted(optimizer.defaults.items())), "start": start,
     }  # fmt: skip
-    path = Path(context.cache) / _file_name(recipe, shaped_by)
+    digest = hashlib.sha256(json.dumps(shaped_by, sort_keys=True).encode()).hexdigest()[:16]
+    name = f"{recipe.network}-{recipe.label or 'plain'}-{recipe.seed}-{digest}.safetensors"
+    path = Path(context.cache) / name.replace(" ", "-")
     done = _load(path, shaped_by, network, optimizer, plan) if path.exists() else 0
     total, done_steps = recipe.epochs * plan.n_steps, done * plan.n_steps
     with progress_bar(total=total, done=done_steps, label=f"steps of {path.stem}", shown=context.progress) as bar:
@@ -68,12 +68,6 @@ def train_network(
                 bar.update()
             _save(path, {**shaped_by, "epoch": str(epoch + 1)}, network, optimizer, plan)
     return network.cpu().eval()
-
-
-def _file_name(recipe: Recipe, shaped_by: dict[str, str]) -> str:
-    """A readable name, unique for everything that shapes the weights."""
-    digest = hashlib.sha256(json.dumps(shaped_by, sort_keys=True).encode()).hexdigest()[:16]
-    return f"{recipe.network}-{recipe.label or 'plain'}-{recipe.seed}-{digest}.safetensors".replace(" ", "-")
 
 
 def _optimizer(recipe: Recipe, network: nn.Module) -> torch.optim.Optimizer:

@@ -8,16 +8,15 @@ import torch
 from reproduction import problems
 from reproduction.appendix import row
 from reproduction.data import Data, StandIns
+from reproduction.heads import parts_of
 from reproduction.networks import build
-from reproduction.pictures import parts_of
-from reproduction.rivals import ActiveBias, TransferCurriculum, easiest_first
+from reproduction.rivals import ActiveBias, TransferCurriculum
 from reproduction.runner import resolve
 from reproduction.table6 import change_labels
 from steep.exceptions import SteepError
 
 ODD = [None, -1, 0, 1, 2.5, float("nan"), float("inf"), "", "x", [], [1], [[0.1]], [[0.1, 0.2, 3.0]], np.zeros((0, 3)),
        np.full((2, 3), np.nan), np.ones((2, 3)), np.ones((3, 1)), True, 10**30]  # fmt: skip
-POINTS = np.random.default_rng(0).random((6, 2))
 DOORS = [
     lambda a, b: problems.runge(a),
     lambda a, b: problems.tanh(a),
@@ -31,8 +30,6 @@ DOORS = [
     lambda a, b: ActiveBias(4, 2, burn_in=a),
     lambda a, b: TransferCurriculum(torch.arange(4), 2, start=a, growth=b).size(3),
     lambda a, b: TransferCurriculum(torch.arange(4), 2, step_length=a).size(10**6),
-    lambda a, b: easiest_first(POINTS, a),
-    lambda a, b: easiest_first(a, [0, 1]),
     lambda a, b: change_labels(torch.arange(10), a, seed=b),
     lambda a, b: parts_of(StandIns().glue("RTE"), n_train=a, n_held_out=b),
     lambda a, b: resolve([a]),

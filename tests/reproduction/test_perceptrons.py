@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from reproduction.perceptrons import _gradients, _start, sgd_classifiers
+from reproduction.ensemble import _classifier_gradients, _start_classifier, sgd_classifiers
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 Y = (X[:, 0] > 0).astype(float)
@@ -14,7 +14,7 @@ SETTINGS = {"test": X, "units": 4, "epochs": 5, "batch_size": 10, "learning_rate
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared_error"])
 def test_gradients_by_hand_are_those_of_autograd(loss):
-    parameters = [torch.stack([part, 0.5 * part]).requires_grad_() for part in _start(2, 4, 0)]
+    parameters = [torch.stack([part, 0.5 * part]).requires_grad_() for part in _start_classifier(2, 4, 0)]
     points, targets = (
         torch.as_tensor(X, dtype=torch.float32).expand(2, -1, -1),
         torch.as_tensor(Y).float().expand(2, -1),
@@ -28,7 +28,7 @@ def test_gradients_by_hand_are_those_of_autograd(loss):
         else (found - targets) ** 2
     )
     (losses * weight).mean(dim=1).sum().backward()
-    by_hand = _gradients([p.detach() for p in parameters], points, targets, weight, loss)
+    by_hand = _classifier_gradients([p.detach() for p in parameters], points, targets, weight, loss)
     for one, two in zip(by_hand, parameters, strict=True):
         torch.testing.assert_close(one, two.grad)
 

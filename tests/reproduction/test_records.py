@@ -103,7 +103,7 @@ def test_a_damaged_line_is_named_and_not_passed_over(records):
     records.add("a", "b", 0, result={})
     for damage in (b"{broken}\n", b"3\n", b'{"experiment": "a"}\n', b"\xff\xfe\n"):
         records.path.write_bytes(damage + records.path.read_bytes())
-        with pytest.raises(StorageError, match=r"r\.jsonl has a line that is no record, .* delete that line"):
+        with pytest.raises(StorageError, match=r"r\.jsonl has a line that is not a record, .* delete that line"):
             list(records)
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from reproduction import reproduce, runner
-from reproduction.jobs import Job
-from reproduction.locks import turn
-from reproduction.registry import ALIASES, EXPERIMENTS, module
+from reproduction.jobs import ALIASES, EXPERIMENTS, Job, module
+from reproduction.records import turn
 from reproduction.report import FOLDER, collect, pages, write_report
-from reproduction.summary import NOT_CLAIMED, NOT_TESTED, Lines
+from reproduction.summary import Lines
+from reproduction.verdicts import NOT_CLAIMED, NOT_TESTED
 from steep.exceptions import InputError, SteepError, StorageError
 
 ROOT = Path(__file__).parents[2]
@@ -141,7 +141,9 @@ def test_committed_lines_are_those_of_the_experiments():
 
 
 def test_unknown_names_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"'table9' asked for; expected 'all' or some of .*table1") as caught:
+    with pytest.raises(
+        InputError, match=r"'table9' is not a table or figure; expected 'all' or some of .*table1"
+    ) as caught:
         quietly(["table9"], tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -184,11 +186,11 @@ def write_line(folder, text):
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("{broken}\n", "no record"),
+    ("{broken}\n", "not a record"),
     ('{"experiment": "other", "arm": "x²", "seed": 0, "result": {}, "settings": {}}\n', "does not belong to this"),
     ('{"experiment": "lemma1", "arm": "x²", "seed": 0, "result": {}, "settings": {"x": 2}}\n', "other settings"),
     ('{"experiment": "lemma1", "arm": "x²", "seed": 0, "settings": {}}\n', "does not belong to this"),
-    ('[1, 2]\n', "no record"),
+    ('[1, 2]\n', "not a record"),
     ('{"experiment": "lemma1", "arm": ["x"], "seed": 0, "result": {}}\n', "does not belong to this"),
 ])  # fmt: skip
 def test_a_foreign_or_damaged_line_is_refused_and_kept(tmp_path, text, says):

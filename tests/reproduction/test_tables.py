@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from reproduction.figure_gb import ASKED, PAPER, cube_bound
 from reproduction.figure_gb import jobs as bounds
@@ -14,6 +15,8 @@ from reproduction.summary import show_gain
 from reproduction.table1 import CODE_ARMS, N_NEW, N
 from reproduction.table3 import BestEpoch
 from reproduction.table5 import scores
+from reproduction.table6 import change_labels
+from reproduction.verdicts import FAILS, HOLDS, NOT_CLAIMED, NOT_TESTED, PROTOCOL, Claim, joined
 from steep.metrics import Interval
 
 
@@ -102,3 +105,20 @@ def test_no_density_lowers_the_bound_more_than_the_one_it_asks_for():
         for result in job.run(Context(None, None)).values():
             if PAPER in result:
                 assert result[ASKED] < min(result[PAPER], 1.0)
+
+
+def test_a_fifth_of_the_labels_is_changed_and_no_other():
+    labels = torch.arange(1000) % 10
+    assert int((change_labels(labels, 20, seed=0) != labels).sum()) == 200
+
+
+def test_a_claim_of_several_parts_is_as_good_as_its_worst_tested_part():
+    def part(verdict, own=None, controlled=None):
+        return Claim("", "", "a", "b", verdict, own, controlled)
+
+    assert joined("", "", {"1": part(HOLDS, True, True), "2": part(FAILS, False, False)}).verdict == FAILS
+    found = joined("", "", {"1": part(PROTOCOL, True, False), "2": part(NOT_TESTED), "3": part(NOT_CLAIMED, False)})
+    assert (found.verdict, found.own, found.controlled) == (PROTOCOL, True, False)
+    assert joined("", "", {"1": part(NOT_TESTED), "2": part(NOT_TESTED)}).verdict == NOT_TESTED
+    assert joined("", "", {"1": part(NOT_CLAIMED), "2": part(NOT_CLAIMED)}).verdict == NOT_CLAIMED
+    assert found.printed == "1: a; 2: a; 3: a"

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from reproduction.curricula import Curriculum
 from reproduction.data import StandIns
 from reproduction.jobs import Context
 from reproduction.networks import NETWORKS, lenet5, published_lenet, resnet20
-from reproduction.rivals import ActiveBias, TransferCurriculum, easiest_first
+from reproduction.rivals import ActiveBias, Curriculum, TransferCurriculum, easiest_first
 from reproduction.training import Recipe, train_network
 from steep.exceptions import StorageError
 

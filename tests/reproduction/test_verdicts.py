@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reproduction.summary import FAILS, HOLDS, N_TEST, NOT_CLAIMED, NOT_TESTED, PROTOCOL, Lines, interval_of, judge
+from reproduction.summary import Lines
+from reproduction.verdicts import FAILS, HOLDS, N_TEST, NOT_CLAIMED, NOT_TESTED, PROTOCOL, interval_of, judge
 from steep.metrics import Interval
 
 UP, NULL, DOWN = Interval(0.3, 0.1, 0.5, 9), Interval(0.0, -0.2, 0.2, 9), Interval(-0.3, -0.5, -0.1, 9)

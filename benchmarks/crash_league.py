@@ -97,8 +97,7 @@ def _play_one(records, stage, experiment, seed, *, keep):
 
 
 def _settings():
-    installed = importlib.metadata.packages_distributions()
-    installed = {package for packages in installed.values() for package in packages}
+    installed = {found.metadata["Name"] for found in importlib.metadata.distributions()}
     return {
         "run_seconds": RUN, "at_once": WORKERS, "settled_seconds": SETTLED, "begun_since": BEGUN_SINCE,
         "patience_seconds": PATIENCE, "full_seconds": FULL,

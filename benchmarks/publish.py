@@ -179,12 +179,6 @@ def suspects_refit():
     return table(["table", *arms], [*rows, ["mean", *(f"{found['means'][arm]:.3f}" for arm in arms)]])
 
 
-def suspects_bins():
-    bins = stored("suspects")["unseen classification"]["count"]["score_bins"]
-    rows = [[f"{one['mean_score']:.2f}", f"{one['share_wrong']:.2f}", f"{one['samples']:,}"] for one in bins]
-    return table(["mean score", "share wrong", "labels"], rows)
-
-
 def suspects_real():
     cells = sorted(stored("suspects-real")["cells"].items(), key=lambda cell: cell[1]["part"] != "unseen")
     arms = list(cells[0][1]["average_precision"])
@@ -197,9 +191,9 @@ def suspects_real():
 
 
 def groups_means():
-    found = stored("groups")
+    found = {name: part for name, part in stored("groups").items() if name.endswith(", unseen")}
     problems = list(found)
-    arms = list(found[problems[0]]["arms"])
+    arms = list(dict.fromkeys(arm for part in found.values() for arm in part["arms"]))
     rows = [
         [arm, *(f"{found[p]['arms'][arm]['test']:.1f}" if arm in found[p]["arms"] else "–" for p in problems)]
         for arm in arms
@@ -208,12 +202,42 @@ def groups_means():
 
 
 def groups_gaps():
-    found = stored("groups")
+    found = {name: part for name, part in stored("groups").items() if name.endswith(", unseen")}
     rows = []
-    for name in found["dominoes-95, unseen"]["gaps"]:
+    for name in next(iter(found.values()))["gaps"]:
+        if name.startswith("steep, unseen") and name.endswith(("as trained", "same data")):
+            continue
         cells = [part["gaps"].get(name) for part in found.values()]
-        rows.append([name, *(f"{c['mean']:+.1f} ± {c['half_width']:.1f}" if c else "–" for c in cells)])
+        rows.append([
+            name, *(f"{c['mean']:+.1f} ({c['significantly_better']}, {c['significantly_worse']})"
+                    if c and "significantly_better" in c else f"{c['mean']:+.1f}" if c else "–" for c in cells),
+        ])  # fmt: skip
     return table(["difference", *(p.removesuffix(", unseen") for p in found)], rows)
+
+
+def group_scores():
+    found = {name: part for name, part in stored("group-scores").items() if name.endswith(", unseen")}
+    rival, rows = "logistic regression, tuned", []
+    for name, part in found.items():
+        if name.startswith("promises"):
+            continue
+        gap, test = part[f"steep − {rival}"], part["test"]
+        means = (f"{test[arm]:.1f}" for arm in ("as trained", rival, "steep"))
+        rows.append([
+            name.removesuffix(", unseen"), part["networks"], *means,
+            f"{gap['mean']:+.1f}", gap["significantly_better"], gap["significantly_worse"],
+        ])  # fmt: skip
+    names = [
+        "problem, score",
+        "networks",
+        "as trained",
+        "logistic regression",
+        "steep",
+        "difference",
+        "better",
+        "worse",
+    ]
+    return table(names, rows)
 
 
 def improve_promises():

@@ -35,13 +35,14 @@ from scipy.stats import qmc
 import steep
 from design_functions_unseen import UNSEEN
 from problems import PROBLEMS, scaled
-from reproduction.records import Records, write_json
+from reproduction.records import Records, machine, write_json
 from stop_rule_functions import burgers_viscous, fitzhugh, front, pendulum
 
 RESULT = Path(__file__).parent / "results" / "surrogates.json"
 CACHE = Path("~/.cache/steep/benchmarks/surrogates.jsonl").expanduser()
 TOLERANCES = (0.2, 0.1, 0.05)
 MAX_RUNS = 500
+PACKAGES = ("numpy", "scipy", "scikit-learn", "cantera", "CoolProp", "smt", "openturns")
 ARMS = {"steep": None, "even": steep.Even()}
 
 
@@ -212,7 +213,7 @@ def trajectories(n_calls, order, seed=0):
         yield np.column_stack([np.tile(at, (40, 1)), np.linspace(low, high, 40)])
 
 
-def follow(order, n_calls=40_000, risk=0.01, check_share=0.02):
+def follow(order, n_calls, risk=0.01, check_share=0.05):
     """A hybrid along trajectories: its report, the true share of answers that are off, and the seconds it took."""
     function, d = HALVES["unseen"]["ignition_of_hydrogen"]
     spread = fresh("unseen", "ignition_of_hydrogen")[1].std(axis=0)
@@ -226,7 +227,7 @@ def follow(order, n_calls=40_000, risk=0.01, check_share=0.02):
             seconds["simulator"] += time.process_time() - began
 
     began = time.process_time()
-    model = steep.emulate(timed, [(0, 1)] * d, 0.1, MAX_RUNS, random_state=0)
+    model = steep.emulate(timed, [(0, 1)] * d, 0.2, 200, random_state=0)
     seconds["emulate"] = time.process_time() - began
     seconds["simulator"] = 0.0
     fast = steep.hybrid(timed, model, 0.1 * spread, risk, check_share=check_share, random_state=0)
@@ -268,7 +269,11 @@ def cost():
 def summary(records):
     """What is written and printed: each half, each arm."""
     lines = list(records)
-    found = {"runs": MAX_RUNS, "cost": [line["result"] for line in lines if line["experiment"] == "cost"][-1:]}
+    found = {
+        "machine": machine(PACKAGES),
+        "runs": MAX_RUNS,
+        "cost": [line["result"] for line in lines if line["experiment"] == "cost"][-1:],
+    }
     found["hybrid"] = {line["arm"]: line["result"] for line in lines if line["experiment"] == "hybrid"}
     for half, functions in HALVES.items():
         part = {}
@@ -294,7 +299,8 @@ def _counts(lines):
             tenth: round(float(np.mean([r[tenth] for r in results])), 3),
             "median bound over truth": round(float(np.median([r["bound"] / r["true"] for r in results])), 2),
             "median runs": {
-                str(e): float(np.median([r["runs"] for r, t in claims if t == e] or [np.nan])) for e in TOLERANCES
+                str(e): float(np.median(runs)) if (runs := [r["runs"] for r, t in claims if t == e]) else None
+                for e in TOLERANCES
             },
             "seconds": round(float(np.mean([r["seconds"] for r in results])), 1),
         }  # fmt: skip
@@ -328,6 +334,7 @@ if __name__ == "__main__":
     parser.add_argument("job", choices=("claims", "rivals", "hybrid", "cost", "summary"))
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--calls", type=int, default=8000)
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS))
     parser.add_argument("--only", nargs="+")
     parser.add_argument("--cache", type=Path, default=CACHE)
@@ -350,7 +357,7 @@ if __name__ == "__main__":
             records.add(name, label, seed, result=compare(options.half, name))
     elif options.job == "hybrid":
         for name, label, seed in records.missing([("hybrid", order, 0) for order in ("wandering", "adversarial")]):
-            records.add(name, label, seed, result=follow(label))
+            records.add(name, label, seed, settings={"calls": options.calls}, result=follow(label, options.calls))
     elif options.job == "cost":
         records.add("cost", "all", int(time.time()), result=cost())
     summary(records)

@@ -224,9 +224,9 @@ def refit(options):
     found = {}
     tables = [table for folder in options.data for table in load_tables(folder, "classification")]
     for table in (table for table in tables if table.name in REFIT):
-        rows = np.random.default_rng(0).permutation(len(table.y))[:3_000]
+        rows = np.random.default_rng(0).permutation(len(table.y))[:1_500]
         X, y = table.X[rows], np.unique(table.y[rows], return_inverse=True)[1]
-        test = np.arange(len(y)) >= 2_000 * len(y) // 3_000
+        test = np.arange(len(y)) >= 1_000 * len(y) // 1_500
         rest, truth = X[~test], y[~test]
         given, _ = spoil("class", rest, truth, 0.2, np.random.default_rng(0))
         result = steep.suspects(rest, given, task="classification", random_state=0)

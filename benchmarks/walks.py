@@ -81,7 +81,7 @@ def simulator(u, t):
     return float(np.tanh(20 * (u - 0.3)) * t)
 
 
-def walk_campaign():
+def walk_campaign(n_workers=2):
     import steep
 
     def run():
@@ -89,10 +89,9 @@ def walk_campaign():
             tempfile.TemporaryDirectory() as folder,
             steep.Campaign({"u": (0, 1), "t": (0, 10)}, storage=Path(folder) / "campaign.db") as campaign,
         ):
-            campaign.run(simulator, 80, executor="processes", n_workers=2)
+            campaign.run(simulator, 80, executor="processes", n_workers=n_workers)
             assert campaign.n_done == 80
-            # The points that were run; with two workers the order is that in which runs ended.
-            return {"points": np.sort(campaign.to_dataframe()[["u", "t"]].to_numpy(), axis=0)}
+            return {"points": campaign.to_dataframe()[["u", "t"]].to_numpy()}
 
     return run
 
@@ -110,7 +109,7 @@ def walk_improve():
 
     def improve():
         found = steep.nn.improve(network, *parts, search=search, random_state=0)
-        return {"gains": found.table["gain"].to_numpy(), "head": found.network[-1].weight.detach().numpy()}
+        return {"gain": [found.verdict.interval.mean], "head": found.network[-1].weight.detach().numpy()}
 
     return improve
 
@@ -175,7 +174,8 @@ def passed(call):
 def measure(name, what):
     """One walk in this process: its functions, or its least time."""
     make, clock, repeats = WALKS[name]
-    call = make()
+    # With one worker the points do not depend on which run ends first.
+    call = make(n_workers=1) if name == "Campaign.run" and what == "outputs" else make()
     began = time.perf_counter()
     call()
     first = time.perf_counter() - began
@@ -209,6 +209,8 @@ def functions(options):
 
 
 def times(options):
+    from reproduction.records import machine
+
     table = json.loads(RESULTS.read_text())["walks"] if RESULTS.exists() else {}
     for name in options.only or WALKS:
         old, new = [], []
@@ -225,12 +227,15 @@ def times(options):
             f"{name:24} before {min(old):7.3f} s   after {min(new):7.3f} s   ratio {min(new) / min(old):.3f}",
             flush=True,
         )
-    store("walks", table)
+    store({"walks": table, "rounds": options.rounds, **machine()})
 
 
 def outputs(options):
     """Compare what both versions return."""
-    table = {}
+    from reproduction.records import machine
+
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    table = known.get("outputs", {}).get("largest_relative_difference", {})
     for name in options.only or WALKS:
         old, new = (elsewhere(name, "outputs", source) for source in (options.against, options.source))
         for key in old:
@@ -239,17 +244,18 @@ def outputs(options):
             apart = float(np.abs(before - after).max() / np.abs(before).max()) if is_same else None
             table[f"{name}: {key}"] = apart
             print(f"{name + ': ' + key:40} {before.shape} {'another shape' if apart is None else f'{apart:.1e}'}")
-    store("outputs", {"largest_relative_difference": table})
+    version = subprocess.run(
+        ["git", "-C", str(options.against), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+    )
+    store({"outputs": {"against": version.stdout.strip(), "largest_relative_difference": table, **machine()}})
 
 
-def store(key, figures):
+def store(figures):
     """Keep the figures of one command next to those of the others."""
-    from reproduction.records import machine
     from steep._files import write_whole
 
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    record = json.dumps(known | {key: figures} | machine(), indent=1) + "\n"
-    write_whole(RESULTS, lambda path: path.write_text(record))
+    write_whole(RESULTS, lambda path: path.write_text(json.dumps(known | figures, indent=1) + "\n"))
 
 
 def one(options):

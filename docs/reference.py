@@ -49,11 +49,11 @@ PAGES = [
         "Surrogates",
         "surrogates",
         """
-        steep.Surrogate: steep.emulate steep.hybrid steep.design
+        steep.Surrogate: steep.emulate steep.hybrid tutorials/surrogate how-to/surrogates
         steep.surrogate.Certificate: steep.Surrogate steep.emulate
         steep.surrogate.OutputError: steep.surrogate.Certificate
-        steep.emulate: steep.Surrogate steep.hybrid steep.Campaign
-        steep.hybrid: steep.surrogate.Hybrid steep.Surrogate steep.emulate
+        steep.emulate: steep.Surrogate steep.hybrid tutorials/surrogate how-to/surrogates
+        steep.hybrid: steep.surrogate.Hybrid steep.emulate how-to/surrogates
         steep.surrogate.Hybrid: steep.hybrid steep.surrogate.HybridReport
         steep.surrogate.HybridReport: steep.surrogate.Hybrid
         """,
@@ -369,7 +369,7 @@ def command_page():
         shown = CliRunner().invoke(app, [*words.split(), "--help"], prog_name="steep")
         text = re.sub(r"\x1b\[[0-9;]*m", "", shown.output)
         body = [line.rstrip() for line in text.strip().splitlines()]
-        lines += [f"## steep {words}".rstrip(), "", "```text", *body, "```", ""]
+        lines += [f"## steep {words}".rstrip(), "", "```console", *body, "```", ""]
     return lines
 
 

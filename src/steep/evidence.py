@@ -336,7 +336,8 @@ class Score:
         better = interval.mean > 0
         verb = "lowers" if self.is_error == better else "raises"
         amount = f"{abs(self.factor * interval.mean):.3g}{self.unit}"
-        share = f"{100 * abs(interval.mean / control):.2g} %; " if control and not self.unit else ""
+        part = 100 * abs(interval.mean / control) if control and not self.unit else 0.0
+        share = f"{part:,.0f} %; " if part >= 100 else f"{part:.2g} %; " if part else ""
         return f"{verb} {self.title} by {amount}{on} ({share}{self._interval(interval, 1 if better else -1)})"
 
     def _interval(self, interval: Interval, sign: int) -> str:

@@ -266,3 +266,15 @@ def test_answers_of_another_campaign_are_not_taken(on_cluster):
         frame = campaign.to_dataframe()
         assert (frame.y0 - frame.u - frame.t).abs().max() < 1e-12
     assert not stray.exists()
+
+
+@pytest.mark.slow
+def test_tasks_that_cannot_begin_stop_the_submitting_with_what_they_wrote(on_cluster, monkeypatch):
+    (on_cluster / "gone").mkdir()
+    monkeypatch.chdir("gone")
+    with Campaign(BOUNDS, storage=on_cluster / "c.db") as campaign:
+        progress = slurm.submit(campaign, solve, 4, Slurm(in_flight=4), style="keywords")
+        (on_cluster / "gone").rmdir()
+        with pytest.raises(CampaignError, match=r"failed before they began a run .*No such file or directory.*gone"):
+            slurm.run(campaign, progress, pace=0.5)
+        assert (campaign.n_asked, campaign.n_failed, len(campaign.pending)) == (4, 0, 4)

@@ -207,7 +207,11 @@ def test_templates_kept_folders_and_named_outputs(tmp_path, monkeypatch, capsys)
         assert re.search(f"material = {inputs['m']}", (folder / "deck.in").read_text())
         assert (folder / "steep-stdout.txt").read_text() == (folder / "deck.in").read_text()
     capsys.readouterr()
-    for template, message in (("{speed}", "need the same inputs"), ("{u:{m}}", "by another field"), ("{u", "template")):
+    for template, message in (
+        ("{speed}", "expected the same inputs"),
+        ("{u:{m}}", "by another field"),
+        ("{u", "template"),
+    ):
         (tmp_path / "deck.template").write_text(template)
         assert campaign("run", "case.toml", "-n", 9) == 2
         assert message in capsys.readouterr().err

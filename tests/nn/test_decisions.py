@@ -167,7 +167,7 @@ def test_known_groups_of_the_training_data_are_used():
     assert "ByGroup()" in set(result.candidates["rule"])
     for group in range(4):
         assert result.weights[train[2] == group].sum() == pytest.approx(200)
-    assert "known groups of equal mass, as in DFR" in str(result.verdict)
+    assert "group-balanced weights, as in DFR" in str(result.verdict)
 
 
 def test_groups_of_data_that_were_not_passed_are_one_line():

@@ -264,8 +264,8 @@ def test_the_parts_of_a_gain_add_up_to_the_gain():
     assert result.chosen.kind in ("weighted", "blended")
     number = r"(-?[\d.]+)"
     found = re.search(
-        rf"raises worst-group accuracy by {number} points .*: {number} from re-training with equal weights, "
-        rf"{number} from the weights", described(result)
+        rf"raises worst-group accuracy by {number} points .*: {number} from re-training with equal weights and "
+        rf"{number} more from the choice", described(result)
     )  # fmt: skip
     total, *parts = map(float, found.groups())
     assert sum(parts) == pytest.approx(total, abs=1e-9)
@@ -363,7 +363,7 @@ def test_a_part_of_the_gain_that_is_nothing_has_no_sign():
     choice = Choice(1, gain, -1e-9, {1: gain}, outputs=np.zeros((10, 1)))
     table = evidence_table(found, choice)
     verdict = write_verdict(table, found, choice)
-    assert "from 2 to 0: 0.00 from re-training with equal weights, 2.00 from the weights" in str(verdict)
+    assert "from 2 to 0: 0.00 from re-training with equal weights and 2.00 more from the choice" in str(verdict)
     assert not np.signbit(table["mean absolute error"]["chosen"])
 
 

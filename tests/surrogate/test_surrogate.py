@@ -7,6 +7,7 @@ from scipy.stats import qmc
 
 import steep
 from steep.domain import Category, Integer, Log
+from steep.surrogate.certificate import certify
 
 BOUNDS = {"a": (0.0, 2.0), "b": Log(1e-2, 1e2)}
 
@@ -200,3 +201,11 @@ def test_it_is_a_regressor_of_scikit_learn():
     X = np.random.default_rng(0).random((80, 2))
     model = clone(steep.Surrogate([(0, 1)] * 2, candidates=["smooth"], random_state=0))
     assert cross_val_score(model, X, np.sin(3 * X[:, 0]), cv=2).min() > 0.99
+
+
+def test_a_certificate_shows_itself_in_a_notebook_with_names_as_text():
+    errors = np.array([[0.1], [-0.2], [0.1], [0.05]])
+    found = certify(errors, [0.3], np.ones(1), ["<b>lift"], n_runs=20, look=1, independent=True)
+    shown = found._repr_html_()
+    assert "&lt;b&gt;lift: RMSE" in shown
+    assert "<b>lift" not in shown

@@ -31,7 +31,7 @@ from steep._suspects.score import Suspicion, count_votes
 from steep._validation import FloatArray, IntArray
 
 _LOCAL_SHARE, _DOUBT = 0.3, 0.5
-# Left out of the second fit; more samples than that are fitted once, each time on so many.
+# Left out of the second fit; samples above which there is none; and the most samples of one fit.
 _LEFT_OUT, _MANY, _MOST_FITTED = 0.05, 200_000, 100_000
 
 

@@ -110,7 +110,7 @@ def run_campaign(campaign: Campaign, given: RunSettings) -> None:
     stop = stopper(campaign, given.stop_when, n_initial)
     campaign.stop_reason, campaign.surrogate = None, None
     if given.executor == "slurm" or isinstance(given.executor, slurm.Slurm):
-        how = slurm.Slurm() if given.executor == "slurm" else given.executor
+        how = slurm.Slurm(in_flight=given.n_workers) if given.executor == "slurm" else given.executor
         first = slurm.submit(
             campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
             max_failures=streak.most,

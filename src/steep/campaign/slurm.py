@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 _MOST_TASKS = 1000
 # Times a run may vanish after it began before that is taken as its own fault.
 _MOST_LOST = 10
+# Arrays in a row whose tasks fail before they begin a run.
+_MOST_UNBEGUN = 3
 # Seconds: for a command of SLURM; between two looks; for which a run belongs to its batch: until the batch ends.
 _SILENCE, _PACE, _FOREVER = 120.0, 2.0, 3e9
 # Seconds that SLURM may be silent before the loop of a campaign gives up, and that another process may hold the lock.
@@ -153,6 +155,7 @@ def submit(
         "how": asdict(how), "n_runs": total, "retries": check_count(retries, name="retries", minimum=0),
         "max_failures": None if max_failures is None else check_count(max_failures, name="max_failures"),
         "n_initial": campaign._n_initial_of(total), "stopped": None, "streak": [None, [], False],
+        "n_unbegun": 0,
     }  # fmt: skip
     with _locked(campaign.journal, wait=True) as lock:
         with campaign.journal.transaction():
@@ -296,13 +299,18 @@ class _Queue:
         batch, folder = self.order["batches"][name], self.folder / name
         states, size = tasks.get(self._job_name(name), {}), batch["size"]
         answers: dict[int, Answer | None] = {}
+        unbegun = None
         for place, number in enumerate(batch["all"]):
             if number not in batch["runs"]:
                 continue
+            state = states.get(place // size)
             if (answer := _answer(folder, number)) is not None:
                 answers[number] = answer
-            elif self.silence is None and states.get(place // size, "COMPLETED") in _ENDED:
-                answers[number] = self._take_back(folder, number, states.get(place // size))
+            elif self.silence is None and (state or "COMPLETED") in _ENDED:
+                if state in ("FAILED", "BOOT_FAIL") and (folder / "todo" / str(number)).exists():
+                    unbegun = place // size
+                answers[number] = self._take_back(folder, number, state)
+        self._note_unbegun(folder, unbegun, works=any(answers.values()))
         if answers:
             self._record(name, {number: answer for number, answer in answers.items() if answer is not _WAIT})
         if not batch["runs"]:
@@ -310,6 +318,18 @@ class _Queue:
                 del self.order["batches"][name]
                 self.note()
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _note_unbegun(self, folder: Path, task: int | None, *, works: bool) -> None:
+        """Stop submitting when tasks fail again and again before they begin a run: nodes lack something."""
+        n = self.order["n_unbegun"] = 0 if works else self.order["n_unbegun"] + (task is not None)
+        if task is not None and n >= _MOST_UNBEGUN and not self.order["stopped"]:
+            said = ""
+            with contextlib.suppress(OSError):
+                said = " ".join((folder / "out" / f"{task}.txt").read_text(errors="replace").split())[-300:]
+            self.order["stopped"] = (
+                f"the tasks of {n} arrays failed before they began a run ({said or 'they wrote nothing'}); nodes need "
+                f"{sys.executable} and {self.folder}; fix it and submit again"
+            )
 
     def _take_back(self, folder: Path, number: int, state: str | None) -> Answer | None:
         """The ending of a run whose task has left the queue without an answer."""
@@ -537,7 +557,16 @@ def _locked(journal: Journal, *, wait: bool) -> Iterator[Any]:
 def _orders(journal: Journal) -> dict[str, Any]:
     """What the journal says of SLURM; nothing before the first order."""
     order = journal.meta().get("slurm", {})
-    known = {"name": str, "batches": dict, "lost": dict, "task": dict, "how": dict, "n_runs": int, "streak": list}
+    known = {
+        "name": str,
+        "batches": dict,
+        "lost": dict,
+        "task": dict,
+        "how": dict,
+        "n_runs": int,
+        "streak": list,
+        "n_unbegun": int,
+    }
     if not isinstance(order, dict) or (order and not all(isinstance(order.get(k), kind) for k, kind in known.items())):
         raise journal.damaged("its order for SLURM is unreadable")
     return order

@@ -210,6 +210,7 @@ def _figures(result: Improvement, network: str, output: Path, report: Path | Non
         "network": network, "verdict": str(result.verdict), "unit": result.verdict.unit, "gain": gain.mean,
         "gain_interval": [gain.low, gain.high], "rescored": result.rescored,
         "advice": result.advice, "chosen": asdict(result.chosen),
+        "calibration": None if result.calibration is None else result.calibration.to_dict("index"),
         "table": result.table.reset_index(names="head").to_dict("records"), "output": output, "report": report,
     }  # fmt: skip
 

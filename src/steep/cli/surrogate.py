@@ -21,18 +21,8 @@ EXAMPLE = 'steep surrogate runs.csv --bounds "x=0:1,t=0:10" -o model.steep'
 EMULATE_EXAMPLE = 'steep emulate simulator:run --bounds "x=0:1,t=0:10" -n 90 -o model.steep'
 # Columns that designs and campaigns write next to inputs and outputs.
 _MARKS = {
-    "variation",
-    "is_initial",
-    "is_even",
-    "is_check",
-    "state",
-    "origin",
-    "asked",
-    "told",
-    "run",
-    "expires",
-    "inside",
-}
+    "variation", "is_initial", "is_even", "is_check", "state", "origin", "asked", "told", "run", "expires", "inside"
+}  # fmt: skip
 
 _Model = Annotated[Path, typer.Option("--output", "-o", help="File for the surrogate; steep.Surrogate.load reads it.")]
 

@@ -221,10 +221,8 @@ class Category(_Counted):
         super().__init__(0, len(values) - 1)
         for i, value in enumerate(self.values):
             if value in self.values[:i]:
-                twin = self.values[self.values.index(value)]
-                raise InputError(
-                    f"Category has {shown(twin)} and {shown(value)}, which are equal; expected different ones"
-                )
+                pair = f"{shown(self.values[self.values.index(value)])} and {shown(value)}"
+                raise InputError(f"Category has {pair}, which are equal; expected different values; drop one")
 
     def embed(self, u: FloatArray) -> FloatArray:
         """One column for each value, so that any two values are one apart."""

@@ -64,12 +64,8 @@ class HeadSearch:
     weightings : sequence of Balanced, PseudoGroups and Doubted, optional
         Other ways to weight the samples of classes. Default all three (none), or none if only ``weight_ratio`` is
         given. ``Doubted`` is left out if the original head holds NaN.
-    measure : str, callable, or a sequence of them, optional
-        What the weights follow. Default "disagreement" ("variance").
-    held_out : bool, optional
-        Whether the validation data are fitted to as well, one part to be scored on the others: heads with equal
-        weights, with classes and with groups of equal mass, and behind every head a threshold, shifted logits or a
-        temperature (:mod:`steep.nn.decisions`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
+    n_neighbors : sequence of int, optional
+        Values of k. Default 5, 20, 100, up to a fifth of the samples (10, 20, 35).
     confidence : float, default 0.95
         The original head is replaced only if the interval of the gain at this confidence excludes zero. Lower values
         replace it more readily: 0.68 requires one standard error. The interval that is reported is that at 95 %.
@@ -78,14 +74,18 @@ class HeadSearch:
 
     Other Parameters
     ----------------
-    n_neighbors : sequence of int, optional
-        Values of k. Default 5, 20, 100, up to a fifth of the samples (10, 20, 35).
+    measure : str, callable, or a sequence of them, optional
+        What the weights follow. Default "disagreement" ("variance").
     anchor : bool, optional
         Whether every head is tried a second time, held near the original one: ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²) in place
         of the penalty, c the outputs at the mean of the features. Default: the heads weighted by ``Doubted``.
     blend : bool, optional
         Whether means of heads are tried: of two for accuracies of groups and classes, of the ten best for other
-        scores than accuracy and log loss. Default True.
+        scores than accuracy and log loss. Default as ``held_out``.
+    held_out : bool, optional
+        Whether the validation data are fitted to as well, one part to be scored on the others: heads with equal
+        weights, with classes and with groups of equal mass, and behind every head a threshold, shifted logits or a
+        temperature (:mod:`steep.nn.decisions`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
 
     Examples
     --------

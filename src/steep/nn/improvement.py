@@ -332,8 +332,8 @@ def _parts(found: ScoredHeads, choice: Choice) -> str:
     decimals = 0 if total == 0 else max(0, 2 - int(np.floor(np.log10(abs(total)))))
     equal = round(factor * choice.retraining, decimals)
     return (
-        f"{equal:z.{decimals}f} from re-training with equal weights, {total - equal:z.{decimals}f} from the weights "
-        f"({_weights(found, chosen)})"
+        f"{equal:z.{decimals}f} from re-training with equal weights and {total - equal:z.{decimals}f} more from the "
+        f"choice ({_weights(found, chosen)})"
     )
 
 

@@ -184,7 +184,7 @@ def improve(
         squared error. For classes also "balanced_accuracy", "neg_log_loss", "worst_class_accuracy", with ``groups``
         "worst_group_accuracy", and without them "worst_contradicted": the worst of the classes × whether most of a
         sample's nearest training samples have another label. For numbers "neg_mean_absolute_error", "worst_decile",
-        "max_error" and, with ``groups``, "worst_group_mae". Any scorer of scikit-learn works too ("f1_macro",
+        "max_error" and, with ``groups``, "worst_group_mae". "f2" and any scorer of scikit-learn work too ("f1_macro",
         "average_precision", "r2"), or ``scorer(estimator, X, y)``, whose X are numbers of rows.
     groups : array-like of shape (n_validation,) or dict, optional
         Group of each validation sample. Those of other data are used too: ``{"train": ..., "validation": ...}``, and
@@ -210,9 +210,9 @@ def improve(
 
     Notes
     -----
-    A choice among all heads must beat the same choice among equal-weight heads, and the original head, on samples it
-    was not made by: it is made on four fifths of the validation samples and scored on the last fifth, five times over.
-    The gain that is reported is measured on these samples. See :mod:`steep.nn.choose`.
+    The choice is made on four fifths of the validation samples and scored on the last fifth, five times over. There it
+    must beat the original head significantly, and the same choice among equal-weight heads by a standard error. The
+    gain that is reported is measured on these samples. See :mod:`steep.nn.choose`.
 
     Examples
     --------

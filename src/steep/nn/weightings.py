@@ -75,7 +75,7 @@ class Balanced:
 
     def described(self) -> str:
         """In a verdict."""
-        return "classes of equal mass"
+        return "class-balanced weights"
 
     def weigh(self, variation: FloatArray, classes: IntArray) -> FloatArray:
         """Weights of mean one; ``variation`` is not used."""
@@ -107,7 +107,7 @@ class PseudoGroups:
 
     def described(self) -> str:
         """In a verdict."""
-        return f"contradicted samples with {self.share:.0%} of the mass of their class"
+        return f"{self.share:.0%} of each class's weight on samples that most neighbours contradict"
 
     def weigh(self, variation: FloatArray, classes: IntArray) -> FloatArray:
         """Weights of mean one; ``variation`` is the disagreement of the neighbours."""
@@ -155,7 +155,7 @@ class ByGroup(Balanced):
 
     def described(self) -> str:
         """In a verdict."""
-        return "known groups of equal mass, as in DFR"
+        return "group-balanced weights, as in DFR"
 
 
 ByClass = Balanced | PseudoGroups | Doubted

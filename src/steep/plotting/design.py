@@ -45,7 +45,7 @@ def plot_design(
 ) -> Any:
     """Draw the points of a design; the start, even points and placed points by colour and shape.
 
-    Of more than two inputs the two steepest are drawn.
+    With more than two inputs, the two steepest are drawn.
 
     Parameters
     ----------

@@ -21,14 +21,14 @@ from scipy.optimize import nnls
 from steep._validation import FloatArray, IntArray
 from steep.exceptions import InputError
 from steep.neighbors.query import nearest
-from steep.surrogate._candidates import KERNELS, Arrays, Fitted, try_all
+from steep.surrogate._candidates import KERNELS, Arrays, Member, try_all
 
 _FOLDS = 8
 # An average has to lower the mean squared error by this share; a smaller weight is left out.
 _GAIN, _LEAST_WEIGHT = 0.06, 0.05
 # Nearest runs whose errors are averaged; candidates up to this many times the best squared error may disagree.
 _AROUND, _JUDGES = 6, 6.0
-# Errors are told apart down to this share of their root mean square.
+# Errors are distinguished down to this share of their root mean square.
 _FLOOR = 0.05
 
 
@@ -37,7 +37,7 @@ class Blend(NamedTuple):
 
     mean: float
     deviation: float
-    members: tuple[Fitted, ...]
+    members: tuple[Member, ...]
     weights: FloatArray
     points: FloatArray
     errors: FloatArray
@@ -66,14 +66,11 @@ class Blend(NamedTuple):
         if not len(self.points):
             return self.mean + values, np.zeros(len(at))
         distances, around = nearest(self.points, at, min(_AROUND, len(self.points)))
-        sizes = np.exp(self._features(self.errors[around], distances[:, 0], each, values) @ self.betas)
+        sizes = np.exp(_features(self.errors[around], distances[:, 0], each, values, self.floor) @ self.betas)
         return self.mean + self.deviation * values, self.deviation * sizes
 
     def _each(self, at: FloatArray) -> FloatArray:
         return np.column_stack([member.predict(at) for member in self.members]) if self.members else at[:, :0]
-
-    def _features(self, errors: FloatArray, distance: FloatArray, each: FloatArray, values: FloatArray) -> FloatArray:
-        return _features(errors, distance, each, values, self.floor)
 
     def arrays(self) -> Arrays:
         """Everything, by name, as arrays."""
@@ -94,7 +91,7 @@ class Blend(NamedTuple):
         for i, kind in enumerate(arrays["kinds"].tolist()):
             start = f"member{i}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-            members.append(Fitted(kind, own))
+            members.append(Member(kind, own))
         mean, deviation, floor = arrays["scale"].tolist()
         scores = dict(zip(arrays["score_names"].tolist(), arrays["score_values"].tolist(), strict=True))
         return cls(

@@ -35,7 +35,7 @@ _N_TREES, _N_NETWORKS, _HIDDEN = 200, 3, (40, 40)
 _HOPELESS = 2.0
 
 
-class Fitted(NamedTuple):
+class Member(NamedTuple):
     """A candidate with everything it needs to predict."""
 
     kind: str
@@ -55,7 +55,7 @@ class Tried(NamedTuple):
 
     kind: str
     predicted: FloatArray
-    fit: Callable[[], Fitted]
+    fit: Callable[[], Member]
 
 
 def try_all(
@@ -98,7 +98,7 @@ def _trend(kind: str, points: FloatArray) -> FloatArray:
     return np.hstack([one, points]) if kind == "cubic" else one
 
 
-def _kernel_values(fitted: Fitted, at: FloatArray) -> FloatArray:
+def _kernel_values(fitted: Member, at: FloatArray) -> FloatArray:
     arrays = fitted.arrays
     scaled = at / arrays["lengths"]
     found = _kernel(fitted.kind, scaled, arrays["points"] / arrays["lengths"]) @ arrays["coefficients"]
@@ -137,7 +137,7 @@ def _try_kernels(kinds: tuple[str, ...], points: FloatArray, values: FloatArray,
 
 def fit_kernel(
     kind: str, points: FloatArray, values: FloatArray, lengths: FloatArray, nugget: float
-) -> tuple[Fitted, FloatArray]:
+) -> tuple[Member, FloatArray]:
     """One kernel with given lengths, and Q."""
     scaled = points / lengths
     basis = _spanning(scaled) if kind == "cubic" else np.eye(points.shape[1])
@@ -155,7 +155,7 @@ def fit_kernel(
         "points": points, "lengths": lengths, "basis": basis,
         "coefficients": inverse[:n, :n] @ values, "trend": inverse[n:, :n] @ values,
     }  # fmt: skip
-    return Fitted(kind, arrays), inverse[:n, :n]
+    return Member(kind, arrays), inverse[:n, :n]
 
 
 def _spanning(points: FloatArray) -> FloatArray:
@@ -172,7 +172,7 @@ def thinned(n: int, most: int) -> IntArray:
 # ---------------------------------------------------------------- trees and networks
 
 
-def _fit_boosting(points: FloatArray, values: FloatArray, seed: int, _: int) -> Fitted:
+def _fit_boosting(points: FloatArray, values: FloatArray, seed: int, _: int) -> Member:
     from sklearn.ensemble import GradientBoostingRegressor
 
     model = GradientBoostingRegressor(
@@ -191,10 +191,10 @@ def _fit_boosting(points: FloatArray, values: FloatArray, seed: int, _: int) -> 
         joined["threshold"].append(tree.threshold)
         joined["value"].append(model.learning_rate * tree.value[:, 0, 0])
     arrays = {name: np.concatenate(parts) for name, parts in joined.items()}
-    return Fitted("boosting", arrays | {"roots": starts[:-1], "start": np.array(float(values.mean()))})
+    return Member("boosting", arrays | {"roots": starts[:-1], "start": np.array(float(values.mean()))})
 
 
-def _tree_values(fitted: Fitted, at: FloatArray) -> FloatArray:
+def _tree_values(fitted: Member, at: FloatArray) -> FloatArray:
     a = fitted.arrays
     rows, node = np.arange(len(at))[:, None], np.repeat(a["roots"][None], len(at), axis=0)
     compared = at.astype(np.float32)
@@ -204,7 +204,7 @@ def _tree_values(fitted: Fitted, at: FloatArray) -> FloatArray:
     return np.asarray(a["start"] + a["value"][node].sum(axis=1))
 
 
-def _fit_network(points: FloatArray, values: FloatArray, seed: int, n_networks: int) -> Fitted:
+def _fit_network(points: FloatArray, values: FloatArray, seed: int, n_networks: int) -> Member:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPRegressor
 
@@ -223,10 +223,10 @@ def _fit_network(points: FloatArray, values: FloatArray, seed: int, n_networks: 
             model.fit(4 * points[rows] - 2, values[rows])
         for layer, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
             arrays[f"weight{i}_{layer}"], arrays[f"bias{i}_{layer}"] = weight, bias
-    return Fitted("network", arrays | {"n_networks": np.array(n_networks)})
+    return Member("network", arrays | {"n_networks": np.array(n_networks)})
 
 
-def _net_values(fitted: Fitted, at: FloatArray) -> FloatArray:
+def _net_values(fitted: Member, at: FloatArray) -> FloatArray:
     a, n, last = fitted.arrays, int(fitted.arrays["n_networks"]), len(_HIDDEN)
     total = np.zeros(len(at))
     for i in range(n):

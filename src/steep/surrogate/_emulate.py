@@ -150,7 +150,7 @@ class Checks:
 def _reason(model: Surrogate, tolerance: float, max_runs: int, *, absolute: bool, is_done: bool) -> str:
     found, unit = model.certificate, "" if absolute else " of its spread"
     worst = max(found.outputs, key=lambda one: one.bound if absolute else one.share)
-    told = f"the RMSE of {worst.name} is at most {found.worst(absolute=absolute):.3g}{unit}"
+    said = f"the RMSE of {worst.name} is at most {found.worst(absolute=absolute):.3g}{unit}"
     if is_done:
-        return f"certified after {found.n_runs} runs, {found.n_checks} of them check runs: {told}"
-    return f"not certified within {max_runs} runs: {told}, more than the tolerance of {tolerance:g}"
+        return f"certified after {found.n_runs} runs, {found.n_checks} of them check runs: {said}"
+    return f"not certified within {max_runs} runs: {said}, more than the tolerance of {tolerance:g}"

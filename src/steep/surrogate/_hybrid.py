@@ -1,8 +1,8 @@
-"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and watched for ever.
+"""hybrid: a simulator answered by its surrogate where that is close enough, by itself elsewhere, and always checked.
 
     answered by the model    κ s(x) ≤ tolerance for every output, s the expected error
     checked                  each such answer with probability p, by a coin that is independent of everything else
-    κ                        up by a step after a check that was off, a little down after one that was not
+    κ                        up after a check that was off, the more the further; a little down after one that was not
 
 Let Z_t say whether answer t is off by more than the tolerance and c_t whether it was checked. Whatever the order of the
 calls, also one chosen to do harm, for every λ > 0
@@ -30,6 +30,8 @@ from steep.exceptions import FunctionError, InputError, InputTypeError
 from steep.sampling.simulator import Simulator
 from steep.surrogate.certificate import ALPHA
 from steep.surrogate.surrogate import Surrogate
+
+Mask = npt.NDArray[np.bool_]
 
 # λ that α is shared by: infinity counts only as long as nothing was off.
 _LAMBDAS = (np.inf, 3.0, 1.0, 0.3, 0.1)
@@ -110,16 +112,20 @@ class Hybrid:
         model = self.model
         points = np.asarray(model.box.points(X), dtype=np.float64)
         inside = model._covers(points)
-        values = np.empty((len(points), len(model.outputs)))
-        values[inside], is_safe = self._predicted(model, points[inside])
-        by_model = np.zeros(len(points), dtype=bool)
-        by_model[inside] = is_safe
+        values, sizes = (np.full((len(points), len(model.outputs)), np.inf) for _ in range(2))
+        if inside.any():
+            values[inside], sizes[inside] = self._predicted(model, points[inside])
+        by_model = np.all(self._kappa * sizes <= self._tolerance, axis=1)
         with self._lock:
             checked = by_model & (self._generator.random(len(points)) < self._p)
         asked = ~by_model | checked
         truth = self._simulate(points[asked])
         with self._lock:
-            off = self._record(asked, by_model, checked, values, truth)
+            off = np.zeros(len(points), dtype=bool)
+            errors = np.abs(values[asked] - truth)
+            off[asked] = (errors > self._tolerance).any(axis=1)
+            off &= checked
+            self._record(by_model, asked, checked, errors[off[asked]] / (sizes[off] + 1e-300))
             values[asked] = truth
             self._n_calls += len(points)
             if len(truth):
@@ -127,11 +133,8 @@ class Hybrid:
         return values[:, 0] if values.shape[1] == 1 else values
 
     @one_blas_thread()
-    def _predicted(self, model: Surrogate, points: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        if not len(points):
-            return np.empty((0, len(model.outputs))), np.zeros(0, dtype=bool)
-        values, sizes = model._both(model.box.embed(model.box.unit(points)))
-        return values, np.all(self._kappa * sizes <= self._tolerance, axis=1)
+    def _predicted(self, model: Surrogate, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return model._both(model.box.embed(model.box.unit(points)))
 
     def _simulate(self, points: FloatArray) -> FloatArray:
         if not len(points):
@@ -146,27 +149,19 @@ class Hybrid:
             )
         return truth
 
-    def _record(
-        self,
-        asked: npt.NDArray[np.bool_],
-        by_model: npt.NDArray[np.bool_],
-        checked: npt.NDArray[np.bool_],
-        values: FloatArray,
-        truth: FloatArray,
-    ) -> npt.NDArray[np.bool_]:
-        """Count, move κ, and say which answers of the model were found to be off."""
-        off = np.zeros(len(asked), dtype=bool)
-        off[asked] = (np.abs(values[asked] - truth) > self._tolerance).any(axis=1)
-        off &= checked
-        n_off, n_checked = int(off.sum()), int(checked.sum())
+    def _record(self, by_model: Mask, asked: Mask, checked: Mask, ratios: FloatArray) -> None:
+        """Count, and move κ; ``ratios`` are those of error and expected error of answers found to be off."""
+        n_checked = int(checked.sum())
         self._n_model += int(by_model.sum())
         self._n_simulated += int(asked.sum())
         self._n_checked += n_checked
-        self._n_off += n_off
-        self._kappa = self._kappa * np.exp(_STEP * (n_off - _AIM * self._risk * n_checked))
-        return off
+        self._n_off += len(ratios)
+        for ratio in ratios:
+            # A model that is far off is dropped after a few checks, however sure it was.
+            self._kappa = np.maximum(self._kappa * np.exp(_STEP), np.sqrt(self._kappa * ratio))
+        self._kappa = self._kappa * np.exp(-_STEP * _AIM * self._risk * n_checked)
 
-    def _learn(self, points: FloatArray, truth: FloatArray, fresh: npt.NDArray[np.bool_]) -> None:
+    def _learn(self, points: FloatArray, truth: FloatArray, fresh: Mask) -> None:
         """Keep the answers of the simulator, and fit the model again when there are enough new ones."""
         if self._store is not None:
             self._store.tell(points, truth)
@@ -237,10 +232,10 @@ def hybrid(
     risk : float, default 1e-3
         Share of the model's answers that may be off by more.
     check_share : float, default 0.01
-        Share of the model's answers that are checked, for ever. Bounding a risk takes about 5 / (risk · check_share)
+        Share of the model's answers that are checked, always. Bounding a risk takes about 5 / (risk · check_share)
         answers of the model.
     store : Campaign, optional
-        Where the simulator's answers are told.
+        Where the answers of the simulator are stored.
     random_state : int, Generator or None
         Seed of the checks.
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binom
 
+from steep._html import card
 from steep._validation import FloatArray
 from steep.exceptions import InputError
 
@@ -110,6 +111,11 @@ class Certificate:
     def share_unseen(self) -> float:
         """The part of the domain that can, at 95 %, have errors larger than all check runs."""
         return float(1 - ALPHA ** (1 / self.n_checks)) if self.n_checks else 1.0
+
+    def _repr_html_(self) -> str:
+        first, *lines = str(self).split("\n")
+        figures = {"runs": self.n_runs, "check runs": self.n_checks}
+        return card("Certificate", f"{first}: {'; '.join(line.strip() for line in lines)}.", figures)
 
     def __str__(self) -> str:
         kind = "independent check runs" if self.independent else "runs held out, taken as typical of the domain"

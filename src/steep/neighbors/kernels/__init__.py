@@ -1,4 +1,4 @@
-"""The compiled loops of the neighbour engines; imported only when data are large enough to need them."""
+"""The compiled loops of the neighbour engines; imported only for data that are large enough."""
 
 from __future__ import annotations
 

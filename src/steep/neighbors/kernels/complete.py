@@ -23,7 +23,7 @@ MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list clo
 FAR = np.float32(1e30)  # a reach beyond all data, for points whose list is not full
 
 
-class Meeting(NamedTuple):
+class CellPair(NamedTuple):
     """Two cells of which one visits the other, what of them has met, and what rounding may do to that."""
 
     mine: int
@@ -80,14 +80,14 @@ def complete(cells, near, size, swept, rounding, some, best, stop):
             along_b = np.dot(X[start[b] : start[b + 1]], u_of[p]) + length
             n_cols = nearest_first(along_b, farthest, start[b], cols.place, cols.level)
             # A level holds what lies below the next: only whole levels count as met.
-            meeting = Meeting(a, b, swept[first + p], doubt, (farthest - np.min(along_b)) / LEVELS)
-            look_at(cells, meeting, along_of[p], n_rows, n_cols, visit, best)
+            pair = CellPair(a, b, swept[first + p], doubt, (farthest - np.min(along_b)) / LEVELS)
+            look_at(cells, pair, along_of[p], n_rows, n_cols, visit, best)
 
 
 @compiled()
-def look_at(cells, meeting, along, n_rows, n_cols, visit, best):
+def look_at(cells, pair, along, n_rows, n_cols, visit, best):
     """Offer the points gathered of a cell to those of another that look so far, but for those they have met."""
-    (a, b, swept, doubt, level), (cols, rows, room) = meeting, visit
+    (a, b, swept, doubt, level), (cols, rows, room) = pair, visit
     row_along = np.empty(n_rows, np.float32)
     for i in range(n_rows):
         row_along[i], rows.place[i] = along[rows.place[i]], cells.start[a] + rows.place[i]

@@ -184,3 +184,11 @@ def test_a_network_that_exits_is_reported(here, capsys):
     (here / "leaving.py").write_text("import sys\ndef network():\n    sys.exit(1)\n")
     assert main(["improve", "leaving:network", "--train", "train.npz"]) == 2
     assert "leaving:network called sys.exit(1)" in capsys.readouterr().err
+
+
+def test_the_old_name_of_weight_works_and_says_so(table, capsys):
+    arguments = [str(table), "--target", "kind", "-m", "3", "-o"]
+    assert main(["weigh", *arguments, str(table.with_name("old.csv"))]) == 0
+    assert capsys.readouterr().err == "steep: steep weigh is now called steep weight\n"
+    assert main(["weight", *arguments, str(table.with_name("new.csv"))]) == 0
+    assert table.with_name("old.csv").read_text() == table.with_name("new.csv").read_text()

@@ -149,6 +149,19 @@ def test_a_head_fitted_to_the_validation_data_is_scored_on_samples_it_has_not_se
     assert result.verdict.interval.low < gain < result.verdict.interval.high
 
 
+def test_labels_that_are_noise_are_not_learned_from_the_validation_data():
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(400, 60)), dtype=torch.float32)
+    y = torch.tensor(rng.integers(2, size=400))
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Identity(), nn.Linear(60, 2))
+    search = HeadSearch(l2=(1e-2,), weight_ratio=(), held_out=True)
+    result = improve(network, (x[:250], y[:250]), (x[250:], y[250:]), search=search)
+    fitted = result.candidates[result.candidates["kind"] == "validation"]
+    assert fitted["accuracy"].max() < 0.65  # on the samples they were fitted to they are right about nearly all
+    assert result.chosen.kind == "original"
+
+
 def test_the_peer_that_was_chosen_is_named():
     train, held_out = shortcut(), shortcut(400, share=0.5, seed=1)
     search = HeadSearch(l2=(1e-2,), weight_ratio=(), held_out=True, blend=False)

@@ -77,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_debugging = "--debug" in given
     given = [word for word in given if word != "--debug"]
     _open_streams()
+    if given[:1] == ["weigh"]:
+        print("steep: steep weigh is now called steep weight", file=sys.stderr)
+        given[0] = "weight"
     try:
         with _terminable(), _short_warnings():
             code = app(args=given or ["--help"], prog_name="steep", standalone_mode=False)

@@ -82,7 +82,7 @@ def claims():
 def surrogate_rivals():
     found, rows = stored("surrogates")["unseen"]["rivals"], []
     for name, cells in found.items():
-        rows.append([f"`{name}`", *(f"{cell['rmse']:.3f} / {cell['seconds']:.1f}" for cell in cells.values())])
+        rows.append([f"`{name}`", *(f"{cell['rmse']:.4f} / {cell['seconds']:.1f}" for cell in cells.values())])
     return table(["function", *next(iter(found.values()))], rows)
 
 

@@ -61,8 +61,8 @@ def test_emulate_says_whether_it_is_certified(here, capsys):
     ("arguments", "message"),
     [
         (["surrogate", "runs.csv"], "--bounds is missing"),
-        (["surrogate", "runs.csv", "--bounds", "x=0:1,z=0:1"], "there is no column 'z'"),
-        (["surrogate", "runs.csv", "--bounds", BOUNDS, "--outputs", "v"], "there is no column 'v'"),
+        (["surrogate", "runs.csv", "--bounds", "x=0:1,z=0:1"], "the table lacks column 'z'"),
+        (["surrogate", "runs.csv", "--bounds", BOUNDS, "--outputs", "v"], "the table lacks column 'v'"),
         (["surrogate", "runs.csv", "--bounds", "x=0:1,t=0:5"], "lie outside the bounds"),
         (["emulate", "sim:run", "--bounds", BOUNDS, "-n", "10"], "module 'sim'"),
     ],

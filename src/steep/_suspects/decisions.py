@@ -65,7 +65,7 @@ def places_of(decisions: Any, index: pd.Index[Any] | None, n_samples: int, name:
 
 
 def _split(decisions: Any, name: str) -> tuple[Any, list[Any], list[Any] | None, Any]:
-    """Where decisions come from, the rows, their labels if they have any, and the checksums if they have any."""
+    """The source of the decisions, the rows, their labels if they have any, and the checksums if they have any."""
     source = decisions if isinstance(decisions, str | Path) else name
     if isinstance(decisions, str | Path):
         decisions = _read(Path(decisions))

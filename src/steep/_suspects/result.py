@@ -175,7 +175,7 @@ class Suspects:
         the labels as given with a 95 % interval over the parts, and the rows fitted to.
 
         ``trusted`` names rows, by the index, whose labels are right once decided. The default is the rows in
-        ``decisions`` and all that are no suspects, which flatters dropping a little: hard rows are not among them.
+        ``decisions`` and all that are not suspects, which flatters dropping a little: hard rows are not among them.
         ``scoring`` is the name of a scorer or a callable; default the estimator's own score.
         """
         is_suspect = self.score > SUSPECT

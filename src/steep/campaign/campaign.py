@@ -548,7 +548,7 @@ class Campaign:
             Runs in all; those in the journal count, foreign ones do not. The first of them are an even start: see
             ``n_initial`` of :class:`Campaign`.
         executor : None, "threads", "processes", "slurm" or a Dask client, optional
-            Where runs happen: here, in threads, in processes that are replaced when they die, in job arrays of SLURM
+            How runs are made: here, in threads, in processes that are replaced when they die, in job arrays of SLURM
             (see :class:`steep.campaign.Slurm`) or on a Dask cluster (its client, or ``client.get_executor()``).
             What is in the queue of SLURM goes on when this call is interrupted.
         n_workers : int, optional

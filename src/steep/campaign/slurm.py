@@ -79,7 +79,7 @@ class Slurm:
     time : str, optional
         Walltime of a task, such as "2:00:00"; default that of the partition.
     partition, account : str, optional
-        Where the jobs go and who pays.
+        Partition and account of the jobs.
     options : sequence of str, default ()
         Further options of sbatch, as ``["--mem=4G", "--constraint=avx2"]``.
 

@@ -47,7 +47,7 @@ def surrogate_command(
 ) -> None:
     """Fit a surrogate to the runs of a table, and certify its error on runs held out.
 
-    Rows should be spread evenly over the bounds, for the error over the domain to be theirs. Of a campaign's table the
+    Rows should be spread evenly over the bounds, for the error over the domain to be theirs. In a campaign's table the
     check runs certify, and only finished runs count.
     """
     from steep import Surrogate
@@ -61,7 +61,7 @@ def surrogate_command(
         frame = frame[frame["state"] == "done"]
     names = outputs.split(",") if outputs else [name for name in frame if name not in {*box.names, *_MARKS}]
     if missing := [name for name in (*box.names, *names) if name not in frame]:
-        raise InputError(f"there is no column {listed(missing)}; the table has {listed(frame)}; check --bounds")
+        raise InputError(f"the table lacks column {listed(missing)}; it has {listed(frame)}; check --bounds")
     if not names:
         raise InputError(f"no column is left for outputs; the table has {listed(frame)}; name them by --outputs")
     check = (frame["origin"] == "check").to_numpy() if "origin" in frame else None

@@ -1,7 +1,7 @@
 """Nearest points by NumPy and SciPy, with nothing to compile: of one set to another, and of small data to themselves.
 
 Products rule out most points, by a bound that allows for their rounding (distances.py); distances of the data
-as given decide among the rest. Where features are few a tree is quicker.
+as given decide among the rest. If features are few, a tree is quicker.
 """
 
 from __future__ import annotations

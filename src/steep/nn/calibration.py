@@ -1,4 +1,4 @@
-"""How reliable the probabilities of a head are: log loss, calibration error, and the temperature that mends them.
+"""How reliable the probabilities of a head are: log loss, calibration error, and the temperature that corrects them.
 
 log loss    −mean_i log p_i(y_i)
 ECE         Σ_b n_b/n |share right in b − mean confidence in b|, b fifteen bins of equal width of max_c p_c

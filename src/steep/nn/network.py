@@ -54,7 +54,7 @@ class Split:
     network : nn.Module
         M, the given one, unchanged.
     name : str or None
-        Where the head is, as in ``network.get_submodule(name)``; None if it has not been found yet.
+        Name of the head, as in ``network.get_submodule(name)``; None if it has not been found yet.
     forward : callable
         ``forward(network, batch)``: how the network is run.
     response : str or None

@@ -58,7 +58,7 @@ def plot_design(
     failed : ndarray of shape (n_failed, n_features), optional
         Points that have no result, drawn as crosses; along the bottom if there is one input.
     ax : matplotlib Axes, optional
-        Where to draw; default a new figure.
+        Axes to draw on; default a new figure.
 
     Returns
     -------

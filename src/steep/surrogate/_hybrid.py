@@ -235,7 +235,7 @@ def hybrid(
         Share of the model's answers that are checked, always. Bounding a risk takes about 5 / (risk · check_share)
         answers of the model.
     store : Campaign, optional
-        Where the answers of the simulator are stored.
+        Campaign that stores the answers of the simulator.
     random_state : int, Generator or None
         Seed of the checks.
 

@@ -17,7 +17,7 @@ from steep.surrogate.surrogate import Surrogate
 
 # A surrogate is fitted when there are this share more runs.
 GROWTH = 0.2
-# Fewest check runs, as a number and as a share of the others. Where the largest share is not enough, more of the others
+# Fewest check runs, as a number and as a share of the others. If the largest share is not enough, more of the others
 # lower the error more than check runs would narrow its interval.
 FEWEST, _LEAST, _MOST = 20, 0.1, 0.6
 # A look is taken where the error by cross-validation is below this share of the tolerance.

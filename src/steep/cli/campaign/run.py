@@ -44,7 +44,7 @@ def run_command(
     ] = None,
     stop_error: Annotated[
         float | None,
-        typer.Option("--stop-error", help="Stop when the error's upper end is at most this at 3 looks in a row."),
+        typer.Option("--stop-error", help="Stop when the error of the surrogate is certified to be at most this."),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
     report: Report = None,

@@ -116,7 +116,7 @@ def turn_over(points, n_wanted, panels):
 
 
 class Places(NamedTuple):
-    """Where in memory two sides and the room for a tile are, in the order in which a tile takes them."""
+    """Addresses of two sides and of the room for a tile, in the order in which a tile takes them."""
 
     step: int  # bytes of a row, and of a point in a panel
     rows: int

@@ -128,7 +128,7 @@ def ordinary(points: FloatArray, *others: FloatArray) -> tuple[Any, ...]:
 
     Examples
     --------
-    >>> ordinary(np.array([[1e-200], [0.0]]))[0].max() > 0.1
+    >>> bool(ordinary(np.array([[1e-200], [0.0]]))[0].max() > 0.1)
     True
     """
     *arrays, exponent = into_range(points, *others)

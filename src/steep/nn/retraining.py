@@ -247,23 +247,11 @@ def improve(
         grid = grid.without_original()
     with few_threads(data.train.features.size, openmp=True):
         grid = grid.affordable(data.train, data.task)
-        trainings = [HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))]
+        trainings = _trainings(data, grid, original, known, n_jobs)
         if data.validation is None:
             variation = _first_variation(trainings[0].weightings())
             words = deciding_words(wanted, data.task)
             return unjudged(parts.join(original), trainings[0].space, variation, words)
-        if data.reweighting is not None:
-            trainings.append(
-                HeadTraining.of(
-                    data.reweighting,
-                    data.task,
-                    grid,
-                    original,
-                    n_jobs=n_jobs,
-                    is_reweighting=True,
-                    groups=known.get("reweighting"),
-                )
-            )
         held_out = data.validation
         n_asked = min(_N_ASKED, len(data.train) - 1)
         scores = make_scores(
@@ -271,8 +259,7 @@ def improve(
             lambda: is_contradicted(data.train, held_out, n_asked),
         )  # fmt: skip
         fold = deal_folds(scores[0], np.random.default_rng(seed))
-        masses = known.get("validation")
-        found = search_heads(trainings, held_out, scores, fold, masses)
+        found = search_heads(trainings, held_out, scores, fold, known.get("validation"))
         counts = data.task.class_counts(data.train.targets) if data.task.has_classes else np.zeros(0, np.int64)
         found, choice = choose_head(
             found, confidence=search.confidence, random_state=seed,
@@ -284,6 +271,19 @@ def improve(
     if not isinstance(validation, Projection):
         rescored = rescore(parts, joined, found, choice.chosen, validation)
     return _report(joined, rescored, found, choice, trainings, data.advice(original))
+
+
+def _trainings(
+    data: HeadData, grid: Grid, original: Head, known: dict[str, IntArray], n_jobs: int | None
+) -> list[HeadTraining]:
+    """What heads are fitted to: the training data, and those for reweighting if there are any."""
+    kept = HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))
+    if data.reweighting is None or data.validation is None:
+        return [kept]
+    others = HeadTraining.of(
+        data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True, groups=known.get("reweighting")
+    )
+    return [kept, others]
 
 
 def _report(

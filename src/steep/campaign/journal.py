@@ -29,9 +29,8 @@ from typing import IO, Any, NoReturn
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.campaign._interpreter import process_exists, process_start
 from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
-from steep.campaign.shared_disk import hold, is_held, network_of
+from steep.campaign.shared_disk import hold, is_held, network_of, process_exists, process_start
 from steep.campaign.simulate import Failure
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 

@@ -22,10 +22,9 @@ from steep._validation import check_choice, check_count, check_real
 from steep.campaign import slurm
 from steep.campaign.goal import CertifiedError
 from steep.campaign.journal import StoreGoneError
-from steep.campaign.processes import Processes
 from steep.campaign.results import check_runs
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Inline, Landing, Task, Threads
+from steep.campaign.workers import Crew, Inline, Landing, Processes, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ in between, the next call finds the job, or that there is none. A run ends
     preempted       its task has left the queue and there is no answer: it is asked again, and nothing is counted
 
 A run is taken back by one rename of its file, which a task that has just begun it, or finished it, would win.
-Nodes need the folder and the Python of the campaign, never the database (see :mod:`steep.campaign._task`).
+Nodes need the folder and the Python of the campaign, never the database (see :mod:`steep.campaign._guard`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steep._validation import check_count, check_real
-from steep.campaign import _task
+from steep.campaign import _guard
 from steep.campaign.command import command_simulator
 from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.results import aligned, check_runs
@@ -455,7 +455,7 @@ def _write_batch(campaign: Campaign, folder: Path, task: Mapping[str, Any], jobs
             (folder / "todo" / str(number)).write_text(json.dumps(inputs, default=_plain), encoding="utf-8")
         (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
         (folder / "tasks.json").write_text(json.dumps([numbers[i : i + size] for i in range(0, len(numbers), size)]))
-        line = shlex.join([sys.executable, _task.__file__, str(folder)])
+        line = shlex.join([sys.executable, _guard.__file__, "task", str(folder)])
         # A program that replaces the shell: the signals of SLURM reach it at once.
         (folder / "job.sh").write_text(f"#!/bin/sh\nexec {line}\n", encoding="utf-8")
     except BaseException as error:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_points
-from steep.campaign import status, tables
+from steep._function import check_signature
+from steep._progress import progress_bar
+from steep._validation import FloatArray, check_choice, check_count, check_points, check_real
+from steep.campaign import slurm, status, tables
 from steep.campaign.journal import Journal, StoreGoneError, forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
 from steep.campaign.results import (
@@ -28,7 +30,7 @@ from steep.campaign.results import (
     tell_points,
     tell_run,
 )
-from steep.campaign.runner import RunSettings, run_campaign
+from steep.campaign.runner import Loop, Streak, make_crew, stopper
 from steep.campaign.schema import (
     Names,
     checked_outputs,
@@ -40,7 +42,8 @@ from steep.campaign.schema import (
     stored_start,
     stored_strategy,
 )
-from steep.campaign.simulate import Failure
+from steep.campaign.simulate import Failure, Style
+from steep.campaign.workers import Task
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
 from steep.expected_error import ErrorEstimate, estimate_error
@@ -585,11 +588,46 @@ class Campaign:
         Campaign
             This one.
         """
-        settings = RunSettings(
-            function, n_runs, batch_size, executor, n_workers, retries, timeout, max_failures, stop_when, pass_as,
-            progress,
-        )  # fmt: skip
-        run_campaign(self, settings)
+        if not callable(function):
+            raise InputTypeError(f"function is a {type(function).__name__}; expected a callable of one point")
+        check_choice(pass_as, name="pass_as", choices=("auto", "keywords", "array", "mapping"))
+        style: Style = ("keywords" if self.named else "array") if pass_as == "auto" else pass_as
+        check_signature(function, style, self.box.names)
+        total = check_runs(n_runs, name="n_runs")
+        size = None if batch_size is None else check_count(batch_size, name="batch_size")
+        retries = check_count(retries, name="retries", minimum=0)
+        if timeout is not None and executor is None:
+            raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
+        seconds = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
+        streak = Streak(max_failures)
+        n_initial = self._n_initial_of(total)
+        stop = stopper(self, stop_when, n_initial)
+        self.stop_reason, self.surrogate = None, None
+        if executor == "slurm" or isinstance(executor, slurm.Slurm):
+            how = slurm.Slurm(in_flight=n_workers) if executor == "slurm" else executor
+            first = slurm.submit(
+                self, function, total, how, style=style, retries=retries, timeout=seconds,
+                max_failures=streak.most,
+            )  # fmt: skip
+            slurm.run(self, first, stopper=stop)
+            return self
+        crew = make_crew(executor, n_workers, Task(function, style, seconds))
+        batch = max(crew.n, -(-total // 32)) if size is None else size
+        at_once, outcome = True, "interrupted"
+        try:
+            self._begin(total, n_initial)
+            with progress_bar(total=total, label="runs", done=self.n_done, shown=progress) as bar:
+                loop = Loop(self, crew, style, retries, streak, stop, bar)
+                loop.run(lambda: self._ask(batch, limit=total, n_initial=n_initial))
+            at_once, outcome = False, "stopped" if loop.stopped else "finished"
+        finally:
+            crew.close(at_once=at_once)
+            self._end(outcome)
+        if not loop.stopped and self.n_asked < total:
+            warn_user(
+                f"the campaign ended with {self.n_asked} of {total} runs: no new point was found in {self.box!r}; "
+                "widen the bounds or ask for fewer runs"
+            )
         return self
 
     def close(self) -> None:

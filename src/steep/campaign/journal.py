@@ -327,6 +327,13 @@ class Journal:
             raise self.damaged(f"its revision is {revision!r}")
         return revision
 
+    def looks(self) -> int:
+        """How often check runs were looked at."""
+        looks = self.meta().get("looks", 0)
+        if not isinstance(looks, int) or looks < 0:
+            raise self.damaged(f"its number of looks is {looks!r}")
+        return looks
+
     def record(self, kind: str, detail: Any, *, run: int | None = None) -> None:
         """Write inside a transaction that something recorded was changed, and how."""
         self._rows(_ADD_EVENT, (time.time(), kind, run, _storable(json.dumps(detail))))

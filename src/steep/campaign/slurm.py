@@ -40,6 +40,7 @@ from steep.campaign import _guard
 from steep.campaign.command import command_simulator
 from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.results import aligned, check_runs
+from steep.campaign.runner import Streak
 from steep.campaign.simulate import Answer, Failure, Style, unpack
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 
@@ -365,36 +366,24 @@ class _Queue:
             self.note()
 
     def _end(self, number: int, answer: Answer) -> None:
-        failure = answer.failure
+        """Record an answer; after too many failures of one kind nothing more is submitted."""
+        failure, streak = answer.failure, Streak(self.order["max_failures"], self.order["streak"])
         if failure is None and not (answer.values and np.isfinite(answer.values).all()):
             failure = Failure("nan", f"outputs are {answer.values}; expected finite numbers")
         if failure is None:
             try:
-                label = aligned(self.journal, np.array(answer.values)[None], answer.names)[0]
+                self.journal.finish(number, aligned(self.journal, np.array(answer.values)[None], answer.names)[0])
+                streak.worked()
             except InputError as wrong:
                 failure = Failure("shape", str(wrong))
-        pattern, runs, _ = self.order["streak"]
-        if failure is None:
-            self.journal.finish(number, label)
-            self.order["streak"] = [None, [], True]
-            return
-        rejected = failure.kind == "rejected"
-        if self.journal.fail(number, failure, retries=0 if rejected else self.order["retries"]):
-            self.journal.release([number])
-        if not rejected:
-            self._note_failure(number, failure, pattern, runs)
-
-    def _note_failure(self, number: int, failure: Failure, pattern: Any, runs: list[int]) -> None:
-        """Stop submitting after too many failures of one kind: a mistake, most likely."""
-        from steep.campaign.runner import Streak
-
-        streak = Streak(self.order["max_failures"])
-        streak.runs, streak.has_worked = list(runs), self.order["streak"][2]
-        streak.pattern = None if pattern is None else tuple(pattern)
-        if (reason := streak.failed(number, failure)) is not None:
-            self.journal.reopen(streak.runs)
-            self.order["stopped"] = reason
-        self.order["streak"] = [streak.pattern, streak.runs, streak.has_worked]
+        if failure is not None:
+            rejected = failure.kind == "rejected"
+            if self.journal.fail(number, failure, retries=0 if rejected else self.order["retries"]):
+                self.journal.release([number])
+            if not rejected and (reason := streak.failed(number, failure)) is not None:
+                self.journal.reopen(streak.runs)
+                self.order["stopped"] = reason
+        self.order["streak"] = streak.kept()
 
     # ---------------------------------------------------------------- what is submitted
 

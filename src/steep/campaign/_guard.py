@@ -358,7 +358,8 @@ def serve_runs(setup: dict[str, Any], jobs: int, answers: int) -> None:
     """Load the function, then make one run for each job until told to quit."""
     me = os.getpid()
     try:
-        simulate, function = _load("simulate"), _load_function(setup)
+        simulate = _load("simulate")
+        function = _load_function(setup) if "function" in setup else _simulator(setup)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
         return send(answers, UNLOADABLE, text.encode(errors="backslashreplace"))
@@ -516,11 +517,13 @@ def make_task(batch: Path) -> int:
         if not _claim(batch, number):
             continue
         inputs = json.loads((batch / "running" / str(number)).read_text())
-        answer = _make(task, inputs, plain, stop)
-        if answer is None:
-            return 1
-        _deliver(batch, number, answer, stop)
-        end_descendants()  # not before: an answer is worth more than order
+        child = Child(task, [])
+        try:
+            if (answer := _made(child, task, inputs, plain, stop)) is None:
+                return 1
+            _deliver(batch, number, answer, stop)
+        finally:
+            child.end()  # not before: an answer is worth more than order
     return 0
 
 
@@ -535,56 +538,34 @@ def _claim(batch: Path, number: int) -> bool:
     return True
 
 
-def _make(task: dict[str, Any], inputs: Any, plain: ModuleType, stop: Stop) -> bytes | None:
-    """The answer of one run, made in a child with all it starts; None when the run was preempted."""
-    answers, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(answers)
-        _live_once(task, inputs, plain, theirs)
-    os.close(theirs)
-    inbox, found, code, is_late = Inbox(answers), None, None, False
+def _made(child: Child, task: dict[str, Any], inputs: Any, plain: ModuleType, stop: Stop) -> bytes | None:
+    """The answer of one run; None when it was preempted."""
+    with contextlib.suppress(BrokenPipeError):  # a child that died at once is noticed below
+        send(child.jobs, JOB, pickle.dumps(inputs))
+    found, code, is_late = None, None, False
     deadline = None if task["timeout"] is None else time.monotonic() + task["timeout"]
     while found is None and code is None and not is_late:
         left = _PACE if deadline is None else min(_PACE, max(0.0, deadline - time.monotonic()))
         # Without an answer the end of the child closes the pipe, unless something it forked holds it.
-        select.select([answers], [], [], left) if not inbox.closed else time.sleep(0.01)
-        pid, status = os.waitpid(child, os.WNOHANG)
+        select.select([child.inbox.fd], [], [], left) if not child.inbox.closed else time.sleep(0.01)
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
         code = os.waitstatus_to_exitcode(status) if pid else None
-        found = next((body for _, body in inbox.read()), None)
+        found = next((frame for frame in child.inbox.read() if frame[0] in (ANSWER, UNLOADABLE)), None)
         is_late = deadline is not None and time.monotonic() > deadline
     if found is None:
-        end_descendants(child)
-    os.close(answers)
-    if found is not None and plain.unpack(found).failure is None:
-        return found
+        end_descendants(child.pid)
+        why = ("worker", f"the process of the run {ended(code)}") if code is not None else None
+        failure = why or ("timeout", f"the run took more than {task['timeout']:g} s and was stopped")
+    elif found[0] == UNLOADABLE:
+        failure = ("load", f"the simulator cannot be loaded: {found[1].decode()}")
+    elif plain.unpack(found[1]).failure is None:
+        return found[1]
     time.sleep(_ECHO)  # SIGTERM goes to all processes of a task: it may be what ended the run
     if stop.came:
         return None
-    if found is not None:
-        return found
-    why = ("worker", f"the process of the run {ended(code)}") if code is not None else None
-    failure = plain.Failure(*(why or ("timeout", f"the run took more than {task['timeout']:g} s and was stopped")))
-    return bytes(plain.pack(plain.Answer([], None, failure)))
-
-
-def _live_once(task: dict[str, Any], inputs: Any, plain: ModuleType, answers: int) -> NoReturn:
-    """The life of a child: load the simulator, make one run, never return."""
-    code = 1
-    try:
-        os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        try:
-            simulator = _simulator(task)
-        except BaseException as error:
-            failure = plain.Failure("load", f"the simulator cannot be loaded: {plain.describe(error)}")
-            answer = plain.Answer([], None, failure)
-        else:
-            answer = plain.simulate(simulator, task["style"], inputs, catch=BaseException)
-        send(answers, ANSWER, plain.pack(answer))
-        code = 0
-    finally:
-        os._exit(code)
+    if found is not None and found[0] == ANSWER:
+        return found[1]
+    return bytes(plain.pack(plain.Answer([], None, plain.Failure(*failure))))
 
 
 def _simulator(task: dict[str, Any]) -> Any:

@@ -547,15 +547,9 @@ def _orders(journal: Journal) -> dict[str, Any]:
     """What the journal says of SLURM; nothing before the first order."""
     order = journal.meta().get("slurm", {})
     known = {
-        "name": str,
-        "batches": dict,
-        "lost": dict,
-        "task": dict,
-        "how": dict,
-        "n_runs": int,
-        "streak": list,
+        "name": str, "batches": dict, "lost": dict, "task": dict, "how": dict, "n_runs": int, "streak": list,
         "n_unbegun": int,
-    }
+    }  # fmt: skip
     if not isinstance(order, dict) or (order and not all(isinstance(order.get(k), kind) for k, kind in known.items())):
         raise journal.damaged("its order for SLURM is unreadable")
     return order

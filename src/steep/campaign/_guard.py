@@ -129,7 +129,11 @@ def ended(code: int) -> str:
 
 def send(fd: int, tag: bytes, body: bytes = b"") -> None:
     """Write one frame."""
-    left = memoryview(HEADER.pack(tag, len(body)) + body)
+    _write(fd, HEADER.pack(tag, len(body)) + body)
+
+
+def _write(fd: int, content: bytes) -> None:
+    left = memoryview(content)
     while left:
         left = left[os.write(fd, left) :]
 
@@ -444,9 +448,7 @@ def _append(stdout: int, folder: str, name: str | None) -> dict[str, Any]:
         content = _content(Path(folder, name))
     except (OSError, ValueError) as error:
         return {"missing": getattr(error, "strerror", None) or str(error)}
-    left = memoryview(content)
-    while left:
-        left = left[os.write(stdout, left) :]
+    _write(stdout, content)
     return {"size": len(content)}
 
 

@@ -354,16 +354,6 @@ class Campaign:
         """Note a result in memory; the next call writes it."""
         self.unsaved.append((number, np.asarray(values, dtype=np.float64), names))
 
-    def _fail(self, number: int, failure: Failure, *, retries: int) -> bool:
-        """Record a failed attempt of one run; True when it may be tried again."""
-        with self.journal.transaction():
-            return self.journal.fail(number, failure, retries=retries)
-
-    def _begin(self, budget: int, n_initial: int) -> None:
-        """Note that running begins, so that others can tell how far it is, and how long the start is for good."""
-        self.n_initial = n_initial
-        self.journal.begin_session(self._owner, budget, n_initial)
-
     def _end(self, outcome: str) -> None:
         """Note how running ended; of a file that cannot be written, the end of this process says so."""
         try:
@@ -372,11 +362,6 @@ class Campaign:
             raise
         except StorageError:
             return
-
-    def _reopen(self, numbers: Iterable[int]) -> None:
-        """Have runs that failed asked again, with all their retries."""
-        with self.journal.transaction():
-            self.journal.reopen(numbers)
 
     def _release(self, numbers: Iterable[int]) -> None:
         """Let go of runs in flight: they are asked again by the next caller."""
@@ -615,7 +600,8 @@ class Campaign:
         batch = max(crew.n, -(-total // 32)) if size is None else size
         at_once, outcome = True, "interrupted"
         try:
-            self._begin(total, n_initial)
+            self.n_initial = n_initial  # how long the start is, for good
+            self.journal.begin_session(self._owner, total, n_initial)
             with progress_bar(total=total, label="runs", done=self.n_done, shown=progress) as bar:
                 loop = Loop(self, crew, style, retries, streak, stop, bar)
                 loop.run(lambda: self._ask(batch, limit=total, n_initial=n_initial))

@@ -1,6 +1,6 @@
 """The loop that keeps a simulator busy: a new run starts as soon as one ends, wherever it runs.
 
-It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen`` and its counts.
+It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_keep``, ``_release`` and its counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from steep._progress import Bar
 from steep._validation import FloatArray, check_count, check_real
-from steep.campaign.journal import StoreGoneError
+from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import Crew, Inline, Landing, Processes, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
@@ -74,6 +74,15 @@ class Streak:
             f"{len(self.runs)} runs in a row failed in the same way ({message[:300]}); all of them are kept: fix "
             "the cause and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )
+
+    def record(self, journal: Journal, number: int, failure: Failure, retries: int) -> tuple[bool, str | None]:
+        """Record a failed attempt inside a transaction: whether the run may be tried again, and why to stop, if so."""
+        if failure.kind == "rejected":  # by the simulator: neither tried again nor a mistake
+            return journal.fail(number, failure, retries=0), None
+        again, reason = journal.fail(number, failure, retries=retries), self.failed(number, failure)
+        if reason is not None:  # a mistake, most likely: what it burnt is asked again once it is fixed
+            journal.reopen(self.runs)
+        return again, reason
 
 
 class Loop:
@@ -172,14 +181,12 @@ class Loop:
         return self.streak.worked()
 
     def _fail(self, job: Job, failure: Failure) -> None:
-        if failure.kind == "rejected":  # by the simulator: neither tried again nor a mistake
-            self.campaign._fail(job[0], failure, retries=0)
-            return
-        if self.campaign._fail(job[0], failure, retries=self.retries):
+        journal = self.campaign.journal
+        with journal.transaction():
+            again, reason = self.streak.record(journal, job[0], failure, self.retries)
+        if again:
             self.waiting.append(job)
-        if (reason := self.streak.failed(job[0], failure)) is not None:
-            # A mistake, most likely: what it burnt is asked again once it is fixed.
-            self.campaign._reopen(self.streak.runs)
+        if reason is not None:
             raise CampaignError(reason)
 
     def _show(self) -> None:

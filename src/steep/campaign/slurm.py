@@ -149,7 +149,9 @@ def submit(
     timeout: float | None = None, max_failures: int | None = 20,
 ) -> Progress:  # fmt: skip
     """Note in the journal what is to be run, up to ``n_runs`` in all, and submit the first tasks."""
-    _check_slurm(campaign)
+    if campaign.journal.path == ":memory:":
+        raise InputError("storage is ':memory:'; SLURM needs a file; pass storage=")
+    _check_command("sbatch")
     total = check_runs(n_runs, name="n_runs")
     order = {
         "task": task_of(function, style, None if timeout is None else check_real(timeout, name="timeout", above=0.0)),
@@ -377,12 +379,10 @@ class _Queue:
             except InputError as wrong:
                 failure = Failure("shape", str(wrong))
         if failure is not None:
-            rejected = failure.kind == "rejected"
-            if self.journal.fail(number, failure, retries=0 if rejected else self.order["retries"]):
+            again, reason = streak.record(self.journal, number, failure, self.order["retries"])
+            if again:
                 self.journal.release([number])
-            if not rejected and (reason := streak.failed(number, failure)) is not None:
-                self.journal.reopen(streak.runs)
-                self.order["stopped"] = reason
+            self.order["stopped"] = reason or self.order["stopped"]
         self.order["streak"] = streak.kept()
 
     # ---------------------------------------------------------------- what is submitted
@@ -481,15 +481,12 @@ def _moved(file: Path, folder: Path) -> bool:
 
 def _call(*command: str, cwd: Path | None = None, keeps: int | None = None) -> str:
     """Output of a command of SLURM. It ``keeps`` the lock open, so that it holds it even if we are killed."""
+    _check_command(command[0])
     try:
         done = subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, timeout=_SILENCE, stdin=subprocess.DEVNULL,
             pass_fds=() if keeps is None else (keeps,),
         )  # fmt: skip
-    except FileNotFoundError as error:
-        raise CampaignError(
-            f"{command[0]} was not found; expected the commands of SLURM in PATH; run this where jobs are submitted"
-        ) from error
     except subprocess.TimeoutExpired as error:
         raise CampaignError(f"{command[0]} did not answer for {_SILENCE:g} s; nothing is lost: try again") from error
     if done.returncode:
@@ -498,12 +495,10 @@ def _call(*command: str, cwd: Path | None = None, keeps: int | None = None) -> s
     return done.stdout
 
 
-def _check_slurm(campaign: Campaign) -> None:
-    if campaign.journal.path == ":memory:":
-        raise InputError("storage is ':memory:'; SLURM needs a file; pass storage=")
-    if shutil.which("sbatch") is None:
+def _check_command(name: str) -> None:
+    if shutil.which(name) is None:
         raise CampaignError(
-            "sbatch was not found; expected the commands of SLURM in PATH; run this where jobs are submitted"
+            f"{name} was not found; expected the commands of SLURM in PATH; run this where jobs are submitted"
         )
 
 

@@ -132,7 +132,7 @@ def test_the_time_of_a_run_counts_from_its_start_and_a_hanging_thread_stays_take
         gate.set()
         wait_until(lambda: not any(client.processing().values()))
         gate.clear()
-        with pytest.raises(CampaignError, match="all 3 places of the executor are taken by runs over their"):
+        with pytest.raises(CampaignError, match="all 3 places of the cluster are taken by runs over their"):
             campaign.run(partial(hangs_until, 5), 24, **options)
         assert campaign.n_failed == 5
         gate.set()

@@ -177,7 +177,7 @@ class _Picker:
     def __init__(self, found: ScoredHeads, *, blends: bool, layers: Layers | None) -> None:
         self.found, self.score, self.layers = found, found.scores[0], layers
         self.parts = [np.arange(len(found.fold)), *(np.flatnonzero(found.fold != number) for number in range(N_FOLDS))]
-        self.kept = np.stack([fitted.kept[0] for fitted in found.heads])
+        self.kept = found.kept
         self.is_crossed = np.array([fitted.without is not None for fitted in found.heads])
         self.is_plain = np.array([candidate.kind == "equal" for candidate in found.candidates])
         self.turned = [_turned(fitted, found.task) for fitted in found.heads] if blends else []
@@ -318,7 +318,7 @@ def _turned(fitted: FittedHead, task: HeadTask) -> FittedHead:
     """A head scaled to size one."""
 
     def turn(head: Head) -> Head:
-        direction, _ = _direction(head, task)
+        direction = _direction(head, task)[0]
         return Head(direction[:, :-1], direction[:, -1])
 
     without = fitted.without and {key: turn(head) for key, head in fitted.without.items()}

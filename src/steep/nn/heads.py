@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import monotonic, perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +36,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from steep import convex
-from steep._validation import FloatArray, check_choice
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
 from steep.convex import Inputs, LogisticProblem, feature_scale
 from steep.exceptions import InputError, InputTypeError, warn_user
 from steep.labels import Labels, check_labels
+from steep.nn.batches import check_seed
 
 TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
 TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")
@@ -90,30 +91,30 @@ class HeadTask:
             return np.asarray(targets.sum(axis=0), dtype=np.int64)
         return np.bincount(targets.reshape(-1).astype(np.int64), minlength=max(self.n_outputs, 2))
 
-    def targets(self, labels: Any, *, name: str = "labels") -> npt.NDArray[Any]:
+    def targets(self, labels: Any) -> npt.NDArray[Any]:
         """Check labels and return class numbers, or float columns."""
         array = np.asarray(labels)
         if array.dtype.kind in "USmMV":
             raise InputTypeError(
-                f"{name} has dtype {array.dtype}; expected numbers, for classes those of the head's outputs; "
+                f"labels has dtype {array.dtype}; expected numbers, for classes those of the head's outputs; "
                 "encode text by np.unique(labels, return_inverse=True)[1]"
             )
-        columns = check_labels(labels, n_samples=len(array), task="regression", name=name).array
+        columns = check_labels(labels, n_samples=len(array), task="regression", name="labels").array
         if self.name == "multiclass":
-            return _class_numbers(columns, array.shape, self.n_outputs, name)
+            return _class_numbers(columns, array.shape, self.n_outputs)
         if columns.shape[1] != self.n_outputs:
             raise InputError(
-                f"{name} has shape {array.shape} for a head of {self.n_outputs} outputs; expected "
+                f"labels has shape {array.shape} for a head of {self.n_outputs} outputs; expected "
                 f"({len(array)}, {self.n_outputs})"
             )
         largest, allowed = float(np.abs(columns).max(initial=0.0)), _LARGEST / columns.shape[1] ** 0.5
         if self.name == "regression" and largest > allowed:
             raise InputError(
-                f"{name} reach {largest:.3g}; expected numbers up to {allowed:.3g}; divide them, and the outputs of "
+                f"labels reach {largest:.3g}; expected numbers up to {allowed:.3g}; divide them, and the outputs of "
                 "the network, by a constant"
             )
         if self.name != "regression" and not np.isin(columns, (0, 1)).all():
-            raise InputError(f"{name} holds values other than 0 and 1; expected 0/1 for a {self.name} head")
+            raise InputError(f"labels holds values other than 0 and 1; expected 0/1 for a {self.name} head")
         return columns
 
     def as_labels(self, targets: npt.NDArray[Any]) -> Labels:
@@ -186,18 +187,18 @@ def _are_shares(array: npt.NDArray[Any], n_outputs: int) -> bool:
     return bool((array >= 0).all() and (np.abs(sums - 1) <= _NEAR_ONE).all())
 
 
-def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int, name: str) -> npt.NDArray[np.int64]:
+def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int) -> npt.NDArray[np.int64]:
     if columns.shape[1] == n_classes > 1 and np.isin(columns, (0, 1)).all() and (columns.sum(axis=1) == 1).all():
         return np.asarray(columns.argmax(axis=1), dtype=np.int64)  # one-hot
     if columns.shape[1] != 1:
-        raise InputError(f"{name} has shape {shape}; expected one class number per sample")
+        raise InputError(f"labels has shape {shape}; expected one class number per sample")
     classes = columns[:, 0].astype(np.int64)
     if (classes != columns[:, 0]).any():
-        raise InputError(f"{name} holds values that are not class numbers; expected 0 … {n_classes - 1}")
+        raise InputError(f"labels holds values that are not class numbers; expected 0 … {n_classes - 1}")
     if classes.min() < 0 or classes.max() >= n_classes:
         bad = classes[(classes < 0) | (classes >= n_classes)][0]
         raise InputError(
-            f"{name} holds class {bad}, but the head has {n_classes} outputs; expected classes 0 … {n_classes - 1}"
+            f"labels holds class {bad}, but the head has {n_classes} outputs; expected classes 0 … {n_classes - 1}"
         )
     return classes
 
@@ -347,7 +348,7 @@ def fit_head(
     original: Head,
     anchored: bool = False,
     tolerance: float = TOLERANCE,
-    adam: Adam | None = None,
+    adam: AdamSolver | None = None,
 ) -> Head:
     """Line 6 of Algorithm 3: one head to convergence, near the original one if ``anchored``, or by Adam."""
     form = _form(original, anchored=anchored and adam is None)
@@ -437,17 +438,44 @@ def _problem(samples: HeadSamples, task: HeadTask, form: dict[str, Any]) -> Head
 # ------------------------------------------------------------------------------- as in the paper
 
 
-class Adam(NamedTuple):
-    """Settings of Adam: those of the paper."""
+@dataclass(frozen=True)
+class AdamSolver:
+    """The paper's training of a head: Adam on shuffled mini-batches, from a random start.
+
+    Parameters
+    ----------
+    learning_rate : float, default 1e-3
+        Step of Adam.
+    epochs : int, default 25
+        Passes over the data.
+    batch_size : int, default 25
+        Samples per step.
+    random_state : int or Generator, default 0
+        Seed of the start and of the batches.
+
+    Examples
+    --------
+    >>> AdamSolver(epochs=5)  # as in retrain_head(network, X, y, solver=AdamSolver(epochs=5))
+    AdamSolver(learning_rate=0.001, epochs=5, batch_size=25, random_state=0)
+    """
 
     learning_rate: float = 1e-3
     epochs: int = 25
     batch_size: int = 25
-    seed: int = 0
+    random_state: Seed = 0
+
+    def checked(self) -> AdamSolver:
+        """With values that are right, and a seed of its own."""
+        return AdamSolver(
+            check_real(self.learning_rate, name="learning_rate", above=0.0),
+            check_count(self.epochs, name="epochs", minimum=0),
+            check_count(self.batch_size, name="batch_size"),
+            check_seed(self.random_state),
+        )
 
 
 def fit_adam(
-    features: FloatArray, targets: FloatArray, weight: FloatArray, adam: Adam, *, n_outputs: int, loss: str,
+    features: FloatArray, targets: FloatArray, weight: FloatArray, adam: AdamSolver, *, n_outputs: int, loss: str,
     l2: float = 0.0, bias: bool = True, offset: FloatArray | None = None,
 ) -> Head:  # fmt: skip
     """Train one head by Adam on shuffled mini-batches; ``l2`` is a plain penalty ½ λ ‖W‖² here.
@@ -455,7 +483,7 @@ def fit_adam(
     Targets are class numbers for the loss "softmax", columns for "sigmoid" and "squared"; ``offset`` is a bias that is
     not fitted but given, with ``bias=False``.
     """
-    generator, n_features = torch.Generator().manual_seed(adam.seed), features.shape[1]
+    generator, n_features = torch.Generator().manual_seed(check_seed(adam.random_state)), features.shape[1]
     dtype = torch.from_numpy(features[[0]]).dtype
     head = nn.Linear(n_features, n_outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
     for parameter in head.parameters():

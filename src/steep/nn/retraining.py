@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -23,13 +23,13 @@ from torch import nn
 
 from steep._blas import few_threads
 from steep._progress import progress_bar
-from steep._validation import FloatArray, IntArray, Seed, check_count, check_jobs, check_real, shown
+from steep._validation import FloatArray, IntArray, Seed, check_jobs, check_real, shown
 from steep.exceptions import FunctionError, InputError
 from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move, n_samples
 from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
 from steep.nn.choose import Choice, Layers, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.heads import Adam, Head, HeadTask, TaskName, fit_head
+from steep.nn.heads import AdamSolver, Head, HeadTask, TaskName, fit_head
 from steep.nn.improvement import Improvement, calibration_table, evidence_table, heads_of_rows, unjudged, write_verdict
 from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
 from steep.nn.projection import Projection, cut, device_of, rows_of_labels
@@ -46,42 +46,6 @@ _THRESHOLD = {"logits": 0.0, "sigmoid": 0.5, "softmax": 0.5, "log-softmax": floa
 # share of a squared error, is let pass. Half precision keeps three digits.
 _ROUNDING, _ROUNDING_HALF = 2e-3, 3e-2
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class AdamSolver:
-    """The paper's training of a head: Adam on shuffled mini-batches, from a random start.
-
-    Parameters
-    ----------
-    learning_rate : float, default 1e-3
-        Step of Adam.
-    epochs : int, default 25
-        Passes over the data.
-    batch_size : int, default 25
-        Samples per step.
-    random_state : int or Generator, default 0
-        Seed of the start and of the batches.
-
-    Examples
-    --------
-    >>> AdamSolver(epochs=5)  # as in retrain_head(network, X, y, solver=AdamSolver(epochs=5))
-    AdamSolver(learning_rate=0.001, epochs=5, batch_size=25, random_state=0)
-    """
-
-    learning_rate: float = 1e-3
-    epochs: int = 25
-    batch_size: int = 25
-    random_state: Seed = 0
-
-    def settings(self) -> Adam:
-        """The values, checked."""
-        return Adam(
-            check_real(self.learning_rate, name="learning_rate", above=0.0),
-            check_count(self.epochs, name="epochs", minimum=0),
-            check_count(self.batch_size, name="batch_size"),
-            check_seed(self.random_state),
-        )
 
 
 def retrain_head(
@@ -145,7 +109,7 @@ def retrain_head(
     >>> bool((retrained(X).argmax(1) == y).float().mean() > 0.95)
     True
     """
-    adam = solver.settings() if isinstance(solver, AdamSolver) else None
+    adam = solver.checked() if isinstance(solver, AdamSolver) else None
     if adam is None and not (isinstance(solver, str) and solver == "convex"):
         raise InputError(f"solver={shown(solver)} is unknown; expected 'convex' or an AdamSolver")
     strength = check_real(l2, name="l2", minimum=0.0)

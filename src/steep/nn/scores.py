@@ -336,7 +336,11 @@ def decision_score(name: str, scorer: Any, task: HeadTask, targets: Array) -> De
         return None
     beta = float(given.get("beta", 1.0))
     return DecisionScore(
-        name, task, targets, _decided(task), lambda tables: _averaged(each(tables, beta), tables, average)
+        name,
+        task,
+        targets,
+        _decided(task),
+        lambda tables: _averaged(_ratio(*each(*_parts(tables), beta)), tables, average),
     )
 
 
@@ -358,30 +362,14 @@ def _parts(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.diagonal(tables, axis1=-2, axis2=-1).copy(), tables.sum(axis=-1), tables.sum(axis=-2)
 
 
-def _f_beta(tables: FloatArray, beta: float) -> FloatArray:
-    right, true, predicted = _parts(tables)
-    return _ratio((1 + beta**2) * right, beta**2 * true + predicted)
-
-
-def _precision(tables: FloatArray, beta: float) -> FloatArray:
-    right, _, predicted = _parts(tables)
-    return _ratio(right, predicted)
-
-
-def _recall(tables: FloatArray, beta: float) -> FloatArray:
-    right, true, _ = _parts(tables)
-    return _ratio(right, true)
-
-
-def _jaccard(tables: FloatArray, beta: float) -> FloatArray:
-    right, true, predicted = _parts(tables)
-    return _ratio(right, true + predicted - right)
-
-
-_EACH = {
-    metrics.f1_score: _f_beta, metrics.fbeta_score: _f_beta, metrics.precision_score: _precision,
-    metrics.recall_score: _recall, metrics.jaccard_score: _jaccard,
-}  # fmt: skip
+# What is divided by what, of the samples of each class that are right, those of it, those predicted as it, and beta.
+_EACH: dict[Any, Callable[..., tuple[FloatArray, FloatArray]]] = {
+    metrics.fbeta_score: lambda right, true, called, beta: ((1 + beta**2) * right, beta**2 * true + called),
+    metrics.precision_score: lambda right, true, called, beta: (right, called),
+    metrics.recall_score: lambda right, true, called, beta: (right, true),
+    metrics.jaccard_score: lambda right, true, called, beta: (right, true + called - right),
+}
+_EACH[metrics.f1_score] = _EACH[metrics.fbeta_score]
 
 
 def _averaged(each: FloatArray, tables: FloatArray, average: str) -> FloatArray:

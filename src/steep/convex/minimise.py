@@ -41,18 +41,10 @@ _LEAST_CHANGE = 1e-12
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends.
+    """When a search ends, and the steps and gradients it remembers (``memory``).
 
-    Attributes
-    ----------
-    gap : float
-        Value still to be gained, in units of the function; 0 for none.
-    step : float
-        Largest step, relative to the largest parameter; 0 for none.
-    n_steps, memory : int
-        Steps at most, and pairs of steps and gradients remembered.
-    deadline : float
-        The time, by ``time.monotonic``, after which no step is begun.
+    ``gap`` is the value still to be gained, ``step`` the largest step relative to the largest parameter, and no step is
+    begun after ``deadline``, by ``time.monotonic``.
     """
 
     gap: float = 0.0
@@ -97,23 +89,11 @@ def minimise(
     pairs: Sequence[Pair] | None = None,
     renewed: Callable[[FloatArray, IntArray], Solve] | None = None,
 ) -> Minima:
-    """Look for the minima of several functions.
+    """Look for the minima of several functions, from ``start``, one row for each.
 
-    Parameters
-    ----------
-    gradient : callable
-        ``gradient(points, numbers)`` of the functions with these numbers.
-    start : ndarray of shape (n_functions, n_parameters)
-        Where to begin.
-    solve : callable
-        g ↦ M⁻¹ g, one row for each of some functions; functions that are solved are not asked for again.
-    limits : Limits
-        When to stop.
-    pairs : sequence, optional
-        Steps and changes of the gradient known of functions with nearly the same Hessians; if given, even if empty,
-        those of each search are returned.
-    renewed : callable, optional
-        Another ``solve`` for the points reached, after some steps: far from the start its Hessian does not help.
+    Functions that are solved are not asked for again. ``pairs`` are known of functions with nearly the same Hessians;
+    if given, even if empty, those of each search are returned. ``renewed`` gives another ``solve`` for the points
+    reached, after some steps: far from the start its Hessian does not help.
     """
     theta, left, known = start.copy(), np.arange(len(start)), list(pairs or ())
     slope, renew_every = gradient(theta, left), max(_RENEW, round(_RENEW_PER_PARAMETER * start.shape[1]))

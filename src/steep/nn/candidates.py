@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from steep._progress import progress_bar
 from steep._validation import FloatArray, IntArray, check_count, check_flag, check_real, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
-from steep.nn._arguments import check_each
 from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask, seconds_of_a_head
 from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
@@ -38,6 +37,8 @@ from steep.nn.weightings import (
     apply_rules,
     search_neighbors,
 )
+
+Value = TypeVar("Value")
 
 # Powers of ten up to which the default λ may be extended.
 _POWERS = range(-8, 4)
@@ -85,7 +86,7 @@ class HeadSearch:
     held_out : bool, optional
         Whether the validation data are fitted to as well, one part to be scored on the others: heads with equal
         weights, with classes and with groups of equal mass, and behind every head a threshold, shifted logits or a
-        temperature (:mod:`steep.nn.decisions`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
+        temperature (:mod:`steep.nn.choose`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
 
     Examples
     --------
@@ -541,3 +542,11 @@ def settings_table(candidates: Sequence[HeadCandidate]) -> pd.DataFrame:
     return pd.DataFrame(
         vars(candidate) | {"blend": None if candidate.blend is None else str(candidate)} for candidate in candidates
     )
+
+
+def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:
+    """Return a tuple of checked values; a number alone is not a sequence."""
+    is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
+    if is_alone or not isinstance(values, Iterable):
+        raise InputTypeError(f"{name} is a {type(values).__name__}; expected a sequence of values; pass ({name},)")
+    return tuple(check(value) for value in values)

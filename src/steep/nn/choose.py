@@ -6,7 +6,7 @@ four fifths of the samples and scored on the last fifth, five times over:
     a_i = answer to sample i of the head chosen without the fold of i
 
 a_i has seen nothing of sample i, so its score needs no correction for the number of heads. The choice takes the best
-head with the best layer behind it (:mod:`steep.nn.decisions`), or for accuracies of groups and classes the mean of two
+head with the best layer behind it, or for accuracies of groups and classes the mean of two
 if that is better still (of the best few, each with every other). The same is done among the equal-weight heads, which
 are left only for a choice among all that is better by a standard error. The original head is left for a choice whose a
 beats it by the evidence of :mod:`steep.evidence`.
@@ -24,6 +24,13 @@ few samples, such as F1 of a rare class, it is the mean of the ten best heads, w
 
 All heads count the same, whatever the penalty made of their size. Only differences between the outputs of a softmax
 count, so the mean over the classes is first subtracted from W and b. The mean of linear layers is a linear layer.
+
+A layer is put behind a head to decide better. Layers never see the labels they are chosen by, so they are candidates
+like any other:
+
+    threshold     two classes: the share r of the samples is called positive, for r around that of the training labels
+    prior^τ       more classes: z_c − τ log π_c, π_c the share of class c among the training labels (Menon et al. 2021)
+    temperature   probabilities: z / T
 """
 
 from __future__ import annotations
@@ -35,14 +42,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, logit
 
 from steep._validation import FloatArray, IntArray
 from steep.evidence import Evidence, weigh_evidence, weigh_resamples
 from steep.metrics import Interval
 from steep.nn.candidates import FittedHead, HeadCandidate, ScoredHeads
-from steep.nn.decisions import DecisionScore, Layer, Layers
 from steep.nn.heads import Head, HeadTask
-from steep.nn.scores import Array, CellScore, MeanScore, WholeScore
+from steep.nn.scores import Array, CellScore, DecisionScore, MeanScore, WholeScore
 
 Rows = npt.NDArray[np.intp]
 N_FOLDS = 5
@@ -55,6 +62,10 @@ _N_AVERAGED = 10
 _MOST_WORK = 1e9
 # The confidence of every interval that is reported.
 REPORTED = 0.95
+# Shares called positive, on the scale of logits, around that of the training labels; and the other layers.
+_RATES = np.linspace(-3.0, 3.0, 25)
+_POWERS = (-0.5, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+_TEMPERATURES = (0.5, 0.63, 0.8, 1.25, 1.6, 2.0, 2.5, 3.2)
 _UNKNOWN = Interval(np.nan, np.nan, np.nan, 0)
 
 
@@ -166,7 +177,7 @@ class _Picker:
     def __init__(self, found: ScoredHeads, *, blends: bool, layers: Layers | None) -> None:
         self.found, self.score, self.layers = found, found.scores[0], layers
         self.parts = [np.arange(len(found.fold)), *(np.flatnonzero(found.fold != number) for number in range(N_FOLDS))]
-        self.kept = np.stack([fitted.kept[0] for fitted in found.heads])
+        self.kept = found.kept
         self.is_crossed = np.array([fitted.without is not None for fitted in found.heads])
         self.is_plain = np.array([candidate.kind == "equal" for candidate in found.candidates])
         self.turned = [_turned(fitted, found.task) for fitted in found.heads] if blends else []
@@ -307,7 +318,7 @@ def _turned(fitted: FittedHead, task: HeadTask) -> FittedHead:
     """A head scaled to size one."""
 
     def turn(head: Head) -> Head:
-        direction, _ = _direction(head, task)
+        direction = _direction(head, task)[0]
         return Head(direction[:, :-1], direction[:, -1])
 
     without = fitted.without and {key: turn(head) for key, head in fitted.without.items()}
@@ -398,3 +409,66 @@ def _direction(head: Head, task: HeadTask) -> tuple[FloatArray, float]:
         size = float(np.linalg.norm(table[:, :-1]))
     size = size if np.isfinite(size) and size > 0 else 1.0
     return table / size, size
+
+
+# ------------------------------------------------------------------------------- layers
+
+
+class Layer(NamedTuple):
+    """z / ``temperature`` + ``shift``, and what it is called."""
+
+    name: str
+    shift: FloatArray
+    temperature: float = 1.0
+
+    def outputs(self, outputs: FloatArray) -> FloatArray:
+        """Outputs behind the layer."""
+        return (outputs / self.temperature + self.shift).astype(outputs.dtype, copy=False)
+
+    def joined(self, head: Head) -> Head:
+        """Head and layer as one head."""
+        bias = None if head.bias is None else head.bias / self.temperature + self.shift
+        return Head(head.weight / self.temperature, bias, head.is_bias_fixed)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The layers that a score may be improved by."""
+
+    kind: str
+    priors: FloatArray
+
+    @classmethod
+    def of(cls, score: MeanScore, original: Head, counts: IntArray) -> Layers | None:
+        """Those for a score; None if the head has no bias that may change, or classes of one size need no shift.
+
+        ``counts`` are the training samples of every class.
+        """
+        if not score.task.has_classes or original.is_bias_fixed:
+            return None
+        priors = np.maximum(counts, 1) / np.maximum(counts, 1).sum()
+        if score.name == "neg_log_loss":
+            return cls("temperature", priors)
+        if original.bias is None or not isinstance(score, DecisionScore | CellScore):
+            return None
+        if len(priors) == 2:
+            return cls("threshold", priors)
+        return cls("prior", priors) if np.ptp(np.log(priors)) > 1e-3 else None
+
+    def behind(self, outputs: FloatArray) -> list[Layer]:
+        """The layers for a head with these outputs for the held-out samples."""
+        if not np.isfinite(outputs).all():
+            return []
+        if self.kind == "temperature":
+            zero = np.zeros(outputs.shape[1])
+            return [Layer(f"temperature {t:g}", zero, t) for t in _TEMPERATURES]
+        if self.kind == "prior":
+            levels = np.log(self.priors) - np.log(self.priors).mean()
+            return [Layer(f"prior^{power:g}", -power * levels) for power in _POWERS]
+        margins = np.sort(outputs[:, -1] - outputs[:, 0] if outputs.shape[1] == 2 else outputs[:, 0])
+        rates = expit(logit(np.clip(self.priors[1], 1e-4, 1 - 1e-4)) + _RATES)
+        places = np.clip(np.round((1 - rates) * len(margins)).astype(int), 1, len(margins) - 1)
+        # Between two samples, so that rounding puts neither on the other side.
+        cuts = ((margins[places - 1].astype(np.float64) + margins[places]) / 2).tolist()
+        turned = np.array([0.5, -0.5]) if outputs.shape[1] == 2 else np.array([-1.0])
+        return [Layer(f"threshold {cut:.3g}", cut * turned) for cut in dict.fromkeys(cuts)]

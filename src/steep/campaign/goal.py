@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.sampling.sobol import among
+from steep.sampling.pool import among
 from steep.surrogate.fit import checks_to_make, is_due, trained
 from steep.surrogate.surrogate import Surrogate
 

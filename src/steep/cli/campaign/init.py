@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from steep._files import write_whole
-from steep.cli.bounds import ENTRY, parse_bounds
 from steep.cli.campaign.run import program_of
 from steep.cli.campaign.settings import Settings
-from steep.cli.options import Bounds, Debug, Force, Json, check_destination
+from steep.cli.options import ENTRY, Bounds, Debug, Force, Json, check_destination, parse_bounds
 from steep.cli.printing import finish
 
 _TEXT = """\

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Function, Program, Store, read_campaign, settings_of, start_campaign
 from steep.cli.campaign.status import describe_status
-from steep.cli.options import Bounds, Debug, Force, Json, Report, check_page, writer_of
+from steep.cli.options import Bounds, Debug, Force, Json, Report, check_page, load_target, parse_bounds, writer_of
 from steep.cli.printing import aside, finish
-from steep.cli.targets import load_target
 from steep.exceptions import InputError, StorageError
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.run import checked
 from steep.cli.campaign.settings import DEFAULT, Function, Program, Store, open_campaign, settings_of, start_campaign
 from steep.cli.campaign.status import describe_status
-from steep.cli.options import Bounds, Debug, Json
+from steep.cli.options import Bounds, Debug, Json, parse_bounds
 from steep.cli.printing import aside, finish, following, note
 from steep.exceptions import InputError, InputTypeError
 

@@ -53,13 +53,6 @@ class Limits:
     memory: int = 12
     deadline: float = inf
 
-    def reached(self, theta: FloatArray, direction: FloatArray, decrement: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which functions are solved."""
-        if self.step:
-            size = np.maximum(np.abs(theta).max(axis=1), 1e-9)
-            return np.asarray(np.abs(direction).max(axis=1) <= self.step * size)
-        return decrement <= self.gap
-
 
 @dataclass
 class Minima:
@@ -69,15 +62,6 @@ class Minima:
     converged: npt.NDArray[np.bool_]
     n_evaluations: npt.NDArray[Any]
     pairs: list[Pair] = field(default_factory=list)
-
-    def end(self, numbers: IntArray, theta: FloatArray, converged: Any, known: Sequence[Pair]) -> None:
-        """Store the searches that end, and the pairs they know, the last ones last."""
-        self.theta[numbers], self.converged[numbers] = theta, converged
-        while len(self.pairs) < len(known):
-            self.pairs.insert(0, (np.zeros_like(self.theta), np.zeros_like(self.theta), np.zeros(len(self.theta))))
-        for kept, pair in zip(reversed(self.pairs), reversed(known), strict=False):
-            for whole, some in zip(kept, pair, strict=True):
-                whole[numbers] = some
 
 
 def minimise(
@@ -100,10 +84,15 @@ def minimise(
     found = Minima(start.copy(), np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=np.intp))
 
     def end(gone: npt.NDArray[np.bool_], at: FloatArray, converged: Any, *others: FloatArray) -> list[FloatArray]:
-        """Take the searches that end out; the rest of arrays with a row for each."""
+        """Take the searches that end out, with the pairs they know, the last ones last; the rest of such arrays."""
         nonlocal left, theta, slope, known
-        told = [] if pairs is None else [(one[gone], other[gone], rate[gone]) for one, other, rate in known]
-        found.end(left[gone], at[gone], converged, told)
+        found.theta[left[gone]], found.converged[left[gone]] = at[gone], converged
+        if pairs is not None:
+            while len(found.pairs) < len(known):
+                found.pairs.insert(0, (np.zeros_like(start), np.zeros_like(start), np.zeros(len(start))))
+            for kept, pair in zip(reversed(found.pairs), reversed(known), strict=False):
+                for whole, some in zip(kept, pair, strict=True):
+                    whole[left[gone]] = some[gone]
         keep = ~gone
         left, theta, slope = left[keep], theta[keep], slope[keep]
         known = [(one[keep], other[keep], rate[keep]) for one, other, rate in known]
@@ -116,7 +105,9 @@ def minimise(
             solve, known = renewed(theta, left), []
         direction: FloatArray = -_two_loops(slope, known, solve, left)
         decrement: FloatArray = -_dots(slope, direction) / 2
-        solved = limits.reached(theta, direction, decrement)
+        solved = decrement <= limits.gap
+        if limits.step:
+            solved = np.abs(direction).max(axis=1) <= limits.step * np.maximum(np.abs(theta).max(axis=1), 1e-9)
         if solved.any():
             direction, decrement = end(solved, theta + direction, True, direction, decrement)
         step, after, stuck = _moved(gradient, theta, slope, direction, left, found.n_evaluations)
@@ -151,7 +142,6 @@ def _two_loops(slope: FloatArray, pairs: Sequence[Pair], solve: Solve, left: Int
 
 
 def _dots(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Inner products of rows."""
     products: FloatArray = np.einsum("bd,bd->b", one, other)
     return products
 

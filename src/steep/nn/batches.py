@@ -93,7 +93,6 @@ def _cloned(value: Any) -> Any:
 
 
 def _tensor(value: Any) -> Any:
-    """Numbers as a tensor of its own memory."""
     is_numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
     return torch.from_numpy(np.array(value)) if is_numeric else _cloned(value)
 
@@ -172,7 +171,6 @@ def _is_pair(data: Any) -> bool:
 
 
 def _columns(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs by name, each a tensor or an array of one row per sample."""
     if not inputs:
         raise InputError("the dict of inputs is empty; expected at least one tensor; pass the inputs by name")
     columns = {name: _column(name, values) for name, values in inputs.items()}

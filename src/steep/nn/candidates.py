@@ -167,7 +167,9 @@ class Grid:
         powers = tuple(10.0**power for power in (_CLASS_POWERS if has_classes else _NUMBER_POWERS))
         has_doubt = any(isinstance(rule, Doubted) for rule in rules)
         grid = cls(
-            l2=check_each(powers if full.l2 is None else full.l2, _check_l2, name="l2"),
+            l2=check_each(
+                powers if full.l2 is None else full.l2, lambda l2: check_real(l2, name="l2", minimum=0.0), name="l2"
+            ),
             rules=tuple(rule for rule in rules if rule != ByRatio(1.0)),  # equal weights are always tried
             n_neighbors=check_each(
                 full.n_neighbors, lambda k: check_count(k, name="n_neighbors", minimum=smallest), name="n_neighbors"
@@ -245,10 +247,6 @@ class Grid:
         return [step for step in steps if step in self.reachable]
 
 
-def _check_l2(value: Any) -> float:
-    return check_real(value, name="l2", minimum=0.0)
-
-
 def _check_rule(value: Any) -> ByClass:
     if not isinstance(value, ByClass):
         raise InputTypeError(
@@ -300,11 +298,6 @@ class HeadCandidate:
         """The row of the table that its kind is in."""
         kind = {"equal": "equal weights", "validation": "fitted to validation"}.get(self.kind, self.kind)
         return kind + ", reweighting data" * self.reweighted + ", anchored" * self.anchored
-
-    @property
-    def size_is_known(self) -> bool:
-        """Whether a head is not so small that its bias, divided by its size, leaves no digits to its weights."""
-        return self.anchored or (self.l2 or 0.0) <= 1.0
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -431,11 +424,6 @@ class ScoredHeads:
         return [fitted.candidate for fitted in self.heads]
 
     @property
-    def kept(self) -> Array:
-        """What the deciding score knows of the answers, ``(n_heads, n_samples, …)``."""
-        return np.stack([fitted.kept[0] for fitted in self.heads])
-
-    @property
     def values(self) -> FloatArray:
         """The deciding score of every head."""
         return np.array([fitted.value for fitted in self.heads])
@@ -484,14 +472,11 @@ def search_heads(
             best = (found[i].candidate for i in best_of_rows(found).values())
             # A head held near the original one ends there with ever larger λ: no reason to go on.
             wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
-    if grid.held_out and monotonic() < grid.deadline and can_cross(space.task, held_out):
+    # Heads can be fitted to three fifths of the held-out samples if these have some of every class.
+    is_crossed = grid.held_out and space.task.has_classes and monotonic() < grid.deadline
+    if is_crossed and (space.task.class_counts(held_out.targets) >= _FEWEST_OF_A_CLASS).all():
         found += [judge.scored(fitted) for fitted in _crossed_heads(held_out, space, fold, groups)]
     return replace(judge, heads=sorted(found, key=lambda fitted: fitted.candidate.order))
-
-
-def can_cross(task: HeadTask, held_out: HeadSamples) -> bool:
-    """Whether heads can be fitted to three fifths of the held-out samples."""
-    return task.has_classes and bool((task.class_counts(held_out.targets) >= _FEWEST_OF_A_CLASS).all())
 
 
 def _crossed_heads(

@@ -125,7 +125,9 @@ def _concluded(judge: _Judge, row: int, shown: list[int]) -> Choice:
         return Choice(1, _UNKNOWN, np.nan, dict.fromkeys(shown, _UNKNOWN))
     evidence = judge.evidence([row], 0)
     doubt = judge.doubt(evidence, row)
-    is_better = doubt is None and judge.is_sure(evidence)
+    # Significant at the confidence asked for and, if that is the one that is reported, by the interval that is.
+    is_clear = judge.confidence < REPORTED or evidence.interval(0).low > 0
+    is_better = doubt is None and bool(evidence.counts[0]) and is_clear
     gain = judge.bounded(evidence.stated(0) if is_better else evidence.interval(0))
     observed = float(evidence.gains[0])
     retraining = gain.mean * float(judge.values[1] - judge.values[0]) / observed if observed else 0.0
@@ -177,7 +179,7 @@ class _Picker:
     def __init__(self, found: ScoredHeads, *, blends: bool, layers: Layers | None) -> None:
         self.found, self.score, self.layers = found, found.scores[0], layers
         self.parts = [np.arange(len(found.fold)), *(np.flatnonzero(found.fold != number) for number in range(N_FOLDS))]
-        self.kept = found.kept
+        self.kept = np.stack([fitted.kept[0] for fitted in found.heads])
         self.is_crossed = np.array([fitted.without is not None for fitted in found.heads])
         self.is_plain = np.array([candidate.kind == "equal" for candidate in found.candidates])
         self.turned = [_turned(fitted, found.task) for fitted in found.heads] if blends else []
@@ -200,11 +202,9 @@ class _Picker:
         return self.score.keep(self.outputs(part, pick))
 
     def outputs(self, part: int, pick: Pick) -> FloatArray:
-        """Outputs of a pick for all samples."""
         return self._outputs(self.fitted(pick), part)
 
     def fitted(self, pick: Pick) -> FittedHead:
-        """The head of a pick."""
         parts = [self.found.heads[number] for number in pick.heads]
         whole = parts[0] if len(parts) == 1 else _joined(parts, self.found.task)
         if (layer := pick.layer) is None:
@@ -220,7 +220,9 @@ class _Picker:
         if not self.turned:
             return alone
         if not isinstance(self.score, CellScore):
-            allowed = self._partners(first) & np.isfinite(values) & [c.size_is_known for c in self.found.candidates]
+            # A bias, divided by the size of a very small head, leaves no digits to the weights.
+            is_large = [c.anchored or (c.l2 or 0.0) <= 1.0 for c in self.found.candidates]
+            allowed = self._partners(first) & np.isfinite(values) & is_large
             order = [int(i) for i in np.argsort(-values, kind="stable") if allowed[i]]
             some = Pick(tuple(order[:_N_AVERAGED]) or (first,))
             return self._with_layer(part, some)[1]
@@ -362,11 +364,6 @@ class _Judge:
         """Whether a row is better than another by a standard error."""
         evidence = self.evidence([row], other)
         return bool(evidence.gains[0] > evidence.standard_errors[0])
-
-    def is_sure(self, evidence: Evidence) -> bool:
-        """Whether a gain is significant; at the confidence that is reported, by the interval that is."""
-        is_clear = self.confidence < REPORTED or evidence.interval(0).low > 0
-        return bool(evidence.counts[0]) and is_clear
 
     def doubt(self, evidence: Evidence, row: int) -> str | None:
         """Why the samples cannot tell whether a gain is one; None if they can."""

@@ -77,14 +77,6 @@ class HeadTask:
         """Whether each sample has one class."""
         return self.name in ("multiclass", "binary")
 
-    def refuse_one_label(self, targets: npt.NDArray[Any]) -> None:
-        """Reject labels that are all the same: they cannot rank heads."""
-        if len(targets) > 1 and (targets == targets[0]).all():
-            raise InputError(
-                f"all {len(targets)} training labels are equal; expected at least two different ones to fit a head; "
-                "look at the labels"
-            )
-
     def class_counts(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Samples of each class, or of each label."""
         if self.name == "multilabel":

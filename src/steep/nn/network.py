@@ -107,12 +107,15 @@ class Split:
         return _by_sample(Pass(features, logits, output), self)
 
     def own_head(self) -> Head:
-        """The head the network came with."""
-        layer = self.head
-        weight = layer.weight.detach().cpu().double().flatten(1).numpy()
-        if layer.bias is None:
+        """The head the network came with; a frozen bias must be a number, since all heads keep it."""
+        weight, bias = self.head.weight.detach().cpu().double().flatten(1).numpy(), self.head.bias
+        if bias is None:
             return Head(weight, None)
-        return Head(weight, layer.bias.detach().cpu().double().numpy(), is_bias_fixed=not layer.bias.requires_grad)
+        if not bias.requires_grad and not torch.isfinite(bias).all():
+            raise InputError(
+                f"the bias of head {self.name!r} is frozen and holds NaN or infinity; fix it, or set requires_grad=True"
+            )
+        return Head(weight, bias.detach().cpu().double().numpy(), is_bias_fixed=not bias.requires_grad)
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
@@ -199,7 +202,6 @@ def _channels_last(values: Tensor, layer: nn.Module) -> Tensor:
 
 
 def _find_positions(seen: Pass, name: str) -> Positions:
-    """What becomes of the outputs at several positions."""
     output, n_outputs = output_logits(seen.output), seen.logits.shape[-1]
     per_sample = output.shape == (len(seen.logits), n_outputs)
     if output.numel() == seen.logits.numel():
@@ -226,7 +228,6 @@ def _picked(logits: Tensor, output: Tensor) -> Tensor:
 
 
 def _by_sample(seen: Pass, parts: Split) -> Pass:
-    """One row of features and outputs per sample."""
     features, logits, output = seen
     if parts.positions == "one":
         return seen

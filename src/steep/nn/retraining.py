@@ -23,19 +23,19 @@ from torch import nn
 
 from steep._blas import few_threads
 from steep._progress import progress_bar
-from steep._validation import FloatArray, IntArray, Seed, check_jobs, check_real, shown
+from steep._validation import IntArray, Seed, check_jobs, check_real, shown
 from steep.exceptions import FunctionError, InputError
 from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move, n_samples
-from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
-from steep.nn.choose import Choice, Layers, can_blend, choose_head, deal_folds
+from steep.nn.candidates import Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
+from steep.nn.choose import Layers, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
 from steep.nn.heads import AdamSolver, Head, HeadTask, TaskName, fit_head
-from steep.nn.improvement import Improvement, calibration_table, evidence_table, heads_of_rows, unjudged, write_verdict
+from steep.nn.improvement import Improvement, first_variation, judged, unjudged
 from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
 from steep.nn.projection import Projection, cut, device_of, rows_of_labels
 from steep.nn.scores import MeanScore
 from steep.nn.scoring import check_groups, check_scoring, deciding_words, make_scores, refuse_unfit
-from steep.nn.weightings import HeadWeighting, is_contradicted
+from steep.nn.weightings import is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
@@ -119,7 +119,7 @@ def retrain_head(
     parts = cut(network, X)
     kind, samples = read_samples(parts, X, y, task)  # line 3
     warn_of_absent_classes(kind, samples)
-    original = _original(parts)
+    original = parts.own_head()
     weightings = HeadTraining.of(samples, kind, grid, original, n_jobs=n_jobs).weightings()  # line 4
     weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
     return parts.join(fit_head(samples, kind, weight, strength, original=original, adam=adam))  # line 6
@@ -213,14 +213,21 @@ def improve(
     refuse_unfit(wanted, data.task, has_groups="validation" in known)
     if search.n_neighbors is None:
         grid = grid.within(min(len(part) for part in (data.train, data.reweighting) if part is not None))
-    original = _original(parts)
+    original = parts.own_head()
     if not original.is_finite:
         grid = grid.without_original()
     with few_threads(data.train.features.size, openmp=True):
         grid = grid.affordable(data.train, data.task)
-        trainings = _trainings(data, grid, original, known, n_jobs)
+        trainings = [
+            HeadTraining.of(
+                part, data.task, grid, original, n_jobs=n_jobs, is_reweighting=part is data.reweighting,
+                groups=known.get(name),
+            )
+            for name, part in {"train": data.train, "reweighting": data.reweighting}.items()
+            if part is not None
+        ]  # fmt: skip
         if data.validation is None:
-            variation = _first_variation(trainings[0].weightings())
+            variation = first_variation(trainings[0].weightings())
             words = deciding_words(wanted, data.task)
             return unjudged(parts.join(original), trainings[0].space, variation, words)
         held_out = data.validation
@@ -241,66 +248,7 @@ def improve(
     rescored = float("nan")  # without inputs the network cannot be run
     if not isinstance(validation, Projection):
         rescored = rescore(parts, joined, found, choice.chosen, validation)
-    return _report(joined, rescored, found, choice, trainings, data.advice(original))
-
-
-def _trainings(
-    data: HeadData, grid: Grid, original: Head, known: dict[str, IntArray], n_jobs: int | None
-) -> list[HeadTraining]:
-    """What heads are fitted to: the training data, and those for reweighting if there are any."""
-    kept = HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))
-    if data.reweighting is None or data.validation is None:
-        return [kept]
-    others = HeadTraining.of(
-        data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True, groups=known.get("reweighting")
-    )
-    return [kept, others]
-
-
-def _report(
-    network: nn.Module,
-    rescored: float,
-    found: ScoredHeads,
-    choice: Choice,
-    trainings: list[HeadTraining],
-    advice: str | None,
-) -> Improvement:
-    """Put together what was found."""
-    table = evidence_table(found, choice)
-    chosen = found.heads[choice.chosen]
-    space = trainings[-1 if chosen.candidate.reweighted else 0].space
-    weights, variation = _weights_behind(found, chosen, len(space.samples))
-    equal = [fitted for fitted in found.heads if fitted.candidate.kind == "equal" and not fitted.candidate.anchored]
-    best = max(equal, key=lambda fitted: fitted.value)
-    return Improvement(
-        network=network,
-        verdict=write_verdict(table, found, choice),
-        table=table,
-        candidates=found.table(),
-        chosen=chosen.candidate,
-        rescored=found.scores[0].shown(rescored) + 0.0,  # not −0
-        weights=weights,
-        variation=variation,
-        heads=heads_of_rows(found, choice),
-        score=found.scores[0].words,
-        advice=advice,
-        space=replace(space, l2=best.candidate.l2 or 0.0),
-        calibration=calibration_table(found, choice),
-    )
-
-
-def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> tuple[FloatArray, FloatArray | None]:
-    """The weights of the chosen head, and the variation behind them or behind the best weighted head."""
-    parts = [found.heads[found.candidates.index(candidate)] for candidate in chosen.candidate.blend or ()] or [chosen]
-    weights = [np.ones(n_samples) if p.weighting is None else p.weighting.weight for p in parts]
-    ranked = sorted(found.heads, key=lambda fitted: -fitted.value)
-    same = [fitted for fitted in ranked if fitted.candidate.reweighted == chosen.candidate.reweighted]
-    measured = [fitted.weighting for fitted in (*parts, *same) if fitted.weighting is not None]
-    return np.mean(weights, axis=0), _first_variation(measured)
-
-
-def _first_variation(weightings: list[HeadWeighting]) -> FloatArray | None:
-    return next((w.variation for w in weightings if w.variation is not None), None)
+    return judged(joined, rescored, found, choice, trainings, data.advice(original))
 
 
 def _groups_of(groups: Any, data: HeadData) -> dict[str, IntArray]:
@@ -325,16 +273,6 @@ def _is_blended(blend: bool | None, grid: Grid, score: MeanScore, data: HeadData
     if blend and not is_fit:
         raise InputError(f"blend=True needs a score of groups or classes as the first one, got {score.name!r}")
     return is_fit and can_blend(data.task, original) and (grid.held_out if blend is None else blend)
-
-
-def _original(parts: Split) -> Head:
-    """The head the network came with; a frozen bias must be a number, since all heads keep it."""
-    original = parts.own_head()
-    if original.fixed_bias is not None and not np.isfinite(original.fixed_bias).all():
-        raise InputError(
-            f"the bias of head {parts.name!r} is frozen and holds NaN or infinity; fix it, or set requires_grad=True"
-        )
-    return original
 
 
 # ------------------------------------------------------------------------------- the network itself, run again

@@ -20,7 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,9 @@ _N_DRAWS, _N_WHOLE_DRAWS = 1000, 200
 
 @dataclass(frozen=True)
 class MeanScore:
-    """Mean over samples of what ``function(outputs, targets)`` gives each."""
+    """Mean over samples of what ``function(outputs, targets)`` gives each; ``is_mean`` is False for other scores."""
 
+    is_mean: ClassVar[bool] = True
     name: str
     task: HeadTask
     targets: Array
@@ -69,7 +70,7 @@ class MeanScore:
 
     def units(self, kept: Array) -> FloatArray | None:
         """Values of each sample whose mean is the score, ``(n_heads, n_samples)``; None where there are none."""
-        return kept.astype(np.float64)
+        return kept.astype(np.float64) if self.is_mean else None
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples that a head answers better than the original one: the gain rests on them."""
@@ -154,12 +155,9 @@ class CellScore(MeanScore):
 class WholeScore(MeanScore):
     """Any scorer ``scorer(estimator, X, y)``: it is given the head's answers as an estimator's."""
 
+    is_mean: ClassVar[bool] = False
     scorer: Scorer | None = None
     warned: list[str] = field(default_factory=list)
-
-    def units(self, kept: Array) -> FloatArray | None:
-        """None: it is not a mean over samples."""
-        return None
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples of a class that is predicted at last, where predictions count; else those with other outputs."""
@@ -228,7 +226,6 @@ class _Given:
         return True
 
     def predict(self, rows: Array) -> Array:
-        """Classes, 0/1 columns, or numbers."""
         outputs = self.outputs[rows]
         if self.task.name == "multiclass":
             return np.asarray(outputs.argmax(axis=1))
@@ -239,11 +236,9 @@ class _Given:
 class _ClassAnswers(_Given, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> Array:
-        """The classes of the head."""
         return np.arange(max(self.task.n_outputs, 2))
 
     def predict_proba(self, rows: Array) -> FloatArray:
-        """Probabilities."""
         return self.task.probabilities(self.outputs[rows])
 
 
@@ -278,11 +273,8 @@ def log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
 class DecisionScore(MeanScore):
     """A function of the table of true and predicted classes."""
 
+    is_mean: ClassVar[bool] = False
     of_table: Callable[[FloatArray], FloatArray] = field(default=lambda tables: tables.sum(axis=(-2, -1)))
-
-    def units(self, kept: Array) -> FloatArray | None:
-        """None: it is not a mean over samples."""
-        return None
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples of a class that is predicted at last."""
@@ -335,13 +327,11 @@ def decision_score(name: str, scorer: Any, task: HeadTask, targets: Array) -> De
     if each is None or average not in ("binary", "macro", "weighted") or (average == "binary" and n_classes > 2):
         return None
     beta = float(given.get("beta", 1.0))
-    return DecisionScore(
-        name,
-        task,
-        targets,
-        _decided(task),
-        lambda tables: _averaged(_ratio(*each(*_parts(tables), beta)), tables, average),
-    )
+
+    def of_table(tables: FloatArray) -> FloatArray:
+        return _averaged(_ratio(*each(*_parts(tables), beta)), tables, average)
+
+    return DecisionScore(name, task, targets, _decided(task), of_table)
 
 
 def _decided(task: HeadTask) -> Callable[[FloatArray, Array], Array]:

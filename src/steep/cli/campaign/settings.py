@@ -1,17 +1,5 @@
 """What a campaign is: from a TOML file next to the solver, from options, or from both.
 
-    store = "campaign.db"                       # all paths are relative to this file
-    command = "./solver --u0 {u0} --t {t}"      # or: function = "simulator:run"
-    outputs = "json"                            # or "csv", or a regular expression with a group an output
-    runs = 200
-    workers = 2
-    timeout = 60
-
-    [bounds]
-    u0 = [0, 1]
-    t = "0.1:10:log"
-    material = ["steel", "copper"]
-
 A constraint is text, ``constraint = "u0 * t <= 5"``, or a Python function of X that returns booleans,
 ``constraint = "limits:allowed"``.
 
@@ -30,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.bounds import axes_of
+from steep.cli.options import axes_of
 from steep.cli.printing import aside, note
 from steep.exceptions import InputError, SteepError, StorageError
 
@@ -184,7 +172,7 @@ def constraint_of(settings: Settings) -> Any:
     """What says which points may be run: text over the inputs, a function, or None."""
     if settings.constraint is None or not re.fullmatch(r"[\w./]+:[\w.]+", settings.constraint.strip()):
         return settings.constraint
-    from steep.cli.targets import load_target
+    from steep.cli.options import load_target
 
     with aside():  # what its module prints is not part of the result
         return load_target(settings.constraint, folder=settings.folder)

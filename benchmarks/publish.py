@@ -100,7 +100,7 @@ def hybrid():
         )  # fmt: skip
     head = [
         "order", "calls", "by the model, %", "CPU seconds, hybrid / simulator alone", "times faster",
-        "in the last 10,000 calls", "off, %", "checks found off", "bound, %",
+        "in the last 10,000 calls", "off, % of calls", "checks found off", "bound, %",
     ]  # fmt: skip
     return table(head, rows)
 

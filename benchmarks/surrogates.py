@@ -114,6 +114,7 @@ HALVES = {
         "van_der_pol": (van_der_pol, 3), "allen_cahn": (allen_cahn, 4),
     },
 }  # fmt: skip
+ORDERS = ("wandering", "adversarial")
 SIMULATORS = ("ignition_of_hydrogen", "carbon_dioxide", "van_der_pol", "allen_cahn")
 
 
@@ -368,7 +369,7 @@ if __name__ == "__main__":
         for name, label, seed in records.missing([(name, f"{options.half}-rivals", 0) for name in names]):
             records.add(name, label, seed, result=compare(options.half, name))
     elif options.job == "hybrid":
-        for name, label, seed in records.missing([("hybrid", order, 0) for order in ("wandering", "adversarial")]):
+        for name, label, seed in records.missing([("hybrid", order, 0) for order in options.only or ORDERS]):
             result = follow(label, options.calls, options.seconds)
             records.add(name, label, seed, settings={"calls": options.calls, "seconds": options.seconds}, result=result)
     elif options.job == "cost":

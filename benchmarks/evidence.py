@@ -38,8 +38,7 @@ from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
-from steep.weighting.candidates import WeightingCandidate
-from steep.weighting.controls import EQUAL
+from steep.weighting.candidates import EQUAL, WeightingCandidate
 from steep.weighting.racing import Race
 from tables import load_tables
 from weighting import DEVELOPMENT, read, split_and_scale, warm_up

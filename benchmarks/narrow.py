@@ -15,10 +15,9 @@ import numpy as np
 from neighbor_data import cifar_pixels, mnist_pixels
 from reproduction.records import machine, write_json
 from steep.neighbors.frame import Frame
-from steep.neighbors.lists import Join
+from steep.neighbors.lists import Join, threads
 from steep.neighbors.narrow import BETAS, LADDER, _ranks, _rotated, leading_directions
 from steep.neighbors.recall import Truth, exact_sample
-from steep.neighbors.threads import threads
 
 N, SAMPLED, K, SHARE = 20_000, 150, 20, 0.995
 

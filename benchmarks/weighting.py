@@ -39,8 +39,8 @@ from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
 from steep.rescaling import Rescaling, rescale
 from steep.weighting.candidates import default_measures
+from steep.weighting.fitting import task_of
 from steep.weighting.weights import TrainingSet, measure_samples
-from steep.weighting.wrapping import task_of
 from tables import load_tables
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,7 +21,7 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_points
 from steep.exceptions import InputError
-from steep.measures.derivatives import Derivatives, FiniteDifferences
+from steep.measures.taylor import Derivatives, FiniteDifferences
 
 # σ_a = σ_r of the paper, without its sign.
 RATE = 0.45

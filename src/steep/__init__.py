@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from steep.campaign import Campaign, command_simulator
     from steep.domain import Box, Category, Integer, Log
     from steep.exceptions import SteepError, SteepWarning
-    from steep.measures.perturbation import perturbation_variance
     from steep.measures.surprise import surprise_variation
     from steep.measures.taylor import taylor_variation
-    from steep.measures.variance import neighbor_variance
+    from steep.measures.variance import neighbor_variance, perturbation_variance
     from steep.mixture import WeightedGaussianMixture
     from steep.neighbors import neighbor_graph
     from steep.rescaling import Rescaling, rescale
@@ -70,10 +69,9 @@ _HOMES = {
     "steep.campaign": ("Campaign", "command_simulator"),
     "steep.domain": ("Box", "Category", "Integer", "Log"),
     "steep.exceptions": ("SteepError", "SteepWarning"),
-    "steep.measures.perturbation": ("perturbation_variance",),
     "steep.measures.surprise": ("surprise_variation",),
     "steep.measures.taylor": ("taylor_variation",),
-    "steep.measures.variance": ("neighbor_variance",),
+    "steep.measures.variance": ("neighbor_variance", "perturbation_variance"),
     "steep.mixture": ("WeightedGaussianMixture",),
     "steep.neighbors": ("neighbor_graph",),
     "steep.rescaling": ("Rescaling", "rescale"),

@@ -99,16 +99,6 @@ def check_sample_weight(sample_weight: Any, n_samples: int, *, name: str = "samp
     return weights
 
 
-def check_indices(values: Any, *, name: str, n_samples: int) -> IntArray:
-    """Return ``values`` as a vector of numbers of samples."""
-    array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputTypeError(f"{name} is {array.dtype} of shape {array.shape}; expected one whole number per sample")
-    if array.size and not (array.min() >= 0 and array.max() < n_samples):
-        raise InputError(f"{name} goes from {array.min()} to {array.max()}; expected numbers from 0 to {n_samples - 1}")
-    return array
-
-
 def check_count(value: Any, *, name: str, minimum: int = 1) -> int:
     """Return ``value`` as an int that is at least ``minimum``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):

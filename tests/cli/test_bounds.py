@@ -5,7 +5,7 @@ import random
 import pytest
 
 from steep import Category, Integer, Log, SteepError
-from steep.cli.bounds import axes_of, parse_bounds
+from steep.cli.options import axes_of, parse_bounds
 from steep.domain.axes import Axis
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from steep._function import calling_style
-from steep.cli.targets import load_target
+from steep.cli.options import load_target
 from steep.exceptions import SteepError
 
 

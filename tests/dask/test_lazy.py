@@ -7,7 +7,7 @@ import pytest
 from large_data import SMALL, blobs
 from steep import Rescaling, neighbor_graph, neighbor_variance, rescale, sample_weights
 from steep import dask as lazy
-from steep.dask.partition import spatial_order
+from steep.dask.plan import spatial_order
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -47,16 +47,16 @@ def test_groups_find_the_variance_of_exact_search():
 
 
 def test_no_neighbor_is_counted_twice(monkeypatch):
-    from steep.dask import joining
+    from steep.dask import groups
 
     lists = []
-    sweep = joining.Meeting.sweep
+    sweep = groups.Meeting.sweep
 
     def watched(meeting):
         sweep(meeting)
         lists.append(np.sort(meeting.lists.index, axis=1).copy())
 
-    monkeypatch.setattr(joining.Meeting, "sweep", watched)
+    monkeypatch.setattr(groups.Meeting, "sweep", watched)
     with dask.config.set(SMALL):
         lazy.neighbor_variance(*chunked(*blobs(5_000)), n_neighbors=8).compute()
     assert len(lists) > 1

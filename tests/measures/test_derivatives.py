@@ -3,8 +3,7 @@ import pytest
 
 from steep import Box, SteepError
 from steep.exceptions import FunctionError, InputError
-from steep.measures.derivatives import FiniteDifferences
-from steep.measures.taylor import multi_indices
+from steep.measures.taylor import FiniteDifferences, multi_indices
 
 
 def polynomial(X):

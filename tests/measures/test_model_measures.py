@@ -10,7 +10,7 @@ from steep import neighbor_variance, sample_weights
 from steep.exceptions import InputError
 from steep.labels import one_hot
 from steep.measures import MEASURES
-from steep.measures.model_measures import nearness, squared_errors
+from steep.measures.label_measures import nearness, squared_errors
 from steep.measures.neighborhood import Neighborhood
 
 RNG = np.random.default_rng(0)

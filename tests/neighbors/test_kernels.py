@@ -47,7 +47,7 @@ def test_few_features_touch_no_compiler(n_points):
 
 KERNEL = """
 import numpy as np
-from steep.neighbors.kernels.best import sort_pairs
+from steep.neighbors.kernels.panels import sort_pairs
 values, indices = np.array([2.0, 1.0]), np.array([0, 1])
 sort_pairs(values, indices, 1)
 assert indices.tolist() == [1, 0]

@@ -5,12 +5,11 @@ import pytest
 
 from neighbors_oracle import brute_force
 from steep.neighbors import neighbor_graph
+from steep.neighbors.exact import Bounds, bounded_rows, exact_rows
 from steep.neighbors.frame import Frame
-from steep.neighbors.lists import Join
+from steep.neighbors.lists import Join, threads
 from steep.neighbors.narrow import BETAS, _ranks, _rotated, _tall, leading_directions, leading_view, narrow_view
-from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
 from steep.neighbors.recall import Truth, exact_sample
-from steep.neighbors.threads import threads
 
 N, D = 4_000, 240
 

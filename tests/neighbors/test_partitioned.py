@@ -11,9 +11,8 @@ from steep.exceptions import SteepWarning
 from steep.neighbors import neighbor_graph, partitioned
 from steep.neighbors.cells import Cells, cut, near_cells
 from steep.neighbors.frame import ordinary
-from steep.neighbors.lists import Join
+from steep.neighbors.lists import Join, threads
 from steep.neighbors.recall import choose_reach, exact_sample, exact_sample_by_cells
-from steep.neighbors.threads import threads
 
 N = 6_000
 
@@ -155,8 +154,7 @@ def test_no_warning_when_the_promise_is_kept():
 
 
 def test_no_cell_meets_twice_in_one_round():
-    from steep.neighbors.lists import Rounds
-    from steep.neighbors.threads import Team
+    from steep.neighbors.lists import Rounds, Team
 
     rng = np.random.default_rng(0)
     pairs = np.column_stack(np.triu_indices(30, 1))[rng.permutation(435)[:200]]

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from steep.neighbors import neighbor_graph
-from steep.neighbors import threads as parallel
-from steep.neighbors.threads import threads
+from steep.neighbors import lists, neighbor_graph
+from steep.neighbors.lists import threads
 
 
 def gaussian(n=1_200, d=8):
@@ -25,7 +24,7 @@ def gaussian(n=1_200, d=8):
 OVERLAPPING = """
 import threading
 from threadpoolctl import threadpool_info
-from steep.neighbors.threads import threads
+from steep.neighbors.lists import threads
 
 def blas():
     return {{pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}}
@@ -132,8 +131,8 @@ def test_ctrl_c_ends_the_search_and_leaves_nothing_behind(n_jobs):
 def test_compilation_is_announced_once(caplog, monkeypatch):
     from numba import njit
 
-    monkeypatch.setattr(parallel, "_said", threading.Event())
-    with caplog.at_level(logging.INFO, logger="steep.neighbors"), parallel.announced_compilation():
+    monkeypatch.setattr(lists, "_said", threading.Event())
+    with caplog.at_level(logging.INFO, logger="steep.neighbors"), lists.announced_compilation():
         for constant in (1, 2):
             njit(lambda x, c=constant: x + c)(1.0)
     assert [record.message for record in caplog.records] == [

@@ -9,9 +9,9 @@ import pytest
 
 from neighbors_oracle import brute_force
 from steep.neighbors import neighbor_graph
-from steep.neighbors.kernels.best import insert
 from steep.neighbors.kernels.compare import square
 from steep.neighbors.kernels.joins import bound_of_best, join_within, to_scores
+from steep.neighbors.kernels.panels import insert
 from steep.neighbors.kernels.vectors import LANES
 from steep.neighbors.lists import empty_lists
 

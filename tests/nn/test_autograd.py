@@ -5,8 +5,7 @@ from torch import nn
 
 from steep import taylor_variation
 from steep.exceptions import FunctionError, InputTypeError
-from steep.measures.derivatives import FiniteDifferences
-from steep.measures.taylor import multi_indices
+from steep.measures.taylor import FiniteDifferences, multi_indices
 from steep.nn import torch_derivatives
 
 X = np.random.default_rng(0).uniform(-1, 1, (7, 3))

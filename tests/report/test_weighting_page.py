@@ -15,8 +15,7 @@ from steep import rescale
 from steep.cli import main
 from steep.exceptions import InputError, SteepError
 from steep.report import weighting_page
-from steep.report.cards import Cards, Pictures, read_labels
-from steep.report.maps import MOST_POINTS, Shown
+from steep.report.samples import MOST_POINTS, Cards, Pictures, Shown, read_labels
 from steep.report.weighting import Ratio
 from steep.rescaling import effective_samples
 

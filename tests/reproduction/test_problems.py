@@ -8,8 +8,7 @@ from reproduction import problems
 from reproduction.problems import BATEMAN, PROBLEMS, bateman, bateman_euler, bateman_rates
 from steep import taylor_variation
 from steep.exceptions import SteepError
-from steep.measures.derivatives import FiniteDifferences
-from steep.measures.taylor import multi_indices
+from steep.measures.taylor import FiniteDifferences, multi_indices
 
 
 def points_of(problem, n=200, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from steep import Box, Campaign, Category, design
-from steep.sampling.sobol import EvenSequence, trust_in
+from steep.sampling.pool import EvenSequence, trust_in
 
 REGIONS = {
     "corner": (lambda X: (X[:, :2] > 0.5).all(axis=1), 0.25),

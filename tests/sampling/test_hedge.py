@@ -5,8 +5,8 @@ from steep import Adaptive, Even, Taylor, Variance, design
 from steep.domain import Box
 from steep.measures import MEASURES
 from steep.sampling.hedge import HALF, MOST, NONE, choose_share, split
+from steep.sampling.pool import EvenSequence, among
 from steep.sampling.process import KERNELS, fit
-from steep.sampling.sobol import EvenSequence, among
 
 
 def plane(X):

@@ -26,7 +26,7 @@ from steep import (
     taylor_variation,
 )
 from steep.measures import MEASURES, Measure
-from steep.measures.derivatives import FiniteDifferences
+from steep.measures.taylor import FiniteDifferences
 
 
 class Stubborn:

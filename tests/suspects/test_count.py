@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
+from steep._suspects.score import class_scores, number_scores, wrong_classes, wrong_numbers
 
 RNG = np.random.default_rng(0)
 

@@ -2,14 +2,14 @@ import numpy as np
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
-from steep._suspects.forest import forest, out_of_bag
+from steep._suspects.predictions import forest, out_of_bag
 from steep.labels import Labels, check_labels
 
 X, Y = make_moons(60, noise=0.2, random_state=0)
 
 
 def test_each_sample_is_predicted_by_the_trees_that_have_not_drawn_it(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 20),))
+    monkeypatch.setattr("steep._suspects.predictions._TREES", ((100, 20),))
     labels = check_labels(Y, n_samples=60)
     found = out_of_bag(X, labels, 3)
     model = forest(labels, 3, n_estimators=20).fit(X, Y)
@@ -22,7 +22,7 @@ def test_each_sample_is_predicted_by_the_trees_that_have_not_drawn_it(monkeypatc
 
 
 def test_a_class_without_samples_has_no_probability(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 10),))
+    monkeypatch.setattr("steep._suspects.predictions._TREES", ((100, 10),))
     labels = Labels(codes=(2 * Y).astype(np.int32), classes=np.array(["a", "b", "c"]))
     found = out_of_bag(X, labels, 0)
     assert found.shape == (60, 3)

@@ -160,8 +160,8 @@ def test_numbers_that_a_forest_cannot_hold_are_one_line_or_scaled(value):
 
 
 def test_hundreds_of_classes_are_judged_without_a_number_for_each_node(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._NODES", 0)
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((200, 40),))
+    monkeypatch.setattr("steep._suspects.predictions._NODES", 0)
+    monkeypatch.setattr("steep._suspects.predictions._TREES", ((200, 40),))
     result = steep.suspects(X, Y, random_state=0)
     assert result.predicted.shape == (120, 3)
     assert_allclose(np.asarray(result.predicted.sum(axis=1)).ravel(), 1, rtol=1e-5)
@@ -188,7 +188,7 @@ def test_estimators_without_weights_or_probabilities_will_do(estimator):
 
 
 def test_without_an_estimator_a_forest_is_asked(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((200, 30),))
+    monkeypatch.setattr("steep._suspects.predictions._TREES", ((200, 30),))
     assert set(found(estimator=None).top(4).index) == set(WRONG)
     values = VALUES.copy()
     values[7] += 30
@@ -196,7 +196,7 @@ def test_without_an_estimator_a_forest_is_asked(monkeypatch):
 
 
 def test_text_categories_and_missing_values_are_read(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((200, 30),))
+    monkeypatch.setattr("steep._suspects.predictions._TREES", ((200, 30),))
     frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 2, "high", "low"), "c": X[:, 1]})
     frame.loc[5, "b"] = None
     result = steep.suspects(frame, pd.Series(NAMES[Y]), random_state=0)

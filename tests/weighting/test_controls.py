@@ -21,7 +21,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from steep import VarianceWeightedCV, WeightSearch
 from steep.exceptions import InputError
 from steep.labels import check_labels
-from steep.weighting.controls import balancing, robust_twin
+from steep.weighting.candidates import balancing, robust_twin
 
 # One in ten is of the rare class, and a classifier that minimises errors hardly ever names it.
 Y = (np.arange(400) % 10 == 0).astype(int)

@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 
 from steep.labels import Labels, check_labels
-from steep.weighting.cross_fitting import cross_fitted, deal
+from steep.weighting.fitting import cross_fitted, deal
 
 X, Y = make_moons(100, noise=0.2, random_state=0)
 NAMES = np.array(["rain", "sun"])[Y]

@@ -108,8 +108,8 @@ PARAMETERS = {
 
 @pytest.fixture(autouse=True)
 def _small_forests(monkeypatch):
-    monkeypatch.setattr("steep._suspects.forest._TREES", ((100, 10),))
-    monkeypatch.setattr("steep._suspects.forest._TREES_OF_A_PART", 2)
+    monkeypatch.setattr("steep._suspects.predictions._TREES", ((100, 10),))
+    monkeypatch.setattr("steep._suspects.predictions._TREES_OF_A_PART", 2)
 
 
 def works_or_is_refused(call):

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from steep import VarianceWeighted, VarianceWeightedCV, WeightSearch
 from steep.exceptions import InputError
 from steep.labels import Labels, check_labels
-from steep.weighting.cross_fitting import cross_fitted, deal
+from steep.weighting.fitting import cross_fitted, deal
 
 RNG = np.random.default_rng(0)
 GROUPS = np.array(["a", "b", "c", "d", "e", "f", "g", "h"])[RNG.integers(0, 8, 160)]

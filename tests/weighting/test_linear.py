@@ -15,9 +15,9 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, scale
 from steep import VarianceWeightedCV, WeightSearch
 from steep.metrics import resolve_scorers
 from steep.weighting import linear as module
+from steep.weighting.fitting import task_of
 from steep.weighting.linear import Linear
 from steep.weighting.weights import TrainingSet
-from steep.weighting.wrapping import task_of
 
 MOONS = make_moons(200, noise=0.2, random_state=0)
 CANCER = load_breast_cancer(return_X_y=True)

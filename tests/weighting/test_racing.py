@@ -14,8 +14,7 @@ from steep import VarianceWeightedCV, WeightSearch
 from steep.evidence import weigh_evidence
 from steep.exceptions import InputError
 from steep.measures import MEASURES
-from steep.weighting.candidates import WeightingCandidate
-from steep.weighting.controls import BALANCED, EQUAL
+from steep.weighting.candidates import BALANCED, EQUAL, WeightingCandidate
 from steep.weighting.outcome import conclude
 from steep.weighting.racing import Race, coarse, still_running
 

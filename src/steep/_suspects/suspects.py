@@ -13,12 +13,25 @@ import pandas as pd
 from scipy.sparse import csr_matrix
 
 from steep._progress import Stopwatch
-from steep._suspects.count import class_scores, number_scores, wrong_classes, wrong_numbers
-from steep._suspects.forest import check_features, default_models, forest, out_of_bag
 from steep._suspects.numbers import Fits, blend, suspect_numbers
-from steep._suspects.own_predictions import own_predictions, refuse_in_sample
+from steep._suspects.predictions import (
+    check_features,
+    default_models,
+    forest,
+    out_of_bag,
+    own_predictions,
+    refuse_in_sample,
+)
 from steep._suspects.result import Suspects
-from steep._suspects.score import Suspicion, ballots, suspect_classes
+from steep._suspects.score import (
+    Suspicion,
+    ballots,
+    class_scores,
+    number_scores,
+    suspect_classes,
+    wrong_classes,
+    wrong_numbers,
+)
 from steep._validation import (
     FloatArray,
     IntArray,
@@ -35,9 +48,8 @@ from steep.labels import Labels, Task, warn_of_float_classes
 from steep.measures.neighborhood import MANY_VOTES, RECALL_OF_MANY_VOTES, RECALL_OF_VOTES
 from steep.metrics import Interval
 from steep.neighbors.graph import search_graph
-from steep.weighting.cross_fitting import cross_fitted, deal
+from steep.weighting.fitting import cross_fitted, deal, task_of
 from steep.weighting.weights import TrainingSet, row_index
-from steep.weighting.wrapping import task_of
 
 
 def suspects(

@@ -15,8 +15,8 @@ from steep.campaign.results import Results
 from steep.domain import Box
 from steep.sampling.evaluated import Evaluated, label_variation
 from steep.sampling.hedge import Hedge
+from steep.sampling.pool import EvenSequence
 from steep.sampling.round import Runs, concentrate, plan_round
-from steep.sampling.sobol import EvenSequence
 from steep.sampling.strategies import Strategy
 
 # A run to make: its number in the journal, and its point.

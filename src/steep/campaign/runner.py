@@ -21,7 +21,7 @@ from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.simulate import Answer, Failure, Style
 from steep.campaign.workers import Crew, Inline, Landing, Processes, Task, Threads
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
-from steep.sampling.sobol import among
+from steep.sampling.pool import among
 from steep.surrogate.fit import checks_to_make, is_due, trained
 from steep.surrogate.surrogate import Surrogate
 

@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steep.cli.bounds import parse_bounds
-from steep.cli.options import FRAMES, Bounds, Force, Json, Report, Seed, check_destination, check_page, writer_of
+from steep.cli.options import (
+    FRAMES,
+    Bounds,
+    Force,
+    Json,
+    Report,
+    Seed,
+    check_destination,
+    check_page,
+    load_target,
+    parse_bounds,
+    writer_of,
+)
 from steep.cli.printing import aside, finish, shell_words, stage
-from steep.cli.targets import load_target
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:

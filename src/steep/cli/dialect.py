@@ -1,4 +1,8 @@
-"""How a text table is written: its encoding, its separator and its decimal mark, detected in the text itself."""
+"""How a text table is written, detected in the text itself: encoding, separator, decimal mark, and what cells hold.
+
+Where Arrow leaves text, a column is read as a whole, as dates, numbers or names, so that a date never becomes a number
+because another column has thousands separators.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
-from steep.cli.cells import decimal_of
+import pandas as pd
+
 from steep.exceptions import InputError
 
 # Bytes and rows that separator and decimal mark are detected in.
@@ -94,3 +100,124 @@ def _decimal(lines: Sequence[str], separator: str) -> str:
     is_likely = separator == ";" and any(_COMMA.fullmatch(text) for column in columns for text in column)
     # Between commas a decimal comma stands in quotes; such columns are read one by one.
     return "," if separator != "," and (proven == {","} or (not proven and is_likely)) else "."
+
+
+# Missing values in any column, and among dates and numbers only: among names they are names.
+_MISSING = ["", "?", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
+            "nan", "null"]  # fmt: skip
+_BLANKS = ["-", "--", "---", "–", "—", ".", "..", "*", "na", "n.a.", "N.A.", "n.a", "nil", "none", "NONE", "(null)",
+           "unknown", "Unknown", "missing", "not available", "#VALUE!", "#DIV/0!", "#REF!", "#NUM!"]  # fmt: skip
+GAPS = [*_MISSING, *_BLANKS]
+# A column of this many different texts that are mostly numbers was probably meant to hold numbers.
+_MANY, _MOSTLY = 20, 0.8
+_SPACES = "'’ \u00a0\u202f"
+_LOOKS_LIKE_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]|\b)")
+_DAYS = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+_FIRST_DAY, _LAST_DAY = 19_000_101, 20_991_231
+
+
+def _number(decimal: str) -> re.Pattern[str]:
+    """A number with this decimal mark; three digits at a time may be set apart by one mark."""
+    mark, other = re.escape(decimal), re.escape("," if decimal == "." else ".")
+    apart = "|".join(rf"[1-9]\d{{0,2}}(?:{group}\d{{3}})+" for group in (other, *_SPACES))
+    return re.compile(rf"[+-]?(?:(?:\d+|{apart})(?:{mark}\d*)?|{mark}\d+)(?:[eE][+-]?\d+)?")
+
+
+_NUMBERS = {decimal: _number(decimal) for decimal in (".", ",")}
+_APART = {decimal: re.compile(f"[{',' if decimal == '.' else '.'}{_SPACES}]") for decimal in _NUMBERS}
+
+
+def decimal_of(texts: Sequence[str]) -> str | None:
+    """The decimal mark that texts prove; None where they are not all numbers, or can be read both ways."""
+    marks = _marks([text for text in texts if text not in GAPS])
+    return marks[0] if len(marks) == 1 else None
+
+
+def _marks(texts: Sequence[str]) -> list[str]:
+    """The decimal marks with which all texts are numbers."""
+    return [mark for mark, pattern in _NUMBERS.items() if texts and all(map(pattern.fullmatch, texts))]
+
+
+def read_cells(column: pd.Series[Any], decimal: str = ".") -> tuple[pd.Series[Any], str | None]:
+    """A column as dates, numbers or names, and a remark where that may surprise."""
+    if getattr(column.dtype, "kind", "O") == "i":
+        return _days_of_eight_digits(column), None
+    if not (column.dtype == object or isinstance(column.dtype, pd.StringDtype)):
+        return column, None
+    codes, given = pd.factorize(column)
+    if not len(given) or pd.api.types.infer_dtype(given) != "string":
+        return column, None
+    stripped = [text.strip() for text in given]
+    texts = [text for text in dict.fromkeys(stripped) if text not in GAPS]
+    meaning, remark = _meaning(texts, str(column.name), decimal) if texts else (None, None)
+    meant = dict(zip(texts, texts, strict=True)) if meaning is None else dict(zip(texts, meaning, strict=True))
+    if meaning is None:
+        meant |= {text: text for text in stripped if text not in _MISSING}
+        values = pd.Series([meant.get(text) for text in stripped], dtype=object)
+    else:
+        values = pd.Series([meant.get(text) for text in stripped])
+    found = values.reindex(codes).set_axis(column.index).rename(str(column.name))  # code -1, a gap, is not in the index
+    return found, remark
+
+
+def _meaning(texts: list[str], name: str, decimal: str) -> tuple[Any, str | None]:
+    """What each text stands for, or None for names; and a remark."""
+    if (days := _days(texts)) is not None:
+        form, dates = days
+        other = form.replace("%d", "%M").replace("%m", "%d").replace("%M", "%m")
+        is_guess = form[2:3] in "/-" and other in _DAYS and _parsed(texts, other) is not None
+        order = {"%d": "day", "%m": "month", "%Y": "year", "%y": "year"}
+        words = form[2:3].join(order[part] for part in re.findall("%[dmYy]", form))
+        return (
+            dates,
+            f"{name!r} is read as {words}, for example {texts[0]!r} as {dates[0]:%Y-%m-%d}" if is_guess else None,
+        )
+    marks = _marks(texts)
+    if not marks:
+        return None, _mixed(texts, name)
+    mark = decimal if decimal in marks else marks[0]
+    numbers = [float(_APART[mark].sub("", text).replace(mark, ".")) for text in texts]
+    for why, at in (
+        ("thousands separators", next((i for i, text in enumerate(texts) if _APART[mark].search(text)), None)),
+        ("another decimal mark", next((i for i, text in enumerate(texts) if mark in text and mark != decimal), None)),
+    ):
+        if at is not None:
+            return numbers, f"{name!r} has {why}: {texts[at]!r} is read as {numbers[at]:.12g}"
+    return numbers, None
+
+
+def _days(texts: list[str]) -> tuple[str, Any] | None:
+    """The format that all texts have, and the days they mean, in UTC and without a zone."""
+    if not _LOOKS_LIKE_DATE.match(texts[0]):
+        return None
+    for form in ("ISO8601", *(day + time for day in _DAYS for time in _TIMES)):
+        if _parsed(texts[:1], form) is not None and (found := _parsed(texts, form)) is not None:
+            return form, found
+    return None
+
+
+def _parsed(texts: list[str], form: str) -> Any:
+    try:
+        return pd.to_datetime(texts, format=form, utc=True).tz_localize(None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _days_of_eight_digits(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Whole numbers such as 20130728 as dates, if all of them are."""
+    if not len(column) or column.min() < _FIRST_DAY or column.max() > _LAST_DAY:
+        return column
+    days = pd.to_datetime(column.astype(str), format="%Y%m%d", errors="coerce")
+    return column if days.isna().any() else days
+
+
+def _mixed(texts: list[str], name: str) -> str | None:
+    """A remark on a column that is nearly one of numbers."""
+    others = [text for text in texts if not any(pattern.fullmatch(text) for pattern in _NUMBERS.values())]
+    if len(texts) < _MANY or len(others) > (1 - _MOSTLY) * len(texts):
+        return None
+    return (
+        f"{name!r} is read as categories: {len(others):,} of its {len(texts):,} different values, such as "
+        f"{others[0]!r}, are not numbers; empty those cells to read it as numbers, or leave it out with --drop"
+    )

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.options import Force, Json, Report, Seed, check_destination, check_page, writer_of
+from steep.cli.options import Force, Json, Report, Seed, check_destination, check_page, load_target, writer_of
 from steep.cli.printing import aside, finish, one_line, table_of
-from steep.cli.targets import load_target
 from steep.exceptions import InputError, InputTypeError, StorageError
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from steep._sklearn import take_rows
+from steep.cli.options import load_target
 from steep.cli.printing import aside
-from steep.cli.targets import load_target
 from steep.exceptions import InputError
 from steep.weighting.embedding import embed
 

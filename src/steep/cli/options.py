@@ -1,16 +1,28 @@
-"""Options that several commands share, the checks of files to write, and what every ``--help`` ends with."""
+"""Options that several commands share, what their text stands for, and the checks of files to write.
+
+A function, network or model is named as ``package.module:name``; bounds are written as in
+``x=0:1,k=1e-3:1e3:log,n=1:8:int,c={steel|copper}``, in a shell as in a TOML file.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import inspect
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from steep.exceptions import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from steep.domain.axes import Axis
 
 # What a table can be written as, and what a frame and a column can.
 TABLES = (".csv", ".parquet", ".feather", ".arrow")
@@ -154,3 +166,122 @@ def writer_of(name: str) -> Any:
             f"pages need more packages ({error}); expected the extra 'report'; run pip install 'steep[report]'"
         ) from error
     return getattr(report, name)
+
+
+def load_target(text: str, *, folder: Path | None = None) -> Any:
+    """Import ``package.module:name`` or ``solver.py:run``, looked for in ``folder`` first."""
+    module_name, colon, name = text.partition(":")
+    if not (colon and module_name and name):
+        raise InputError(f"got {text!r}; expected a module and a name in it; write package.module:function")
+    if module_name.endswith(".py"):
+        path = Path(module_name)
+        folder, module_name = (folder or Path.cwd()) / path.parent, path.stem
+    place = str((folder or Path.cwd()).resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    found = _module(module_name, text, place)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            public = [entry for entry in vars(found) if not entry.startswith("_")] if hasattr(found, "__dict__") else []
+            raise InputError(
+                f"{text!r}: {module_name} has no {part!r}; expected a name it has: {', '.join(public[:12]) or 'none'}"
+            )
+        found = getattr(found, part)
+    return found
+
+
+def _module(name: str, text: str, place: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if not (name == missing or name.startswith(f"{missing}.")):
+            raise InputError(
+                f"{text!r}: {name} imports {missing!r}, which is not installed; install it first"
+            ) from error
+        raise InputError(
+            f"{text!r}: cannot find module {missing!r} in {place} or among the installed packages; start "
+            "steep in the folder of the file, or install it"
+        ) from error
+    except (Exception, SystemExit) as error:  # a script may end as it is imported
+        kind = type(error).__name__
+        raise InputError(
+            f"{text!r}: importing {name} raises {kind}: {error}; expected a module that imports"
+        ) from error
+
+
+ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
+_FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
+
+
+def parse_bounds(text: str) -> dict[str, Axis]:
+    """Read the text of ``--bounds``: one entry per input, with commas between them."""
+    axes: dict[str, Axis] = {}
+    at = 0
+    while at < len(text):
+        match = ENTRY.match(text, at)
+        if match is None or not match[1]:
+            raise InputError(
+                f"--bounds has {text[at:]!r}, which is not an input with its range; expected name={_FORMS}; write "
+                "it so, with commas between inputs"
+            )
+        if match[1] in axes:
+            raise InputError(f"--bounds has {match[1]!r} twice; expected each input once; leave one out")
+        axes[match[1]] = parse_axis(match[1], match[2].strip())
+        at = match.end()
+    if not axes:
+        raise InputError(f"--bounds is empty; expected at least one input; write name={_FORMS}")
+    return axes
+
+
+def parse_axis(name: str, text: str) -> Axis:
+    """Read the range of one input."""
+    from steep.domain import Category, Integer, Log
+    from steep.domain.axes import make_axis
+
+    if text.startswith("{") and text.endswith("}"):
+        return make_axis(name, Category(*(_value(part.strip()) for part in text[1:-1].split("|"))))
+    low, _, rest = text.partition(":")
+    high, _, kind = rest.partition(":")
+    kinds: dict[str, Any] = {"": lambda *ends: ends, "log": Log, "int": Integer}
+    ends = [_number(part) for part in (low, high)]
+    if kind not in kinds or None in ends:
+        raise InputError(f"the range of {name!r} is {text!r}; expected {_FORMS}; write it so")
+    return make_axis(name, kinds[kind](*ends))
+
+
+def axes_of(entries: Mapping[str, Any]) -> dict[str, Axis]:
+    """Read the ``[bounds]`` of a TOML file: text as above, pairs of numbers, or lists of categories."""
+    from steep.domain import Category
+    from steep.domain.axes import make_axis
+
+    axes: dict[str, Axis] = {}
+    for name, entry in entries.items():
+        if isinstance(entry, str):
+            axes[name] = parse_axis(name, entry.strip())
+        elif isinstance(entry, list) and (len(entry) != 2 or not all(map(_is_number, entry))):
+            axes[name] = make_axis(name, Category(*entry))
+        else:
+            axes[name] = make_axis(name, entry)
+    if not axes:
+        raise InputError("the bounds are empty; expected at least one input; add it under [bounds]")
+    return axes
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(text: str) -> float | int | None:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return None
+
+
+def _value(text: str) -> Any:
+    """A value of a category: a number where it reads as a finite one, else text."""
+    if not text:
+        raise InputError("--bounds has a category without a name; expected a name between the bars, as {a|b}; add it")
+    number = _number(text)
+    return number if number is not None and math.isfinite(number) else text

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.bounds import parse_bounds
-from steep.cli.options import FRAMES, Bounds, Decimal, Force, Json, Seed, TableFile, check_destination
+from steep.cli.options import (
+    FRAMES,
+    Bounds,
+    Decimal,
+    Force,
+    Json,
+    Seed,
+    TableFile,
+    check_destination,
+    load_target,
+    parse_bounds,
+)
 from steep.cli.printing import aside, finish, listed, shell_words, stage
-from steep.cli.targets import load_target
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from pyarrow import feather, parquet
 
 from steep._files import write_whole
 from steep._validation import IntArray, one_line
-from steep.cli.cells import GAPS, read_cells
-from steep.cli.dialect import Dialect, detect
+from steep.cli.dialect import GAPS, Dialect, detect, read_cells
 from steep.cli.printing import listed
 from steep.exceptions import InputError, StorageError
 

@@ -135,7 +135,7 @@ def merge_truth(plan: Plan, partition: Summary, groups: Sequence[Summary], atlas
 
 
 def _needed(plan: Plan, atlas: Atlas, near: NearCells, truth: Judged, q: int) -> FloatArray:
-    """The reach from which each true neighbour of one point is found, as its group would sweep (joining.py)."""
+    """The reach from which each true neighbour of one point is found, as its group would sweep (groups.py)."""
     mine, others = int(truth.rows[q]), truth.indices[q]
     home = int(atlas.cell_of(np.array([mine]))[0])
     group = atlas.group_of_cell(home)

@@ -17,14 +17,11 @@ from typing import Any
 import numpy as np
 
 from steep.dask.atlas import draw_atlas
-from steep.dask.groups import cut_group
+from steep.dask.chunks import gather_chunk, scale_of, take_chunk
+from steep.dask.groups import cut_group, join_group, join_whole
 from steep.dask.inputs import Rows
-from steep.dask.joining import join_group, join_whole
-from steep.dask.partition import deal_groups, sort_chunk, train_partition
-from steep.dask.plan import INTERPRETER, Plan, cut_into, task_memory
-from steep.dask.results import gather_chunk, scale_of
+from steep.dask.plan import INTERPRETER, Plan, cut_into, deal_groups, sort_chunk, task_memory, train_partition
 from steep.dask.store import Store, checkpoint_store, current_client, temporary_store
-from steep.dask.taking import take_chunk
 from steep.exceptions import InputError, warn_user
 from steep.rescaling import Rescaling
 

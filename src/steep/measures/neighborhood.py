@@ -15,7 +15,7 @@ from steep.labels import Labels, Task, check_labels
 from steep.neighbors.graph import search_graph
 
 if TYPE_CHECKING:
-    from steep.measures.derivatives import Derivatives
+    from steep.measures.taylor import Derivatives
 
 # Shares of the true neighbours that each use asks an approximate search for.
 # Weights, in memory and on Dask: misses gather where labels vary: at 0.99 variances correlate 0.976 to 0.997 with exact

@@ -21,14 +21,23 @@ import numpy as np
 
 from steep._validation import FloatArray, check_count, check_vector, shown
 from steep.exceptions import InputError, InputTypeError
-from steep.measures.label_measures import contradiction, density, disagreement, noise, slope
-from steep.measures.model_measures import border, borders, doubt, misfit, misfits
+from steep.measures.label_measures import (
+    border,
+    borders,
+    contradiction,
+    density,
+    disagreement,
+    doubt,
+    misfit,
+    misfits,
+    noise,
+    slope,
+)
 from steep.measures.neighborhood import Neighborhood
-from steep.measures.perturbation import perturbation
 from steep.measures.surprise import default_size as surprise_size
 from steep.measures.surprise import surprise
 from steep.measures.taylor import taylor
-from steep.measures.variance import variance, variances
+from steep.measures.variance import perturbation, variance, variances
 from steep.rescaling import level
 
 Needs = Literal["function", "labels", "model"]

@@ -22,8 +22,7 @@ from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import BALL, BEND, Float32Array, Frame, half_norms, row_lengths
 from steep.neighbors.kernels.joins import join_within
 from steep.neighbors.kernels.sweep import extents, place_cells, sweep_across
-from steep.neighbors.lists import Lists, Rounds, batches
-from steep.neighbors.threads import Team
+from steep.neighbors.lists import Lists, Rounds, Team, batches
 
 PER_CENTER = 40  # points sampled per centre: enough to place it
 ITERATIONS = 6

@@ -22,8 +22,7 @@ from steep._validation import (
     check_real,
 )
 from steep.exceptions import InputError
-from steep.neighbors.distances import as_float32, unit_rows
-from steep.neighbors.frame import Frame, ordinary
+from steep.neighbors.frame import Frame, as_float32, ordinary, unit_rows
 from steep.neighbors.query import join_brute, join_tree, lengths_to
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
@@ -220,9 +219,8 @@ def _run(
         watch.lap("search")
         return distances, indices, {"seconds": watch.seconds}
     from steep.neighbors.exact import join_exact
-    from steep.neighbors.lists import Join
+    from steep.neighbors.lists import Join, threads
     from steep.neighbors.partitioned import join_partitioned
-    from steep.neighbors.threads import threads
 
     with threads(n_jobs) as team:
         job = Join(np.ascontiguousarray(points), frame, n_others, include_self, team)

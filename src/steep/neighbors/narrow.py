@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from steep._validation import FloatArray, IntArray
+from steep.neighbors.exact import Bounds
 from steep.neighbors.frame import CHUNK, Float32Array, Frame, half_norms
 from steep.neighbors.kernels.compare import count_nearer
-from steep.neighbors.proof import Bounds
+from steep.neighbors.lists import Team
 from steep.neighbors.recall import Truth
-from steep.neighbors.threads import Team
 
 WIDE = 96  # features above which fewer coordinates may pay
 LADDER = (16, 32, 48, 64, 96, 128)  # how many

@@ -21,13 +21,11 @@ from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.exceptions import warn_user
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
-from steep.neighbors.distances import lengths_between, ranked
-from steep.neighbors.exact import join_exact
-from steep.neighbors.frame import Frame
+from steep.neighbors.exact import join_exact, settled
+from steep.neighbors.frame import Frame, lengths_between, ranked
 from steep.neighbors.kernels.compare import finish
 from steep.neighbors.lists import Join, Lists, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
-from steep.neighbors.proof import settled
 from steep.neighbors.recall import (
     Estimate,
     Truth,

@@ -1,6 +1,6 @@
 """Nearest points by NumPy and SciPy, with nothing to compile: of one set to another, and of small data to themselves.
 
-Products rule out most points, by a bound that allows for their rounding (distances.py); distances of the data
+Products rule out most points, by a bound that allows for their rounding (frame.py); distances of the data
 as given decide among the rest. If features are few, a tree is quicker.
 """
 
@@ -13,8 +13,18 @@ from scipy.spatial import KDTree
 
 from steep._blas import few_threads
 from steep._validation import FloatArray, IntArray
-from steep.neighbors.distances import SLACK, as_float32, best_of, lengths_between, vanished
-from steep.neighbors.frame import Frame, half_norms, into_range, ordinary, row_lengths
+from steep.neighbors.frame import (
+    SLACK,
+    Frame,
+    as_float32,
+    best_of,
+    half_norms,
+    into_range,
+    lengths_between,
+    ordinary,
+    row_lengths,
+    vanished,
+)
 
 # Above this many dimensions a tree visits nearly all its leaves and a matrix product wins.
 _TREE_FEATURES = 6

@@ -14,11 +14,11 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, rounding_of
-from steep.neighbors.distances import SLACK, best_of, certain_scores, lengths_between
+from steep.neighbors.exact import Bounds, bounded_rows, exact_rows
+from steep.neighbors.frame import SLACK, best_of, certain_scores, lengths_between
 from steep.neighbors.kernels.complete import complete_some
 from steep.neighbors.kernels.sweep import meeting_gaps
 from steep.neighbors.lists import Join, Lists, empty_lists
-from steep.neighbors.proof import Bounds, bounded_rows, exact_rows
 
 LEAST_SAMPLE, SAMPLE, LEAST_WIDE_SAMPLE = 400, 900, 256  # points searched exactly
 CAUTION = 2.0  # standard errors by which the estimate must exceed the promise

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steep._validation import FloatArray, IntArray, Seed, check_choice, check_count
 from steep.exceptions import InputError
-from steep.neighbors.distances import unit_rows
+from steep.neighbors.frame import unit_rows
 from steep.neighbors.graph import Algorithm, Metric, neighbor_graph
 from steep.neighbors.query import nearest
 

@@ -30,7 +30,7 @@ from steep.neighbors import neighbor_graph
 from steep.neighbors.query import nearest
 from steep.nn.heads import CANDIDATE_TOLERANCE, Head, HeadSamples, HeadTask, fit_head
 from steep.rescaling import rescale
-from steep.weighting.cross_fitting import deal
+from steep.weighting.fitting import deal
 
 # Parts of the cross-fitting for measures that need predictions.
 _N_PARTS = 5

@@ -4,9 +4,8 @@ Results draw themselves by their ``plot`` method, which calls these.
 """
 
 from steep.plotting.design import plot_design, plot_error, plot_overview, plot_slices
-from steep.plotting.gains import plot_gains, plot_heat_map
 from steep.plotting.style import save_picture
-from steep.plotting.weights import plot_weights
+from steep.plotting.weights import plot_gains, plot_heat_map, plot_weights
 
 __all__ = [
     "plot_design",

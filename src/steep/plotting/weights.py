@@ -1,14 +1,18 @@
-"""Samples on a plane, coloured by their weight."""
+"""Samples coloured by their weight; what weights gain, with intervals, and by weight ratio and neighbours."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from steep._validation import FloatArray, check_points, check_vector
+from steep._validation import FloatArray, check_points, check_vector, one_line
+from steep.exceptions import InputError, InputTypeError
+from steep.metrics import Interval, without_rounding
 from steep.neighbors.folds import standardise
-from steep.plotting.style import diverging, new_axes, tidy
+from steep.plotting.style import CURVE, DRAWN, QUIET, diverging, name_of, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,3 +97,157 @@ def principal_plane(points: FloatArray) -> tuple[FloatArray, FloatArray]:
         direction = directions[i] * np.sign(directions[i][np.abs(directions[i]).argmax()])
         coordinates[:, i], shares[i] = centred @ direction, sizes[i] ** 2 / total
     return coordinates, shares
+
+
+_NEEDED = ("measure", "n_neighbors", "weight_ratio")
+
+
+def plot_gains(
+    gains: Mapping[str, Interval],
+    *,
+    chosen: str | None = None,
+    label: str = "gain",
+    factor: float = 1.0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw gains with their intervals; zero is not a gain.
+
+    Parameters
+    ----------
+    gains : mapping of str to Interval
+        Names and gains, drawn from top to bottom.
+    chosen : str, optional
+        The one that was chosen, drawn in orange.
+    label : str, default "gain"
+        What is gained.
+    factor : float, default 1
+        What gains are multiplied by: 100 for points of accuracy.
+    ax : matplotlib Axes, optional
+        Axes to draw on; default a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> ax = plot_gains({"weighted": Interval(0.2, 0.1, 0.3, 10)}, label="gain in accuracy")
+    >>> ax.get_xlabel()
+    'gain in accuracy'
+    """
+    if not isinstance(gains, Mapping) or not all(isinstance(gain, Interval) for gain in gains.values()):
+        raise InputTypeError(f"gains is a {type(gains).__name__}; expected a mapping of names to Intervals")
+    if not gains:
+        raise InputError("gains is empty; expected at least one")
+    ax = tidy(new_axes(size=(6.4, 1.1 + 0.36 * len(gains))) if ax is None else ax)
+    ax.axvline(0, color=CURVE, lw=1)
+    for place, (name, gain) in enumerate(gains.items()):
+        colour = DRAWN if name == chosen else QUIET
+        low, mean, high = (factor * value for value in (gain.low, gain.mean, gain.high))
+        if np.isfinite([low, high]).all():
+            ax.plot([low, high], [place, place], color=colour, lw=2.2, solid_capstyle="butt")
+        ax.plot(mean, place, color=colour, marker="s" if name == chosen else "o", ms=7)
+    ax.set_yticks(range(len(gains)), [name_of(name) for name in gains])
+    ax.set_ylim(len(gains) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(name_of(label, 80))
+    return ax
+
+
+def plot_heat_map(
+    results: Any, *, score: str | None = None, chosen: int | None = None, label: str | None = None, factor: float = 1.0
+) -> Any:
+    """Draw the mean gain over equal weights by weight ratio m and number of neighbours k.
+
+    Parameters
+    ----------
+    results : mapping or DataFrame
+        ``cv_results_`` of a :class:`steep.VarianceWeightedCV`, or ``verdict_.table``.
+    score : str, optional
+        Which score; default the one that decided.
+    chosen : int, optional
+        Row of ``results`` that was chosen; it gets a frame.
+    label : str, optional
+        What is gained; default the name of the score.
+    factor : float, default 1
+        What gains are multiplied by: 100 for points of accuracy.
+
+    Returns
+    -------
+    ndarray of Axes
+
+    Examples
+    --------
+    >>> results = {"measure": ["variance"] * 2, "n_neighbors": [5, 5], "weight_ratio": [1.0, 3.0],
+    ...            "mean_gain_r2": [0.0, 0.1]}
+    >>> plot_heat_map(results)[0].get_title(loc="left")
+    'variance'
+    """
+    table = _table(results)
+    gain = _gain_column(table, score)
+    rows, grids = gain_grids(table, gain)
+    if not grids:
+        raise InputError("results hold no weighting; expected at least one; pass a weight_ratio other than 1")
+    # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
+    largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
+    heights = [len(best) for best in grids.values()]
+    size = (7.0, 0.9 + sum(0.95 + 0.42 * height for height in heights))
+    panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
+    for ax, (measure, best) in zip(panels, grids.items(), strict=True):
+        image = _draw(ax, factor * best, largest)
+        if chosen is not None and chosen in rows.index and rows["measure"][chosen] == measure:
+            ratio, size = rows["weight_ratio"][chosen], rows["n_neighbors"][chosen]
+            ax.add_patch(_frame(list(best.columns).index(ratio), list(best.index).index(size)))
+        ax.set_title(name_of(measure), loc="left", fontsize="medium")
+    panels[-1].set_xlabel("weight ratio m")
+    label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
+    panels[0].figure.colorbar(image, ax=panels, label=name_of(label), shrink=0.9, extend="both")
+    return panels
+
+
+def _table(results: Any) -> pd.DataFrame:
+    if not isinstance(results, Mapping | pd.DataFrame):
+        raise InputTypeError(f"results is a {type(results).__name__}; expected cv_results_ or a DataFrame of it")
+    try:
+        return pd.DataFrame(results).reset_index(drop=True)
+    except ValueError as error:
+        raise InputError(f"results is not a table ({one_line(error)}); expected columns of one length") from error
+
+
+def _gain_column(table: pd.DataFrame, score: str | None) -> str:
+    gains = [str(name) for name in table.columns if str(name).startswith("mean_gain_")]
+    wanted = gains[:1] if score is None else [f"mean_gain_{score}"]
+    if not wanted or not {*wanted, *_NEEDED} <= {str(name) for name in table.columns}:
+        raise InputError(
+            f"results have columns {', '.join(map(str, table.columns[:8]))}; expected those of cv_results_"
+            + (f" with the score {score!r}" if score is not None else "")
+        )
+    return wanted[0]
+
+
+def gain_grids(table: pd.DataFrame, gain: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Rows that weight, their gains without rounding, and a grid of the best by k and m for each measure."""
+    rows = table[table["measure"].notna()].copy()
+    rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
+    parts = rows.groupby("measure", sort=False)
+    return rows, {str(name): part.groupby(list(_NEEDED[1:]))[gain].max().unstack() for name, part in parts}
+
+
+def _draw(ax: Any, best: pd.DataFrame, largest: float) -> Any:
+    values: FloatArray = best.to_numpy(dtype=np.float64)
+    image = ax.imshow(values, cmap=diverging(), vmin=-largest, vmax=largest, aspect="auto")
+    ax.set_xticks(range(len(best.columns)), [f"{ratio:g}" for ratio in best.columns])
+    ax.set_yticks(range(len(best.index)), [f"{size:g}" for size in best.index])
+    ax.set_ylabel("k")
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            colour = "white" if abs(value) > 0.7 * largest else "black"
+            text = f"{value:.2g}".replace("-", "−", 1)
+            ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
+    return image
+
+
+def _frame(column: int, row: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="black", lw=2)

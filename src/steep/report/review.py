@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from steep._validation import IntArray
-from steep.report.cards import Cards, read_labels
 from steep.report.page import check_text, pack, verdict_of, write_page
+from steep.report.samples import Cards, read_labels
 
 # Samples on the page, neighbours of each that are on it too, and characters that show them.
 _MOST_LISTED, _SIMILAR, _ROOM = 20_000, 6, 6_000_000

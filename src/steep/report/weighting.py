@@ -21,9 +21,8 @@ from steep._sklearn import take_rows
 from steep._validation import FloatArray, IntArray, check_sample_weight, check_size, check_vector
 from steep.labels import Labels
 from steep.neighbors.query import nearest
-from steep.report.cards import MOST_NEIGHBORS, Cards, count_rows, label_columns, looks, read_labels
-from steep.report.maps import Shown, axes_of
 from steep.report.page import check_text, number, pack, verdict_of, write_page
+from steep.report.samples import MOST_NEIGHBORS, Cards, Shown, axes_of, count_rows, label_columns, looks, read_labels
 from steep.rescaling import effective_samples
 from steep.weighting.embedding import embed
 

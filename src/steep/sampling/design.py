@@ -24,11 +24,11 @@ from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import InputError
 from steep.sampling.evaluated import Evaluated, Measuring, squeezed
 from steep.sampling.hedge import Hedge
+from steep.sampling.pool import EvenSequence, among
 from steep.sampling.result import Design
 from steep.sampling.round import Runs, plan_round
 from steep.sampling.sampler import check_enough
 from steep.sampling.simulator import Simulator
-from steep.sampling.sobol import EvenSequence, among
 from steep.sampling.strategies import Strategy, check_strategy, initial_runs, n_rounds
 
 # Domains of whole numbers and categories up to this size are listed point by point.

@@ -14,9 +14,8 @@ from steep.domain import Box
 from steep.exceptions import FunctionError, InputError, warn_user
 from steep.labels import check_labels
 from steep.measures import FunctionAround, Measure, Neighborhood
-from steep.measures.derivatives import Derivatives
 from steep.measures.surprise import standardised
-from steep.measures.taylor import multi_indices, power
+from steep.measures.taylor import Derivatives, multi_indices, power
 from steep.neighbors.query import nearest
 from steep.sampling.strategies import Strategy
 

@@ -36,8 +36,8 @@ from steep.domain import Box
 from steep.evidence import weigh_evidence
 from steep.measures.surprise import standardised
 from steep.neighbors.query import nearest
+from steep.sampling.pool import EvenSequence
 from steep.sampling.process import KERNELS, fit
-from steep.sampling.sobol import EvenSequence
 from steep.sampling.strategies import MANY_INPUTS
 
 # How far the next runs follow the variation. Some are always even: without them the error is not known over the domain.

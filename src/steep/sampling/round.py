@@ -2,10 +2,10 @@
 
     1  scale of each axis, and the length of a Gaussian process where one is needed   process.py
     2  how far the next runs follow the variation: what held-out runs say              hedge.py
-    3  the even part of the round continues the Sobol sequence                         sobol.py
+    3  the even part of the round continues the Sobol sequence                         pool.py
     4  the rest is drawn from a density that follows the variation                     sampler.py
 
-Fewer runs are placed where runs have failed (sobol.py). A round is a function of its arguments alone.
+Fewer runs are placed where runs have failed (pool.py). A round is a function of its arguments alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from steep.domain import Box
 from steep.measures.surprise import standardised
 from steep.sampling.evaluated import Evaluated, embedded
 from steep.sampling.hedge import Hedge, choose_share, domain_points, split
+from steep.sampling.pool import EvenSequence, Trust, trust_in
 from steep.sampling.process import axis_relevance, axis_scales, length_scale
 from steep.sampling.sampler import VariationSampler
-from steep.sampling.sobol import EvenSequence, Trust, trust_in
 from steep.sampling.strategies import Strategy
 
 # Of more runs than this an equal share of those that worked and those that failed judges where runs fail.

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from steep._validation import FloatArray, check_choice, check_count, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
-from steep.measures.derivatives import Derivatives
+from steep.measures.taylor import Derivatives
 
 # From this many coordinates on, draws alternate and each coordinate gets its own length scale.
 MANY_INPUTS = 5

@@ -1,4 +1,14 @@
-"""What a weighting search tries: controls and a grid of weightings."""
+"""What a search tries: weightings, and the controls, which most people try before and a weighting has to beat.
+
+    equal weights            the default
+    balanced class weights   every class counts the same; as sample weights, so that any estimator has it
+    tuned threshold          equal weights, and the second of two classes predicted from the probability on that has
+                             the best score on cross-fitted predictions of the training rows
+    robust loss              equal weights, and the same model with a loss in which samples far off count less
+
+The two in the middle can only gain in scores that count rare classes as much as frequent ones, the last one in absolute
+errors.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +17,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import HuberRegressor, LinearRegression, Ridge
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from steep._validation import FloatArray, check_choice
 from steep.exceptions import InputError
+from steep.labels import Labels
 from steep.measures import MEASURES, Measure
-from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
+from steep.metrics import Scorer
 from steep.weighting.weights import TrainingSet
+
+EQUAL, BALANCED, THRESHOLD = "equal weights", "balanced class weights", "tuned threshold"
+ROBUST = "robust loss"
 
 
 @dataclass(frozen=True)
@@ -110,3 +133,155 @@ def values_of(given: Any, name: str) -> list[Any]:
     if not values:
         raise InputError(f"{name} is empty; expected at least one value; leave it out for the default")
     return values
+
+
+# Scores that a threshold can raise, and those that only balanced weights can.
+_THRESHOLDED = ("balanced_accuracy", "f1", "precision", "recall", "jaccard")
+_RANKED = ("average_precision",)
+_ABSOLUTE = ("neg_mean_absolute", "neg_median_absolute")
+
+# Thresholds tried: enough that the best of a few thousand probabilities is not missed by much.
+_N_THRESHOLDS = 100
+
+
+def check_controls(controls: Any, score: str, estimator: Any, samples: TrainingSet) -> tuple[str, ...]:
+    """Return the controls to try, equal weights first."""
+    names = {"balanced": BALANCED, "threshold": THRESHOLD, "robust": ROBUST}
+    needs = {
+        "balanced": "classes",
+        "threshold": "two classes and predict_proba",
+        "robust": "one target per sample, dense X and a linear, ridge or gradient boosting regression",
+    }
+    classes = samples.labels.n_columns if is_classifier(estimator) and samples.labels.codes is not None else 0
+    possible = {
+        "balanced": classes >= 2,
+        "threshold": classes == 2 and hasattr(estimator, "predict_proba"),
+        "robust": _has_robust_loss(estimator, samples),
+    }
+    if isinstance(controls, str) and controls == "auto":
+        wanted = []
+        if score.startswith(_THRESHOLDED + _RANKED) and not _is_balanced(estimator):
+            wanted += ["balanced"]
+        if score.startswith(_THRESHOLDED):
+            wanted += ["threshold"]
+        if score.startswith(_ABSOLUTE):
+            wanted += ["robust"]
+        return (EQUAL, *(names[name] for name in wanted if possible[name]))
+    asked = [controls] if isinstance(controls, str) or not isinstance(controls, Iterable) else list(controls)
+    for name in asked:
+        check_choice(name, name="controls", choices=tuple(names))
+        if not possible[name]:
+            raise InputError(
+                f"controls={name!r} does not apply to {type(estimator).__name__} and {classes} classes; it requires "
+                f"{needs[name]}; leave it out"
+            )
+    return (EQUAL, *(names[name] for name in names if name in asked))
+
+
+def _is_balanced(estimator: Any) -> bool:
+    """Whether the estimator weighs classes already; balancing them again would overdo it."""
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return any(name.split("__")[-1] == "class_weight" and value is not None for name, value in params.items())
+
+
+def _has_robust_loss(estimator: Any, samples: TrainingSet) -> bool:
+    """Whether the model has a robust twin for these samples."""
+    one_number = samples.labels.codes is None and samples.labels.n_columns == 1
+    return one_number and not issparse(samples.X) and robust_twin(estimator) is not None
+
+
+def robust_twin(estimator: Any) -> Any:
+    """The same model, not fitted, with a robust loss; None where no simple change gives one.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> robust_twin(HistGradientBoostingRegressor())
+    HistGradientBoostingRegressor(loss='absolute_error')
+    """
+    if type(estimator) is Pipeline:
+        *before, (name, last) = estimator.steps
+        twin = robust_twin(last)
+        return None if twin is None else Pipeline([*clone(estimator).steps[: len(before)], (name, twin)])
+    if type(estimator) in (LinearRegression, Ridge):
+        huber = make_pipeline(StandardScaler(), HuberRegressor(max_iter=1000))
+        return TransformedTargetRegressor(huber, transformer=StandardScaler())
+    name, usual, robust = _ROBUST_LOSSES.get(type(estimator).__name__, ("", (), ""))
+    if name not in getattr(estimator, "get_params", dict)() or estimator.get_params()[name] not in usual:
+        return None
+    return clone(estimator).set_params(**{name: robust})
+
+
+# By class: the parameter that holds the loss, its usual values, and the robust one.
+_ROBUST_LOSSES = {
+    "HistGradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
+    "GradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
+    "LGBMRegressor": ("objective", (None, "regression", "regression_l2"), "regression_l1"),
+    "XGBRegressor": ("objective", (None, "reg:squarederror"), "reg:absoluteerror"),
+}
+
+
+def balancing(labels: Labels, own: FloatArray) -> FloatArray:
+    """Weights under which every class counts the same, as ``class_weight="balanced"`` does for own weights of one."""
+    codes = np.asarray(labels.codes)
+    totals = np.bincount(codes, weights=own, minlength=labels.n_columns)
+    present = totals > 0
+    share = np.divide(totals.sum() / present.sum(), totals, out=np.zeros_like(totals), where=present)
+    return np.asarray(share[codes])
+
+
+def tuned_threshold(samples: TrainingSet, probability: FloatArray, name: str, scorer: Scorer) -> float:
+    """Threshold of the second class's cross-fitted ``probability`` with the best score."""
+    weight = {} if samples.sample_weight is None else {"sample_weight": samples.sample_weight}
+    steps = _thresholds(probability)
+    scores = [
+        finite_score(name, scorer, _Answers(samples.labels, probability >= t), samples.X, samples.y, weight)
+        for t in steps
+    ]
+    return float(steps[int(np.argmax(scores))])
+
+
+def _thresholds(probability: FloatArray) -> FloatArray:
+    """Half-way between probabilities met, and 1/2; nearest to 1/2 first, so that it wins where scores are equal."""
+    values = np.unique(np.quantile(probability, np.linspace(0, 1, _N_THRESHOLDS), method="nearest"))
+    steps = np.append((values[1:] + values[:-1]) / 2, 0.5)
+    return np.asarray(steps[np.argsort(np.abs(steps - 0.5), kind="stable")])
+
+
+class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose predictions are known, so that any scorer can be asked about them."""
+
+    def __init__(self, labels: Labels, is_second: npt.NDArray[np.bool_]) -> None:
+        self.labels = labels
+        self.is_second = is_second
+
+    @property
+    def classes_(self) -> Any:
+        return self.labels.classes
+
+    def predict(self, X: Any) -> Any:
+        """The known predictions, whatever ``X`` is."""
+        return np.asarray(self.labels.classes)[self.is_second.astype(int)]
+
+
+def thresholded(model: Any, threshold: float) -> Any:
+    """A fitted classifier that predicts its second class from ``threshold`` on."""
+    return FixedThresholdClassifier(FrozenEstimator(model), threshold=threshold, response_method="predict_proba")
+
+
+def finite_score(name: str, scorer: Scorer, model: Any, X: Any, y: Any, weight: Mapping[str, Any]) -> float:
+    """Score a fitted model, or say why it has none."""
+    try:
+        value = float(scorer(model, X, y, **weight))
+    except TypeError as error:
+        if weight and "sample_weight" in str(error):
+            raise InputError(
+                f"scoring={name!r} takes no sample_weight, and one was given to fit; leave it out, or use another score"
+            ) from error
+        raise
+    if not np.isfinite(value):
+        raise InputError(
+            f"scoring={name!r} is {value} on a fold of {len(y)} samples; expected a finite score on every fold; "
+            "use fewer folds, stratified ones, or another score"
+        )
+    return value

@@ -29,7 +29,7 @@ from steep._sklearn import count_samples, take_rows
 from steep._validation import FloatArray, IntArray, check_points, one_line, shown
 from steep.exceptions import InputError, InputTypeError, SteepError
 from steep.neighbors.folds import standardise
-from steep.weighting.wrapping import inner_estimator
+from steep.weighting.fitting import inner_estimator
 
 # A column of more categories keeps the most frequent ones apart and pools the others.
 _MOST_CATEGORIES = 50

@@ -12,8 +12,8 @@ from steep._validation import FloatArray
 from steep.exceptions import InputError
 from steep.measures import Measure, resolve
 from steep.rescaling import WEIGHT_RATIO, Rescaling, check_rescaling, rescale
+from steep.weighting.fitting import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 from steep.weighting.weights import TrainingSet, measure_samples
-from steep.weighting.wrapping import DelegatingEstimator, fit_weighted, params_of_rows, require_sample_weight, task_of
 
 
 class VarianceWeighted(DelegatingEstimator):

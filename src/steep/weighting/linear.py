@@ -29,12 +29,10 @@ from steep._validation import FloatArray, IntArray
 from steep.convex import Inputs, LogisticProblem, solve_logistic, solve_ridge, to_probabilities
 from steep.convex.logistic import FEW_PARAMETERS
 from steep.convex.minimise import Solve
-from steep.metrics import Scorer
-from steep.weighting.controls import finite_score
-from steep.weighting.cross_fitting import N_PARTS, deal
-from steep.weighting.quick_scores import quick_scores
+from steep.metrics import Scorer, quick_scores
+from steep.weighting.candidates import finite_score
+from steep.weighting.fitting import N_PARTS, deal, fit_weighted
 from steep.weighting.weights import TrainingSet
-from steep.weighting.wrapping import fit_weighted
 
 # Wider problems have second derivatives that cost more than they save.
 _MOST_FEATURES, _MOST_PARAMETERS = 300, 1000

@@ -15,8 +15,7 @@ import numpy as np
 from steep._validation import FloatArray
 from steep.evidence import NO_GAIN, Evidence, Score, Verdict, weigh_evidence
 from steep.metrics import Interval
-from steep.weighting.candidates import WeightingCandidate
-from steep.weighting.controls import BALANCED, EQUAL, ROBUST, THRESHOLD
+from steep.weighting.candidates import BALANCED, EQUAL, ROBUST, THRESHOLD, WeightingCandidate
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ import numpy as np
 from steep._validation import FloatArray
 from steep.evidence import student_t
 from steep.exceptions import InputError
-from steep.weighting.candidates import WeightingCandidate
-from steep.weighting.controls import EQUAL
+from steep.weighting.candidates import EQUAL, WeightingCandidate
 
 # Shares of the folds, and the t up to which a weighting is dropped after them.
 _FITTED = ((0.2, 0.0), (0.3, 1.0), (0.5, 1.5))

@@ -40,13 +40,20 @@ from steep.measures import Measure, resolve
 from steep.metrics import resolve_scorers
 from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, check_rescaling
-from steep.weighting.candidates import Menu, WeightingCandidate, default_measures, default_sizes, sizes_for, values_of
-from steep.weighting.controls import check_controls
+from steep.weighting.candidates import (
+    Menu,
+    WeightingCandidate,
+    check_controls,
+    default_measures,
+    default_sizes,
+    sizes_for,
+    values_of,
+)
+from steep.weighting.fitting import DelegatingEstimator, require_sample_weight, task_of
 from steep.weighting.outcome import Effort, bounded, conclude, results_table, verdict
 from steep.weighting.racing import Race, Raced
 from steep.weighting.trials import Fold, FoldScores, Trainer
 from steep.weighting.weights import TrainingSet
-from steep.weighting.wrapping import DelegatingEstimator, require_sample_weight, task_of
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
 

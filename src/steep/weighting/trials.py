@@ -16,22 +16,22 @@ from steep._validation import FloatArray, IntArray
 from steep.metrics import Scorer
 from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, rescale_pairs
-from steep.weighting.candidates import Menu, WeightingCandidate
-from steep.weighting.controls import (
+from steep.weighting.candidates import (
     BALANCED,
     EQUAL,
     ROBUST,
     THRESHOLD,
+    Menu,
+    WeightingCandidate,
     balancing,
     finite_score,
     robust_twin,
     thresholded,
     tuned_threshold,
 )
-from steep.weighting.cross_fitting import N_PARTS, cross_fitted
+from steep.weighting.fitting import N_PARTS, cross_fitted, fit_weighted, params_of_rows
 from steep.weighting.linear import Linear
 from steep.weighting.weights import Measured, TrainingSet, measure_samples
-from steep.weighting.wrapping import fit_weighted, params_of_rows
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from steep.exceptions import InputError, InputTypeError
 from steep.labels import Labels, Task, check_labels, refuse_tiny, warn_of_float_classes
 from steep.measures import Measure, Neighborhood, resolve
 from steep.rescaling import WEIGHT_RATIO, Rescaling, check_rescaling, rescale
-from steep.weighting.cross_fitting import cross_fitted
 from steep.weighting.embedding import Space
+from steep.weighting.fitting import cross_fitted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep._files import write_whole
-from steep.cli.bounds import ENTRY, parse_bounds
 from steep.cli.campaign.settings import (
     DEFAULT,
     Function,
@@ -28,9 +27,20 @@ from steep.cli.campaign.settings import (
     start_campaign,
 )
 from steep.cli.campaign.status import describe_status
-from steep.cli.options import Bounds, Debug, Force, Json, Report, check_destination, check_page, writer_of
+from steep.cli.options import (
+    ENTRY,
+    Bounds,
+    Debug,
+    Force,
+    Json,
+    Report,
+    check_destination,
+    check_page,
+    load_target,
+    parse_bounds,
+    writer_of,
+)
 from steep.cli.printing import aside, finish, following, note
-from steep.cli.targets import load_target
 from steep.exceptions import InputError, InputTypeError, StorageError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.bounds import axes_of
+from steep.cli.options import axes_of
 from steep.cli.printing import aside, note
 from steep.exceptions import InputError, SteepError, StorageError
 
@@ -172,7 +172,7 @@ def constraint_of(settings: Settings) -> Any:
     """What says which points may be run: text over the inputs, a function, or None."""
     if settings.constraint is None or not re.fullmatch(r"[\w./]+:[\w.]+", settings.constraint.strip()):
         return settings.constraint
-    from steep.cli.targets import load_target
+    from steep.cli.options import load_target
 
     with aside():  # what its module prints is not part of the result
         return load_target(settings.constraint, folder=settings.folder)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.bounds import parse_bounds
 from steep.cli.campaign.settings import DEFAULT, Store, open_campaign, settings_of, start_campaign
-from steep.cli.options import FRAMES, Bounds, Debug, Force, Json, check_destination
+from steep.cli.options import FRAMES, Bounds, Debug, Force, Json, check_destination, parse_bounds
 from steep.cli.printing import finish, listed, note
 from steep.exceptions import InputError, SteepError, StorageError
 

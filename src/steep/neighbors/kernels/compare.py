@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.best import insert, knows, put, sort_pairs
+from steep.neighbors.kernels.panels import insert, knows, put, sort_pairs
 from steep.neighbors.kernels.vectors import PANEL, first_bit, low_scores
 
 ROWS = 128  # rows per product: this many make the most of a product

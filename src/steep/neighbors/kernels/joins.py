@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.best import insert
-from steep.neighbors.kernels.panels import copy_rows, room_for, side_of, turn_over
+from steep.neighbors.kernels.panels import copy_rows, insert, room_for, side_of, turn_over
 from steep.neighbors.kernels.vectors import (
     LANES,
     PANEL,

@@ -1,13 +1,19 @@
 # ruff: noqa: ANN001, ANN201
 # mypy: allow-untyped-defs
-"""Products of points in registers: points in panels of 16, and the tile of two panels that never leaves the processor.
+"""Products of points in registers, and the lists of best neighbours that pairs of points are offered to.
 
-A panel holds 16 points, feature by feature: ``panel[f, i]`` is feature f of point i. A tile multiplies a few rows
-with the points of panels and says at once, as bits, which pairs may be neighbours:
+**Lists of best neighbours.** Points are rows of ``X`` (float32, centred), ``half`` is |x|²/2, and what is kept for each
+point is its ``width`` best ``score`` = |x − y|²/2 = half_x + half_y − x·y, ascending: ``insert`` moves 16 at a
+time, ``put`` also compares indices. ``top`` repeats the worst side by side, so that a scan reads them as vectors. Every
+product x·y serves both points. The first of several ties with the worst stays: with many equal points all else would be
+ties. The order of work is the same for any number of threads, so is the result; exact engines settle ties later.
+
+**Products.** A panel holds 16 points, feature by feature: ``panel[f, i]`` is feature f of point i. A tile multiplies a
+few rows with the points of panels, never leaves the processor, and says at once, as bits, which pairs may match:
 
     a = x·y − half_y,   score = |x − y|²/2 = half_x − a,   hit when a > min(half_x − top_x, half_x − top_y),
 
-that is when the score is below the worst either point has kept so far (see best.py). Nearly all pairs are ruled out
+that is when the score is below the worst either point has kept so far. Nearly all pairs are ruled out
 there, 16 at a time, without a product being written to memory and read again. The bits and products of a tile with
 hits are then looked at one by one.
 """
@@ -19,8 +25,89 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steep.neighbors.kernels import NO_NAN, compiled
-from steep.neighbors.kernels.best import insert, knows
-from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit, tile, turn
+from steep.neighbors.kernels.vectors import PANEL, TILE_PANELS, TILE_ROWS, TOGETHER, first_bit, shift_in, tile, turn
+
+
+class Best(NamedTuple):
+    """What is kept for each point: the scores and places of its best neighbours so far, and the worst of those."""
+
+    score: Any
+    index: Any
+    top: Any
+
+
+@compiled()
+def put(scores, indices, new_score, new_index):
+    """Put an entry where it belongs in a row sorted by (score, index), instead of its last."""
+    at = scores.shape[0] - 1
+    while at > 0 and (scores[at - 1] > new_score or (scores[at - 1] == new_score and indices[at - 1] > new_index)):
+        scores[at], indices[at] = scores[at - 1], indices[at - 1]
+        at -= 1
+    scores[at], indices[at] = new_score, new_index
+
+
+@compiled()
+def sort_pairs(values, indices, gap):
+    """Sort one row by (value, index), in place: Shell's sort from a gap on; 1 is quickest if it is nearly sorted."""
+    while gap > 0:
+        for i in range(gap, values.shape[0]):
+            value, index, at = values[i], indices[i], i
+            while at >= gap and (values[at - gap] > value or (values[at - gap] == value and indices[at - gap] > index)):
+                values[at], indices[at] = values[at - gap], indices[at - gap]
+                at -= gap
+            values[at], indices[at] = value, index
+        gap //= 2
+
+
+@compiled()
+def knows(indices, m):
+    """Return whether ``m`` is already among a point's neighbours."""
+    for j in range(indices.shape[0]):  # noqa: SIM110  a loop compiles to less than a generator
+        if indices[j] == m:
+            return True
+    return False
+
+
+@compiled()
+def insert(score, index, q, new_score, new_index):
+    """Put an entry into the ascending list of point ``q`` instead of its last, behind its equals; return the new last.
+
+    The column before the lists must hold −∞ (see ``empty_lists``).
+    """
+    width = score.shape[1]
+    if width < PANEL:
+        scores, indices, at = score[q], index[q], width - 1
+        while at > 0 and scores[at - 1] > new_score:
+            scores[at], indices[at] = scores[at - 1], indices[at - 1]
+            at -= 1
+        scores[at], indices[at] = new_score, new_index
+        return scores[width - 1]
+    scores, indices = score.ctypes.data + q * score.strides[0], index.ctypes.data + q * index.strides[0]
+    at, n_lanes = width - PANEL, PANEL
+    while shift_in(scores + 4 * at, indices + 4 * at, n_lanes, new_score, new_index) and at > 0:
+        n_lanes = min(at, PANEL)
+        at -= n_lanes
+    return score[q, width - 1]
+
+
+@compiled()
+def color(pairs, n_cells):
+    """Give each pair of cells a round, so that no cell appears twice in one round (greedy)."""
+    degree = np.zeros(n_cells, np.int64)
+    for p in range(pairs.shape[0]):
+        degree[pairs[p, 0]] += 1
+        degree[pairs[p, 1]] += 1
+    taken = np.zeros((n_cells, 2 * max(degree.max(), 1)), np.bool_)
+    rounds = np.empty(pairs.shape[0], np.int64)
+    for p in range(pairs.shape[0]):
+        a, b = pairs[p]
+        free = 0
+        while taken[a, free] or taken[b, free]:
+            free += 1
+        taken[a, free] = taken[b, free] = True
+        rounds[p] = free
+    return rounds
+
 
 NOWHERE = np.float32(np.inf)  # half the squared length of a place in a panel that no point has taken
 

@@ -33,7 +33,7 @@ from reproduction.records import write_json
 from steep.measures.neighborhood import RECALL_OF_HEADS
 from steep.measures.taylor import multi_indices
 from steep.measures.variance import neighbor_variance
-from steep.nn.heads import Adam, HeadProblem, fit_adam, fit_logistic
+from steep.nn.heads import AdamSolver, HeadProblem, fit_adam, fit_logistic
 
 N, D, C, N_VALIDATION = 50_000, 64, 10, 10_000
 N_NEIGHBORS, WEIGHT_RATIO, L2 = 20, 40.0, 1e-4
@@ -92,7 +92,7 @@ def paper_head(features, labels, threads):
         return steep.rescale(variation, weight_ratio=WEIGHT_RATIO)
 
     seconds_weights, weight = timed(weights)
-    settings = Adam(LEARNING_RATE, EPOCHS, BATCH)
+    settings = AdamSolver(LEARNING_RATE, EPOCHS, BATCH)
     # Adam minimises the very same objective: our λ is relative to the features' mean variance.
     penalty = L2 * float(features.var(axis=0).mean())
     seconds_head, head = timed(

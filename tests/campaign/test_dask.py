@@ -123,7 +123,7 @@ def test_a_run_that_is_cancelled_from_outside_fails_alone(storage, gate, monkeyp
 
 @pytest.mark.slow
 def test_the_time_of_a_run_counts_from_its_start_and_a_hanging_thread_stays_taken(storage, monkeypatch, gate):
-    monkeypatch.setattr("steep.campaign.workers._GRACE", 0.5)
+    monkeypatch.setattr("steep.campaign.dask._BLOCKED", 0.5)
     with threads(3) as cluster, distributed.Client(cluster) as client, Campaign(BOUNDS, storage=storage) as campaign:
         options = {"executor": client, "retries": 0, "timeout": 0.5}
         campaign.run(partial(hangs_until, 2), 14, n_workers=12, **options)
@@ -132,7 +132,7 @@ def test_the_time_of_a_run_counts_from_its_start_and_a_hanging_thread_stays_take
         gate.set()
         wait_until(lambda: not any(client.processing().values()))
         gate.clear()
-        with pytest.raises(CampaignError, match="all 3 places of the executor are taken by runs over their"):
+        with pytest.raises(CampaignError, match="all 3 places of the cluster are taken by runs over their"):
             campaign.run(partial(hangs_until, 5), 24, **options)
         assert campaign.n_failed == 5
         gate.set()

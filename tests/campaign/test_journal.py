@@ -13,10 +13,10 @@ import pytest
 from campaign_simulators import BOUNDS, check_nothing_lost, kill_often, start_noted, wait_until, wave
 from steep import SteepError
 from steep.campaign import Campaign
-from steep.campaign._interpreter import process_start
 from steep.campaign.campaign import ReadCampaign
 from steep.campaign.journal import FREQUENT, is_alive
 from steep.campaign.schema import VERSION
+from steep.campaign.shared_disk import process_start
 from steep.exceptions import InputError, StorageError
 
 

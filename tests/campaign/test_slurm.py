@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import slurm_cluster
-from steep.campaign import Campaign, Slurm, _task, slurm
+from steep.campaign import Campaign, Slurm, _guard, slurm
 from steep.campaign.simulate import unpack
 from steep.exceptions import CampaignError, InputError, InputTypeError, RejectedError
 
@@ -59,7 +59,7 @@ def batch(tmp_path, monkeypatch):
 
 
 def start(folder, **env):
-    return subprocess.Popen([sys.executable, _task.__file__, str(folder)], env=os.environ | env)
+    return subprocess.Popen([sys.executable, _guard.__file__, "task", str(folder)], env=os.environ | env)
 
 
 def answers(folder):

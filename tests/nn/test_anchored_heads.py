@@ -1,4 +1,4 @@
-"""Heads held near the original one: J₀ of steep.nn.heads.problem."""
+"""Heads held near the original one: J₀ of steep.nn.heads."""
 
 from dataclasses import replace
 

@@ -8,9 +8,10 @@ from torch import nn
 
 from steep.exceptions import InputError
 from steep.nn import HeadSearch, improve
-from steep.nn.calibration import calibration_of
-from steep.nn.decisions import DecisionScore, Layers
+from steep.nn.choose import Layers
 from steep.nn.heads import Head, HeadTask
+from steep.nn.improvement import calibration_of
+from steep.nn.scores import DecisionScore
 from steep.nn.scoring import check_scoring, make_scores
 
 from .test_scoring import answers, fooled, shortcut, worst_group

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.nn import AdamSolver, HeadSearch, Projection, improve, project, retrain_head, split
-from steep.nn.feature_file import labels_path, note_path
+from steep.nn.projection import labels_path, note_path
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(230, 4, generator=GENERATOR)

@@ -3,7 +3,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from steep.convex import logistic_path
-from steep.nn.heads import Adam, HeadProblem, fit_adam, fit_logistic, ridge_heads
+from steep.nn.heads import AdamSolver, HeadProblem, fit_adam, fit_logistic, ridge_heads
 
 RNG = np.random.default_rng(0)
 N, D, C = 1200, 6, 4
@@ -122,9 +122,10 @@ def test_hessian_of_the_most_curved_samples_is_enough(monkeypatch):
 def test_adam_approaches_the_convex_minimum_from_above(loss, targets, n_outputs):
     z = ((Z - Z.mean(0)) / Z.std(0)).astype(np.float32)
     heads = [
-        fit_adam(z, targets, WEIGHT, Adam(0.01, epochs, 100), n_outputs=n_outputs, loss=loss) for epochs in (1, 15)
+        fit_adam(z, targets, WEIGHT, AdamSolver(0.01, epochs, 100), n_outputs=n_outputs, loss=loss)
+        for epochs in (1, 15)
     ]
-    again = fit_adam(z, targets, WEIGHT, Adam(0.01, 1, 100), n_outputs=n_outputs, loss=loss)
+    again = fit_adam(z, targets, WEIGHT, AdamSolver(0.01, 1, 100), n_outputs=n_outputs, loss=loss)
     np.testing.assert_array_equal(again.weight, heads[0].weight)
 
     def value(head):

@@ -1,14 +1,20 @@
 """The process between a campaign and what it runs: whatever happens, it leaves nothing behind.
 
-Run as a script, in two roles:
+Run as a script, in three roles:
 
     _guard.py worker JOBS ANSWERS     makes run after run in a child process, which it replaces when it ends
     _guard.py program ORDER REPORT    runs one program in a folder of its own
+    _guard.py task BATCH              makes the runs of one task of a SLURM array, SLURM_ARRAY_TASK_ID says which
 
 JOBS, ANSWERS, ORDER and REPORT are file descriptors. A guard ends, and with it every process it started
 and its scratch folder, when a run is over its time, when its child dies, and when the campaign's end of
 the pipe closes, be it by ``kill -9``. On Linux a guard adopts orphans (``PR_SET_CHILD_SUBREAPER``), so a
 grandchild in a session of its own is found too. Elsewhere the process group of the child is killed.
+
+In a BATCH a run is a file that moves: ``todo/7`` becomes ``running/7`` when a task begins it, and ``done/7`` holds its
+answer. A move is one rename, so of a task and of a campaign that takes the run back, exactly one gets it. On SIGTERM
+(``scancel``, the walltime, a preemption) a task begins no other run; an answer that comes within the grace period is
+kept, and a run without an answer stays in ``running``: it was preempted, and did not fail.
 
 Only the standard library is imported, and not steep: a guard starts in a few hundredths of a second, has
 no threads, and may fork.
@@ -16,8 +22,10 @@ no threads, and may fork.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
+import importlib
 import importlib.util
 import json
 import os
@@ -52,6 +60,8 @@ _PACE = 1.0
 _VANISH = 10.0
 _FAREWELL = 2.0
 _LOADING = 600.0
+# Of a task, in seconds: for SIGTERM to reach it after it ended a run; between two tries to write an answer; for all.
+_ECHO, _PAUSE, _PATIENCE = 0.3, 2.0, 1800.0
 
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl(2)
 
@@ -119,7 +129,11 @@ def ended(code: int) -> str:
 
 def send(fd: int, tag: bytes, body: bytes = b"") -> None:
     """Write one frame."""
-    left = memoryview(HEADER.pack(tag, len(body)) + body)
+    _write(fd, HEADER.pack(tag, len(body)) + body)
+
+
+def _write(fd: int, content: bytes) -> None:
+    left = memoryview(content)
     while left:
         left = left[os.write(fd, left) :]
 
@@ -348,8 +362,8 @@ def serve_runs(setup: dict[str, Any], jobs: int, answers: int) -> None:
     """Load the function, then make one run for each job until told to quit."""
     me = os.getpid()
     try:
-        simulate, interpreter = _load("simulate"), _load("_interpreter")
-        function = _load_function(setup, interpreter)
+        simulate = _load("simulate")
+        function = _load_function(setup) if "function" in setup else _simulator(setup)
     except BaseException as error:
         text = f"{type(error).__name__}: {error}"
         return send(answers, UNLOADABLE, text.encode(errors="backslashreplace"))
@@ -362,30 +376,37 @@ def serve_runs(setup: dict[str, Any], jobs: int, answers: int) -> None:
             _leave()  # a fork of the user's came back from the function: its parent answers
         send(answers, ANSWER, simulate.pack(answer))
     if frame is not None:
-        interpreter.run_exit_functions()
+        atexit._run_exitfuncs()  # which os._exit skips
     return None
 
 
 def _load(name: str) -> ModuleType:
     """A module next to this one, without steep, whose import takes seconds that most functions do not need."""
-    path = os.path.join(os.path.dirname(__file__), f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"_steep_{name}", path)
+    return _loaded(f"_steep_{name}", os.path.join(os.path.dirname(__file__), f"{name}.py"))
+
+
+def _loaded(name: str, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def _load_function(setup: dict[str, Any], interpreter: ModuleType) -> Any:
+def _load_function(setup: dict[str, Any]) -> Any:
     """The function to run, its module found as it was in the campaign's process."""
-    from multiprocessing import spawn
+    from multiprocessing import current_process, spawn
 
     if setup["style"] == "array":
         import numpy  # noqa: F401 - the inputs are an array: loading it is not part of a run
-    with interpreter.importing_main():
+    process: Any = current_process()
+    process._inheriting = True  # the script of the campaign is imported, and starts nothing again
+    try:
         spawn.prepare(setup["main"])
         return pickle.loads(setup["function"])
+    finally:
+        del process._inheriting
 
 
 # ---------------------------------------------------------------- a program
@@ -427,9 +448,7 @@ def _append(stdout: int, folder: str, name: str | None) -> dict[str, Any]:
         content = _content(Path(folder, name))
     except (OSError, ValueError) as error:
         return {"missing": getattr(error, "strerror", None) or str(error)}
-    left = memoryview(content)
-    while left:
-        left = left[os.write(stdout, left) :]
+    _write(stdout, content)
     return {"size": len(content)}
 
 
@@ -474,11 +493,125 @@ def _tell(report: int, **entries: Any) -> None:
     os.write(report, json.dumps(entries).encode() + b"\n")
 
 
+# ---------------------------------------------------------------- a task of SLURM
+
+
+class Stop:
+    """Whether SIGTERM came."""
+
+    came = False
+
+    def note(self, *_: Any) -> None:
+        """Remember it: the handler of the signal."""
+        self.came = True
+
+
+def make_task(batch: Path) -> int:
+    """Make every run of this task that can still be begun; 0 when all are answered."""
+    plain, stop = _load("simulate"), Stop()
+    signal.signal(signal.SIGTERM, stop.note)
+    task = json.loads((batch / "task.json").read_text())
+    numbers = json.loads((batch / "tasks.json").read_text())[int(os.environ["SLURM_ARRAY_TASK_ID"])]
+    os.chdir(task["cwd"])
+    for number in numbers:
+        if stop.came:
+            return 1
+        if not _claim(batch, number):
+            continue
+        inputs = json.loads((batch / "running" / str(number)).read_text())
+        child = Child(task, [])
+        try:
+            if (answer := _made(child, task, inputs, plain, stop)) is None:
+                return 1
+            _deliver(batch, number, answer, stop)
+        finally:
+            child.end()  # not before: an answer is worth more than order
+    return 0
+
+
+def _claim(batch: Path, number: int) -> bool:
+    """Take a run; one that an earlier start of this very task began, before it was requeued, is taken again."""
+    running = batch / "running" / str(number)
+    try:
+        os.rename(batch / "todo" / str(number), running)
+    except FileNotFoundError:
+        has_begun = int(os.environ.get("SLURM_RESTART_COUNT") or 0) > 0
+        return has_begun and running.exists() and not (batch / "done" / str(number)).exists()
+    return True
+
+
+def _made(child: Child, task: dict[str, Any], inputs: Any, plain: ModuleType, stop: Stop) -> bytes | None:
+    """The answer of one run; None when it was preempted."""
+    with contextlib.suppress(BrokenPipeError):  # a child that died at once is noticed below
+        send(child.jobs, JOB, pickle.dumps(inputs))
+    found, code, is_late = None, None, False
+    deadline = None if task["timeout"] is None else time.monotonic() + task["timeout"]
+    while found is None and code is None and not is_late:
+        left = _PACE if deadline is None else min(_PACE, max(0.0, deadline - time.monotonic()))
+        # Without an answer the end of the child closes the pipe, unless something it forked holds it.
+        select.select([child.inbox.fd], [], [], left) if not child.inbox.closed else time.sleep(0.01)
+        pid, status = os.waitpid(child.pid, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status) if pid else None
+        found = next((frame for frame in child.inbox.read() if frame[0] in (ANSWER, UNLOADABLE)), None)
+        is_late = deadline is not None and time.monotonic() > deadline
+    if found is None:
+        end_descendants(child.pid)
+        why = ("worker", f"the process of the run {ended(code)}") if code is not None else None
+        failure = why or ("timeout", f"the run took more than {task['timeout']:g} s and was stopped")
+    elif found[0] == UNLOADABLE:
+        failure = ("load", f"the simulator cannot be loaded: {found[1].decode()}")
+    elif plain.unpack(found[1]).failure is None:
+        return found[1]
+    time.sleep(_ECHO)  # SIGTERM goes to all processes of a task: it may be what ended the run
+    if stop.came:
+        return None
+    if found is not None and found[0] == ANSWER:
+        return found[1]
+    return bytes(plain.pack(plain.Answer([], None, plain.Failure(*failure))))
+
+
+def _simulator(task: dict[str, Any]) -> Any:
+    """The function to run: a program, or an attribute of a module or of a script."""
+    sys.path[:0] = [place for place in task["path"] if place not in sys.path]
+    if "command" in task:
+        from steep.campaign.command import command_simulator
+
+        return command_simulator(**task["command"])
+    if task["script"] is not None:
+        found: Any = _loaded("steep_script", task["script"])
+    else:
+        found = importlib.import_module(task["module"])
+    for part in task["name"].split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _deliver(batch: Path, number: int, answer: bytes, stop: Stop) -> None:
+    """Write an answer whole or not at all, with patience where the disk is full."""
+    last = time.monotonic() + _PATIENCE
+    temporary, done = batch / "done" / f".{number}-{os.getpid()}", batch / "done" / str(number)
+    while True:
+        try:
+            with temporary.open("wb") as file:
+                file.write(answer)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(temporary, done)
+            break
+        except OSError:
+            if stop.came or time.monotonic() > last:
+                raise
+            time.sleep(_PAUSE)
+    (batch / "running" / str(number)).unlink(missing_ok=True)
+
+
 def main() -> None:
     """Play the role asked for."""
     if sys.path and os.path.abspath(sys.path[0] or ".") == os.path.dirname(os.path.abspath(__file__)):
         del sys.path[0]  # Python put the folder of this script there
     adopt_orphans()
+    if sys.argv[1] == "task":
+        sys.exit(make_task(Path(sys.argv[2])))
     # A handler, since programs would inherit that a signal is ignored.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

@@ -11,24 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
-from steep._validation import FloatArray, check_count, check_points
-from steep.campaign import status, tables
+from steep._function import check_signature
+from steep._progress import progress_bar
+from steep._validation import FloatArray, check_choice, check_count, check_points, check_real
+from steep.campaign import results, slurm, status
 from steep.campaign.journal import Journal, StoreGoneError, forget_owner, new_owner
 from steep.campaign.planner import Job, Planner
-from steep.campaign.results import (
-    Results,
-    aligned,
-    check_runs,
-    check_seconds,
-    known_run,
-    labels_of,
-    numbers_of,
-    pending_numbers,
-    run_numbers,
-    tell_points,
-    tell_run,
-)
-from steep.campaign.runner import RunSettings, run_campaign
+from steep.campaign.results import aligned, check_runs, labels_of, run_numbers
+from steep.campaign.runner import Loop, Streak, make_crew, stopper
 from steep.campaign.schema import (
     Names,
     checked_outputs,
@@ -40,7 +30,8 @@ from steep.campaign.schema import (
     stored_start,
     stored_strategy,
 )
-from steep.campaign.simulate import Failure
+from steep.campaign.simulate import Failure, Style
+from steep.campaign.workers import Task
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
 from steep.expected_error import ErrorEstimate, estimate_error
@@ -152,7 +143,7 @@ class Campaign:
         )
 
     def _read_anew(self) -> None:
-        self.results = Results(self.journal, self.box)
+        self.results = results.Results(self.journal, self.box)
         self._estimate: tuple[int, ErrorEstimate] | None = None
         self._planner = Planner(
             self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=self.strategy
@@ -195,7 +186,7 @@ class Campaign:
             With a lease a frame: ``run``, the number to :meth:`tell` the result by; the inputs, by name; ``expires``.
         """
         count = check_runs(n, name="n")
-        until = None if lease is None else time.time() + check_seconds(lease, name="lease")
+        until = None if lease is None else time.time() + results.check_seconds(lease, name="lease")
         jobs = self._ask(count, lease=until)
         if not jobs:
             raise CampaignError(
@@ -204,7 +195,7 @@ class Campaign:
             )
         if until is None:
             return np.array([x for _, x in jobs])
-        return tables.asked(self, jobs, until)
+        return results.asked(self, jobs, until)
 
     def _ask(
         self, n: int, *, limit: int | None = None, n_initial: int | None = None, lease: float | None = None
@@ -243,22 +234,22 @@ class Campaign:
         if (X is None) == (run is None):
             raise InputTypeError("tell() takes either points X or run numbers run=, not both; pass one of them")
         if run is None:
-            points = numbers_of("X", lambda: self.box.points(X))
+            points = results.numbers_of("X", lambda: self.box.points(X))
             return self._tell_named(points, *labels_of(y, len(points)))
         numbers = run_numbers(run)
         values, names = labels_of(y, len(numbers))
         self._catch_up()
         with self.journal.transaction():
             for number, label in zip(numbers, aligned(self.journal, values, names), strict=True):
-                tell_run(self.journal, number, label)
+                results.tell_run(self.journal, number, label)
         return None
 
     def _tell_named(self, points: FloatArray, values: FloatArray, names: Names | None) -> None:
         """Record results whose columns have names, in any order."""
-        points = numbers_of("X", lambda: check_points(points, n_features=self.box.n_features))
+        points = results.numbers_of("X", lambda: check_points(points, n_features=self.box.n_features))
         self._catch_up()
         with self.journal.transaction():
-            tell_points(self, points, values, names)
+            results.tell_points(self, points, values, names)
 
     def tell_failure(
         self, X: Any = None, message: str = "told as failed", *, run: Any = None, retries: int = 0
@@ -271,11 +262,11 @@ class Campaign:
             raise InputTypeError("tell_failure needs points X or the numbers run=, one of them")
         retries = check_count(retries, name="retries", minimum=0)
         chosen = None if run is None else run_numbers(run)
-        points = np.empty((0, 0)) if chosen else numbers_of("X", lambda: self.box.points(X))
+        points = np.empty((0, 0)) if chosen else results.numbers_of("X", lambda: self.box.points(X))
         self._catch_up()
         with self.journal.transaction():
-            for number in chosen or pending_numbers(self, points):
-                state = known_run(self.journal, number)[2]
+            for number in chosen or results.pending_numbers(self, points):
+                state = results.known_run(self.journal, number)[2]
                 if state != "pending":
                     raise InputError(f"run {number} is {state}, not pending; nothing was recorded")
                 if self.journal.fail(number, Failure("told", str(message)), retries=retries):
@@ -286,9 +277,9 @@ class Campaign:
     def correct(self, run: Any, y: Any, *, reason: str = "") -> None:
         """Replace the results of runs, by their numbers; what they were stays in :meth:`events`."""
         self._catch_up()
-        tables.correct(self, run, y, reason)
+        results.correct(self, run, y, reason)
 
-    def retry_failures(self, where: tables.Where | None = None) -> int:
+    def retry_failures(self, where: results.Where | None = None) -> int:
         """Ask failed runs again, for example after a mistake in the function was fixed.
 
         Parameters
@@ -303,9 +294,9 @@ class Campaign:
             How many.
         """
         self._catch_up()
-        return tables.retry_failures(self, where)
+        return results.retry_failures(self, where)
 
-    def forget(self, run: Any = None, *, where: tables.Where | None = None, reason: str = "") -> int:
+    def forget(self, run: Any = None, *, where: results.Where | None = None, reason: str = "") -> int:
         """Leave runs out of everything: results, failures, budget; their rows stay in the file as "forgotten".
 
         Parameters
@@ -324,11 +315,11 @@ class Campaign:
             How many.
         """
         self._catch_up()
-        return tables.forget(self, run, where, reason)
+        return results.forget(self, run, where, reason)
 
     def events(self) -> pd.DataFrame:
         """Every change of what was recorded before: when, its kind, the run, what it was and what it became."""
-        return tables.events(self)
+        return results.events(self)
 
     # ---------------------------------------------------------------- what a runner says
 
@@ -351,16 +342,6 @@ class Campaign:
         """Note a result in memory; the next call writes it."""
         self.unsaved.append((number, np.asarray(values, dtype=np.float64), names))
 
-    def _fail(self, number: int, failure: Failure, *, retries: int) -> bool:
-        """Record a failed attempt of one run; True when it may be tried again."""
-        with self.journal.transaction():
-            return self.journal.fail(number, failure, retries=retries)
-
-    def _begin(self, budget: int, n_initial: int) -> None:
-        """Note that running begins, so that others can tell how far it is, and how long the start is for good."""
-        self.n_initial = n_initial
-        self.journal.begin_session(self._owner, budget, n_initial)
-
     def _end(self, outcome: str) -> None:
         """Note how running ended; of a file that cannot be written, the end of this process says so."""
         try:
@@ -369,11 +350,6 @@ class Campaign:
             raise
         except StorageError:
             return
-
-    def _reopen(self, numbers: Iterable[int]) -> None:
-        """Have runs that failed asked again, with all their retries."""
-        with self.journal.transaction():
-            self.journal.reopen(numbers)
 
     def _release(self, numbers: Iterable[int]) -> None:
         """Let go of runs in flight: they are asked again by the next caller."""
@@ -465,7 +441,7 @@ class Campaign:
     def failures(self) -> pd.DataFrame:
         """Every attempt that went wrong: inputs, kind, message, traceback, whether it was given up."""
         self._catch_up()
-        return tables.failures(self)
+        return results.failures(self)
 
     def to_dataframe(self) -> pd.DataFrame:
         """All runs: inputs, outputs, state, origin (initial, design, check or foreign) and whether inside S.
@@ -473,7 +449,7 @@ class Campaign:
         An output or a mark named like an input gets an underscore at its end.
         """
         self._catch_up()
-        return tables.to_dataframe(self)
+        return results.to_dataframe(self)
 
     def tell_dataframe(self, frame: pd.DataFrame, *, retries: int = 0) -> None:
         """Record results by the numbers of their runs, from any process: columns ``run`` and one per output.
@@ -484,7 +460,7 @@ class Campaign:
         """
         retries = check_count(retries, name="retries", minimum=0)
         self._catch_up()
-        tables.tell_dataframe(self, frame, retries=retries)
+        results.tell_dataframe(self, frame, retries=retries)
 
     def load_dataframe(self, frame: pd.DataFrame, *, outputs: Sequence[str] | None = None) -> None:
         """Tell runs made elsewhere: a column for each input and each output, by name; failed ones have an ``error``.
@@ -493,7 +469,7 @@ class Campaign:
         the outputs are known; before, every other column is an output.
         """
         self._catch_up()
-        tables.load_dataframe(self, frame, None if outputs is None else checked_outputs(outputs))
+        results.load_dataframe(self, frame, None if outputs is None else checked_outputs(outputs))
 
     # ---------------------------------------------------------------- looking
 
@@ -585,11 +561,47 @@ class Campaign:
         Campaign
             This one.
         """
-        settings = RunSettings(
-            function, n_runs, batch_size, executor, n_workers, retries, timeout, max_failures, stop_when, pass_as,
-            progress,
-        )  # fmt: skip
-        run_campaign(self, settings)
+        if not callable(function):
+            raise InputTypeError(f"function is a {type(function).__name__}; expected a callable of one point")
+        check_choice(pass_as, name="pass_as", choices=("auto", "keywords", "array", "mapping"))
+        style: Style = ("keywords" if self.named else "array") if pass_as == "auto" else pass_as
+        check_signature(function, style, self.box.names)
+        total = check_runs(n_runs, name="n_runs")
+        size = None if batch_size is None else check_count(batch_size, name="batch_size")
+        retries = check_count(retries, name="retries", minimum=0)
+        if timeout is not None and executor is None:
+            raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
+        seconds = None if timeout is None else check_real(timeout, name="timeout", above=0.0)
+        streak = Streak(max_failures)
+        n_initial = self._n_initial_of(total)
+        stop = stopper(self, stop_when, n_initial)
+        self.stop_reason, self.surrogate = None, None
+        if executor == "slurm" or isinstance(executor, slurm.Slurm):
+            how = slurm.Slurm(in_flight=n_workers) if executor == "slurm" else executor
+            first = slurm.submit(
+                self, function, total, how, style=style, retries=retries, timeout=seconds,
+                max_failures=streak.most,
+            )  # fmt: skip
+            slurm.run(self, first, stopper=stop)
+            return self
+        crew = make_crew(executor, n_workers, Task(function, style, seconds))
+        batch = max(crew.n, -(-total // 32)) if size is None else size
+        at_once, outcome = True, "interrupted"
+        try:
+            self.n_initial = n_initial  # how long the start is, for good
+            self.journal.begin_session(self._owner, total, n_initial)
+            with progress_bar(total=total, label="runs", done=self.n_done, shown=progress) as bar:
+                loop = Loop(self, crew, style, retries, streak, stop, bar)
+                loop.run(lambda: self._ask(batch, limit=total, n_initial=n_initial))
+            at_once, outcome = False, "stopped" if loop.stopped else "finished"
+        finally:
+            crew.close(at_once=at_once)
+            self._end(outcome)
+        if not loop.stopped and self.n_asked < total:
+            warn_user(
+                f"the campaign ended with {self.n_asked} of {total} runs: no new point was found in {self.box!r}; "
+                "widen the bounds or ask for fewer runs"
+            )
         return self
 
     def close(self) -> None:
@@ -605,7 +617,7 @@ class Campaign:
             if self.unsaved:
                 raise StorageError(
                     f"{len(self.unsaved)} results are not in the file yet ({error}); make room and close again"
-                    f"{tables.write_unsaved(self, self._owner[:8])}"
+                    f"{results.write_unsaved(self, self._owner[:8])}"
                 ) from error
         forget_owner(self._owner)
         try:

@@ -190,7 +190,7 @@ class Cluster(Clocked):
         if now - self._blocked_since > patience:
             raise CampaignError(
                 f"all {len(self._stuck)} places of the cluster are taken by runs over their time, which it cannot "
-                f"stop, and none ended within {patience:g} s more; pass cluster='processes', whose runs are stopped, "
+                f"stop, and none ended within {patience:g} s more; pass executor='processes', whose runs are stopped, "
                 "or restart its workers; the same call resumes where the journal ends"
             )
 

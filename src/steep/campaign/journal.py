@@ -29,9 +29,8 @@ from typing import IO, Any, NoReturn
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.campaign._interpreter import process_exists, process_start
 from steep.campaign.schema import VERSION, check_ours, migrate, open_to_read, refuse_newer
-from steep.campaign.shared_disk import hold, is_held, network_of
+from steep.campaign.shared_disk import hold, is_held, network_of, process_exists, process_start
 from steep.campaign.simulate import Failure
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 
@@ -327,6 +326,13 @@ class Journal:
         if not isinstance(revision, int):
             raise self.damaged(f"its revision is {revision!r}")
         return revision
+
+    def looks(self) -> int:
+        """How often check runs were looked at."""
+        looks = self.meta().get("looks", 0)
+        if not isinstance(looks, int) or looks < 0:
+            raise self.damaged(f"its number of looks is {looks!r}")
+        return looks
 
     def record(self, kind: str, detail: Any, *, run: int | None = None) -> None:
         """Write inside a transaction that something recorded was changed, and how."""

@@ -1,6 +1,6 @@
 """The loop that keeps a simulator busy: a new run starts as soon as one ends, wherever it runs.
 
-It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_fail``, ``_release``, ``_reopen`` and its counts.
+It knows a campaign by a few calls: ``_ask``, ``_finish``, ``_keep``, ``_release`` and its counts.
 """
 
 from __future__ import annotations
@@ -10,23 +10,20 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steep._function import check_signature
-from steep._progress import Bar, progress_bar
-from steep._validation import check_choice, check_count, check_real
-from steep.campaign import slurm
-from steep.campaign.goal import CertifiedError
-from steep.campaign.journal import StoreGoneError
-from steep.campaign.processes import Processes
-from steep.campaign.results import check_runs
+from steep._progress import Bar
+from steep._validation import FloatArray, check_count, check_real
+from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.simulate import Answer, Failure, Style
-from steep.campaign.workers import Crew, Inline, Landing, Task, Threads
-from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
+from steep.campaign.workers import Crew, Inline, Landing, Processes, Task, Threads
+from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
+from steep.sampling.pool import among
+from steep.surrogate.fit import checks_to_make, is_due, trained
+from steep.surrogate.surrogate import Surrogate
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign
@@ -50,11 +47,14 @@ def without_numbers(message: str) -> str:
 class Streak:
     """Runs in a row that failed in the same way; at most ``most``, or any number, and fewer while none worked."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: int | None, kept: Sequence[Any] = (None, [], False)) -> None:
         self.most = None if most is None else check_count(most, name="max_failures")
-        self.runs: list[int] = []
-        self.pattern: tuple[str, str] | None = None
-        self.has_worked = False
+        self.pattern: Sequence[str] | None = kept[0]
+        self.runs, self.has_worked = list[int](kept[1]), bool(kept[2])
+
+    def kept(self) -> list[Any]:
+        """What makes it again, as JSON holds it."""
+        return [self.pattern, self.runs, self.has_worked]
 
     def worked(self) -> None:
         """A run gave a result."""
@@ -62,7 +62,7 @@ class Streak:
 
     def failed(self, number: int, failure: Failure) -> str | None:
         """Note a failed attempt; why to stop, when it is one too many."""
-        pattern = (failure.kind, without_numbers(failure.message))
+        pattern = [failure.kind, without_numbers(failure.message)]
         if pattern != self.pattern:
             self.runs, self.pattern = [], pattern
         if number not in self.runs:
@@ -75,76 +75,17 @@ class Streak:
             "the cause and start again, or allow that many failures with max_failures=None (--max-failures 0)"
         )
 
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What :meth:`Campaign.run` was called with; see there."""
-
-    function: Callable[..., Any]
-    n_runs: int
-    batch_size: int | None
-    executor: Any
-    n_workers: int | None
-    retries: int
-    timeout: float | None
-    max_failures: int | None
-    stop_when: Any
-    pass_as: str
-    progress: bool | None
+    def record(self, journal: Journal, number: int, failure: Failure, retries: int) -> tuple[bool, str | None]:
+        """Record a failed attempt inside a transaction: whether the run may be tried again, and why to stop, if so."""
+        if failure.kind == "rejected":  # by the simulator: neither tried again nor a mistake
+            return journal.fail(number, failure, retries=0), None
+        again, reason = journal.fail(number, failure, retries=retries), self.failed(number, failure)
+        if reason is not None:  # a mistake, most likely: what it burnt is asked again once it is fixed
+            journal.reopen(self.runs)
+        return again, reason
 
 
-def run_campaign(campaign: Campaign, given: RunSettings) -> None:
-    """Run a campaign to its end."""
-    if not callable(given.function):
-        raise InputTypeError(f"function is a {type(given.function).__name__}; expected a callable of one point")
-    style = _style(campaign, given.pass_as)
-    check_signature(given.function, style, campaign.box.names)
-    total = check_runs(given.n_runs, name="n_runs")
-    size = None if given.batch_size is None else check_count(given.batch_size, name="batch_size")
-    retries = check_count(given.retries, name="retries", minimum=0)
-    if given.timeout is not None and given.executor is None:
-        raise InputError("timeout needs an executor: 'processes', or command_simulator(timeout=) for programs")
-    seconds = None if given.timeout is None else check_real(given.timeout, name="timeout", above=0.0)
-    streak = Streak(given.max_failures)
-    n_initial = campaign._n_initial_of(total)
-    stop = stopper(campaign, given.stop_when, n_initial)
-    campaign.stop_reason, campaign.surrogate = None, None
-    if given.executor == "slurm" or isinstance(given.executor, slurm.Slurm):
-        how = slurm.Slurm(in_flight=given.n_workers) if given.executor == "slurm" else given.executor
-        first = slurm.submit(
-            campaign, given.function, total, how, style=style, retries=retries, timeout=seconds,
-            max_failures=streak.most,
-        )  # fmt: skip
-        slurm.run(campaign, first, stopper=stop)
-        return
-    crew = make_crew(given.executor, given.n_workers, Task(given.function, style, seconds))
-    batch = max(crew.n, -(-total // 32)) if size is None else size
-    at_once, outcome = True, "interrupted"
-    try:
-        campaign._begin(total, n_initial)
-        with progress_bar(total=total, label="runs", done=campaign.n_done, shown=given.progress) as bar:
-            loop = _Loop(campaign, crew, style, retries, streak, stop, bar)
-            loop.run(lambda: campaign._ask(batch, limit=total, n_initial=n_initial))
-        at_once, outcome = False, "stopped" if loop.stopped else "finished"
-    finally:
-        crew.close(at_once=at_once)
-        campaign._end(outcome)
-    if not loop.stopped and campaign.n_asked < total:
-        warn_user(
-            f"the campaign ended with {campaign.n_asked} of {total} runs: no new point was found in {campaign.box!r}; "
-            "widen the bounds or ask for fewer runs"
-        )
-
-
-def _style(campaign: Campaign, pass_as: str) -> Style:
-    check_choice(pass_as, name="pass_as", choices=("auto", "keywords", "array", "mapping"))
-    if pass_as == "auto":
-        return "keywords" if campaign.named else "array"
-    style: Style = pass_as  # type: ignore[assignment]
-    return style
-
-
-class _Loop:
+class Loop:
     """Runs waiting, runs in flight, and what happens when one ends."""
 
     def __init__(
@@ -240,14 +181,12 @@ class _Loop:
         return self.streak.worked()
 
     def _fail(self, job: Job, failure: Failure) -> None:
-        if failure.kind == "rejected":  # by the simulator: neither tried again nor a mistake
-            self.campaign._fail(job[0], failure, retries=0)
-            return
-        if self.campaign._fail(job[0], failure, retries=self.retries):
+        journal = self.campaign.journal
+        with journal.transaction():
+            again, reason = self.streak.record(journal, job[0], failure, self.retries)
+        if again:
             self.waiting.append(job)
-        if (reason := self.streak.failed(job[0], failure)) is not None:
-            # A mistake, most likely: what it burnt is asked again once it is fixed.
-            self.campaign._reopen(self.streak.runs)
+        if reason is not None:
             raise CampaignError(reason)
 
     def _show(self) -> None:
@@ -282,7 +221,7 @@ class _Limits:
         self.campaign, self.limits = campaign, limits
         self.started = time.monotonic()
         self._goals = [
-            CertifiedError(campaign, limits[name], n_initial, absolute=name != "error")
+            _CertifiedError(campaign, limits[name], n_initial, absolute=name != "error")
             for name in ("error", "absolute_error")
             if name in limits
         ]
@@ -300,6 +239,64 @@ class _Limits:
         self._judged_at = n_done
         reasons = [goal.look() for goal in self._goals]
         return next((reason for reason in reasons if reason is not None), None)
+
+
+class _CertifiedError:
+    """Whether the error of every output is at most ``tolerance``: a share of its spread, or in its units.
+
+    After the initial runs, whenever there are a fifth more runs, a surrogate is fitted. If its error by
+    cross-validation is small enough, the next runs are check runs, drawn evenly, by which nothing is fitted or placed;
+    when they are done, the surrogate is certified. The number of looks is stored, and each costs
+    (:mod:`steep.surrogate.certificate`), so neither a first dip stops a campaign nor starting it again.
+    """
+
+    def __init__(self, campaign: Campaign, tolerance: float, n_initial: int, *, absolute: bool) -> None:
+        self.campaign, self.tolerance, self.absolute, self.n_initial = campaign, tolerance, absolute, n_initial
+        self._fitted_at = n_initial
+        self._wanted = 0
+        self._model: Surrogate | None = None
+
+    def look(self) -> str | None:
+        """Look at the results so far; why to stop, if the error is certified."""
+        campaign = self.campaign
+        # A planner is made again when another process changes the results.
+        campaign._planner.n_checks = self._wanted
+        X, labels, _ = campaign.results.without_gaps()
+        is_check = campaign.results.is_check(X)
+        if self._model is not None:
+            return self._certified(self._model, X[is_check], labels[is_check])
+        rows = ~is_check
+        n = int(rows.sum())
+        if n <= self.n_initial or not is_due(n, self._fitted_at):
+            return None
+        self._fitted_at = n
+        names = campaign.outputs or tuple(f"y{i}" for i in range(labels.shape[1]))
+        generator = np.random.default_rng([campaign._seed, n])
+        model = trained(campaign.box, X[rows], labels[rows], names[: labels.shape[1]], generator)
+        wanted = checks_to_make(model, self.tolerance, self.campaign.journal.looks() + 1, n, absolute=self.absolute)
+        if wanted is not None:
+            self._model, self._wanted = model, max(wanted, self._wanted)
+            campaign._planner.n_checks = self._wanted
+        return None
+
+    def _certified(self, model: Surrogate, X: FloatArray, labels: FloatArray) -> str | None:
+        """The certificate of the surrogate that waited for its check runs, once they are all done."""
+        campaign, journal = self.campaign, self.campaign.journal
+        points = campaign._planner.check_points(self._wanted)
+        if among(points, campaign.pending).any() or any(journal.at(x) is None for x in points):
+            return None
+        self._model = None
+        if not len(X):
+            return None
+        with journal.transaction():
+            look = journal.looks() + 1
+            journal.set_meta("looks", look)
+        found = model._certify(X, labels, independent=True, look=look).certificate
+        if not found.reached(self.tolerance, absolute=self.absolute):
+            return None
+        campaign.surrogate = model
+        worst, unit = found.worst(absolute=self.absolute), "" if self.absolute else " of its spread"
+        return f"certified by {found.n_checks} check runs: the RMSE of every output is at most {worst:.3g}{unit}"
 
 
 def make_crew(executor: Any, n_workers: int | None, task: Task) -> Crew:

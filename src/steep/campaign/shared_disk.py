@@ -1,4 +1,4 @@
-"""Files on a network file system: one process at a time, by a lock that such file systems keep for all their clients.
+"""Who uses a file: processes of this machine, by their start; on a network file system one process, by a lock.
 
 SQLite's write-ahead log needs memory that all its processes share, and a process of another machine cannot be looked
 up. There a journal has no such log, and a process that opens it to write holds a lock until it closes it or is killed.
@@ -7,13 +7,14 @@ up. There a journal has no such log, and a process that opens it to write holds 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import socket
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from steep.exceptions import StorageError
 
@@ -78,3 +79,33 @@ def is_held(path: str) -> bool:
         except OSError:
             return True
     return False
+
+
+def process_start(pid: int) -> str:
+    """When a process started, as /proc says; empty where there is no /proc, or the process ended."""
+    try:
+        # The second field, the command in parentheses, may hold blanks: state and start come after it.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def process_exists(pid: int) -> bool:
+    """Whether a process runs, where there is no /proc (macOS, Windows)."""
+    if os.name == "nt":  # os.kill(pid, 0) would send Ctrl-C there
+        kernel: Any = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
+        handle = kernel.OpenProcess(0x1000, False, pid)
+        if not handle:
+            return False
+        code = ctypes.c_ulong()
+        kernel.GetExitCodeProcess(handle, ctypes.byref(code))
+        kernel.CloseHandle(handle)
+        return code.value == 259  # still active
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

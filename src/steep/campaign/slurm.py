@@ -11,7 +11,7 @@ in between, the next call finds the job, or that there is none. A run ends
     preempted       its task has left the queue and there is no answer: it is asked again, and nothing is counted
 
 A run is taken back by one rename of its file, which a task that has just begun it, or finished it, would win.
-Nodes need the folder and the Python of the campaign, never the database (see :mod:`steep.campaign._task`).
+Nodes need the folder and the Python of the campaign, never the database (see :mod:`steep.campaign._guard`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steep._validation import check_count, check_real
-from steep.campaign import _task
+from steep.campaign import _guard
 from steep.campaign.command import command_simulator
 from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.results import aligned, check_runs
+from steep.campaign.runner import Streak
 from steep.campaign.simulate import Answer, Failure, Style, unpack
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 
@@ -148,7 +149,9 @@ def submit(
     timeout: float | None = None, max_failures: int | None = 20,
 ) -> Progress:  # fmt: skip
     """Note in the journal what is to be run, up to ``n_runs`` in all, and submit the first tasks."""
-    _check_slurm(campaign)
+    if campaign.journal.path == ":memory:":
+        raise InputError("storage is ':memory:'; SLURM needs a file; pass storage=")
+    _check_command("sbatch")
     total = check_runs(n_runs, name="n_runs")
     order = {
         "task": task_of(function, style, None if timeout is None else check_real(timeout, name="timeout", above=0.0)),
@@ -365,36 +368,22 @@ class _Queue:
             self.note()
 
     def _end(self, number: int, answer: Answer) -> None:
-        failure = answer.failure
+        """Record an answer; after too many failures of one kind nothing more is submitted."""
+        failure, streak = answer.failure, Streak(self.order["max_failures"], self.order["streak"])
         if failure is None and not (answer.values and np.isfinite(answer.values).all()):
             failure = Failure("nan", f"outputs are {answer.values}; expected finite numbers")
         if failure is None:
             try:
-                label = aligned(self.journal, np.array(answer.values)[None], answer.names)[0]
+                self.journal.finish(number, aligned(self.journal, np.array(answer.values)[None], answer.names)[0])
+                streak.worked()
             except InputError as wrong:
                 failure = Failure("shape", str(wrong))
-        pattern, runs, _ = self.order["streak"]
-        if failure is None:
-            self.journal.finish(number, label)
-            self.order["streak"] = [None, [], True]
-            return
-        rejected = failure.kind == "rejected"
-        if self.journal.fail(number, failure, retries=0 if rejected else self.order["retries"]):
-            self.journal.release([number])
-        if not rejected:
-            self._note_failure(number, failure, pattern, runs)
-
-    def _note_failure(self, number: int, failure: Failure, pattern: Any, runs: list[int]) -> None:
-        """Stop submitting after too many failures of one kind: a mistake, most likely."""
-        from steep.campaign.runner import Streak
-
-        streak = Streak(self.order["max_failures"])
-        streak.runs, streak.has_worked = list(runs), self.order["streak"][2]
-        streak.pattern = None if pattern is None else tuple(pattern)
-        if (reason := streak.failed(number, failure)) is not None:
-            self.journal.reopen(streak.runs)
-            self.order["stopped"] = reason
-        self.order["streak"] = [streak.pattern, streak.runs, streak.has_worked]
+        if failure is not None:
+            again, reason = streak.record(self.journal, number, failure, self.order["retries"])
+            if again:
+                self.journal.release([number])
+            self.order["stopped"] = reason or self.order["stopped"]
+        self.order["streak"] = streak.kept()
 
     # ---------------------------------------------------------------- what is submitted
 
@@ -455,7 +444,7 @@ def _write_batch(campaign: Campaign, folder: Path, task: Mapping[str, Any], jobs
             (folder / "todo" / str(number)).write_text(json.dumps(inputs, default=_plain), encoding="utf-8")
         (folder / "task.json").write_text(json.dumps(task), encoding="utf-8")
         (folder / "tasks.json").write_text(json.dumps([numbers[i : i + size] for i in range(0, len(numbers), size)]))
-        line = shlex.join([sys.executable, _task.__file__, str(folder)])
+        line = shlex.join([sys.executable, _guard.__file__, "task", str(folder)])
         # A program that replaces the shell: the signals of SLURM reach it at once.
         (folder / "job.sh").write_text(f"#!/bin/sh\nexec {line}\n", encoding="utf-8")
     except BaseException as error:
@@ -492,15 +481,12 @@ def _moved(file: Path, folder: Path) -> bool:
 
 def _call(*command: str, cwd: Path | None = None, keeps: int | None = None) -> str:
     """Output of a command of SLURM. It ``keeps`` the lock open, so that it holds it even if we are killed."""
+    _check_command(command[0])
     try:
         done = subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, timeout=_SILENCE, stdin=subprocess.DEVNULL,
             pass_fds=() if keeps is None else (keeps,),
         )  # fmt: skip
-    except FileNotFoundError as error:
-        raise CampaignError(
-            f"{command[0]} was not found; expected the commands of SLURM in PATH; run this where jobs are submitted"
-        ) from error
     except subprocess.TimeoutExpired as error:
         raise CampaignError(f"{command[0]} did not answer for {_SILENCE:g} s; nothing is lost: try again") from error
     if done.returncode:
@@ -509,12 +495,10 @@ def _call(*command: str, cwd: Path | None = None, keeps: int | None = None) -> s
     return done.stdout
 
 
-def _check_slurm(campaign: Campaign) -> None:
-    if campaign.journal.path == ":memory:":
-        raise InputError("storage is ':memory:'; SLURM needs a file; pass storage=")
-    if shutil.which("sbatch") is None:
+def _check_command(name: str) -> None:
+    if shutil.which(name) is None:
         raise CampaignError(
-            "sbatch was not found; expected the commands of SLURM in PATH; run this where jobs are submitted"
+            f"{name} was not found; expected the commands of SLURM in PATH; run this where jobs are submitted"
         )
 
 
@@ -558,15 +542,9 @@ def _orders(journal: Journal) -> dict[str, Any]:
     """What the journal says of SLURM; nothing before the first order."""
     order = journal.meta().get("slurm", {})
     known = {
-        "name": str,
-        "batches": dict,
-        "lost": dict,
-        "task": dict,
-        "how": dict,
-        "n_runs": int,
-        "streak": list,
+        "name": str, "batches": dict, "lost": dict, "task": dict, "how": dict, "n_runs": int, "streak": list,
         "n_unbegun": int,
-    }
+    }  # fmt: skip
     if not isinstance(order, dict) or (order and not all(isinstance(order.get(k), kind) for k, kind in known.items())):
         raise journal.damaged("its order for SLURM is unreadable")
     return order

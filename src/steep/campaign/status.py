@@ -15,7 +15,6 @@ import numpy as np
 
 from steep._html import card, text_of
 from steep._validation import FloatArray, check_choice
-from steep.campaign.goal import n_looks
 from steep.campaign.journal import Journal
 from steep.campaign.schema import measure_of
 from steep.exceptions import InputError
@@ -149,7 +148,7 @@ def design_of(campaign: Campaign) -> Design:
         outputs=outputs or None,
         is_even=campaign._planner.sequence.holds(X),
         is_check=campaign.results.is_check(X),
-        n_looks=n_looks(campaign),
+        n_looks=campaign.journal.looks(),
     )
 
 

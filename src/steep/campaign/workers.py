@@ -1,4 +1,4 @@
-"""Workers: in this thread, in threads of ours, in an executor or a cluster of the caller.
+"""Workers: in this thread, in threads of ours, in processes of ours.
 
 A crew makes up to n runs at a time. Each started run lands exactly once, whatever happens to it.
 """
@@ -6,16 +6,28 @@ A crew makes up to n runs at a time. Each started run lands exactly once, whatev
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import pickle
 import queue
+import subprocess
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import current_process, spawn
 from typing import Any, NamedTuple
 
-from steep.campaign.simulate import Answer, Failure, Style, simulate
+from steep.campaign import _guard
+from steep.campaign.simulate import Answer, Failure, Style, describe, simulate, unpack
+from steep.exceptions import CampaignError, InputTypeError
 
+# Seconds given to a guard to end all it started, before it is killed itself.
+_GRACE = 15.0
+# Times a worker may die while it loads the function before that is taken as the function's fault.
+_LOADS = 3
 # A run by its number, and what came of it.
 Landing = tuple[int, Answer]
 
@@ -152,3 +164,214 @@ class Threads(Clocked):
             if (attempt := self._flying.pop(serial, None)) is not None:
                 found.append((attempt.number, answer))
         return found + self._overdue()
+
+
+class Processes(Crew):
+    """Processes of ours, each under a guard that ends whatever its run started: no run touches another."""
+
+    n = 0
+
+    def __init__(self, task: Task, n: int) -> None:
+        self.n = n
+        self._setup = _setup(task)
+        self._timeout = task.timeout
+        self._events: queue.Queue[tuple[_Worker, bytes, bytes]] = queue.Queue()
+        self._workers: list[_Worker] = []
+        self._deaths = 0
+        try:
+            self._try_out()
+        except BaseException:
+            self.close(at_once=True)
+            raise
+
+    def _try_out(self) -> None:
+        """Load the function in a first worker: one that cannot be loaded fails here, before any run."""
+        self._hire()
+        deadline = time.monotonic() + _guard._LOADING + _GRACE
+        while self._workers and not self._workers[0].ready:
+            if time.monotonic() > deadline:
+                raise CampaignError("a worker process did not start; check whether importing your module blocks")
+            self.landed(0.1)
+            if not self._workers:
+                self._hire()
+
+    def _hire(self) -> _Worker:
+        worker = _Worker(self._setup, self._events)
+        self._workers.append(worker)
+        return worker
+
+    def start(self, number: int, inputs: Any) -> None:
+        """Give the run to an idle worker, or to a new one."""
+        idle = [worker for worker in self._workers if worker.number is None]
+        worker = idle[0] if idle else self._hire()
+        # An array goes as a list: the worker makes its own, and needs no NumPy to read the pipe.
+        plain = inputs if isinstance(inputs, dict) else inputs.tolist()
+        worker.assign(number, pickle.dumps(plain))
+
+    def landed(self, seconds: float) -> list[Landing]:
+        """Runs that ended, were stopped, or died with their worker."""
+        events = drain(self._events, seconds)
+        landings = [self._read(worker, tag, body) for worker, tag, body in events]
+        return [landing for landing in landings if landing is not None]
+
+    def _read(self, worker: _Worker, tag: bytes, body: bytes) -> Landing | None:
+        if tag == _guard.READY:
+            worker.ready, self._deaths = True, 0
+            return None
+        if tag == _guard.UNLOADABLE:
+            raise CampaignError(_unloadable(body.decode()))
+        if tag == _guard.DIED:
+            code, was_ready = json.loads(body)
+            if not was_ready:
+                return self._died_loading(worker, f"{_guard.ended(code)} while it loaded the function")
+            return worker.land(Failure("worker", f"the worker process died: it {_guard.ended(code)}"))
+        if tag == _guard.LATE:
+            if not json.loads(body):
+                raise CampaignError(
+                    f"a worker process took more than {_guard._LOADING:g} s to load the function; make its imports "
+                    "faster"
+                )
+            message = f"the run took more than {self._timeout:g} s and was stopped"
+            return worker.land(Failure("timeout", message))
+        if tag == _guard.ANSWER:
+            return worker.land(unpack(body))
+        return self._lost(worker)
+
+    def _died_loading(self, worker: _Worker, how: str) -> Landing | None:
+        """Loading is tried again, a few times: the machine may have been short of memory."""
+        self._deaths += 1
+        if self._deaths >= _LOADS:
+            raise CampaignError(
+                f"a worker process {how}, {_LOADS} times in a row; call the function directly to see why it crashes"
+            )
+        worker.load_again()
+        return None
+
+    def _lost(self, worker: _Worker) -> Landing | None:
+        """A guard itself is gone, killed from outside."""
+        self._workers.remove(worker)
+        worker.end(at_once=True)
+        if not worker.ready:
+            self._deaths += 1
+            if self._deaths >= _LOADS:
+                raise CampaignError(f"a worker process ended before it was ready, {_LOADS} times in a row")
+        return worker.land(Failure("worker", "the worker process died: it was killed from outside"))
+
+    def close(self, *, at_once: bool) -> None:
+        """End every worker and all it started."""
+        for worker in self._workers:
+            worker.dismiss(at_once=at_once)
+        deadline = time.monotonic() + _GRACE
+        for worker in self._workers:
+            worker.end(at_once=False, deadline=deadline)
+        self._workers = []
+
+
+class _Worker:
+    """A guard process, the pipe to it, and the run it is at."""
+
+    def __init__(self, setup: bytes, events: queue.Queue[tuple[_Worker, bytes, bytes]]) -> None:
+        self.number: int | None = None
+        self.ready = False
+        self._setup, self._job = setup, b""
+        theirs, self._jobs = os.pipe()
+        self._answers, ours = os.pipe()
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, *flags, _guard.__file__, "worker", str(theirs), str(ours)],
+                stdin=subprocess.DEVNULL, pass_fds=(theirs, ours), start_new_session=True,
+            )  # fmt: skip
+        finally:
+            os.close(theirs)
+            os.close(ours)
+        self._reader = threading.Thread(target=self._read, args=(events,), daemon=True)
+        self._reader.start()
+        self._send(_guard.SETUP, setup)
+
+    def _read(self, events: queue.Queue[tuple[_Worker, bytes, bytes]]) -> None:
+        while (frame := _guard.receive(self._answers)) is not None:
+            events.put((self, *frame))
+        events.put((self, b"", b""))
+
+    def _send(self, tag: bytes, body: bytes = b"") -> None:
+        try:
+            _guard.send(self._jobs, tag, body)
+        except BrokenPipeError:
+            return  # the reader sees the end of the pipe, too, and reports it
+
+    def assign(self, number: int, job: bytes) -> None:
+        """Give it a run."""
+        self.number, self._job = number, job
+        self._send(_guard.JOB, job)
+
+    def load_again(self) -> None:
+        """Start over after a death while loading, with the same run if it had one."""
+        if self.number is None:
+            self._send(_guard.SETUP, self._setup)
+        else:
+            self._send(_guard.JOB, self._job)
+
+    def land(self, outcome: Answer | Failure) -> Landing | None:
+        """The answer of the run it was at."""
+        number, self.number = self.number, None
+        answer = Answer([], None, outcome) if isinstance(outcome, Failure) else outcome
+        return None if number is None else (number, answer)
+
+    def dismiss(self, *, at_once: bool) -> None:
+        """Tell it to end: politely, or by closing its pipe, upon which it kills."""
+        if self._jobs < 0:
+            return
+        if not at_once:
+            self._send(_guard.QUIT)
+        os.close(self._jobs)
+        self._jobs = -1
+
+    def end(self, *, at_once: bool, deadline: float = 0.0) -> None:
+        """Wait for its end, and see to it."""
+        self.dismiss(at_once=at_once)
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()) if deadline else 0.1)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(_GRACE)
+        self._reader.join(_GRACE)
+        if not self._reader.is_alive():
+            os.close(self._answers)
+
+
+def _setup(task: Task) -> bytes:
+    """All a worker has to know, as bytes."""
+    if sys.platform == "win32":
+        raise CampaignError("executor='processes' needs fork, which Windows lacks; use 'threads' or a Dask cluster")
+    if getattr(current_process(), "_inheriting", False):
+        raise CampaignError(
+            "a worker process imports this script and would start the campaign again; put the call under "
+            "if __name__ == '__main__':"
+        )
+    try:
+        function = pickle.dumps(task.function)
+    except Exception as error:
+        raise InputTypeError(
+            f"function cannot be sent to a process ({describe(error)}); define it with def at the top of a module, or "
+            "use executor='threads'"
+        ) from error
+    data = spawn.get_preparation_data("steep worker")
+    wanted = ["sys_path", "sys_argv", "dir", "orig_dir"]
+    if b"__main__" in function:  # otherwise the script need not be imported at all
+        wanted += ["init_main_from_name", "init_main_from_path"]
+    return pickle.dumps(
+        {
+            "main": {name: data[name] for name in wanted if name in data},
+            "function": function,
+            "style": task.style,
+            "timeout": task.timeout,
+        }
+    )
+
+
+def _unloadable(reason: str) -> str:
+    return (
+        f"a worker process cannot load the function ({reason}); define it in a module or script file that can be "
+        "imported, with the call of run under if __name__ == '__main__':, or use executor='threads'"
+    )

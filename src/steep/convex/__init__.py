@@ -8,12 +8,6 @@ from steep.convex.logistic import LogisticProblem, logistic_path, solve_logistic
 from steep.convex.ridge import ridge_path, solve_ridge
 
 __all__ = [
-    "Inputs",
-    "LogisticProblem",
-    "feature_scale",
-    "logistic_path",
-    "ridge_path",
-    "solve_logistic",
-    "solve_ridge",
+    "Inputs", "LogisticProblem", "feature_scale", "logistic_path", "ridge_path", "solve_logistic", "solve_ridge",
     "to_probabilities",
-]
+]  # fmt: skip

@@ -15,16 +15,7 @@ _TABLE, _MANY_COLUMNS = 2**17, 100
 
 
 class Inputs:
-    """Scaled inputs, one row per sample.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n_samples, n_features)
-        z, in single or double precision; a ``numpy.memmap`` stays in its file.
-    mean, scale : ndarray of shape (n_features,), float
-        What is subtracted, and what the rest is divided by.
-    bias : bool
-        Whether a column of ones follows.
+    """Scaled inputs, one row per sample, of single or double precision; with ``bias`` a column of ones follows.
 
     Examples
     --------
@@ -41,7 +32,6 @@ class Inputs:
         self._held = None if isinstance(features, np.memmap) else self._scaled(slice(None))
 
     def __getitem__(self, samples: slice | IntArray) -> FloatArray:
-        """Inputs of some samples."""
         if self._held is not None:
             return self._held[samples]
         if isinstance(samples, slice):

@@ -36,24 +36,10 @@ _ROUGH = Limits(gap=5e-3)
 
 @dataclass(frozen=True)
 class LogisticProblem:
-    """Samples, labels and penalty.
+    """Samples, labels and penalty: z is ``inputs``, h ``held``, c ``center`` and o ``offset``.
 
-    Attributes
-    ----------
-    inputs : Inputs of shape (n_samples, n_inputs)
-        Inputs z; the last one is 1 where there is a bias.
-    targets : ndarray of shape (n_samples,) or (n_outputs, n_samples)
-        Class numbers for the softmax, 0 and 1 for binary outputs.
-    n_outputs : int
-        Inputs of θ.
-    held : ndarray of shape (n_inputs,)
-        h: 1 for inputs that λ holds back, 0 for a free bias.
-    center : ndarray of shape (n_outputs, n_inputs) or float
-        c.
-    offset : ndarray of shape (n_outputs,), optional
-        o, outputs that are given.
-    deadline : float
-        The time, by ``time.monotonic``, after which searches end where they are.
+    ``targets`` are class numbers ``(n_samples,)`` for the softmax, 0 and 1 ``(n_outputs, n_samples)`` for binary
+    outputs. Searches end where they are at ``deadline``, by ``time.monotonic``.
     """
 
     inputs: Inputs
@@ -233,26 +219,11 @@ def _search(
 def solve_logistic(
     problem: LogisticProblem, weights: FloatArray, start: FloatArray, shared: Solve | None = None, *, tol: float = 1e-7
 ) -> FloatArray | None:
-    """Solve one problem for every row of ``weights``, λ = 1.
+    """Solve one problem for every row of ``weights``, λ = 1, from one θ or one for each; ``(n_problems, …)``.
 
-    Parameters
-    ----------
-    problem : LogisticProblem
-        The training set.
-    weights : ndarray of shape (n_problems, n_samples)
-        Weights of every problem; a weight of 0 leaves the sample out.
-    start : ndarray of shape (n_outputs, n_inputs) or (n_problems, n_outputs, n_inputs)
-        θ to begin with, for all problems or each its own.
-    shared : callable, optional
-        What :meth:`LogisticProblem.solver` returns for a start that is near all solutions; problems of few parameters
-        have their own Hessians.
-    tol : float, default 1e-7
-        Largest step, relative to the largest parameter, that ends the search.
-
-    Returns
-    -------
-    ndarray of shape (n_problems, n_outputs, n_inputs) or None
-        None if a class has no weight in some problem, or if no solution was found.
+    ``shared`` is what :meth:`LogisticProblem.solver` returns for a start that is near all solutions; problems of few
+    parameters have their own Hessians. A step below ``tol``, relative to the largest parameter, ends the search. None
+    if a class has no weight in some problem, or if no solution was found.
     """
     classes = problem.targets if problem.is_softmax else problem.targets[0].astype(np.intp)
     if not (weights @ np.eye(max(problem.n_outputs, 2))[classes] > 0).all():
@@ -285,19 +256,7 @@ def logistic_path(
     Each first row starts from the one before, comes near, and there the Hessian is modelled for all rows. The others
     start from where they were, moved by as much as the first has moved, with what they learned of their own Hessian:
     with λ it changes by a known multiple of the identity, and so do the changes of the gradient.
-
-    Parameters
-    ----------
-    problem : LogisticProblem
-        The training set.
-    weights : ndarray of shape (n_problems, n_samples)
-        Weights of every problem; the first row stands for all of them.
-    l2s : sequence of float
-        Values of λ.
-    start : ndarray of shape (n_outputs, n_inputs)
-        Where to begin.
-    gap : float
-        What may still be gained at the end, in units of f.
+    ``gap`` is what may still be gained at the end, in units of f.
     """
     held, limits = np.tile(problem.held, problem.n_outputs), Limits(gap=gap, deadline=problem.deadline)
     known: Minima | None = None

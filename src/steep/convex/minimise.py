@@ -41,18 +41,10 @@ _LEAST_CHANGE = 1e-12
 
 @dataclass(frozen=True)
 class Limits:
-    """When a search ends.
+    """When a search ends, and the steps and gradients it remembers (``memory``).
 
-    Attributes
-    ----------
-    gap : float
-        Value still to be gained, in units of the function; 0 for none.
-    step : float
-        Largest step, relative to the largest parameter; 0 for none.
-    n_steps, memory : int
-        Steps at most, and pairs of steps and gradients remembered.
-    deadline : float
-        The time, by ``time.monotonic``, after which no step is begun.
+    ``gap`` is the value still to be gained, ``step`` the largest step relative to the largest parameter, and no step is
+    begun after ``deadline``, by ``time.monotonic``.
     """
 
     gap: float = 0.0
@@ -60,13 +52,6 @@ class Limits:
     n_steps: int = 500
     memory: int = 12
     deadline: float = inf
-
-    def reached(self, theta: FloatArray, direction: FloatArray, decrement: FloatArray) -> npt.NDArray[np.bool_]:
-        """Which functions are solved."""
-        if self.step:
-            size = np.maximum(np.abs(theta).max(axis=1), 1e-9)
-            return np.asarray(np.abs(direction).max(axis=1) <= self.step * size)
-        return decrement <= self.gap
 
 
 @dataclass
@@ -78,15 +63,6 @@ class Minima:
     n_evaluations: npt.NDArray[Any]
     pairs: list[Pair] = field(default_factory=list)
 
-    def end(self, numbers: IntArray, theta: FloatArray, converged: Any, known: Sequence[Pair]) -> None:
-        """Store the searches that end, and the pairs they know, the last ones last."""
-        self.theta[numbers], self.converged[numbers] = theta, converged
-        while len(self.pairs) < len(known):
-            self.pairs.insert(0, (np.zeros_like(self.theta), np.zeros_like(self.theta), np.zeros(len(self.theta))))
-        for kept, pair in zip(reversed(self.pairs), reversed(known), strict=False):
-            for whole, some in zip(kept, pair, strict=True):
-                whole[numbers] = some
-
 
 def minimise(
     gradient: Gradient,
@@ -97,33 +73,26 @@ def minimise(
     pairs: Sequence[Pair] | None = None,
     renewed: Callable[[FloatArray, IntArray], Solve] | None = None,
 ) -> Minima:
-    """Look for the minima of several functions.
+    """Look for the minima of several functions, from ``start``, one row for each.
 
-    Parameters
-    ----------
-    gradient : callable
-        ``gradient(points, numbers)`` of the functions with these numbers.
-    start : ndarray of shape (n_functions, n_parameters)
-        Where to begin.
-    solve : callable
-        g ↦ M⁻¹ g, one row for each of some functions; functions that are solved are not asked for again.
-    limits : Limits
-        When to stop.
-    pairs : sequence, optional
-        Steps and changes of the gradient known of functions with nearly the same Hessians; if given, even if empty,
-        those of each search are returned.
-    renewed : callable, optional
-        Another ``solve`` for the points reached, after some steps: far from the start its Hessian does not help.
+    Functions that are solved are not asked for again. ``pairs`` are known of functions with nearly the same Hessians;
+    if given, even if empty, those of each search are returned. ``renewed`` gives another ``solve`` for the points
+    reached, after some steps: far from the start its Hessian does not help.
     """
     theta, left, known = start.copy(), np.arange(len(start)), list(pairs or ())
     slope, renew_every = gradient(theta, left), max(_RENEW, round(_RENEW_PER_PARAMETER * start.shape[1]))
     found = Minima(start.copy(), np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=np.intp))
 
     def end(gone: npt.NDArray[np.bool_], at: FloatArray, converged: Any, *others: FloatArray) -> list[FloatArray]:
-        """Take the searches that end out; the rest of arrays with a row for each."""
+        """Take the searches that end out, with the pairs they know, the last ones last; the rest of such arrays."""
         nonlocal left, theta, slope, known
-        told = [] if pairs is None else [(one[gone], other[gone], rate[gone]) for one, other, rate in known]
-        found.end(left[gone], at[gone], converged, told)
+        found.theta[left[gone]], found.converged[left[gone]] = at[gone], converged
+        if pairs is not None:
+            while len(found.pairs) < len(known):
+                found.pairs.insert(0, (np.zeros_like(start), np.zeros_like(start), np.zeros(len(start))))
+            for kept, pair in zip(reversed(found.pairs), reversed(known), strict=False):
+                for whole, some in zip(kept, pair, strict=True):
+                    whole[left[gone]] = some[gone]
         keep = ~gone
         left, theta, slope = left[keep], theta[keep], slope[keep]
         known = [(one[keep], other[keep], rate[keep]) for one, other, rate in known]
@@ -136,7 +105,9 @@ def minimise(
             solve, known = renewed(theta, left), []
         direction: FloatArray = -_two_loops(slope, known, solve, left)
         decrement: FloatArray = -_dots(slope, direction) / 2
-        solved = limits.reached(theta, direction, decrement)
+        solved = decrement <= limits.gap
+        if limits.step:
+            solved = np.abs(direction).max(axis=1) <= limits.step * np.maximum(np.abs(theta).max(axis=1), 1e-9)
         if solved.any():
             direction, decrement = end(solved, theta + direction, True, direction, decrement)
         step, after, stuck = _moved(gradient, theta, slope, direction, left, found.n_evaluations)
@@ -171,7 +142,6 @@ def _two_loops(slope: FloatArray, pairs: Sequence[Pair], solve: Solve, left: Int
 
 
 def _dots(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Inner products of rows."""
     products: FloatArray = np.einsum("bd,bd->b", one, other)
     return products
 

@@ -45,20 +45,9 @@ def solve_ridge(X: FloatArray, y: FloatArray, weights: FloatArray, *, alpha: flo
 def ridge_path(
     X: FloatArray | Inputs, y: FloatArray, share: FloatArray, penalties: Sequence[float], *, fit_intercept: bool
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Coefficients ``(n_outputs, n_features)`` and intercepts for every penalty α of one weighting.
+    """Coefficients ``(n_outputs, n_features)`` and intercepts for every penalty α ≥ 0 of one weighting, ``share``.
 
-    Parameters
-    ----------
-    X : ndarray or Inputs of shape (n_samples, n_features)
-        Inputs, read block by block.
-    y : ndarray of shape (n_samples, n_outputs)
-        Targets.
-    share : ndarray of shape (n_samples,)
-        Weights.
-    penalties : sequence of float
-        Values of α ≥ 0.
-    fit_intercept : bool
-        Whether there is a constant, which is not penalised.
+    ``X`` is read block by block; the intercept is not penalised.
 
     Examples
     --------

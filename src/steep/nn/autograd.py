@@ -24,7 +24,6 @@ from torch.func import jvp
 
 from steep._validation import FloatArray, check_count, check_points, one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_precision
 
 TorchFunction = Callable[[Tensor], Tensor]
 # Numbers in a batch of points: derivatives of order n keep about 2ⁿ copies of every intermediate result.
@@ -62,7 +61,11 @@ def torch_derivatives(
     """
     if not callable(function):
         raise InputTypeError(f"function is a {type(function).__name__}; expected a callable of a tensor")
-    return TorchDerivatives(function, check_count(block, name="block"), check_precision(dtype))
+    if not isinstance(dtype, torch.dtype):
+        raise InputTypeError(f"dtype is a {type(dtype).__name__}; expected torch.float32 or torch.float64")
+    if dtype not in (torch.float32, torch.float64):
+        raise InputError(f"dtype={dtype} is not supported; expected torch.float32 or torch.float64")
+    return TorchDerivatives(function, check_count(block, name="block"), dtype)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ yields batches each time it is iterated over, such as one that reads file after 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from typing import Any
@@ -16,17 +17,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from steep._validation import one_line
+from steep._validation import Seed, check_count, check_generator, one_line
 from steep.exceptions import InputError, InputTypeError
-from steep.nn._arguments import check_batch_size
 
 Batch = tuple[Any, Any]
 _LABEL_KEYS = ("labels", "label", "y")
 # Inputs of a batch: 32 MB at most, which leaves room for the activations of usual networks.
 _BATCH_BYTES, _LARGEST_BATCH, _SMALLEST_BATCH = 2**25, 1024, 8
+# Seeds are added to (members), and the sum must still be one that torch takes.
+_LARGEST_SEED = 2**62
 _FORMS = "a tensor, a dict of tensors, (inputs, labels), a Dataset, a DataLoader or a list of dicts"
 
 
@@ -91,7 +93,6 @@ def _cloned(value: Any) -> Any:
 
 
 def _tensor(value: Any) -> Any:
-    """Numbers as a tensor of its own memory."""
     is_numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
     return torch.from_numpy(np.array(value)) if is_numeric else _cloned(value)
 
@@ -170,7 +171,6 @@ def _is_pair(data: Any) -> bool:
 
 
 def _columns(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs by name, each a tensor or an array of one row per sample."""
     if not inputs:
         raise InputError("the dict of inputs is empty; expected at least one tensor; pass the inputs by name")
     columns = {name: _column(name, values) for name, values in inputs.items()}
@@ -318,3 +318,44 @@ def refuse_single_samples(data: Any) -> None:
             f"data is a stream of single samples ({type(data).__name__}); expected batches; pass DataLoader(data, "
             "batch_size=...)"
         )
+
+
+# ------------------------------------------------------------------------------- seeds and random states
+
+
+def check_seed(random_state: Seed) -> int:
+    """Return the seed itself, or one drawn from a numpy generator; None draws a fresh one."""
+    if isinstance(random_state, bool):
+        raise InputTypeError("random_state is a bool; expected None, a whole number ≥ 0 or a numpy Generator")
+    if isinstance(random_state, int | np.integer):
+        if not 0 <= random_state <= _LARGEST_SEED:
+            value = repr(random_state) if abs(random_state) < 10**30 else "a number beyond 10**30"
+            raise InputError(f"random_state={value} is out of range; expected a whole number from 0 to 2**62")
+        return int(random_state)
+    return int(check_generator(random_state).integers(2**31))
+
+
+def check_batch_size(batch_size: Any) -> int | None:
+    """Return the samples of a batch; None lets the caller choose."""
+    return None if batch_size is None else check_count(batch_size, name="batch_size")
+
+
+@contextmanager
+def kept_random_state(network: nn.Module | None = None, *, seed: int | None = None) -> Iterator[None]:
+    """Run with torch's, NumPy's and Python's generators seeded, or left as they are, and give all of them back.
+
+    Data sets may draw from any of the three, and a ``DataLoader`` draws a seed for its workers from torch even when it
+    does not shuffle.
+    """
+    devices = {p.device for p in network.parameters() if p.device.type == "cuda"} if network is not None else set()
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the global state is what is kept
+    with torch.random.fork_rng(devices=list(devices)):
+        try:
+            if seed is not None:
+                torch.manual_seed(seed)
+                np.random.seed(seed % 2**32)  # noqa: NPY002 - for data sets that draw from it
+                random.seed(seed)
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002

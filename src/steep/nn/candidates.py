@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from steep._progress import progress_bar
 from steep._validation import FloatArray, IntArray, check_count, check_flag, check_real, shown
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
-from steep.nn._arguments import check_each
 from steep.nn.heads import Head, HeadGrid, HeadSamples, HeadTask, seconds_of_a_head
 from steep.nn.scores import Array, MeanScore
 from steep.nn.weightings import (
@@ -38,6 +37,8 @@ from steep.nn.weightings import (
     apply_rules,
     search_neighbors,
 )
+
+Value = TypeVar("Value")
 
 # Powers of ten up to which the default λ may be extended.
 _POWERS = range(-8, 4)
@@ -85,7 +86,7 @@ class HeadSearch:
     held_out : bool, optional
         Whether the validation data are fitted to as well, one part to be scored on the others: heads with equal
         weights, with classes and with groups of equal mass, and behind every head a threshold, shifted logits or a
-        temperature (:mod:`steep.nn.decisions`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
+        temperature (:mod:`steep.nn.choose`). Default True, or False if ``weight_ratio`` or ``weightings`` is given.
 
     Examples
     --------
@@ -166,7 +167,9 @@ class Grid:
         powers = tuple(10.0**power for power in (_CLASS_POWERS if has_classes else _NUMBER_POWERS))
         has_doubt = any(isinstance(rule, Doubted) for rule in rules)
         grid = cls(
-            l2=check_each(powers if full.l2 is None else full.l2, _check_l2, name="l2"),
+            l2=check_each(
+                powers if full.l2 is None else full.l2, lambda l2: check_real(l2, name="l2", minimum=0.0), name="l2"
+            ),
             rules=tuple(rule for rule in rules if rule != ByRatio(1.0)),  # equal weights are always tried
             n_neighbors=check_each(
                 full.n_neighbors, lambda k: check_count(k, name="n_neighbors", minimum=smallest), name="n_neighbors"
@@ -244,10 +247,6 @@ class Grid:
         return [step for step in steps if step in self.reachable]
 
 
-def _check_l2(value: Any) -> float:
-    return check_real(value, name="l2", minimum=0.0)
-
-
 def _check_rule(value: Any) -> ByClass:
     if not isinstance(value, ByClass):
         raise InputTypeError(
@@ -299,11 +298,6 @@ class HeadCandidate:
         """The row of the table that its kind is in."""
         kind = {"equal": "equal weights", "validation": "fitted to validation"}.get(self.kind, self.kind)
         return kind + ", reweighting data" * self.reweighted + ", anchored" * self.anchored
-
-    @property
-    def size_is_known(self) -> bool:
-        """Whether a head is not so small that its bias, divided by its size, leaves no digits to its weights."""
-        return self.anchored or (self.l2 or 0.0) <= 1.0
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -430,11 +424,6 @@ class ScoredHeads:
         return [fitted.candidate for fitted in self.heads]
 
     @property
-    def kept(self) -> Array:
-        """What the deciding score knows of the answers, ``(n_heads, n_samples, …)``."""
-        return np.stack([fitted.kept[0] for fitted in self.heads])
-
-    @property
     def values(self) -> FloatArray:
         """The deciding score of every head."""
         return np.array([fitted.value for fitted in self.heads])
@@ -483,14 +472,11 @@ def search_heads(
             best = (found[i].candidate for i in best_of_rows(found).values())
             # A head held near the original one ends there with ever larger λ: no reason to go on.
             wanted = grid.beyond(tried, [candidate.l2 or 0.0 for candidate in best if not candidate.anchored])
-    if grid.held_out and monotonic() < grid.deadline and can_cross(space.task, held_out):
+    # Heads can be fitted to three fifths of the held-out samples if these have some of every class.
+    is_crossed = grid.held_out and space.task.has_classes and monotonic() < grid.deadline
+    if is_crossed and (space.task.class_counts(held_out.targets) >= _FEWEST_OF_A_CLASS).all():
         found += [judge.scored(fitted) for fitted in _crossed_heads(held_out, space, fold, groups)]
     return replace(judge, heads=sorted(found, key=lambda fitted: fitted.candidate.order))
-
-
-def can_cross(task: HeadTask, held_out: HeadSamples) -> bool:
-    """Whether heads can be fitted to three fifths of the held-out samples."""
-    return task.has_classes and bool((task.class_counts(held_out.targets) >= _FEWEST_OF_A_CLASS).all())
 
 
 def _crossed_heads(
@@ -541,3 +527,11 @@ def settings_table(candidates: Sequence[HeadCandidate]) -> pd.DataFrame:
     return pd.DataFrame(
         vars(candidate) | {"blend": None if candidate.blend is None else str(candidate)} for candidate in candidates
     )
+
+
+def check_each(values: Any, check: Callable[[Any], Value], *, name: str) -> tuple[Value, ...]:
+    """Return a tuple of checked values; a number alone is not a sequence."""
+    is_alone = isinstance(values, str | bytes) or (hasattr(values, "ndim") and values.ndim == 0)
+    if is_alone or not isinstance(values, Iterable):
+        raise InputTypeError(f"{name} is a {type(values).__name__}; expected a sequence of values; pass ({name},)")
+    return tuple(check(value) for value in values)

@@ -6,7 +6,7 @@ four fifths of the samples and scored on the last fifth, five times over:
     a_i = answer to sample i of the head chosen without the fold of i
 
 a_i has seen nothing of sample i, so its score needs no correction for the number of heads. The choice takes the best
-head with the best layer behind it (:mod:`steep.nn.decisions`), or for accuracies of groups and classes the mean of two
+head with the best layer behind it, or for accuracies of groups and classes the mean of two
 if that is better still (of the best few, each with every other). The same is done among the equal-weight heads, which
 are left only for a choice among all that is better by a standard error. The original head is left for a choice whose a
 beats it by the evidence of :mod:`steep.evidence`.
@@ -24,6 +24,13 @@ few samples, such as F1 of a rare class, it is the mean of the ten best heads, w
 
 All heads count the same, whatever the penalty made of their size. Only differences between the outputs of a softmax
 count, so the mean over the classes is first subtracted from W and b. The mean of linear layers is a linear layer.
+
+A layer is put behind a head to decide better. Layers never see the labels they are chosen by, so they are candidates
+like any other:
+
+    threshold     two classes: the share r of the samples is called positive, for r around that of the training labels
+    prior^τ       more classes: z_c − τ log π_c, π_c the share of class c among the training labels (Menon et al. 2021)
+    temperature   probabilities: z / T
 """
 
 from __future__ import annotations
@@ -35,14 +42,14 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit, logit
 
 from steep._validation import FloatArray, IntArray
 from steep.evidence import Evidence, weigh_evidence, weigh_resamples
 from steep.metrics import Interval
 from steep.nn.candidates import FittedHead, HeadCandidate, ScoredHeads
-from steep.nn.decisions import DecisionScore, Layer, Layers
 from steep.nn.heads import Head, HeadTask
-from steep.nn.scores import Array, CellScore, MeanScore, WholeScore
+from steep.nn.scores import Array, CellScore, DecisionScore, MeanScore, WholeScore
 
 Rows = npt.NDArray[np.intp]
 N_FOLDS = 5
@@ -55,6 +62,10 @@ _N_AVERAGED = 10
 _MOST_WORK = 1e9
 # The confidence of every interval that is reported.
 REPORTED = 0.95
+# Shares called positive, on the scale of logits, around that of the training labels; and the other layers.
+_RATES = np.linspace(-3.0, 3.0, 25)
+_POWERS = (-0.5, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
+_TEMPERATURES = (0.5, 0.63, 0.8, 1.25, 1.6, 2.0, 2.5, 3.2)
 _UNKNOWN = Interval(np.nan, np.nan, np.nan, 0)
 
 
@@ -114,7 +125,9 @@ def _concluded(judge: _Judge, row: int, shown: list[int]) -> Choice:
         return Choice(1, _UNKNOWN, np.nan, dict.fromkeys(shown, _UNKNOWN))
     evidence = judge.evidence([row], 0)
     doubt = judge.doubt(evidence, row)
-    is_better = doubt is None and judge.is_sure(evidence)
+    # Significant at the confidence asked for and, if that is the one that is reported, by the interval that is.
+    is_clear = judge.confidence < REPORTED or evidence.interval(0).low > 0
+    is_better = doubt is None and bool(evidence.counts[0]) and is_clear
     gain = judge.bounded(evidence.stated(0) if is_better else evidence.interval(0))
     observed = float(evidence.gains[0])
     retraining = gain.mean * float(judge.values[1] - judge.values[0]) / observed if observed else 0.0
@@ -189,11 +202,9 @@ class _Picker:
         return self.score.keep(self.outputs(part, pick))
 
     def outputs(self, part: int, pick: Pick) -> FloatArray:
-        """Outputs of a pick for all samples."""
         return self._outputs(self.fitted(pick), part)
 
     def fitted(self, pick: Pick) -> FittedHead:
-        """The head of a pick."""
         parts = [self.found.heads[number] for number in pick.heads]
         whole = parts[0] if len(parts) == 1 else _joined(parts, self.found.task)
         if (layer := pick.layer) is None:
@@ -209,7 +220,9 @@ class _Picker:
         if not self.turned:
             return alone
         if not isinstance(self.score, CellScore):
-            allowed = self._partners(first) & np.isfinite(values) & [c.size_is_known for c in self.found.candidates]
+            # A bias, divided by the size of a very small head, leaves no digits to the weights.
+            is_large = [c.anchored or (c.l2 or 0.0) <= 1.0 for c in self.found.candidates]
+            allowed = self._partners(first) & np.isfinite(values) & is_large
             order = [int(i) for i in np.argsort(-values, kind="stable") if allowed[i]]
             some = Pick(tuple(order[:_N_AVERAGED]) or (first,))
             return self._with_layer(part, some)[1]
@@ -307,7 +320,7 @@ def _turned(fitted: FittedHead, task: HeadTask) -> FittedHead:
     """A head scaled to size one."""
 
     def turn(head: Head) -> Head:
-        direction, _ = _direction(head, task)
+        direction = _direction(head, task)[0]
         return Head(direction[:, :-1], direction[:, -1])
 
     without = fitted.without and {key: turn(head) for key, head in fitted.without.items()}
@@ -352,11 +365,6 @@ class _Judge:
         evidence = self.evidence([row], other)
         return bool(evidence.gains[0] > evidence.standard_errors[0])
 
-    def is_sure(self, evidence: Evidence) -> bool:
-        """Whether a gain is significant; at the confidence that is reported, by the interval that is."""
-        is_clear = self.confidence < REPORTED or evidence.interval(0).low > 0
-        return bool(evidence.counts[0]) and is_clear
-
     def doubt(self, evidence: Evidence, row: int) -> str | None:
         """Why the samples cannot tell whether a gain is one; None if they can."""
         if evidence.gains[0] <= 0:
@@ -398,3 +406,66 @@ def _direction(head: Head, task: HeadTask) -> tuple[FloatArray, float]:
         size = float(np.linalg.norm(table[:, :-1]))
     size = size if np.isfinite(size) and size > 0 else 1.0
     return table / size, size
+
+
+# ------------------------------------------------------------------------------- layers
+
+
+class Layer(NamedTuple):
+    """z / ``temperature`` + ``shift``, and what it is called."""
+
+    name: str
+    shift: FloatArray
+    temperature: float = 1.0
+
+    def outputs(self, outputs: FloatArray) -> FloatArray:
+        """Outputs behind the layer."""
+        return (outputs / self.temperature + self.shift).astype(outputs.dtype, copy=False)
+
+    def joined(self, head: Head) -> Head:
+        """Head and layer as one head."""
+        bias = None if head.bias is None else head.bias / self.temperature + self.shift
+        return Head(head.weight / self.temperature, bias, head.is_bias_fixed)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The layers that a score may be improved by."""
+
+    kind: str
+    priors: FloatArray
+
+    @classmethod
+    def of(cls, score: MeanScore, original: Head, counts: IntArray) -> Layers | None:
+        """Those for a score; None if the head has no bias that may change, or classes of one size need no shift.
+
+        ``counts`` are the training samples of every class.
+        """
+        if not score.task.has_classes or original.is_bias_fixed:
+            return None
+        priors = np.maximum(counts, 1) / np.maximum(counts, 1).sum()
+        if score.name == "neg_log_loss":
+            return cls("temperature", priors)
+        if original.bias is None or not isinstance(score, DecisionScore | CellScore):
+            return None
+        if len(priors) == 2:
+            return cls("threshold", priors)
+        return cls("prior", priors) if np.ptp(np.log(priors)) > 1e-3 else None
+
+    def behind(self, outputs: FloatArray) -> list[Layer]:
+        """The layers for a head with these outputs for the held-out samples."""
+        if not np.isfinite(outputs).all():
+            return []
+        if self.kind == "temperature":
+            zero = np.zeros(outputs.shape[1])
+            return [Layer(f"temperature {t:g}", zero, t) for t in _TEMPERATURES]
+        if self.kind == "prior":
+            levels = np.log(self.priors) - np.log(self.priors).mean()
+            return [Layer(f"prior^{power:g}", -power * levels) for power in _POWERS]
+        margins = np.sort(outputs[:, -1] - outputs[:, 0] if outputs.shape[1] == 2 else outputs[:, 0])
+        rates = expit(logit(np.clip(self.priors[1], 1e-4, 1 - 1e-4)) + _RATES)
+        places = np.clip(np.round((1 - rates) * len(margins)).astype(int), 1, len(margins) - 1)
+        # Between two samples, so that rounding puts neither on the other side.
+        cuts = ((margins[places - 1].astype(np.float64) + margins[places]) / 2).tolist()
+        turned = np.array([0.5, -0.5]) if outputs.shape[1] == 2 else np.array([-1.0])
+        return [Layer(f"threshold {cut:.3g}", cut * turned) for cut in dict.fromkeys(cuts)]

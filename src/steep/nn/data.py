@@ -50,7 +50,6 @@ class HeadData:
         held_out = extra = None
         if reweighting is not None:
             extra = read_samples(parts, reweighting, None, kind.name)[1]
-            kind.refuse_one_label(extra.targets)
         if validation is not None:
             held_out = _labelled(parts, validation, None, kind.name)[1]
             if len(held_out) < 2:
@@ -78,7 +77,11 @@ class HeadData:
 def read_samples(parts: Split, data: Any, y: Any, task: TaskName) -> tuple[HeadTask, HeadSamples]:
     """What the head is for, and the training samples as features and targets."""
     kind, samples = _labelled(parts, data, y, task)
-    kind.refuse_one_label(samples.targets)
+    if len(samples) > 1 and (samples.targets == samples.targets[0]).all():  # they cannot rank heads
+        raise InputError(
+            f"all {len(samples)} training labels are equal; expected at least two different ones to fit a head; "
+            "look at the labels"
+        )
     return kind, samples
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from safetensors.torch import save_file
+from scipy.optimize import minimize_scalar
 from torch import nn
 
 from steep._files import write_whole
@@ -21,14 +22,16 @@ from steep._validation import FloatArray, check_count, one_line
 from steep.evidence import NO_GAIN, Score, Verdict
 from steep.exceptions import InputError, InputTypeError, StorageError
 from steep.metrics import Interval, paired_interval
-from steep.nn.calibration import calibration_of
-from steep.nn.candidates import GROUPS, ORIGINAL, HeadCandidate, ScoredHeads, settings_table
+from steep.nn.candidates import GROUPS, ORIGINAL, FittedHead, HeadCandidate, HeadTraining, ScoredHeads, settings_table
 from steep.nn.choose import Choice
-from steep.nn.heads import Head
-from steep.nn.scores import MeanScore, log_likelihoods
-from steep.nn.weightings import Doubted, FeatureSpace
+from steep.nn.heads import Head, HeadTask
+from steep.nn.scores import MeanScore, classes_of, log_likelihoods
+from steep.nn.weightings import Doubted, FeatureSpace, HeadWeighting
 
 _ACCURACY = Score.named("accuracy")
+_N_BINS = 15
+# Logarithms of the temperatures that are looked at.
+_RANGE = (-4.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ class Improvement:
 
     def __str__(self) -> str:
         advice = f"\n\n{self.advice}" if self.advice else ""
-        again = f"run again: {self.rescored:.6g}" if self._is_rescored else "not run again: no held-out inputs"
+        is_run = not np.isnan(self.rescored)
+        again = f"run again: {self.rescored:.6g}" if is_run else "not run again: no held-out inputs"
         note = f"\n{self.note}" if self.note else ""
         told = "" if self.calibration is None else f"\n\n{self.calibration.to_string()}"
         return f"{self.verdict}\n\n{self.table.to_string()}{note}{told}\n\nThe network itself, {again}{advice}"
@@ -115,10 +119,6 @@ class Improvement:
         has_gain = self.chosen.kind != "original" and np.isfinite(self.verdict.interval.mean)
         stated = "; the stated gain is of samples that did not" if has_gain else ""
         return f"Scores in the table are of all validation samples, which also made the choice{stated}."
-
-    @property
-    def _is_rescored(self) -> bool:
-        return not np.isnan(self.rescored)
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the gain of the best head of each kind over the original one, with its interval.
@@ -151,7 +151,7 @@ class Improvement:
         return f"{title} lowered by" if self.score.is_error else title
 
     def _repr_html_(self) -> str:
-        figures = {"the network itself, run again": float(self.rescored)} if self._is_rescored else {}
+        figures = {} if np.isnan(self.rescored) else {"the network itself, run again": float(self.rescored)}
         interval = self.verdict.interval
         edge = "plain" if interval.mean == 0 else "sure" if interval.low > 0 else "unsure"
         note = f"<small>{self.note}</small>" if self.note else ""
@@ -225,6 +225,53 @@ class Improvement:
             raise InputTypeError(f"path is a {type(path).__name__}; expected a str or a Path") from error
 
 
+def judged(
+    network: nn.Module,
+    rescored: float,
+    found: ScoredHeads,
+    choice: Choice,
+    trainings: list[HeadTraining],
+    advice: str | None,
+) -> Improvement:
+    """What was found, put together."""
+    table = evidence_table(found, choice)
+    chosen = found.heads[choice.chosen]
+    space = trainings[-1 if chosen.candidate.reweighted else 0].space
+    weights, variation = _weights_behind(found, chosen, len(space.samples))
+    equal = [fitted for fitted in found.heads if fitted.candidate.kind == "equal" and not fitted.candidate.anchored]
+    best = max(equal, key=lambda fitted: fitted.value)
+    return Improvement(
+        network=network,
+        verdict=write_verdict(table, found, choice),
+        table=table,
+        candidates=found.table(),
+        chosen=chosen.candidate,
+        rescored=found.scores[0].shown(rescored) + 0.0,  # not −0
+        weights=weights,
+        variation=variation,
+        heads={name: found.heads[i].head for name, i in (found.best() | {"chosen": choice.chosen}).items()},
+        score=found.scores[0].words,
+        advice=advice,
+        space=replace(space, l2=best.candidate.l2 or 0.0),
+        calibration=calibration_table(found, choice),
+    )
+
+
+def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> tuple[FloatArray, FloatArray | None]:
+    """The weights of the chosen head, and the variation behind them or behind the best weighted head."""
+    parts = [found.heads[found.candidates.index(candidate)] for candidate in chosen.candidate.blend or ()] or [chosen]
+    weights = [np.ones(n_samples) if p.weighting is None else p.weighting.weight for p in parts]
+    ranked = sorted(found.heads, key=lambda fitted: -fitted.value)
+    same = [fitted for fitted in ranked if fitted.candidate.reweighted == chosen.candidate.reweighted]
+    measured = [fitted.weighting for fitted in (*parts, *same) if fitted.weighting is not None]
+    return np.mean(weights, axis=0), first_variation(measured)
+
+
+def first_variation(weightings: list[HeadWeighting]) -> FloatArray | None:
+    """The variation behind the first weights that follow one."""
+    return next((w.variation for w in weightings if w.variation is not None), None)
+
+
 def unjudged(network: nn.Module, space: FeatureSpace, variation: FloatArray | None, score: Score) -> Improvement:
     """The original head, kept because the gain of another cannot be estimated without held-out data."""
     unit = score.title.removeprefix("the ")
@@ -256,11 +303,6 @@ def evidence_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame:
     rows["chosen"] = _row(found, choice.chosen, choice.gain if choice.chosen else NO_GAIN)
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table if table["rule"].notna().any() else table.drop(columns="rule")
-
-
-def heads_of_rows(found: ScoredHeads, choice: Choice) -> dict[str, Head]:
-    """Head of each row of the table."""
-    return {name: found.heads[number].head for name, number in (found.best() | {"chosen": choice.chosen}).items()}
 
 
 def _row(found: ScoredHeads, number: int, gain: Interval) -> dict[str, Any]:
@@ -395,3 +437,33 @@ def calibration_table(found: ScoredHeads, choice: Choice) -> pd.DataFrame | None
     outputs["chosen"] = outputs["original"] if choice.outputs is None else choice.outputs
     rows = {name: calibration_of(found.task, own, found.held_out.targets) for name, own in outputs.items()}
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def calibration_of(task: HeadTask, outputs: FloatArray, targets: npt.NDArray[Any]) -> dict[str, float]:
+    """Log loss and ECE of outputs, the fitted temperature, and the log loss with it; NaN for outputs not finite.
+
+    log loss    −mean_i log p_i(y_i)
+    ECE         Σ_b n_b/n |share right in b − mean confidence in b|, b fifteen bins of equal width of max_c p_c
+    T           argmin of the log loss of z / T: above 1 the head is too sure of itself (Guo et al. 2017)
+
+    Examples
+    --------
+    >>> sure = np.log([[0.99, 0.01]] * 10)  # right in eight of ten
+    >>> found = calibration_of(HeadTask("multiclass", 2), sure, np.repeat([0, 1], [8, 2]))
+    >>> {name: round(value, 2) for name, value in found.items()}
+    {'log loss': 0.93, 'ECE': 0.19, 'temperature': 3.31, 'log loss with it': 0.5}
+    """
+    names = ("log loss", "ECE", "temperature", "log loss with it")
+    if not np.isfinite(outputs).all():
+        return dict.fromkeys(names, np.nan)
+    likelihoods = log_likelihoods(task)
+
+    def loss(power: float) -> float:
+        return -float(likelihoods(outputs / np.exp(power), targets).mean())
+
+    shares = task.probabilities(outputs)
+    confidence, right = shares.max(axis=1), shares.argmax(axis=1) == classes_of(targets)
+    place = np.minimum((confidence * _N_BINS).astype(int), _N_BINS - 1)
+    error = np.abs(np.bincount(place, right - confidence, _N_BINS)).sum() / len(right)
+    best = minimize_scalar(loss, bounds=_RANGE, method="bounded")
+    return dict(zip(names, (loss(0.0), float(error), float(np.exp(best.x)), float(best.fun)), strict=True))

@@ -17,7 +17,7 @@ from torch.utils.data import WeightedRandomSampler
 
 from steep._validation import FloatArray, Seed, check_count, check_sample_weight, one_line
 from steep.exceptions import InputError, InputTypeError
-from steep.nn._arguments import check_seed
+from steep.nn.batches import check_seed
 
 
 class WeightedLoss(nn.Module):

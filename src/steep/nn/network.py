@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from torch.nn.utils import parametrize
 
 from steep._validation import one_line
 from steep.exceptions import FunctionError, InputError, InputTypeError, SteepError
-from steep.nn._arguments import check_batch_size, check_callable, check_network, kept_random_state
+from steep.nn.batches import check_batch_size, kept_random_state
 from steep.nn.heads import Head
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -106,12 +107,15 @@ class Split:
         return _by_sample(Pass(features, logits, output), self)
 
     def own_head(self) -> Head:
-        """The head the network came with."""
-        layer = self.head
-        weight = layer.weight.detach().cpu().double().flatten(1).numpy()
-        if layer.bias is None:
+        """The head the network came with; a frozen bias must be a number, since all heads keep it."""
+        weight, bias = self.head.weight.detach().cpu().double().flatten(1).numpy(), self.head.bias
+        if bias is None:
             return Head(weight, None)
-        return Head(weight, layer.bias.detach().cpu().double().numpy(), is_bias_fixed=not layer.bias.requires_grad)
+        if not bias.requires_grad and not torch.isfinite(bias).all():
+            raise InputError(
+                f"the bias of head {self.name!r} is frozen and holds NaN or infinity; fix it, or set requires_grad=True"
+            )
+        return Head(weight, bias.detach().cpu().double().numpy(), is_bias_fixed=not bias.requires_grad)
 
     def join(self, head: Head) -> nn.Module:
         """M_f = f_θ ∘ M*: a copy of the network with ``head`` in place of its own; same keys, same modes."""
@@ -168,7 +172,9 @@ def split(
     ('2', (2, 8))
     """
     check_network(network)
-    run = check_callable(forward, name="forward", signature="forward(network, batch)") or default_forward
+    if forward is not None and not callable(forward):
+        raise InputTypeError(f"forward is a {type(forward).__name__}; expected a callable forward(network, batch)")
+    run = forward or default_forward
     name = None if head is None else _named_head(network, head)
     parts = Split(network, name, run, batch_size=check_batch_size(batch_size))
     return parts if sample is None else run_once(parts, sample)
@@ -196,7 +202,6 @@ def _channels_last(values: Tensor, layer: nn.Module) -> Tensor:
 
 
 def _find_positions(seen: Pass, name: str) -> Positions:
-    """What becomes of the outputs at several positions."""
     output, n_outputs = output_logits(seen.output), seen.logits.shape[-1]
     per_sample = output.shape == (len(seen.logits), n_outputs)
     if output.numel() == seen.logits.numel():
@@ -223,7 +228,6 @@ def _picked(logits: Tensor, output: Tensor) -> Tensor:
 
 
 def _by_sample(seen: Pass, parts: Split) -> Pass:
-    """One row of features and outputs per sample."""
     features, logits, output = seen
     if parts.positions == "one":
         return seen
@@ -477,3 +481,25 @@ def _check_own_weights(network: nn.Module, name: str) -> None:
     users = [key for key, parameter in network.named_parameters(remove_duplicate=False) if parameter is weight]
     if len(users) > 1:
         raise InputError(f"the weights of head {name!r} are shared ({', '.join(users)}); untie them first")
+
+
+def check_network(network: Any) -> nn.Module:
+    """Return a network whose layers can be watched and replaced."""
+    kind, frozen = type(network).__name__, None
+    if isinstance(network, torch.jit.ScriptModule):
+        frozen = "a TorchScript module"
+    elif kind == "ExportedProgram" or (isinstance(network, torch.fx.GraphModule) and "train" in vars(network)):
+        frozen = "an exported program"
+    if frozen is not None:
+        raise InputTypeError(
+            f"network is {frozen}; its layers cannot be replaced, so it is not supported; pass the nn.Module it was "
+            "made from"
+        )
+    if isinstance(network, Mapping):
+        raise InputTypeError(
+            "network is a state_dict; expected a torch.nn.Module; build the module and call its load_state_dict"
+        )
+    if not isinstance(network, nn.Module):
+        hint = "; load it first" if isinstance(network, str | bytes | PathLike) else ""
+        raise InputTypeError(f"network is a {kind}; expected a torch.nn.Module{hint}")
+    return network

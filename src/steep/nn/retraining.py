@@ -13,68 +13,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from torch import nn
 
 from steep._blas import few_threads
-from steep._validation import FloatArray, IntArray, Seed, check_count, check_jobs, check_real, shown
-from steep.exceptions import InputError
-from steep.nn._arguments import check_seed
-from steep.nn.candidates import FittedHead, Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
-from steep.nn.choose import Choice, can_blend, choose_head, deal_folds
+from steep._progress import progress_bar
+from steep._validation import IntArray, Seed, check_jobs, check_real, shown
+from steep.exceptions import FunctionError, InputError
+from steep.nn.batches import check_seed, iterate_batches, kept_random_state, label_array, move, n_samples
+from steep.nn.candidates import Grid, HeadSearch, HeadTraining, ScoredHeads, search_heads
+from steep.nn.choose import Layers, can_blend, choose_head, deal_folds
 from steep.nn.data import HeadData, read_samples, warn_of_absent_classes
-from steep.nn.decisions import Layers
-from steep.nn.heads import Adam, Head, TaskName, fit_head
-from steep.nn.improvement import Improvement, calibration_table, evidence_table, heads_of_rows, unjudged, write_verdict
-from steep.nn.network import Split
-from steep.nn.projection import Projection, cut
-from steep.nn.rescoring import rescore
+from steep.nn.heads import AdamSolver, Head, HeadTask, TaskName, fit_head
+from steep.nn.improvement import Improvement, first_variation, judged, unjudged
+from steep.nn.network import Split, output_logits, response_of, same_up_to_rounding, undisturbed
+from steep.nn.projection import Projection, cut, device_of, rows_of_labels
 from steep.nn.scores import MeanScore
 from steep.nn.scoring import check_groups, check_scoring, deciding_words, make_scores, refuse_unfit
-from steep.nn.weightings import HeadWeighting, is_contradicted
+from steep.nn.weightings import is_contradicted
 
 # Neighbours that say whether a held-out sample is contradicted.
 _N_ASKED = 20
 _DEFAULT = HeadSearch()
-
-
-@dataclass(frozen=True)
-class AdamSolver:
-    """The paper's training of a head: Adam on shuffled mini-batches, from a random start.
-
-    Parameters
-    ----------
-    learning_rate : float, default 1e-3
-        Step of Adam.
-    epochs : int, default 25
-        Passes over the data.
-    batch_size : int, default 25
-        Samples per step.
-    random_state : int or Generator, default 0
-        Seed of the start and of the batches.
-
-    Examples
-    --------
-    >>> AdamSolver(epochs=5)  # as in retrain_head(network, X, y, solver=AdamSolver(epochs=5))
-    AdamSolver(learning_rate=0.001, epochs=5, batch_size=25, random_state=0)
-    """
-
-    learning_rate: float = 1e-3
-    epochs: int = 25
-    batch_size: int = 25
-    random_state: Seed = 0
-
-    def settings(self) -> Adam:
-        """The values, checked."""
-        return Adam(
-            check_real(self.learning_rate, name="learning_rate", above=0.0),
-            check_count(self.epochs, name="epochs", minimum=0),
-            check_count(self.batch_size, name="batch_size"),
-            check_seed(self.random_state),
-        )
+# The threshold between 0 and 1 in the output of a sigmoid head, by what follows it.
+_THRESHOLD = {"logits": 0.0, "sigmoid": 0.5, "softmax": 0.5, "log-softmax": float(np.log(0.5))}
+# Outputs that differ by rounding may put a sample on either side of a border: this share of the samples, and this
+# share of a squared error, is let pass. Half precision keeps three digits.
+_ROUNDING, _ROUNDING_HALF = 2e-3, 3e-2
+Array = npt.NDArray[Any]
 
 
 def retrain_head(
@@ -138,7 +109,7 @@ def retrain_head(
     >>> bool((retrained(X).argmax(1) == y).float().mean() > 0.95)
     True
     """
-    adam = solver.settings() if isinstance(solver, AdamSolver) else None
+    adam = solver.checked() if isinstance(solver, AdamSolver) else None
     if adam is None and not (isinstance(solver, str) and solver == "convex"):
         raise InputError(f"solver={shown(solver)} is unknown; expected 'convex' or an AdamSolver")
     strength = check_real(l2, name="l2", minimum=0.0)
@@ -148,7 +119,7 @@ def retrain_head(
     parts = cut(network, X)
     kind, samples = read_samples(parts, X, y, task)  # line 3
     warn_of_absent_classes(kind, samples)
-    original = _original(parts)
+    original = parts.own_head()
     weightings = HeadTraining.of(samples, kind, grid, original, n_jobs=n_jobs).weightings()  # line 4
     weight = weightings[0].weight if weightings else np.ones(len(samples))  # line 5
     return parts.join(fit_head(samples, kind, weight, strength, original=original, adam=adam))  # line 6
@@ -242,14 +213,21 @@ def improve(
     refuse_unfit(wanted, data.task, has_groups="validation" in known)
     if search.n_neighbors is None:
         grid = grid.within(min(len(part) for part in (data.train, data.reweighting) if part is not None))
-    original = _original(parts)
+    original = parts.own_head()
     if not original.is_finite:
         grid = grid.without_original()
     with few_threads(data.train.features.size, openmp=True):
         grid = grid.affordable(data.train, data.task)
-        trainings = _trainings(data, grid, original, known, n_jobs)
+        trainings = [
+            HeadTraining.of(
+                part, data.task, grid, original, n_jobs=n_jobs, is_reweighting=part is data.reweighting,
+                groups=known.get(name),
+            )
+            for name, part in {"train": data.train, "reweighting": data.reweighting}.items()
+            if part is not None
+        ]  # fmt: skip
         if data.validation is None:
-            variation = _first_variation(trainings[0].weightings())
+            variation = first_variation(trainings[0].weightings())
             words = deciding_words(wanted, data.task)
             return unjudged(parts.join(original), trainings[0].space, variation, words)
         held_out = data.validation
@@ -270,66 +248,7 @@ def improve(
     rescored = float("nan")  # without inputs the network cannot be run
     if not isinstance(validation, Projection):
         rescored = rescore(parts, joined, found, choice.chosen, validation)
-    return _report(joined, rescored, found, choice, trainings, data.advice(original))
-
-
-def _trainings(
-    data: HeadData, grid: Grid, original: Head, known: dict[str, IntArray], n_jobs: int | None
-) -> list[HeadTraining]:
-    """What heads are fitted to: the training data, and those for reweighting if there are any."""
-    kept = HeadTraining.of(data.train, data.task, grid, original, n_jobs=n_jobs, groups=known.get("train"))
-    if data.reweighting is None or data.validation is None:
-        return [kept]
-    others = HeadTraining.of(
-        data.reweighting, data.task, grid, original, n_jobs=n_jobs, is_reweighting=True, groups=known.get("reweighting")
-    )
-    return [kept, others]
-
-
-def _report(
-    network: nn.Module,
-    rescored: float,
-    found: ScoredHeads,
-    choice: Choice,
-    trainings: list[HeadTraining],
-    advice: str | None,
-) -> Improvement:
-    """Put together what was found."""
-    table = evidence_table(found, choice)
-    chosen = found.heads[choice.chosen]
-    space = trainings[-1 if chosen.candidate.reweighted else 0].space
-    weights, variation = _weights_behind(found, chosen, len(space.samples))
-    equal = [fitted for fitted in found.heads if fitted.candidate.kind == "equal" and not fitted.candidate.anchored]
-    best = max(equal, key=lambda fitted: fitted.value)
-    return Improvement(
-        network=network,
-        verdict=write_verdict(table, found, choice),
-        table=table,
-        candidates=found.table(),
-        chosen=chosen.candidate,
-        rescored=found.scores[0].shown(rescored) + 0.0,  # not −0
-        weights=weights,
-        variation=variation,
-        heads=heads_of_rows(found, choice),
-        score=found.scores[0].words,
-        advice=advice,
-        space=replace(space, l2=best.candidate.l2 or 0.0),
-        calibration=calibration_table(found, choice),
-    )
-
-
-def _weights_behind(found: ScoredHeads, chosen: FittedHead, n_samples: int) -> tuple[FloatArray, FloatArray | None]:
-    """The weights of the chosen head, and the variation behind them or behind the best weighted head."""
-    parts = [found.heads[found.candidates.index(candidate)] for candidate in chosen.candidate.blend or ()] or [chosen]
-    weights = [np.ones(n_samples) if p.weighting is None else p.weighting.weight for p in parts]
-    ranked = sorted(found.heads, key=lambda fitted: -fitted.value)
-    same = [fitted for fitted in ranked if fitted.candidate.reweighted == chosen.candidate.reweighted]
-    measured = [fitted.weighting for fitted in (*parts, *same) if fitted.weighting is not None]
-    return np.mean(weights, axis=0), _first_variation(measured)
-
-
-def _first_variation(weightings: list[HeadWeighting]) -> FloatArray | None:
-    return next((w.variation for w in weightings if w.variation is not None), None)
+    return judged(joined, rescored, found, choice, trainings, data.advice(original))
 
 
 def _groups_of(groups: Any, data: HeadData) -> dict[str, IntArray]:
@@ -356,11 +275,69 @@ def _is_blended(blend: bool | None, grid: Grid, score: MeanScore, data: HeadData
     return is_fit and can_blend(data.task, original) and (grid.held_out if blend is None else blend)
 
 
-def _original(parts: Split) -> Head:
-    """The head the network came with; a frozen bias must be a number, since all heads keep it."""
-    original = parts.own_head()
-    if original.fixed_bias is not None and not np.isfinite(original.fixed_bias).all():
-        raise InputError(
-            f"the bias of head {parts.name!r} is frozen and holds NaN or infinity; fix it, or set requires_grad=True"
+# ------------------------------------------------------------------------------- the network itself, run again
+
+
+def rescore(parts: Split, joined: nn.Module, found: ScoredHeads, chosen: int, data: Any) -> float:
+    """The deciding score of the joined network, run on the data that its head was scored on; larger is better.
+
+    Candidates are scored by W z + b on stored features. What counts is the network a user gets: if its outputs are not
+    those of its head, its figures would be those of another network, and an error is raised in place of a verdict.
+    """
+    head, task, known, score = found.heads[chosen].head, found.task, found.held_out, found.scores[0]
+    whole = replace(parts, network=joined)
+    batches: list[tuple[Array, Array, Array]] = []
+    with (
+        kept_random_state(joined, seed=0),
+        undisturbed(joined),
+        torch.no_grad(),
+        progress_bar(total=n_samples(data), label="re-scoring", shown=None) as bar,
+    ):
+        for inputs, labels in iterate_batches(data, parts.batch_size):
+            batches.append(_batch_scores(whole, head, move(inputs, device_of(whole)), label_array(labels), task))
+            bar.update(len(batches[-1][0]))
+    scores, logits, targets = (np.concatenate(column) for column in zip(*batches, strict=True))
+    is_repeated = np.array_equal(targets, known.targets)
+    outputs = head.outputs(known.features)
+    _compare(scores, task.scores(outputs, known.targets), whole, task, is_repeated=is_repeated)
+    return score.value(logits if is_repeated else outputs)
+
+
+def _batch_scores(whole: Split, head: Head, inputs: Any, labels: Array, task: HeadTask) -> tuple[Array, Array, Array]:
+    """Scores by the output of the network itself, which must be what its head says or a known response to it.
+
+    The outputs of its head and the targets are returned as well.
+    """
+    seen = whole.run(inputs)
+    features = seen.features.float() if seen.features.dtype != torch.float64 else seen.features
+    promised = torch.from_numpy(head.outputs(features.cpu().numpy()))
+    if not same_up_to_rounding(seen.logits.cpu(), promised):
+        raise FunctionError(
+            f"head {whole.name!r} of the joined network does not return what was fitted; expected W z + b for every "
+            "batch; remove what changes it, or name another layer with split(network, head='...')"
         )
-    return original
+    output = output_logits(seen.output)
+    response = response_of(whole.name, seen.logits, output)
+    values, logits = (part.float().cpu().numpy().reshape(len(promised), -1) for part in (output, seen.logits))
+    values, own = rows_of_labels(whole, values, labels)
+    logits, _ = rows_of_labels(whole, logits, labels)
+    targets = task.targets(own)
+    return task.scores(values, targets, threshold=_THRESHOLD[response]), logits, targets
+
+
+def _compare(found: Array, promised: Array, whole: Split, task: HeadTask, *, is_repeated: bool) -> None:
+    """Raise if the network scores other than its head beyond rounding."""
+    ours, theirs = (float(scores.mean(dtype=np.float64)) for scores in (found, promised))
+    spread = float(found.std(dtype=np.float64))
+    share = _ROUNDING if whole.head.weight.dtype in (torch.float32, torch.float64) else _ROUNDING_HALF
+    allowed = share * (abs(theirs) + spread if task.name == "regression" else 1.0) + share / len(found)
+    if not is_repeated:  # a loader drew other samples than before: two means of n may differ by chance
+        allowed += 6 * spread * np.sqrt(1 / len(found) + 1 / len(promised))
+    # If either is not a number the head is the original one, kept, and the verdict says so.
+    if np.isfinite(ours - theirs) and abs(ours - theirs) > allowed:
+        unit = "mean squared error" if task.name == "regression" else "accuracy"
+        raise FunctionError(
+            f"the {unit} of the joined network is {abs(ours):.4g} where that of its head alone is {abs(theirs):.4g}; "
+            "expected the same outputs in every pass; look for dropout that stays on in eval mode, and for data that "
+            "change from pass to pass"
+        )

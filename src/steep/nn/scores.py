@@ -5,11 +5,14 @@ Larger is better throughout. A score is of one of four kinds, by how its evidenc
     mean     mean over samples of a score of each          accuracy, log loss, errors       paired differences
     cells    mean of the means within cells                balanced accuracy                paired differences, weighted
              worst of the means within cells               worst group, worst class         resamples within the cells
-    table    a function of true and predicted classes      F1, Matthews (:mod:`decisions`)  resamples within the classes
+    table    a function of true and predicted classes      F1, Matthews                     resamples within the classes
     whole    any function of all samples together          average precision, R²            resamples of the samples
 
 "worst_contradicted" needs no groups: its cells are the classes × whether most of a sample's nearest training samples
-have another label.
+have another label. F1, F-beta, precision, recall, Jaccard and Matthews' coefficient are functions of the table T of
+true and predicted classes, so that all heads are scored at once:
+
+    F_β = (1 + β²) T₁₁ / (β² T₁. + T.₁)        T_a. samples of class a, T.b samples predicted as b
 """
 
 from __future__ import annotations
@@ -17,14 +20,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, log_softmax
+from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from steep._validation import FloatArray, one_line
+from steep._validation import FloatArray, IntArray, one_line
 from steep.evidence import Score
 from steep.exceptions import InputError, SteepError
 from steep.metrics import Scorer
@@ -37,8 +41,9 @@ _N_DRAWS, _N_WHOLE_DRAWS = 1000, 200
 
 @dataclass(frozen=True)
 class MeanScore:
-    """Mean over samples of what ``function(outputs, targets)`` gives each."""
+    """Mean over samples of what ``function(outputs, targets)`` gives each; ``is_mean`` is False for other scores."""
 
+    is_mean: ClassVar[bool] = True
     name: str
     task: HeadTask
     targets: Array
@@ -65,7 +70,7 @@ class MeanScore:
 
     def units(self, kept: Array) -> FloatArray | None:
         """Values of each sample whose mean is the score, ``(n_heads, n_samples)``; None where there are none."""
-        return kept.astype(np.float64)
+        return kept.astype(np.float64) if self.is_mean else None
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples that a head answers better than the original one: the gain rests on them."""
@@ -150,12 +155,9 @@ class CellScore(MeanScore):
 class WholeScore(MeanScore):
     """Any scorer ``scorer(estimator, X, y)``: it is given the head's answers as an estimator's."""
 
+    is_mean: ClassVar[bool] = False
     scorer: Scorer | None = None
     warned: list[str] = field(default_factory=list)
-
-    def units(self, kept: Array) -> FloatArray | None:
-        """None: it is not a mean over samples."""
-        return None
 
     def n_for(self, kept: Array, original: Array) -> int:
         """Samples of a class that is predicted at last, where predictions count; else those with other outputs."""
@@ -224,7 +226,6 @@ class _Given:
         return True
 
     def predict(self, rows: Array) -> Array:
-        """Classes, 0/1 columns, or numbers."""
         outputs = self.outputs[rows]
         if self.task.name == "multiclass":
             return np.asarray(outputs.argmax(axis=1))
@@ -235,11 +236,9 @@ class _Given:
 class _ClassAnswers(_Given, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def classes_(self) -> Array:
-        """The classes of the head."""
         return np.arange(max(self.task.n_outputs, 2))
 
     def predict_proba(self, rows: Array) -> FloatArray:
-        """Probabilities."""
         return self.task.probabilities(self.outputs[rows])
 
 
@@ -265,3 +264,115 @@ def log_likelihoods(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
         return np.asarray(log_softmax(z, axis=1)[np.arange(len(z)), targets])
 
     return each
+
+
+# ------------------------------------------------------------------------------- scores of decisions
+
+
+@dataclass(frozen=True)
+class DecisionScore(MeanScore):
+    """A function of the table of true and predicted classes."""
+
+    is_mean: ClassVar[bool] = False
+    of_table: Callable[[FloatArray], FloatArray] = field(default=lambda tables: tables.sum(axis=(-2, -1)))
+
+    def n_for(self, kept: Array, original: Array) -> int:
+        """Samples of a class that is predicted at last."""
+        right = kept == self.classes
+        return int(np.count_nonzero(right & (original != self.classes)))
+
+    @property
+    def classes(self) -> IntArray:
+        """The class of each sample."""
+        return classes_of(self.targets)
+
+    @property
+    def _n_classes(self) -> int:
+        return max(self.task.n_outputs, 2)
+
+    def values(self, kept: Array) -> FloatArray:
+        """Score of every head."""
+        n, first = self._n_classes, self.classes * self._n_classes
+        tables = np.stack([np.bincount(first + np.maximum(row, 0), minlength=n * n) for row in kept])
+        found = self.of_table(tables.reshape(-1, n, n).astype(np.float64))
+        return np.where((kept < 0).any(axis=1), -np.inf, found)
+
+    def resamples(self, kept: Array, generator: np.random.Generator) -> FloatArray:
+        """Scores on samples drawn within each class, ``(n_heads, n_draws)``."""
+        n = self._n_classes
+        tables = np.zeros((len(kept), _N_DRAWS, n, n), dtype=np.float32)
+        for label in np.unique(self.classes):
+            rows = np.flatnonzero(self.classes == label)
+            counts = generator.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), size=_N_DRAWS)
+            counts = counts.astype(np.float32)
+            for number, own in enumerate(kept[:, rows]):
+                tables[number, :, label] = counts @ (own[:, None] == np.arange(n)).astype(np.float32)
+        return self.of_table(tables.astype(np.float64))
+
+
+def decision_score(name: str, scorer: Any, task: HeadTask, targets: Array) -> DecisionScore | None:
+    """The score behind a scorer of scikit-learn's, if it is a function of the table; None for any other."""
+    if name == "f2":
+        scorer = metrics.make_scorer(metrics.fbeta_score, beta=2)
+    function, given = getattr(scorer, "_score_func", None), dict(getattr(scorer, "_kwargs", None) or {})
+    average, n_classes = given.pop("average", "binary"), max(task.n_outputs, 2)
+    given.pop("zero_division", None)
+    if given.get("pos_label", 1) in (1, None):
+        given.pop("pos_label", None)
+    if not task.has_classes or getattr(scorer, "_response_method", "") != "predict" or scorer._sign < 0:
+        return None
+    if function is metrics.matthews_corrcoef and not given:
+        return DecisionScore(name, task, targets, _decided(task), _matthews)
+    each = _EACH.get(function) if set(given) <= {"beta"} else None
+    if each is None or average not in ("binary", "macro", "weighted") or (average == "binary" and n_classes > 2):
+        return None
+    beta = float(given.get("beta", 1.0))
+
+    def of_table(tables: FloatArray) -> FloatArray:
+        return _averaged(_ratio(*each(*_parts(tables), beta)), tables, average)
+
+    return DecisionScore(name, task, targets, _decided(task), of_table)
+
+
+def _decided(task: HeadTask) -> Callable[[FloatArray, Array], Array]:
+    """The class each sample is put in, −1 where the outputs are not numbers."""
+
+    def decide(outputs: FloatArray, _: Array) -> Array:
+        classes = outputs.argmax(axis=1) if task.name == "multiclass" else outputs[:, 0] > 0
+        return np.where(np.isfinite(outputs).all(axis=1), classes, -1).astype(np.int16)
+
+    return decide
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
+
+
+def _parts(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return np.diagonal(tables, axis1=-2, axis2=-1).copy(), tables.sum(axis=-1), tables.sum(axis=-2)
+
+
+# What is divided by what, of the samples of each class that are right, those of it, those predicted as it, and beta.
+_EACH: dict[Any, Callable[..., tuple[FloatArray, FloatArray]]] = {
+    metrics.fbeta_score: lambda right, true, called, beta: ((1 + beta**2) * right, beta**2 * true + called),
+    metrics.precision_score: lambda right, true, called, beta: (right, called),
+    metrics.recall_score: lambda right, true, called, beta: (right, true),
+    metrics.jaccard_score: lambda right, true, called, beta: (right, true + called - right),
+}
+_EACH[metrics.f1_score] = _EACH[metrics.fbeta_score]
+
+
+def _averaged(each: FloatArray, tables: FloatArray, average: str) -> FloatArray:
+    """The score of class 1, or the mean over the classes that occur or are predicted, by their size or not."""
+    if average == "binary":
+        return each[..., 1]
+    _, true, predicted = _parts(tables)
+    weights = true if average == "weighted" else (true + predicted > 0).astype(np.float64)
+    return _ratio((each * weights).sum(axis=-1), weights.sum(axis=-1))
+
+
+def _matthews(tables: FloatArray) -> FloatArray:
+    right, true, predicted = _parts(tables)
+    n = true.sum(axis=-1)
+    covariance = np.asarray(n * right.sum(axis=-1) - (true * predicted).sum(axis=-1))
+    return _ratio(covariance, np.sqrt((n**2 - (true**2).sum(axis=-1)) * (n**2 - (predicted**2).sum(axis=-1))))

@@ -17,9 +17,8 @@ from steep._validation import FloatArray, IntArray, shown
 from steep.evidence import Score
 from steep.exceptions import InputError, InputTypeError, warn_user
 from steep.metrics import Scorer, resolve_scorers
-from steep.nn.decisions import decision_score
 from steep.nn.heads import HeadTask
-from steep.nn.scores import Array, CellScore, MeanScore, WholeScore, classes_of, log_likelihoods
+from steep.nn.scores import Array, CellScore, MeanScore, WholeScore, classes_of, decision_score, log_likelihoods
 
 Wanted = dict[str, Scorer | None]
 

@@ -248,10 +248,8 @@ class FeatureSpace:
 
     def own_doubt(self) -> FloatArray:
         """The measure "doubt" by the original head: no neighbours are needed."""
-        features, labels = self.samples.features, self.task.as_labels(self.samples.targets)
-        predicted = self.task.predictions(self.original.outputs(features), labels)
-        alone = np.arange(len(features))[:, None]
-        return MEASURES["doubt"].variation(Neighborhood(features, labels, alone, predicted=predicted))
+        alone = replace(self, neighbors=np.arange(len(self.samples))[:, None])
+        return alone.variations([MEASURES["doubt"]], (1,))["doubt", 1]
 
     def cross_fitted_outputs(self) -> FloatArray:
         """Outputs for every sample of a head fitted to the parts it is not in."""
@@ -272,13 +270,8 @@ def search_neighbors(features: FloatArray, n_neighbors: int, n_jobs: int | None)
     """Neighbours of every sample, itself first."""
     if n_neighbors == 1:
         return np.arange(len(features))[:, None]
-    settings: dict[str, Any] = {
-        "n_neighbors": n_neighbors,
-        "recall": RECALL_OF_HEADS,
-        "n_jobs": n_jobs,
-        "random_state": 0,
-    }
-    return np.asarray(neighbor_graph(np.asarray(features), **settings)[1])
+    how: Any = {"n_neighbors": n_neighbors, "recall": RECALL_OF_HEADS, "n_jobs": n_jobs, "random_state": 0}
+    return np.asarray(neighbor_graph(np.asarray(features), **how)[1])
 
 
 def is_contradicted(training: HeadSamples, held_out: HeadSamples, n_neighbors: int) -> npt.NDArray[np.bool_]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from steep.cli.campaign.ask import ask_command
 from steep.cli.campaign.change import correct_command, events_command, forget_command, import_command, retry_command
-from steep.cli.campaign.export import export_command, page_command, plot_command
-from steep.cli.campaign.init import init_command
-from steep.cli.campaign.run import run_command
-from steep.cli.campaign.status import failures_command, status_command
-from steep.cli.campaign.submit import submit_command
-from steep.cli.campaign.tell import tell_command
+from steep.cli.campaign.run import init_command, run_command, submit_command
+from steep.cli.campaign.status import export_command, failures_command, page_command, plot_command, status_command
+from steep.cli.campaign.tell import ask_command, tell_command
 from steep.cli.options import add, example
 
 __all__ = ["app"]

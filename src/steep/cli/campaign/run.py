@@ -1,8 +1,12 @@
-"""``steep campaign run``: run a simulator until its budget is spent, and resume after anything."""
+"""``steep campaign init``, ``run`` and ``submit``: write a campaign file, run it here, or as job arrays of SLURM.
+
+Repeated after anything, ``run`` and ``submit`` resume; nothing has to stay alive between two calls of ``submit``.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,15 +14,93 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.campaign.settings import DEFAULT, Function, Program, Store, read_campaign, settings_of, start_campaign
+from steep._files import write_whole
+from steep.cli.campaign.settings import (
+    DEFAULT,
+    Function,
+    Program,
+    Settings,
+    Store,
+    open_campaign,
+    read_campaign,
+    settings_of,
+    start_campaign,
+)
 from steep.cli.campaign.status import describe_status
-from steep.cli.options import Bounds, Debug, Force, Json, Report, check_page, load_target, parse_bounds, writer_of
-from steep.cli.printing import aside, finish
-from steep.exceptions import InputError, StorageError
+from steep.cli.options import (
+    ENTRY,
+    Bounds,
+    Debug,
+    Force,
+    Json,
+    Report,
+    check_destination,
+    check_page,
+    load_target,
+    parse_bounds,
+    writer_of,
+)
+from steep.cli.printing import aside, finish, following, note
+from steep.exceptions import InputError, InputTypeError, StorageError
 
 if TYPE_CHECKING:
     from steep.campaign import Campaign
-    from steep.cli.campaign.settings import Settings
+    from steep.campaign.slurm import Progress, Slurm
+
+
+_TEXT = """\
+# A campaign: steep campaign run {name}, or steep campaign submit {name} for SLURM. Paths are relative to this file.
+store = {store}
+command = {command}
+outputs = "json"                # or "csv", or a regular expression such as 'CL = (?P<CL>\\S+)'
+runs = {runs}
+workers = 2
+# timeout = 600                 # seconds a run may take
+# constraint = {constraint}
+# rejects = 3                   # exit code of the program for inputs that it does not accept
+# keep = "kept"                 # keep the folder of each run, with its inputs and output
+
+[bounds]                        # name = [low, high], "low:high:log", "low:high:int" or a list of texts
+{bounds}
+
+# [templates]                   # input decks, with {{u0:12.4e}} for inputs, by the name they get in the folder of a run
+# "case.in" = "case.template"
+
+# [slurm]                       # for steep campaign submit
+# time = "2:00:00"
+# partition = "batch"
+# in_flight = 50
+# options = ["--mem=4G"]
+"""
+
+
+def init_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("case.toml"),
+    command: Annotated[
+        str, typer.Option("--command", help="Your simulator as a program.")
+    ] = "./solver --u0 {u0} --t {t}",
+    bounds: Bounds = "u0=0:1,t=0.1:10:log",
+    runs: Annotated[int, typer.Option("-n", "--runs", min=1, help="Runs in all.")] = 200,
+    force: Force = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a campaign file with an example of each entry, to be edited."""
+    check_destination(path, (".toml",), force=force)
+    names = tuple(parse_bounds(bounds or ""))
+    program_of(Settings(command=command), names)
+    ranges = "\n".join(f"{_quoted(name)} = {_quoted(entry.strip())}" for name, entry in ENTRY.findall(bounds or ""))
+    text = _TEXT.format(
+        name=path.name, store=_quoted(path.with_suffix(".db").name), command=_quoted(command), runs=runs,
+        constraint=_quoted(f"{names[0]} <= 0.9"), bounds=ranges,
+    )  # fmt: skip
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    finish({"output": path}, [f"{path}: edit it, then run steep campaign run {path}"], as_json=as_json)
+
+
+def _quoted(text: str) -> str:
+    """Text as TOML and JSON both write it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def run_command(
@@ -163,3 +245,90 @@ def _located(command: str, folder: Path) -> list[str]:
         str(folder / part) if path and part and "{" not in part and (folder / part).is_file() else part
         for part, path in zip(parts, is_path, strict=True)
     ]
+
+
+def submit_command(
+    store: Store = DEFAULT,
+    function: Function = None,
+    command: Program = None,
+    bounds: Bounds = None,
+    runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
+    in_flight: Annotated[
+        int | None, typer.Option("--in-flight", help="Runs in the queue at the same time; default an eighth of all.")
+    ] = None,
+    walltime: Annotated[str | None, typer.Option("--time", help='Walltime of a task, as "2:00:00".')] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep the queue filled until all is done; Ctrl-C leaves the queue as it is.")
+    ] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Refresh interval in seconds.")] = 10.0,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Take everything back from the queue instead.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Submit runs to SLURM as job arrays, and record those that have ended.
+
+    Every later call of submit, or of status on the same store, records what has ended and fills the queue again; no
+    process has to stay alive. Runs whose task was cancelled, preempted or lost with its node are submitted again, and
+    this does not count as a failure. The walltime, the partition, the account and other options of sbatch belong into
+    the table [slurm] of the TOML file.
+    """
+    if cancel:
+        from steep.campaign.slurm import cancel as cancelled
+
+        with open_campaign(store) as campaign:
+            _show(campaign, cancelled(campaign), as_json=as_json)
+        return
+    settings = settings_of(store).overridden(
+        command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs
+    )
+    how = slurm_of(settings, in_flight=in_flight, time=walltime)
+    with aside():
+        simulator, options = checked(settings)
+    with start_campaign(settings) as campaign:
+        from steep.campaign import slurm
+        from steep.campaign.runner import stopper
+
+        style = options.get("pass_as", "keywords" if campaign.named else "array")
+        progress = slurm.submit(
+            campaign, simulator, settings.runs or 0, how, style=style, retries=settings.retries,
+            timeout=options.get("timeout"), max_failures=settings.max_failures or None,
+        )  # fmt: skip
+        if not watch:
+            _show(campaign, progress, as_json=as_json)
+            if progress.stopped is not None:
+                note(f"nothing more is submitted: {progress.stopped}")
+            return
+        with following(as_json=as_json) as show, contextlib.suppress(KeyboardInterrupt):
+            stop = stopper(campaign, settings.stop_when(), campaign._n_initial_of(settings.runs))
+            slurm.run(
+                campaign, progress, stopper=stop, pace=interval, show=lambda now: show(*_described(campaign, now))
+            )
+
+
+def _show(campaign: Campaign, progress: Progress, *, as_json: bool) -> None:
+    figures, lines = _described(campaign, progress)
+    finish(figures, lines, as_json=as_json)
+
+
+def _described(campaign: Campaign, progress: Progress) -> tuple[dict[str, Any], list[str]]:
+    figures, lines = describe_status(campaign.status())
+    moved = f"  {progress.n_recorded:,} runs recorded, {progress.n_submitted:,} submitted"
+    if progress.n_preempted:
+        moved += f", {progress.n_preempted:,} preempted, which are submitted again"
+    waits = [f"  tasks wait in the queue: {progress.waits_for}"] if progress.waits_for else []
+    return figures | progress._asdict(), [*lines, moved, *waits]
+
+
+def slurm_of(settings: Settings, **given: Any) -> Slurm:
+    """The table ``[slurm]`` of a campaign file, and what the command line says in addition."""
+    from steep.campaign.slurm import Slurm
+
+    entries = {**(settings.slurm or {}), **{name: value for name, value in given.items() if value is not None}}
+    try:
+        return Slurm(**entries)
+    except TypeError as error:
+        if isinstance(error, InputTypeError):
+            raise
+        raise InputError(
+            f"[slurm] has {', '.join(entries)}; it may have in_flight, runs_per_task, time, partition, account, options"
+        ) from error

@@ -1,17 +1,5 @@
 """What a campaign is: from a TOML file next to the solver, from options, or from both.
 
-    store = "campaign.db"                       # all paths are relative to this file
-    command = "./solver --u0 {u0} --t {t}"      # or: function = "simulator:run"
-    outputs = "json"                            # or "csv", or a regular expression with a group an output
-    runs = 200
-    workers = 2
-    timeout = 60
-
-    [bounds]
-    u0 = [0, 1]
-    t = "0.1:10:log"
-    material = ["steel", "copper"]
-
 A constraint is text, ``constraint = "u0 * t <= 5"``, or a Python function of X that returns booleans,
 ``constraint = "limits:allowed"``.
 

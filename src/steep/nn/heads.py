@@ -1,0 +1,505 @@
+"""Heads: weighted linear models on features, solved as convex problems of :mod:`steep.convex`, or by the paper's Adam.
+
+    J(W, b) = 1/N Σ_i w_i ℓ(W z_i + b, y_i) + ½ λ s² ‖W‖²,      mean of w_i = 1
+
+z_i = M*(x_i) are the features, ℓ the cross-entropy of a softmax ("softmax"), the summed binary cross-entropies of the
+outputs ("sigmoid") or half the squared error ("squared"). λ is ``l2``; s² is the mean variance of the features, so
+that the same λ means the same strength whatever the scale of the features. The bias is not penalised.
+
+A head may be held near another one, W₀ and b₀, instead of near zero (the regulariser of AFR, Qiu et al. 2023):
+
+    J₀(W, b) = 1/N Σ_i w_i ℓ(W z_i + b, y_i) + ½ λ (s² ‖W − W₀‖² + ‖c − c₀‖²),      c = b + W z̄
+
+z̄ is the mean of the features, c the outputs there. With λ → ∞ it is W₀ and b₀, with λ → 0 the head that is held by
+nothing. Features in a file are read block by block, once an evaluation, and never held.
+
+task         labels                          head           score of a sample
+multiclass   class numbers 0 … C−1           C logits       whether the class is right
+binary       0/1                             one logit      whether the class is right
+multilabel   0/1 columns                     C logits       share of labels that are right
+regression   numbers                         values         − squared error (summed over outputs)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from time import monotonic, perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.special import expit, softmax
+from torch import Tensor, nn
+from torch.nn import functional
+
+from steep import convex
+from steep._validation import FloatArray, Seed, check_choice, check_count, check_real
+from steep.convex import Inputs, LogisticProblem, feature_scale
+from steep.exceptions import InputError, InputTypeError, warn_user
+from steep.labels import Labels, check_labels
+from steep.nn.batches import check_seed
+
+TaskName = Literal["auto", "multiclass", "binary", "multilabel", "regression"]
+TASKS = ("auto", "multiclass", "binary", "multilabel", "regression")
+# Whether each sample is right, as bool, or how well it is done, as float32.
+Scores = npt.NDArray[Any]
+# Squared errors are kept in single precision and squared once more as evidence; larger ones would overflow.
+_LARGEST = 1e9
+# How far the sum of the probabilities of a row may be from one; half precision keeps three digits.
+_NEAR_ONE = 5e-3
+Link = Literal["softmax", "sigmoid"]
+
+# Gap to the minimum, in units of a mean loss: far below what held-out data can tell apart.
+TOLERANCE = 1e-8
+# Gap to the minimum while candidates are compared: a hundredth of what 10,000 held-out samples can tell.
+CANDIDATE_TOLERANCE = 1e-6
+# Samples that a gradient is timed on, and gradients that a head usually takes.
+_TIMED, _N_GRADIENTS = 4096, 15
+
+
+@dataclass(frozen=True)
+class HeadTask:
+    """The kind of a head and its number of outputs."""
+
+    name: TaskName
+    n_outputs: int
+
+    @property
+    def loss(self) -> str:
+        """Which convex problem the head solves."""
+        return {"multiclass": "softmax", "regression": "squared"}.get(self.name, "sigmoid")
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each sample has one class."""
+        return self.name in ("multiclass", "binary")
+
+    def class_counts(self, targets: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Samples of each class, or of each label."""
+        if self.name == "multilabel":
+            return np.asarray(targets.sum(axis=0), dtype=np.int64)
+        return np.bincount(targets.reshape(-1).astype(np.int64), minlength=max(self.n_outputs, 2))
+
+    def targets(self, labels: Any) -> npt.NDArray[Any]:
+        """Check labels and return class numbers, or float columns."""
+        array = np.asarray(labels)
+        if array.dtype.kind in "USmMV":
+            raise InputTypeError(
+                f"labels has dtype {array.dtype}; expected numbers, for classes those of the head's outputs; "
+                "encode text by np.unique(labels, return_inverse=True)[1]"
+            )
+        columns = check_labels(labels, n_samples=len(array), task="regression", name="labels").array
+        if self.name == "multiclass":
+            return _class_numbers(columns, array.shape, self.n_outputs)
+        if columns.shape[1] != self.n_outputs:
+            raise InputError(
+                f"labels has shape {array.shape} for a head of {self.n_outputs} outputs; expected "
+                f"({len(array)}, {self.n_outputs})"
+            )
+        largest, allowed = float(np.abs(columns).max(initial=0.0)), _LARGEST / columns.shape[1] ** 0.5
+        if self.name == "regression" and largest > allowed:
+            raise InputError(
+                f"labels reach {largest:.3g}; expected numbers up to {allowed:.3g}; divide them, and the outputs of "
+                "the network, by a constant"
+            )
+        if self.name != "regression" and not np.isin(columns, (0, 1)).all():
+            raise InputError(f"labels holds values other than 0 and 1; expected 0/1 for a {self.name} head")
+        return columns
+
+    def as_labels(self, targets: npt.NDArray[Any]) -> Labels:
+        """Targets in the form the measures work with: one class per sample, or columns."""
+        if self.has_classes:
+            return Labels(codes=targets.reshape(-1).astype(np.int32))
+        return Labels(values=targets)
+
+    def probabilities(self, outputs: FloatArray) -> FloatArray:
+        """Probability of each class, or of each label of several."""
+        if self.name == "multiclass":
+            return np.asarray(softmax(outputs.astype(np.float64), axis=1))
+        positive = np.asarray(expit(outputs.astype(np.float64)))
+        return positive if self.name == "multilabel" else np.hstack([1 - positive, positive])
+
+    def predictions(self, outputs: FloatArray, labels: Labels) -> FloatArray:
+        """What the head says, in the columns of the labels: probabilities of the classes, or values."""
+        if self.name == "regression":
+            return outputs.astype(np.float64)
+        probabilities = self.probabilities(outputs)
+        # The measures count the classes that occur, which may be fewer than the head has outputs.
+        return probabilities if labels.codes is None else probabilities[:, : int(labels.codes.max()) + 1]
+
+    def scores(self, outputs: FloatArray, targets: npt.NDArray[Any], *, threshold: float = 0.0) -> Scores:
+        """Score of each sample; larger is better. ``threshold`` is that between 0 and 1 in the outputs."""
+        if self.name == "multiclass":
+            return np.asarray(outputs.argmax(axis=1) == targets)
+        if self.name == "regression":
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray((-((outputs - targets) ** 2).sum(axis=1)).astype(np.float32))
+        right = (outputs > threshold) == (targets > 0.5)
+        return np.asarray(right[:, 0] if self.name == "binary" else right.mean(axis=1, dtype=np.float32))
+
+
+def find_task(task: TaskName, labels: Any, n_outputs: int) -> HeadTask:
+    """Tell the task from the labels and the head."""
+    check_choice(task, name="task", choices=TASKS)
+    array = np.asarray(labels)
+    if task == "binary" and n_outputs != 1:
+        raise InputError(
+            f"task='binary' needs a head of one output, got {n_outputs}; pass task='multiclass' or 'multilabel'"
+        )
+    if task != "auto":
+        return HeadTask(task, n_outputs)
+    is_indicator = array.dtype.kind in "biuf" and bool(np.isin(array, (0, 1)).all())
+    columns = 1 if array.ndim <= 1 else array.shape[1]
+    if n_outputs == 1:
+        return HeadTask("binary" if is_indicator else "regression", 1)
+    if columns == 1:
+        return HeadTask("multiclass", n_outputs)
+    if not _are_shares(array, n_outputs):
+        return HeadTask("multilabel" if is_indicator else "regression", n_outputs)
+    if not is_indicator:
+        raise InputError(
+            "labels have rows that sum to one, as class probabilities; pass labels.argmax(1) to fit classes, or "
+            "task='regression' if the outputs of the network are numbers"
+        )
+    warn_user(
+        "labels are one-hot and are taken as classes; pass labels.argmax(1) or task='multiclass' to silence this "
+        "warning, or task='multilabel' if each column is a label of its own"
+    )
+    return HeadTask("multiclass", n_outputs)
+
+
+def _are_shares(array: npt.NDArray[Any], n_outputs: int) -> bool:
+    """Whether every row holds one number ≥ 0 per output, and they sum to one."""
+    if array.ndim != 2 or array.shape[1] != n_outputs or array.dtype.kind not in "biuf" or not len(array):
+        return False
+    sums = array.sum(axis=1, dtype=np.float64)
+    return bool((array >= 0).all() and (np.abs(sums - 1) <= _NEAR_ONE).all())
+
+
+def _class_numbers(columns: FloatArray, shape: tuple[int, ...], n_classes: int) -> npt.NDArray[np.int64]:
+    if columns.shape[1] == n_classes > 1 and np.isin(columns, (0, 1)).all() and (columns.sum(axis=1) == 1).all():
+        return np.asarray(columns.argmax(axis=1), dtype=np.int64)  # one-hot
+    if columns.shape[1] != 1:
+        raise InputError(f"labels has shape {shape}; expected one class number per sample")
+    classes = columns[:, 0].astype(np.int64)
+    if (classes != columns[:, 0]).any():
+        raise InputError(f"labels holds values that are not class numbers; expected 0 … {n_classes - 1}")
+    if classes.min() < 0 or classes.max() >= n_classes:
+        bad = classes[(classes < 0) | (classes >= n_classes)][0]
+        raise InputError(
+            f"labels holds class {bad}, but the head has {n_classes} outputs; expected classes 0 … {n_classes - 1}"
+        )
+    return classes
+
+
+# ------------------------------------------------------------------------------- one head
+
+
+@dataclass(frozen=True)
+class Head:
+    """A linear layer: ``weight`` (n_outputs, n_features), ``bias`` (n_outputs,) or None; a fixed bias is not fitted."""
+
+    weight: FloatArray
+    bias: FloatArray | None
+    is_bias_fixed: bool = False
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no weight and no bias is NaN or infinite."""
+        return bool(np.isfinite(self.weight).all() and (self.bias is None or np.isfinite(self.bias).all()))
+
+    @property
+    def fixed_bias(self) -> FloatArray | None:
+        """The frozen bias; None where the bias is fitted, or there is none."""
+        return self.bias if self.is_bias_fixed else None
+
+    def outputs(self, features: FloatArray) -> FloatArray:
+        """W z + b, in the precision of the features."""
+        with np.errstate(over="ignore", invalid="ignore"):  # a head may hold NaN; its scores then say so
+            outputs: FloatArray = features @ self.weight.T.astype(features.dtype)
+            return outputs if self.bias is None else outputs + self.bias.astype(features.dtype)
+
+
+class HeadProblem:
+    """Features and targets of a logistic head: class numbers for the link "softmax", 0/1 columns for "sigmoid".
+
+    Without a bias features are not centred. ``offset`` is a bias that is not fitted but given, with ``bias=False``;
+    ``anchor`` is W₀ and b₀ of J₀, None for J.
+    """
+
+    def __init__(
+        self, features: FloatArray, targets: FloatArray, *, n_outputs: int, link: Link, bias: bool = True,
+        offset: FloatArray | None = None, anchor: Head | None = None, deadline: float = inf,
+    ) -> None:  # fmt: skip
+        self.bias, self.offset = bias, offset
+        self.mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
+        self.scale = feature_scale(features, self.mean)
+        rows = Inputs(features, self.mean, self.scale, bias=bias)
+        held = np.ones(rows.shape[1])
+        if bias and anchor is None:
+            held[-1] = 0.0
+        self.shape = n_outputs, rows.shape[1]
+        if link == "softmax":
+            given: Any = np.asarray(targets, dtype=np.intp).reshape(-1)
+        else:
+            given = np.asarray(targets, dtype=rows.dtype).reshape(len(features), -1).T
+        self.problem = LogisticProblem(rows, given, n_outputs, held, self.parameters(anchor), offset, deadline)
+
+    def parameters(self, head: Head | None) -> FloatArray:
+        """A head in the coordinates of the scaled features; zero when there is none."""
+        if head is None:
+            return np.zeros(self.shape)
+        weight = np.asarray(head.weight, dtype=np.float64)
+        if not self.bias:
+            return weight * self.scale
+        offset = (head.bias if head.bias is not None else 0.0) + weight @ self.mean
+        return np.hstack([weight * self.scale, offset[:, None]])
+
+    def head(self, theta: FloatArray) -> Head:
+        """The head in the coordinates of the features as they were given."""
+        table = theta.reshape(self.shape)
+        weight = table[:, : len(self.mean)] / self.scale
+        bias = table[:, -1] - weight @ self.mean if self.bias else self.offset
+        return Head(weight, bias, is_bias_fixed=self.offset is not None)
+
+    def objective(self, head: Head, weight: FloatArray, l2: float) -> float:
+        """J of a head."""
+        return float(self.problem.losses(self.parameters(head)[None], self._shares([weight]), l2)[0])
+
+    def path(
+        self, weights: Sequence[FloatArray], l2s: Sequence[float], *, start: Head | None = None, gap: float = TOLERANCE
+    ) -> Iterator[tuple[float, list[Head]]]:
+        """Yield λ and a head for each of ``weights``, the first of which the others resemble, the largest λ first."""
+        found = convex.logistic_path(self.problem, self._shares(weights), l2s, self.parameters(start), gap)
+        return ((l2, [self.head(theta) for theta in minima.theta]) for l2, minima in found)
+
+    def _shares(self, weights: Sequence[FloatArray]) -> FloatArray:
+        rows = self.problem.inputs
+        return np.stack([np.asarray(weight / rows.shape[0], dtype=rows.dtype) for weight in weights])
+
+
+def fit_logistic(
+    problem: HeadProblem, weight: FloatArray, l2: float, *, start: Head | None = None, gap: float = TOLERANCE
+) -> Head:
+    """Solve one head from zero or from ``start``."""
+    return next(problem.path([weight], [l2], start=start, gap=gap))[1][0]
+
+
+def ridge_heads(
+    features: FloatArray, targets: FloatArray, weight: FloatArray, l2s: Sequence[float], *, bias: bool = True,
+    offset: FloatArray | None = None, anchor: Head | None = None,
+) -> list[Head]:  # fmt: skip
+    """Solve one head of half the squared error for each λ; arguments as those of :class:`HeadProblem`.
+
+    A head held near another one is that one plus the head of what it leaves, y − W₀ z − b₀, held near zero: there
+    the bias is a weight like the others, that of a column of ones.
+    """
+    mean = features.mean(axis=0, dtype=np.float64) if bias else np.zeros(features.shape[1])
+    scale, share = feature_scale(features, mean), weight / len(features)
+    if anchor is None:
+        given = targets if offset is None else targets - offset
+        penalties = [l2 * scale**2 for l2 in l2s]
+        found = convex.ridge_path(features, given, share, penalties, fit_intercept=bias)
+        return [Head(beta, constant if bias else offset, offset is not None) for beta, constant in found]
+    rows, left, heads = Inputs(features, mean, scale, bias=bias), targets - anchor.outputs(features), []
+    for beta, _ in convex.ridge_path(rows, left, share, l2s, fit_intercept=False):
+        moved, constant = beta[:, : len(mean)] / scale, anchor.bias
+        if bias and constant is not None:
+            constant = constant + beta[:, -1] - moved @ mean
+        heads.append(Head(anchor.weight + moved, constant, anchor.is_bias_fixed))
+    return heads
+
+
+# ------------------------------------------------------------------------------- heads of any task
+
+
+@dataclass(frozen=True)
+class HeadSamples:
+    """Features z_i and targets y_i that a head is fitted to, or scored on."""
+
+    features: FloatArray
+    targets: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def rows(self, rows: npt.NDArray[np.intp]) -> HeadSamples:
+        """Some of them."""
+        return HeadSamples(self.features[rows], self.targets[rows])
+
+
+def fit_head(
+    samples: HeadSamples,
+    task: HeadTask,
+    weight: FloatArray,
+    l2: float,
+    *,
+    original: Head,
+    anchored: bool = False,
+    tolerance: float = TOLERANCE,
+    adam: AdamSolver | None = None,
+) -> Head:
+    """Line 6 of Algorithm 3: one head to convergence, near the original one if ``anchored``, or by Adam."""
+    form = _form(original, anchored=anchored and adam is None)
+    if adam is not None:
+        given = samples.features, samples.targets, weight
+        return fit_adam(*given, adam, n_outputs=task.n_outputs, loss=task.loss, l2=l2, **form)
+    if task.loss == "squared":
+        return ridge_heads(samples.features, samples.targets, weight, [l2], **form)[0]
+    return fit_logistic(_problem(samples, task, form), weight, l2, start=_start(original), gap=tolerance)
+
+
+class HeadGrid:
+    """The heads of the same samples: for every λ one with equal weights, and one for each of ``weights``.
+
+    The ``original`` head says whether there is a bias and whether it is fixed; ``anchored`` heads are held near it. λ
+    may be asked for in several rounds: each starts from the nearest λ solved, the first from the original head. Ridge
+    heads are solved for all ``reachable`` λ together, which is cheap once the features are decomposed.
+    """
+
+    def __init__(
+        self,
+        samples: HeadSamples, task: HeadTask, weights: Sequence[FloatArray], *, original: Head, anchored: bool = False,
+        reachable: Sequence[float] = (), deadline: float = inf,
+    ) -> None:  # fmt: skip
+        self.samples, self.task, self.weights = samples, task, [np.ones(len(samples)), *weights]
+        self.form, self.reachable, self.start = _form(original, anchored=anchored), reachable, _start(original)
+        self.solved: dict[float, list[Head]] = {}
+        self.deadline = deadline
+
+    def heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
+        """Yield λ and its heads, the one of equal weights first."""
+        if self.task.loss == "squared":
+            yield from self._ridge_heads(l2s)
+            return
+        problem = _problem(self.samples, self.task, self.form | {"deadline": self.deadline})
+        start = self._nearest(max(l2s))
+        for l2, heads in problem.path(self.weights, l2s, start=start, gap=CANDIDATE_TOLERANCE):
+            self.solved[l2] = heads[:1]
+            yield l2, heads
+            if monotonic() > self.deadline:
+                return
+
+    def _nearest(self, l2: float) -> Head | None:
+        if not self.solved:
+            return self.start
+        return self.solved[min(self.solved, key=lambda known: abs(np.log((known + 1e-300) / (l2 + 1e-300))))][0]
+
+    def _ridge_heads(self, l2s: Sequence[float]) -> Iterator[tuple[float, list[Head]]]:
+        if not self.solved.keys() >= {*l2s}:
+            together, samples = sorted({*l2s, *self.reachable}), self.samples
+            paths = [
+                ridge_heads(samples.features, samples.targets, weight, together, **self.form) for weight in self.weights
+            ]
+            self.solved = dict(zip(together, map(list, zip(*paths, strict=True)), strict=True))
+        yield from ((l2, self.solved[l2]) for l2 in sorted(l2s, reverse=True))
+
+
+def seconds_of_a_head(samples: HeadSamples, task: HeadTask) -> float:
+    """An estimate of the time one head takes, from one gradient on some of the samples."""
+    n_rows = min(len(samples), _TIMED)
+    some = HeadSamples(np.asarray(samples.features[:n_rows]), samples.targets[:n_rows])
+    if task.loss == "squared":
+        return 1e-9 * float(len(samples) * samples.features.shape[1] ** 2)
+    problem = _problem(some, task, {"bias": True}).problem
+    theta, weight = np.zeros((1, *problem.shape)), np.ones((1, n_rows), dtype=problem.inputs.dtype)
+    start = perf_counter()
+    problem.gradient(theta, weight, 1.0)
+    return _N_GRADIENTS * (perf_counter() - start) * len(samples) / n_rows
+
+
+def _form(original: Head, *, anchored: bool) -> dict[str, Any]:
+    """Whether a bias is fitted, the one that is given instead, and the head that is held near."""
+    form = {"bias": original.bias is not None and not original.is_bias_fixed, "offset": original.fixed_bias}
+    return form | ({"anchor": original} if anchored else {})
+
+
+def _start(original: Head) -> Head | None:
+    """The original head is near the minimum, unless it is broken."""
+    return original if original.is_finite else None
+
+
+def _problem(samples: HeadSamples, task: HeadTask, form: dict[str, Any]) -> HeadProblem:
+    link: Any = task.loss
+    return HeadProblem(samples.features, samples.targets, n_outputs=task.n_outputs, link=link, **form)
+
+
+# ------------------------------------------------------------------------------- as in the paper
+
+
+@dataclass(frozen=True)
+class AdamSolver:
+    """The paper's training of a head: Adam on shuffled mini-batches, from a random start.
+
+    Parameters
+    ----------
+    learning_rate : float, default 1e-3
+        Step of Adam.
+    epochs : int, default 25
+        Passes over the data.
+    batch_size : int, default 25
+        Samples per step.
+    random_state : int or Generator, default 0
+        Seed of the start and of the batches.
+
+    Examples
+    --------
+    >>> AdamSolver(epochs=5)  # as in retrain_head(network, X, y, solver=AdamSolver(epochs=5))
+    AdamSolver(learning_rate=0.001, epochs=5, batch_size=25, random_state=0)
+    """
+
+    learning_rate: float = 1e-3
+    epochs: int = 25
+    batch_size: int = 25
+    random_state: Seed = 0
+
+    def checked(self) -> AdamSolver:
+        """With values that are right, and a seed of its own."""
+        return AdamSolver(
+            check_real(self.learning_rate, name="learning_rate", above=0.0),
+            check_count(self.epochs, name="epochs", minimum=0),
+            check_count(self.batch_size, name="batch_size"),
+            check_seed(self.random_state),
+        )
+
+
+def fit_adam(
+    features: FloatArray, targets: FloatArray, weight: FloatArray, adam: AdamSolver, *, n_outputs: int, loss: str,
+    l2: float = 0.0, bias: bool = True, offset: FloatArray | None = None,
+) -> Head:  # fmt: skip
+    """Train one head by Adam on shuffled mini-batches; ``l2`` is a plain penalty ½ λ ‖W‖² here.
+
+    Targets are class numbers for the loss "softmax", columns for "sigmoid" and "squared"; ``offset`` is a bias that is
+    not fitted but given, with ``bias=False``.
+    """
+    generator, n_features = torch.Generator().manual_seed(check_seed(adam.random_state)), features.shape[1]
+    dtype = torch.from_numpy(features[[0]]).dtype
+    head = nn.Linear(n_features, n_outputs, bias=bias, dtype=dtype, device="meta").to_empty(device="cpu")
+    for parameter in head.parameters():
+        nn.init.uniform_(parameter, -(n_features**-0.5), n_features**-0.5, generator=generator)
+    w = torch.as_tensor(weight, dtype=dtype)
+    y = torch.as_tensor(targets, dtype=torch.int64 if loss == "softmax" else dtype)
+    given = 0.0 if offset is None else torch.as_tensor(offset, dtype=dtype)
+    optimizer = torch.optim.Adam(head.parameters(), lr=adam.learning_rate)
+    with torch.enable_grad():
+        for _ in range(adam.epochs):
+            for rows in torch.split(torch.randperm(len(features), generator=generator), adam.batch_size):
+                optimizer.zero_grad()
+                z = torch.from_numpy(features[rows.numpy()])  # a copy of these rows: features may lie in a file
+                losses = w[rows] * _sample_losses(head(z) + given, y[rows], loss)
+                torch.autograd.backward(losses.mean() + l2 / 2 * (head.weight**2).sum())
+                optimizer.step()
+    trained_bias = head.bias.detach().double().numpy() if bias else offset
+    return Head(head.weight.detach().double().numpy(), trained_bias, is_bias_fixed=offset is not None)
+
+
+def _sample_losses(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
+    if loss == "softmax":
+        return functional.cross_entropy(outputs, targets, reduction="none")
+    columns = targets.reshape(outputs.shape)
+    if loss == "sigmoid":
+        return functional.binary_cross_entropy_with_logits(outputs, columns, reduction="none").sum(dim=1)
+    return ((outputs - columns) ** 2).sum(dim=1) / 2

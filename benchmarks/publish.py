@@ -86,6 +86,25 @@ def surrogate_rivals():
     return table(["function", *next(iter(found.values()))], rows)
 
 
+def hybrid():
+    rows = []
+    for order, cells in stored("surrogates")["hybrid"]["orders"].items():
+        seconds, before, after = cells["seconds"], *cells["course"][-2:]
+        last = (after[2] - before[2]) / (after[0] - before[0])
+        alone = cells["seconds of the simulator alone"] / cells["calls"]
+        rows.append(
+            [order, f"{cells['calls']:,}", f"{100 * cells['by model'] / cells['calls']:.0f}",
+             f"{seconds['hybrid']:.0f} / {cells['seconds of the simulator alone']:.0f}", f"{cells['times faster']:.2f}",
+             f"{alone / last:.1f}", f"{100 * cells['true share off']:.2f}",
+             f"{cells['found off']} of {cells['checked']}", f"{100 * cells['bound']:.2f}"]
+        )  # fmt: skip
+    head = [
+        "order", "calls", "by the model, %", "CPU seconds, hybrid / simulator alone", "times faster",
+        "in the last 10,000 calls", "off, %", "checks found off", "bound, %",
+    ]  # fmt: skip
+    return table(head, rows)
+
+
 def failing():
     keys = ("part of the domain", "design, 100 runs", "design, 200 runs", "campaign, 100 runs")
     rows = [

@@ -97,6 +97,7 @@ def test_it_learns_where_it_is_called():
     X = np.random.default_rng(0).random((60, 2))
     model = steep.Surrogate([(0, 1)] * 2, candidates=["rough"], random_state=0).fit(X, simulator(X))
     fast = steep.hybrid(simulator, model, tolerance=0.1, risk=0.01, random_state=0)
+    fast._patience = 0.0  # fit again whatever it costs
     path = lambda k: np.column_stack([np.full(50, 0.4) + 0.002 * np.arange(50), np.full(50, 0.01 * k)])  # noqa: E731
     counts = []
     for k in range(60):
@@ -105,6 +106,38 @@ def test_it_learns_where_it_is_called():
         counts.append(simulator.n - before)
     assert sum(counts[:10]) > 100
     assert sum(counts[-10:]) < 0.3 * sum(counts[:10])
+
+
+def test_it_fits_again_only_when_the_simulator_took_longer_than_a_fit():
+    rng, changes = np.random.default_rng(0), {}
+    for patience in (0.0, 1e9):
+        fast = steep.hybrid(bend, fitted(n=40), tolerance=1e-9, random_state=0)
+        fast._patience, models = patience, {id(fast.model): fast.model}
+        for _ in range(8):
+            fast(rng.random((30, 2)))
+            models[id(fast.model)] = fast.model
+        changes[patience] = len(models) - 1
+    assert changes[0.0] >= 3
+    # The first fit shows what a fit costs.
+    assert changes[1e9] == 1
+
+
+@pytest.mark.parametrize(
+    ("predicting", "simulating", "is_slower"), [(2.0, 1e-3, True), (2.0, 1e3, False), (0.5, 1e-3, False)]
+)
+def test_the_report_says_when_the_model_takes_longer_than_the_simulator(predicting, simulating, is_slower):
+    fast = steep.hybrid(bend, fitted(n=40), tolerance=1e-9, random_state=0)
+    fast(np.random.default_rng(0).random((5, 2)))
+    fast._predicting, fast._simulating = predicting, simulating
+    assert fast.report().is_slower is is_slower
+    assert ("call the simulator itself" in str(fast.report())) is is_slower
+
+
+def test_one_large_call_is_more_than_one_fold():
+    fast = steep.hybrid(bend, fitted(n=40), tolerance=1e-9, random_state=0)
+    before = fast.model.blends_[0].rmse
+    fast(np.random.default_rng(0).random((200, 2)))
+    assert fast.model.blends_[0].rmse < 0.5 * before
 
 
 def test_threads_may_call_it_and_points_outside_are_simulated():

@@ -106,11 +106,15 @@ def constant(value: float, n_coordinates: int) -> Blend:
     return Blend(value, 0.0, (), none, np.empty((0, n_coordinates)), none, np.zeros(4), 1.0, {})
 
 
-def blend(points: FloatArray, labels: FloatArray, cells: FloatArray, kinds: tuple[str, ...], seed: int) -> Blend:
-    """Fit and choose the candidates for one output; ``cells`` are the parts of the domain nearest to each run."""
+def blend(
+    points: FloatArray, labels: FloatArray, cells: FloatArray, kinds: tuple[str, ...], seed: int,
+    groups: IntArray | None = None,
+) -> Blend:  # fmt: skip
+    """Fit and choose for one output; ``cells``: part of the domain nearest to each run; ``groups`` keep together."""
+    groups = np.arange(len(points)) if groups is None else np.unique(groups, return_inverse=True)[1]
     mean, deviation = float(labels.mean()), float(labels.std())
     values = (labels - mean) / deviation
-    fold = np.random.default_rng(seed).permutation(np.arange(len(points)) % _FOLDS)
+    fold = np.random.default_rng(seed).permutation(np.arange(groups.max() + 1) % _FOLDS)[groups]
     weights = cells / cells.sum()
     tried = [one for one in try_all(kinds, points, values, fold, weights, seed) if np.isfinite(one.predicted).all()]
     if not tried:

@@ -28,8 +28,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 KERNELS = ("rough", "smooth", "cubic")
 CANDIDATES = (*KERNELS, "boosting", "network")
-# Runs that lengths are found by, and that a kernel or a network is fitted to, at most; steps of the search.
-_MOST_FOR_LENGTHS, _MOST, _STEPS = 300, 1500, 60
+# Runs that lengths are found by, and that a kernel and a network are fitted to, at most; steps of the search.
+_MOST_FOR_LENGTHS, _MOST, _MOST_FOR_NETWORKS, _STEPS = 300, 1500, 3000, 60
 _N_TREES, _N_NETWORKS, _HIDDEN = 200, 3, (40, 40)
 # An expensive candidate is given up when its squared error on the first fold is this many times that of the best.
 _HOPELESS = 2.0
@@ -208,7 +208,7 @@ def _fit_network(points: FloatArray, values: FloatArray, seed: int, n_networks: 
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPRegressor
 
-    rows, arrays = thinned(len(points), _MOST), {}
+    rows, arrays = thinned(len(points), _MOST_FOR_NETWORKS), {}
     for i in range(n_networks):
         model = MLPRegressor(
             hidden_layer_sizes=_HIDDEN,

@@ -2,7 +2,10 @@
 
     answered by the model    κ s(x) ≤ tolerance for every output, s the expected error
     checked                  each such answer with probability p, by a coin that is independent of everything else
-    κ                        up after a check that was off, the more the further; a little down after one that was not
+    κ                        up after a check that was off, the more the further; a little down after one that was not;
+                             towards the usual ratio of error and s wherever the model was not sure
+
+The model is fitted again when there are enough more runs and they took the simulator longer than the last fit took.
 
 Let Z_t say whether answer t is off by more than the tolerance and c_t whether it was checked. Whatever the order of the
 calls, also one chosen to do harm, for every λ > 0
@@ -16,6 +19,7 @@ many there are, checked ones among them: ΣZ_t ≤ (log 1/α + λ K) / −log(1 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +29,11 @@ import numpy.typing as npt
 
 from steep._blas import one_blas_thread
 from steep._function import PassAs
-from steep._validation import FloatArray, Seed, check_generator, check_real, shown
+from steep._validation import FloatArray, IntArray, Seed, check_generator, check_real, shown
 from steep.exceptions import FunctionError, InputError, InputTypeError
 from steep.sampling.simulator import Simulator
 from steep.surrogate.certificate import ALPHA
-from steep.surrogate.surrogate import Surrogate
+from steep.surrogate.surrogate import Surrogate, _checked_kinds
 
 Mask = npt.NDArray[np.bool_]
 
@@ -39,8 +43,10 @@ _LAMBDAS = (np.inf, 3.0, 1.0, 0.3, 0.1)
 _MARGIN = 1.5
 # Step of log κ after a check that was off; the share of the risk that κ settles at.
 _STEP, _AIM = 0.7, 0.3
-# The model is fitted again when it has this many times the runs; with at most this many of them, the newest.
-_REFIT, _MOST = 1.25, 1500
+# Share of the simulator's answers with errors above κ s that κ moves to; step for each, largest step, limits of κ.
+_ABOVE, _SLOW, _JUMP, _LIMITS = 0.03, 0.1, 0.35, (1e-6, 1e6)
+# A refit takes so many times the runs, and the last fit's time in the simulator; most runs, and of a call in a fold.
+_REFIT, _PATIENCE, _MOST, _GROUP = 1.25, 1.0, 3000, 50
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class HybridReport:
     """What a hybrid did: calls in all, answered by the model, by the simulator, and checked.
 
     ``share`` of the model's answers is estimated to be off by more than the tolerance; it is at most ``bound`` with
-    95 % confidence, at any time and in any order of calls.
+    95 % confidence, at any time and in any order of calls. ``is_slower``: the model, asked for at
+    least a second in all, takes longer than the simulator.
 
     Examples
     --------
@@ -66,13 +73,16 @@ class HybridReport:
     bound: float
     tolerance: float
     risk: float
+    is_slower: bool = False
 
     def __str__(self) -> str:
+        advice = "\nthe model takes longer than the simulator; call the simulator itself" if self.is_slower else ""
         state = "within" if self.bound <= self.risk else "not yet within"
         return (
             f"{self.n_calls:,} calls: {self.n_model:,} answered by the model, {self.n_simulated:,} by the simulator, "
             f"{self.n_checked:,} answers checked\n{self.n_off} of them off by more than {self.tolerance:g}; of all "
             f"answers of the model at most {100 * self.bound:.3g} % (95 %), {state} the risk of {100 * self.risk:.3g} %"
+            + advice
         )
 
 
@@ -103,8 +113,14 @@ class Hybrid:
         highest = len(model.X_check_) / (len(model.X_check_) + 1) - 1e-12
         self._kappa = _MARGIN * model._factors(highest)
         self._lock, self._running = threading.RLock(), threading.Lock()
-        self._new: list[tuple[FloatArray, FloatArray]] = []
-        self._n_fitted, self._n_new = len(model.X_), 0
+        # Trees are slow to fit; they stay only where they were chosen.
+        left_out = {"boosting"} - {member.kind for one in model.blends_ for member in one.members}
+        self._kinds = tuple(one for one in _checked_kinds(model.candidates) if one not in left_out) or ("boosting",)
+        # Inputs, outputs, and groups of neighbours of one call, which say little about other calls.
+        self._runs: list[tuple[FloatArray, FloatArray, IntArray]] = [(model.X_, model.y_, -np.arange(len(model.X_)))]
+        self._n_runs, self._n_fitted, self._patience = len(model.X_), len(model.X_), _PATIENCE
+        # Seconds: of the last fit, of the simulator since then, of it in all, of all predictions.
+        self._fitting = self._unused = self._simulating = self._predicting = 0.0
         self._n_calls = self._n_model = self._n_checked = self._n_off = self._n_simulated = 0
 
     def __call__(self, X: Any) -> Any:
@@ -113,8 +129,10 @@ class Hybrid:
         points = np.asarray(model.box.points(X), dtype=np.float64)
         inside = model._covers(points)
         values, sizes = (np.full((len(points), len(model.outputs)), np.inf) for _ in range(2))
+        began = time.perf_counter()
         if inside.any():
             values[inside], sizes[inside] = self._predicted(model, points[inside])
+        predicting = time.perf_counter() - began
         by_model = np.all(self._kappa * sizes <= self._tolerance, axis=1)
         with self._lock:
             checked = by_model & (self._generator.random(len(points)) < self._p)
@@ -123,11 +141,13 @@ class Hybrid:
         with self._lock:
             off = np.zeros(len(points), dtype=bool)
             errors = np.abs(values[asked] - truth)
-            off[asked] = (errors > self._tolerance).any(axis=1)
-            off &= checked
+            off[asked] = (errors > self._tolerance).any(axis=1) & checked[asked]
+            above = (errors > self._kappa * sizes[asked])[(inside & ~by_model)[asked]]
+            step = np.clip(_SLOW * (above - _ABOVE).sum(axis=0), -_JUMP, _JUMP)
+            self._kappa = np.clip(self._kappa * np.exp(step), *_LIMITS)
             self._record(by_model, asked, checked, errors[off[asked]] / (sizes[off] + 1e-300))
             values[asked] = truth
-            self._n_calls += len(points)
+            self._n_calls, self._predicting = self._n_calls + len(points), self._predicting + predicting
             if len(truth):
                 self._learn(points[asked], truth, inside[asked] & (~by_model | off)[asked])
         return values[:, 0] if values.shape[1] == 1 else values
@@ -141,7 +161,10 @@ class Hybrid:
             return np.empty((0, len(self.model.outputs)))
         # A user's function need not be safe to call twice at once.
         with self._running:
+            began = time.perf_counter()
             truth = self._simulator.everywhere(points)
+            seconds = time.perf_counter() - began
+            self._unused, self._simulating = self._unused + seconds, self._simulating + seconds
         if truth.shape[1] != len(self.model.outputs):
             raise FunctionError(
                 f"simulator returned {truth.shape[1]} outputs; the model has {len(self.model.outputs)}: "
@@ -167,21 +190,20 @@ class Hybrid:
             self._store.tell(points, truth)
         if not fresh.any():
             return
-        self._new.append((points[fresh], truth[fresh]))
-        self._n_new += int(fresh.sum())
-        if self._n_new < (_REFIT - 1) * self._n_fitted:
+        self._runs.append((points[fresh], truth[fresh], self._n_calls + np.arange(fresh.sum()) // _GROUP))
+        self._n_runs += int(fresh.sum())
+        if self._n_runs < _REFIT * self._n_fitted or self._unused < self._patience * self._fitting:
             return
-        old = self.model
-        X = np.vstack([old.X_, *(part[0] for part in self._new)])
-        labels = np.vstack([old.y_, *(part[1] for part in self._new)])
-        _, first = np.unique(X, axis=0, return_index=True)
-        rows = np.sort(first)[-_MOST:]
+        began, old = time.perf_counter(), self.model
+        X, labels, calls = (np.concatenate(parts) for parts in zip(*self._runs, strict=True))
+        self._runs, self._n_fitted = [(X, labels, calls)], len(X)
+        drawn = self._generator.permutation(len(X))[:_MOST]
+        rows = drawn[np.unique(X[drawn], axis=0, return_index=True)[1]]
         model = Surrogate(old.box)
-        kinds = {member.kind for one in old.blends_ for member in one.members}
-        model._train(old.box, X[rows], labels[rows], old.outputs, tuple(kinds), self._generator)
+        model._train(old.box, X[rows], labels[rows], old.outputs, self._kinds, self._generator, calls[rows])
         known = old.certificate
         self.model = model._certify(old.X_check_, old.y_check_, independent=known.independent, look=known.look + 1)
-        self._new, self._n_new, self._n_fitted = [], 0, len(rows)
+        self._fitting, self._unused = time.perf_counter() - began, 0.0
 
     def report(self) -> HybridReport:
         """How many answers came from where, and how many of the model's are off, with a bound."""
@@ -193,6 +215,8 @@ class Hybrid:
                 share=self._n_off / self._n_checked if self._n_checked else float("nan"),
                 bound=n_off_most / self._n_model if self._n_model else 0.0,
                 tolerance=float(self._tolerance.min()), risk=self._risk,
+                is_slower=self._predicting > 1.0
+                and self._predicting * self._n_simulated > self._simulating * self._n_calls > 0,
             )  # fmt: skip
 
 

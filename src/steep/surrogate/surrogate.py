@@ -13,6 +13,7 @@ from steep._blas import one_blas_thread
 from steep._outputs import labelled
 from steep._validation import (
     FloatArray,
+    IntArray,
     Seed,
     check_flag,
     check_generator,
@@ -134,6 +135,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         names: tuple[str, ...],
         kinds: tuple[str, ...],
         generator: np.random.Generator,
+        groups: IntArray | None = None,
     ) -> Self:
         """Choose and fit a model for each output."""
         least = max(_FEWEST, 2 * (box.n_features + 1))
@@ -148,7 +150,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(generator.integers(2**31))
         varies = np.isfinite(deviations(labels))
         self.blends_: list[Blend] = [
-            blend(unit, column, cells, kinds, seed) if moves else constant(float(column.mean()), unit.shape[1])
+            blend(unit, column, cells, kinds, seed, groups) if moves else constant(float(column.mean()), unit.shape[1])
             for column, moves in zip(labels.T, varies, strict=True)
         ]
         self.scores_ = [one.scores for one in self.blends_]

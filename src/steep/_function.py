@@ -119,7 +119,6 @@ def check_signature(function: Callable[..., Any], style: str, names: tuple[str, 
 
 
 def _shown_signature(signature: inspect.Signature) -> str:
-    """The arguments of a function, short."""
     bare = [p.replace(annotation=p.empty, default=p.empty) for p in signature.parameters.values()]
     text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
     return text if len(text) <= 80 else f"{text[:60]}…"

@@ -119,7 +119,6 @@ def rescale_pairs(
 
 
 def _clipped(values: FloatArray, share: float) -> FloatArray:
-    """Rows cut off at their quantile."""
     ceiling = np.quantile(values, share, axis=1)
     # Where more than this share is flat the quantile is zero, and nothing would be left to see.
     ceiling = np.where(ceiling > 0, ceiling, values.max(axis=1))

@@ -118,7 +118,7 @@ def groups_of(along, size):
 
 
 def test_the_reach_of_a_meeting_does_not_depend_on_the_meetings_before_it():
-    from steep.neighbors.kernels.sweep import ROWS, meeting_gaps
+    from steep.neighbors.kernels.joins import ROWS, meeting_gaps
     from steep.neighbors.kernels.vectors import TOGETHER
 
     rng = np.random.default_rng(0)

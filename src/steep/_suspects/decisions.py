@@ -81,7 +81,6 @@ def _split(decisions: Any, name: str) -> tuple[Any, list[Any], list[Any] | None,
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """The table of decisions in a file, all as text."""
     try:
         if path.suffix.lower() != ".json":
             return pd.read_csv(path, dtype=str, keep_default_na=False)

@@ -39,6 +39,19 @@ _TOO_GOOD, _FAR_FROM_CLEAN = 0.999, 0.9
 _HELP = "use cross_val_predict(model, X, y, cv=5{method}), or pass estimator= and let suspects do it"
 _HELP_CLASSES, _HELP_NUMBERS = _HELP.format(method=", method='predict_proba'"), _HELP.format(method="")
 
+# Trees for up to this many samples. Large data need fewer: most trees have not drawn a sample there.
+_TREES = ((5_000, 500), (100_000, 200))
+_FEWEST_TREES = 50
+_DRAWN_BY_A_TREE = 10_000
+# Of the features, the share each split of a regression looks at; for classes scikit-learn's √d.
+_FEATURES_OF_NUMBERS = 0.5
+# In a forest that is fitted again for every part.
+_TREES_OF_A_PART = 100
+# Bytes that the nodes of a forest may take, and else columns of a sketch and trees grown at a time.
+_NODES, _SKETCH, _AT_A_TIME = 2**30, 16, 10
+# Trees hold features in float32, and scikit-learn looks at numbers as int64.
+_LARGEST_FEATURE, _LARGEST_NUMBER = float(np.finfo(np.float32).max), 1e18
+
 
 def own_predictions(labels: Labels, pred_probs: Any, predictions: Any) -> FloatArray | None:
     """User-supplied predictions in the form the rule wants, or None without any."""
@@ -100,24 +113,6 @@ def refuse_in_sample(codes: IntArray, probabilities: FloatArray, asked: csr_matr
             f"pred_probs agrees with {agreed:.2%} of the labels and the neighbours with {by_neighbors:.0%}: it may be "
             f"in-sample, and then hides wrong labels; {_HELP_CLASSES}"
         )
-
-
-# Trees for up to this many samples. Large data need fewer: most trees have not drawn a sample there.
-_TREES = ((5_000, 500), (100_000, 200))
-_FEWEST_TREES = 50
-_DRAWN_BY_A_TREE = 10_000
-
-# Of the features, the share each split of a regression looks at; for classes scikit-learn's √d.
-_FEATURES_OF_NUMBERS = 0.5
-
-# In a forest that is fitted again for every part.
-_TREES_OF_A_PART = 100
-
-# Bytes that the nodes of a forest may take, and else columns of a sketch and trees grown at a time.
-_NODES, _SKETCH, _AT_A_TIME = 2**30, 16, 10
-
-# Trees hold features in float32, and scikit-learn looks at numbers as int64.
-_LARGEST_FEATURE, _LARGEST_NUMBER = float(np.finfo(np.float32).max), 1e18
 
 
 def forest(labels: Labels, seed: int, n_jobs: int | None = None, **settings: Any) -> Any:

@@ -32,6 +32,9 @@ SUSPECT = 0.5
 # Limits further apart than this share of the labels say little.
 _WIDE = 0.25
 
+# Each part must score some rows.
+_FEWEST = 10
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suspects:
@@ -274,10 +277,6 @@ def witnesses(
 
 def _shown(label: Any) -> str:
     return f"{label:.4g}" if isinstance(label, float | np.floating) else repr(getattr(label, "item", lambda: label)())
-
-
-# Each part must score some rows.
-_FEWEST = 10
 
 
 def measured(

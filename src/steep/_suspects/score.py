@@ -88,6 +88,13 @@ _ROUNDS = 10
 
 _AT_ONCE = 2**22  # probabilities held at once: thousands of classes of many samples would fill the memory
 
+# Settled on the development tables of benchmarks/suspects.py.
+_SUREST, _SURE, _PREDICTABLE = 0.25, 0.6, 0.5
+_STANDS_OUT, _BY_CHANCE = (10.0, 8.0, 5.0, 3.0), 0.02
+_STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 5.0, 3.0
+# A margin of numbers below this share of the usual one is as good as none.
+_SMALLEST_RATIO = 1e-6
+
 
 @dataclass(frozen=True)
 class Suspicion:
@@ -287,15 +294,6 @@ def _sums_by_label(codes: IntArray, true: FloatArray) -> FloatArray:
     """Σ t over the samples of each label, a row each."""
     shape = true.shape[1], len(codes)
     return np.asarray(csr_matrix((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=shape) @ true)
-
-
-# Settled on the development tables of benchmarks/suspects.py.
-_SUREST, _SURE, _PREDICTABLE = 0.25, 0.6, 0.5
-_STANDS_OUT, _BY_CHANCE = (10.0, 8.0, 5.0, 3.0), 0.02
-_STEEPNESS_OF_CLASSES, _STEEPNESS_OF_NUMBERS = 5.0, 3.0
-
-# A margin of numbers below this share of the usual one is as good as none.
-_SMALLEST_RATIO = 1e-6
 
 
 def wrong_classes(

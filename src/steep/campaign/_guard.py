@@ -496,34 +496,24 @@ def _tell(report: int, **entries: Any) -> None:
 # ---------------------------------------------------------------- a task of SLURM
 
 
-class Stop:
-    """Whether SIGTERM came."""
-
-    came = False
-
-    def note(self, *_: Any) -> None:
-        """Remember it: the handler of the signal."""
-        self.came = True
-
-
 def make_task(batch: Path) -> int:
     """Make every run of this task that can still be begun; 0 when all are answered."""
-    plain, stop = _load("simulate"), Stop()
-    signal.signal(signal.SIGTERM, stop.note)
+    plain, stops = _load("simulate"), list[int]()
+    signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
     task = json.loads((batch / "task.json").read_text())
     numbers = json.loads((batch / "tasks.json").read_text())[int(os.environ["SLURM_ARRAY_TASK_ID"])]
     os.chdir(task["cwd"])
     for number in numbers:
-        if stop.came:
+        if stops:
             return 1
         if not _claim(batch, number):
             continue
         inputs = json.loads((batch / "running" / str(number)).read_text())
         child = Child(task, [])
         try:
-            if (answer := _made(child, task, inputs, plain, stop)) is None:
+            if (answer := _made(child, task, inputs, plain, stops)) is None:
                 return 1
-            _deliver(batch, number, answer, stop)
+            _deliver(batch, number, answer, stops)
         finally:
             child.end()  # not before: an answer is worth more than order
     return 0
@@ -540,7 +530,7 @@ def _claim(batch: Path, number: int) -> bool:
     return True
 
 
-def _made(child: Child, task: dict[str, Any], inputs: Any, plain: ModuleType, stop: Stop) -> bytes | None:
+def _made(child: Child, task: dict[str, Any], inputs: Any, plain: ModuleType, stops: list[int]) -> bytes | None:
     """The answer of one run; None when it was preempted."""
     with contextlib.suppress(BrokenPipeError):  # a child that died at once is noticed below
         send(child.jobs, JOB, pickle.dumps(inputs))
@@ -563,7 +553,7 @@ def _made(child: Child, task: dict[str, Any], inputs: Any, plain: ModuleType, st
     elif plain.unpack(found[1]).failure is None:
         return found[1]
     time.sleep(_ECHO)  # SIGTERM goes to all processes of a task: it may be what ended the run
-    if stop.came:
+    if stops:
         return None
     if found is not None and found[0] == ANSWER:
         return found[1]
@@ -586,7 +576,7 @@ def _simulator(task: dict[str, Any]) -> Any:
     return found
 
 
-def _deliver(batch: Path, number: int, answer: bytes, stop: Stop) -> None:
+def _deliver(batch: Path, number: int, answer: bytes, stops: list[int]) -> None:
     """Write an answer whole or not at all, with patience where the disk is full."""
     last = time.monotonic() + _PATIENCE
     temporary, done = batch / "done" / f".{number}-{os.getpid()}", batch / "done" / str(number)
@@ -599,7 +589,7 @@ def _deliver(batch: Path, number: int, answer: bytes, stop: Stop) -> None:
             os.rename(temporary, done)
             break
         except OSError:
-            if stop.came or time.monotonic() > last:
+            if stops or time.monotonic() > last:
                 raise
             time.sleep(_PAUSE)
     (batch / "running" / str(number)).unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from steep.exceptions import StorageError
 _NETWORK = re.compile(
     r"nfs|nfs4|cifs|smb3|smbfs|9p|afs|ceph|lustre|gpfs|beegfs.*|glusterfs|pvfs2|panfs|fuse\.(sshfs|glusterfs|ceph.*|s3fs)"
 )
+_BUSY = (errno.EAGAIN, errno.EACCES)
 
 
 def network_of(path: str, mounts: str = "/proc/self/mounts") -> str | None:
@@ -39,34 +40,40 @@ def network_of(path: str, mounts: str = "/proc/self/mounts") -> str | None:
     return best[1] if _NETWORK.fullmatch(best[1]) else None
 
 
-def hold(path: str, kind: str, patience: float) -> IO[bytes]:
-    """The lock of a file, as an open file; held until it is closed."""
+def lock_error(lock: int, patience: float) -> OSError | None:
+    """Take the lock of an open file, waiting at most so long while another process has it; why it was not to be had."""
     import fcntl  # not on Windows
 
-    lock = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)  # noqa: SIM115 - returned
     last = time.monotonic() + patience
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
-            return lock
+            return None
         except OSError as error:
-            is_busy = error.errno in (errno.EAGAIN, errno.EACCES)
-            if is_busy and time.monotonic() < last:
-                time.sleep(0.1)
-                continue
-            holder = lock.read(200).decode(errors="replace")
-            lock.close()
-            if is_busy:
-                raise StorageError(
-                    f"storage {path!r} is in use by {holder}; on a network file system ({kind}) one process at a time "
-                    "may write to it: wait for it, or put the file on a local disk"
-                ) from error
-            raise StorageError(
-                f"storage {path!r} is on a network file system ({kind}) without locks ({error.strerror}); put the file "
-                "on a local disk; nodes of a cluster never read this file"
-            ) from error
+            if error.errno not in _BUSY or time.monotonic() >= last:
+                return error
+        time.sleep(0.05)
+
+
+def hold(path: str, kind: str, patience: float) -> IO[bytes]:
+    """The lock of a file, as an open file; held until it is closed."""
+    lock = open(os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)  # noqa: SIM115 - returned
+    error = lock_error(lock.fileno(), patience)
+    if error is None:
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+        return lock
+    holder = lock.read(200).decode(errors="replace")
+    lock.close()
+    if error.errno in _BUSY:
+        raise StorageError(
+            f"storage {path!r} is in use by {holder}; on a network file system ({kind}) one process at a time may "
+            "write to it: wait for it, or put the file on a local disk"
+        ) from error
+    raise StorageError(
+        f"storage {path!r} is on a network file system ({kind}) without locks ({error.strerror}); put the file on a "
+        "local disk; nodes of a cluster never read this file"
+    ) from error
 
 
 def is_held(path: str) -> bool:

@@ -41,6 +41,7 @@ from steep.campaign.command import command_simulator
 from steep.campaign.journal import Journal, StoreGoneError
 from steep.campaign.results import aligned, check_runs
 from steep.campaign.runner import Streak
+from steep.campaign.shared_disk import lock_error
 from steep.campaign.simulate import Answer, Failure, Style, unpack
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError
 
@@ -509,8 +510,6 @@ def _folder(journal: Journal) -> Path:
 @contextlib.contextmanager
 def _locked(journal: Journal, *, wait: bool) -> Iterator[Any]:
     """The lock of the folder, as an open file; None where another process holds it and we do not ``wait``."""
-    import fcntl  # not on Windows
-
     folder = _folder(journal)
     try:
         folder.mkdir(exist_ok=True)
@@ -520,20 +519,12 @@ def _locked(journal: Journal, *, wait: bool) -> Iterator[Any]:
             f"{folder} cannot be written ({error.strerror}); expected a folder that nodes share"
         ) from error
     try:
-        is_held, last = False, time.monotonic() + (_PATIENCE if wait else 0.0)
-        while not is_held:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_held = True
-            except OSError as error:
-                if time.monotonic() >= last:
-                    if not wait:
-                        break
-                    raise CampaignError(
-                        f"another process has been submitting from {folder} for {_PATIENCE:g} s; wait for it, or end it"
-                    ) from error
-                time.sleep(0.05)
-        yield lock if is_held else None
+        busy = lock_error(lock, _PATIENCE if wait else 0.0)
+        if busy is not None and wait:
+            raise CampaignError(
+                f"another process has been submitting from {folder} for {_PATIENCE:g} s; wait for it, or end it"
+            ) from busy
+        yield lock if busy is None else None
     finally:
         os.close(lock)
 

@@ -20,8 +20,8 @@ from steep.campaign.schema import measure_of
 from steep.exceptions import InputError
 from steep.expected_error import ErrorEstimate
 from steep.sampling import Design
+from steep.sampling.design import KINDS
 from steep.sampling.evaluated import Evaluated, label_variation, squeezed
-from steep.sampling.result import KINDS
 
 if TYPE_CHECKING:
     from steep.campaign.campaign import Campaign

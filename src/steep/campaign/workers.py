@@ -223,7 +223,10 @@ class Processes(Crew):
         if tag == _guard.DIED:
             code, was_ready = json.loads(body)
             if not was_ready:
-                return self._died_loading(worker, f"{_guard.ended(code)} while it loaded the function")
+                # Loading is tried again, a few times: the machine may have been short of memory.
+                self._count_death(f"{_guard.ended(code)} while it loaded the function")
+                worker.load_again()
+                return None
             return worker.land(Failure("worker", f"the worker process died: it {_guard.ended(code)}"))
         if tag == _guard.LATE:
             if not json.loads(body):
@@ -237,24 +240,19 @@ class Processes(Crew):
             return worker.land(unpack(body))
         return self._lost(worker)
 
-    def _died_loading(self, worker: _Worker, how: str) -> Landing | None:
-        """Loading is tried again, a few times: the machine may have been short of memory."""
+    def _count_death(self, how: str) -> None:
         self._deaths += 1
         if self._deaths >= _LOADS:
             raise CampaignError(
                 f"a worker process {how}, {_LOADS} times in a row; call the function directly to see why it crashes"
             )
-        worker.load_again()
-        return None
 
     def _lost(self, worker: _Worker) -> Landing | None:
         """A guard itself is gone, killed from outside."""
         self._workers.remove(worker)
         worker.end(at_once=True)
         if not worker.ready:
-            self._deaths += 1
-            if self._deaths >= _LOADS:
-                raise CampaignError(f"a worker process ended before it was ready, {_LOADS} times in a row")
+            self._count_death("ended before it was ready")
         return worker.land(Failure("worker", "the worker process died: it was killed from outside"))
 
     def close(self, *, at_once: bool) -> None:

@@ -104,7 +104,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _help_of(error: Any) -> str:
-    """The help of the command that was meant."""
     context = getattr(error, "ctx", None)
     return f"{context.command_path if context is not None else 'steep'} --help"
 

@@ -26,6 +26,20 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _COMMA = re.compile(r"[+-]?\d+,\d+")
 _NAMES = {"\t": "tabs", " ": "spaces"}
 
+# Missing values in any column, and among dates and numbers only: among names they are names.
+_MISSING = ["", "?", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
+            "nan", "null"]  # fmt: skip
+_BLANKS = ["-", "--", "---", "–", "—", ".", "..", "*", "na", "n.a.", "N.A.", "n.a", "nil", "none", "NONE", "(null)",
+           "unknown", "Unknown", "missing", "not available", "#VALUE!", "#DIV/0!", "#REF!", "#NUM!"]  # fmt: skip
+GAPS = [*_MISSING, *_BLANKS]
+# A column of this many different texts that are mostly numbers was probably meant to hold numbers.
+_MANY, _MOSTLY = 20, 0.8
+_SPACES = "'’ \u00a0\u202f"
+_LOOKS_LIKE_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]|\b)")
+_DAYS = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+_FIRST_DAY, _LAST_DAY = 19_000_101, 20_991_231
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -100,21 +114,6 @@ def _decimal(lines: Sequence[str], separator: str) -> str:
     is_likely = separator == ";" and any(_COMMA.fullmatch(text) for column in columns for text in column)
     # Between commas a decimal comma stands in quotes; such columns are read one by one.
     return "," if separator != "," and (proven == {","} or (not proven and is_likely)) else "."
-
-
-# Missing values in any column, and among dates and numbers only: among names they are names.
-_MISSING = ["", "?", "#N/A", "#N/A N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
-            "nan", "null"]  # fmt: skip
-_BLANKS = ["-", "--", "---", "–", "—", ".", "..", "*", "na", "n.a.", "N.A.", "n.a", "nil", "none", "NONE", "(null)",
-           "unknown", "Unknown", "missing", "not available", "#VALUE!", "#DIV/0!", "#REF!", "#NUM!"]  # fmt: skip
-GAPS = [*_MISSING, *_BLANKS]
-# A column of this many different texts that are mostly numbers was probably meant to hold numbers.
-_MANY, _MOSTLY = 20, 0.8
-_SPACES = "'’ \u00a0\u202f"
-_LOOKS_LIKE_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]|\b)")
-_DAYS = ("%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d")
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
-_FIRST_DAY, _LAST_DAY = 19_000_101, 20_991_231
 
 
 def _number(decimal: str) -> re.Pattern[str]:

@@ -87,6 +87,9 @@ EXIT_CODES = (
     "terminated; 141 broken pipe."
 )
 
+ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
+_FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
+
 
 def example(command: str) -> str:
     """The end of a command's help: one line that runs as it is, which a test does."""
@@ -208,10 +211,6 @@ def _module(name: str, text: str, place: str) -> Any:
         raise InputError(
             f"{text!r}: importing {name} raises {kind}: {error}; expected a module that imports"
         ) from error
-
-
-ENTRY = re.compile(r"\s*([^=,{}]*?)\s*=\s*(\{[^{}]*\}|[^,{}]*)\s*(?:,|\Z)")
-_FORMS = "low:high, low:high:log, low:high:int or {a|b|c}"
 
 
 def parse_bounds(text: str) -> dict[str, Axis]:

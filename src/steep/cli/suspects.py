@@ -129,7 +129,6 @@ def suspects_command(
 
 
 def _apply(samples: LabelledTable, decisions: Path, output: Any, *, as_json: bool) -> None:
-    """Write the table with the labels that were decided."""
     import numpy as np
 
     from steep._files import write_whole

@@ -136,7 +136,6 @@ def weight_command(
 
 
 def _destination(table: Path, output: Path | None, *, force: bool) -> Path:
-    """The file for the result, checked before anything is computed."""
     if output is None:
         if not table.is_file():
             if str(table) != "-" and not table.exists() and not any(mark in table.name for mark in "*?["):
@@ -150,7 +149,6 @@ def _destination(table: Path, output: Path | None, *, force: bool) -> Path:
 
 
 def _is_alone(output: Path) -> bool:
-    """Whether the weights are written without the table."""
     return output.suffix.lower() in (".npy", ".txt")
 
 

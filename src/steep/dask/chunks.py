@@ -67,7 +67,6 @@ def _read(plan: Plan, chunk: int, X: Any, y: Any) -> tuple[FloatArray, npt.NDArr
 
 
 def _nothing(plan: Plan) -> dict[str, Any]:
-    """What a chunk without rows says."""
     none = np.zeros(plan.n_features)
     return {
         "n_rows": 0, "mean": none, "squares": none, "lower": none + np.inf, "upper": none - np.inf,

@@ -34,6 +34,8 @@ from steep.neighbors.partitioned import CELL
 
 _COMPARED = 16_384  # points compared with those that judge at a time
 
+_ROWS = 8_192  # points whose variation is taken at a time
+
 
 def cut_group(plan: Plan, group: int, partition: Summary, groups: Summary) -> dict[str, Any]:
     """Gather the rows of a group, cut them into cells, and join each cell with itself."""
@@ -95,7 +97,6 @@ def _stretches(mine: npt.NDArray[np.bool_], ends: IntArray) -> list[tuple[int, i
 
 
 def _nothing(plan: Plan) -> dict[str, Any]:
-    """What an empty group says."""
     none = np.empty(0, np.int64)
     return {
         "n_points": 0, "sizes": none, "centers": np.empty((0, plan.n_features)), "radius": np.empty(0),
@@ -137,9 +138,6 @@ def _keep_nearest(q: int, lengths: FloatArray, found: IntArray, distances: Float
     lengths, found = np.append(distances[q], lengths), np.append(places[q], found)
     best = np.lexsort([found, lengths])[: distances.shape[1]]
     distances[q], places[q] = lengths[best], found[best]
-
-
-_ROWS = 8_192  # points whose variation is taken at a time
 
 
 def join_group(plan: Plan, group: int, found: Summary) -> dict[str, Any]:

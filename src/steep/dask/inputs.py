@@ -90,7 +90,6 @@ def _check_numeric(dtype: Any, name: str) -> None:
 
 
 def _cut_alike(y: Any, points: Rows) -> Any:
-    """Labels in memory, cut as the points are."""
     import dask.array as da
 
     labels = label_array(y, "y")
@@ -153,7 +152,6 @@ def _lengths(blocks: list[Any], name: str) -> tuple[int, ...]:
 
 
 def _plain_dtype(dtype: Any) -> np.dtype[Any]:
-    """The NumPy dtype of a pandas one; what has none is an object."""
     kind = getattr(dtype, "kind", "O")
     return np.dtype({"i": np.int64, "u": np.uint64, "f": np.float64, "b": np.bool_}.get(kind, np.object_))
 
@@ -204,7 +202,6 @@ def _npy_rows(data: Any, name: str, like: Rows | None) -> Rows:
 
 
 def _cut(mapped: Any) -> tuple[int, ...]:
-    """Equal pieces of an eighth of a task's memory."""
     n_rows = len(mapped)
     n_pieces = min(n_rows, max(1, -(-mapped.nbytes * 8 // task_memory())))
     ends = np.linspace(0, n_rows, n_pieces + 1).astype(np.int64)

@@ -101,7 +101,6 @@ def _layout(plan: Plan, points: Rows, labels: Rows, name: Callable[..., str], ho
 
 
 def _once(plan: Plan, name: str, stage: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a stage on the worker, unless it is done."""
     return plan.store.once(name, stage, plan, *arguments)
 
 

@@ -33,6 +33,11 @@ COARSE = 8  # coarse cells per group: fewer balance groups badly
 # Positions are int32 and leave room for the points read from other groups.
 MOST_ROWS = 2**30
 
+# Entries of a plan that may change, or that others stand for.
+_FREE = ("store", "bounds", "n_others", "inferred", "n_jobs")
+_ROWS = 16_384  # rows placed at a time
+_ROUNDING = 1e-6  # a column whose deviation is a smaller share of its largest entry is constant
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -96,10 +101,6 @@ class Plan:
         return {key: value for key, value in about.items() if key not in _FREE}
 
 
-# Entries of a plan that may change, or that others stand for.
-_FREE = ("store", "bounds", "n_others", "inferred", "n_jobs")
-
-
 def _digest(texts: list[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
@@ -134,10 +135,6 @@ def cut_into(n_rows: int, n_features: int, dtype: str, n_others: int) -> tuple[i
         raise InputError(f"X has {n_rows:,} rows; expected at most {MOST_ROWS:,}; weight it in parts")
     n_groups = -(-n_rows // rows_per_group(task_memory(), n_features, dtype, n_others))
     return (1, 1) if n_groups == 1 else (n_groups, COARSE * n_groups)
-
-
-_ROWS = 16_384  # rows placed at a time
-_ROUNDING = 1e-6  # a column whose deviation is a smaller share of its largest entry is constant
 
 
 def train_partition(plan: Plan, taken: Sequence[Summary]) -> dict[str, Any]:

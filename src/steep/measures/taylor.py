@@ -46,6 +46,10 @@ _BLOCK = 2**24
 # Places tried for a stencil that a constraint does not let stand around its own point.
 _TRIES = 64
 
+# Derivatives beyond this many are not worth their time, and ε^k/k! beyond this order is nothing.
+_MOST_INDICES = 100_000
+_HIGHEST_ORDER = 100
+
 
 class Derivatives(Protocol):
     """Anything that gives partial derivatives: finite differences, autodiff, or formulas by hand."""
@@ -243,11 +247,6 @@ def _coefficients(stencils: list[Stencil], nodes: list[Node], scale: FloatArray)
     return sparse.csr_array((coefficients / scale[rows], (rows, columns)), shape=(len(stencils), len(nodes)))
 
 
-# Derivatives beyond this many are not worth their time, and ε^k/k! beyond this order is nothing.
-_MOST_INDICES = 100_000
-_HIGHEST_ORDER = 100
-
-
 def taylor_variation(
     function: Function | None,
     X: Any,
@@ -360,7 +359,6 @@ def power(epsilon: FloatArray, k: npt.NDArray[np.int64]) -> FloatArray:
 
 
 def _of_total(n_features: int, total: int) -> npt.NDArray[np.int64]:
-    """Every k with |k| = ``total``."""
     axes = np.array(list(combinations_with_replacement(range(n_features), total)))
     k = np.zeros((len(axes), n_features), dtype=np.int64)
     np.add.at(k, (np.arange(len(axes))[:, None], axes), 1)

@@ -34,6 +34,11 @@ from steep.measures.neighborhood import FunctionAround, Neighborhood
 # Rows worked on at once, small enough that a block of neighbour labels stays in cache, and labels of them at most.
 _BLOCK, _NUMBERS = 8192, 2**22
 
+# Numbers drawn at most: 2^30 doubles are 8 GiB.
+_MOST_NUMBERS = 2**30
+# Halvings of a draw that the constraint rejects; it is taken at its point after that.
+_HALVINGS = 10
+
 
 def neighbor_variance(
     X: Any,
@@ -132,12 +137,6 @@ def _value_variance(values: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("iko,iko->i", apart, apart) / max(values.shape[1] - 1, 1))
 
 
-# Numbers drawn at most: 2^30 doubles are 8 GiB.
-_MOST_NUMBERS = 2**30
-# Halvings of a draw that the constraint rejects; it is taken at its point after that.
-_HALVINGS = 10
-
-
 def perturbation_variance(
     function: Function,
     X: Any,
@@ -219,7 +218,6 @@ def perturbation(around: FunctionAround) -> FloatArray:
 
 
 def _inside(box: Box, points: FloatArray, draws: FloatArray) -> FloatArray:
-    """One draw for each point, brought into S."""
     inside = _reflected(box, draws)
     if box.constraint is None:
         return inside

@@ -20,8 +20,7 @@ from scipy.sparse import csr_array
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import BALL, BEND, Float32Array, Frame, half_norms, row_lengths
-from steep.neighbors.kernels.joins import join_within
-from steep.neighbors.kernels.sweep import extents, place_cells, sweep_across
+from steep.neighbors.kernels.joins import extents, join_within, place_cells, sweep_across
 from steep.neighbors.lists import Lists, Rounds, Team, batches
 
 PER_CENTER = 40  # points sampled per centre: enough to place it

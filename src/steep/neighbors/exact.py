@@ -40,6 +40,10 @@ LARGE_SHARE = 0.15  # of all pairs: looking at this many one by one takes as lon
 SAMPLE = 8  # cells on which that share is estimated
 REACH = 0.4  # of the sweep; any is right, this one is quick
 
+ROWS = 1_024  # compared with all at a time: this many make placing the others in the frame cheap
+PILOT = 8  # rows on which is counted what bounds leave to be measured
+LEFT = 0.02  # share of all points at which bounds spare nothing
+
 
 def join_exact(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     """Return distances and indices of the nearest others of each point, exactly."""
@@ -106,7 +110,6 @@ def _reach(cells: Cells, lists: Lists) -> FloatArray:
 
 
 def _complete(cells: Cells, near: Near, swept: Float32Array, lists: Lists, team: Team) -> None:
-    """Find all that the lists still miss."""
     size, rounding = cells.sizes, np.float32(rounding_of(cells))
 
     def work(some: IntArray) -> None:
@@ -130,17 +133,11 @@ def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> Float
 
 
 def _in_order(cells: Cells, lists: Lists, certain: FloatArray) -> tuple[Lists, FloatArray]:
-    """Return lists and bounds in the caller's order of points."""
     back = np.empty_like(cells.order)
     back[cells.order] = np.arange(len(back), dtype=back.dtype)
     n_points = len(back)
     index = np.append(cells.order, np.int32(NO_POINT))[np.minimum(lists.index, n_points)]
     return Lists(lists.score[back], index[back], lists.top[back]), certain[back]
-
-
-ROWS = 1_024  # compared with all at a time: this many make placing the others in the frame cheap
-PILOT = 8  # rows on which is counted what bounds leave to be measured
-LEFT = 0.02  # share of all points at which bounds spare nothing
 
 
 @dataclass(frozen=True)
@@ -215,7 +212,6 @@ def bounded_rows(job: Join, rows: IntArray, bounds: Bounds) -> tuple[FloatArray,
 
 
 def _widened(limit: FloatArray, slack: float) -> FloatArray:
-    """Return the scores of distances that are longer by ``slack``."""
     return np.asarray(0.5 * np.square(np.sqrt(2 * limit) + slack))
 
 

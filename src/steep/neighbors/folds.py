@@ -240,7 +240,6 @@ def _swallows_digits(numbers: FloatArray, trains: Sequence[IntArray]) -> bool:
 
 
 def _span(points: FloatArray) -> FloatArray:
-    """Largest size of every column."""
     largest: FloatArray = np.maximum(points.max(axis=0), -points.min(axis=0)).astype(np.float64)
     return largest
 

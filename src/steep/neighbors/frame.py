@@ -35,6 +35,9 @@ ORDINARY = 30  # powers of two around 1 that a typical length may have
 MOST_EXPONENT = 400  # of any number, in the data as searched: squares stay far from overflow
 BEND = 16.0  # distances beyond this many typical ones count by their logarithm when cells are cut
 
+FLOAT32 = np.finfo(np.float32)
+SLACK = 4  # neighbours shortlisted beyond those wanted; more make proofs more likely
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -170,10 +173,6 @@ def row_lengths(rows: FloatArray) -> FloatArray:
 def half_norms(points: FloatArray) -> FloatArray:
     """Return |x|²/2 for each row."""
     return np.asarray(np.einsum("ij,ij->i", points, points) * points.dtype.type(0.5), dtype=points.dtype)
-
-
-FLOAT32 = np.finfo(np.float32)
-SLACK = 4  # neighbours shortlisted beyond those wanted; more make proofs more likely
 
 
 def certain_scores(top: FloatArray, lengths: FloatArray, n_features: int, digits: int) -> FloatArray:

@@ -250,7 +250,6 @@ def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, In
 
 
 def _check_neighbors(n_neighbors: int, include_self: bool, n_samples: int) -> int:
-    """Return how many others each point needs."""
     n_neighbors = check_count(n_neighbors, name="n_neighbors")
     check_choice(include_self, name="include_self", choices=(True, False))
     needed = n_neighbors if include_self else n_neighbors + 1

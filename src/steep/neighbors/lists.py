@@ -27,6 +27,9 @@ from steep.neighbors.kernels.panels import Best, color
 
 logger = logging.getLogger("steep.neighbors")
 
+_said = threading.Event()
+NO_POINT = np.iinfo(np.int32).max
+
 
 class Team:
     """Threads for kernels that release the GIL.
@@ -69,9 +72,6 @@ def threads(n_jobs: int | None) -> Iterator[Team]:
         team.close()
 
 
-_said = threading.Event()
-
-
 @contextmanager
 def announced_compilation() -> Iterator[None]:
     """Say once, before the wait, that kernels are being compiled; those read from the cache are silent."""
@@ -94,9 +94,6 @@ def _announce(message: str) -> None:
     logger.info(message)
     if sys.stderr is not None and sys.stderr.isatty():
         print(message, file=sys.stderr)
-
-
-NO_POINT = np.iinfo(np.int32).max
 
 
 class Join(NamedTuple):

@@ -1,7 +1,7 @@
 """How far to reach: the least reach that keeps the promised recall, from sampled points.
 
 For sampled points the true neighbours are found in float64 from the data as given. From which reach on the sweep
-lets a true neighbour m of q, in another cell than q, meet it is known (see kernels/sweep.py). So the recall of
+lets a true neighbour m of q, in another cell than q, meet it is known (see kernels/joins.py). So the recall of
 every reach is known at once, and no search is repeated. The lists returned at the end are held
 against the same truth, so that nothing the search does to the data in between can hide a loss.
 """
@@ -17,7 +17,7 @@ from steep.neighbors.cells import Cells, Near, rounding_of
 from steep.neighbors.exact import Bounds, bounded_rows, exact_rows
 from steep.neighbors.frame import SLACK, best_of, certain_scores, lengths_between
 from steep.neighbors.kernels.complete import complete_some
-from steep.neighbors.kernels.sweep import meeting_gaps
+from steep.neighbors.kernels.joins import meeting_gaps
 from steep.neighbors.lists import Join, Lists, empty_lists
 
 LEAST_SAMPLE, SAMPLE, LEAST_WIDE_SAMPLE = 400, 900, 256  # points searched exactly

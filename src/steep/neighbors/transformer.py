@@ -99,7 +99,6 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self._matrix(0.5 * np.square(distances), indices)
 
     def _width(self) -> int:
-        """Entries of each row."""
         width = int(check_count(self.n_neighbors, name="n_neighbors")) + (self.mode == "distance")
         if width > self.n_samples_fit_:
             raise InputError(

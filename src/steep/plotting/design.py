@@ -81,7 +81,6 @@ def plot_design(
 
 
 def _checked_output(plan: Drawable, output: Any) -> int:
-    """Return the number of an output."""
     number = check_count(output, name="output", minimum=0)
     if number >= plan.labels.shape[1]:
         raise InputError(f"output={number} but there are {plan.labels.shape[1]}; expected a number below that")
@@ -119,7 +118,6 @@ def _fill_variation(plan: Drawable, ax: Axes) -> None:
 
 
 def _plane(plan: Drawable, ax: Axes, across: int, up: int, failed: FloatArray | None) -> None:
-    """Points over two inputs."""
     _scatter(plan, ax, across, up)
     _crosses(ax, failed, across, up)
     span(ax, plan.domain.axes[across], along="x")

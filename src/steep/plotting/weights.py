@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Ends of the colours: a tenth of the average weight, and ten times it.
 _ENDS = (0.1, 10.0)
 
+_NEEDED = ("measure", "n_neighbors", "weight_ratio")
+
 
 def plot_weights(X: Any, sample_weight: Any, *, ax: Axes | None = None) -> Axes:
     """Draw samples coloured by their weight: orange heavier than the average, blue lighter, heavy ones on top.
@@ -97,9 +99,6 @@ def principal_plane(points: FloatArray) -> tuple[FloatArray, FloatArray]:
         direction = directions[i] * np.sign(directions[i][np.abs(directions[i]).argmax()])
         coordinates[:, i], shares[i] = centred @ direction, sizes[i] ** 2 / total
     return coordinates, shares
-
-
-_NEEDED = ("measure", "n_neighbors", "weight_ratio")
 
 
 def plot_gains(

@@ -33,6 +33,14 @@ MOST_ROWS = 100
 # Features that can be chosen as an axis in addition to the components.
 _MOST_FEATURES = 12
 
+# Columns of the user's table, neighbours of a sample, and characters of a text.
+_MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
+_TEXT = 600
+# Longer side of a thumbnail; larger pictures are made smaller.
+_LARGEST = 96
+# Pages keep row numbers in four bytes.
+_LARGEST_NUMBER = 2**32 - 1
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -128,15 +136,6 @@ def _axis(name: str, about: str, values: FloatArray) -> dict[str, Any]:
 def is_number(dtype: Any) -> bool:
     """Whether a column holds numbers."""
     return bool(is_numeric_dtype(dtype) and not is_bool_dtype(dtype))
-
-
-# Columns of the user's table, neighbours of a sample, and characters of a text.
-_MOST_COLUMNS, MOST_NEIGHBORS = 8, 10
-_TEXT = 600
-# Longer side of a thumbnail; larger pictures are made smaller.
-_LARGEST = 96
-# Pages keep row numbers in four bytes.
-_LARGEST_NUMBER = 2**32 - 1
 
 
 def count_rows(data: Any, name: str) -> int:

@@ -129,7 +129,6 @@ def weighting_page(
 def _data(
     X: Any, ratio: Ratio, shown: Shown, cards: Cards, variation: FloatArray | None, target: str
 ) -> dict[str, Any]:
-    """What the scripts draw."""
     points = shown.points
     values, names = label_columns(cards.labels)
     return {
@@ -158,7 +157,6 @@ def _groups(ratio: Ratio, labels: Labels) -> list[dict[str, Any]]:
 
 
 def _neighbors(X: Any, rows: IntArray) -> dict[int, IntArray]:
-    """Neighbours of the samples in the table."""
     points = embed(X)
     found = nearest(points, take_rows(points, rows), MOST_NEIGHBORS + 1)[1]
     return {int(row): indices for row, indices in zip(rows, found, strict=True)}
@@ -167,7 +165,6 @@ def _neighbors(X: Any, rows: IntArray) -> dict[int, IntArray]:
 def _rows(
     hardest: IntArray, cards: Cards, around: dict[int, IntArray], ratio: Ratio, variation: FloatArray | None
 ) -> list[dict[str, Any]]:
-    """One entry for each row of the table."""
     cells = cards.columns.cells(hardest)
     return [
         cards.face(row)
@@ -250,6 +247,5 @@ def _unit_range(values: FloatArray) -> FloatArray:
 
 
 def _falls(variation: FloatArray, weights: FloatArray) -> bool:
-    """Whether weights fall as the variation grows."""
     first, second = _unit_range(variation), _unit_range(weights)
     return bool((first - first.mean()) @ (second - second.mean()) < 0)

@@ -1,7 +1,6 @@
 """Variation Based Sampling: Algorithm 1 of the paper for any measure, density and draw."""
 
-from steep.sampling.design import design
-from steep.sampling.result import Design
+from steep.sampling.design import Design, design
 from steep.sampling.sampler import VariationSampler
 from steep.sampling.strategies import Adaptive, Even, Taylor, Variance
 

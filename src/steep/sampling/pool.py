@@ -49,6 +49,19 @@ _LEAST = 0.05
 # Even points are left out below this trust.
 HOPELESS = 0.01
 
+# Candidates to choose from: enough to be fine-grained in a few dimensions, few enough to stay fast.
+_CANDIDATES = 4096
+_CANDIDATES_PER_SAMPLE = 8
+# Share of the candidates moved to a face, where surrogates extrapolate and err most. With three in ten, and several
+# faces at once, a third of the points of five inputs lay on two faces or more, and networks erred more.
+_EDGE = 0.1
+# Corners are candidates up to this many inputs: beyond there are too many, and too little around each.
+_CORNERS = 3
+# Measured points a candidate's variation is averaged over.
+_AROUND = 8
+# In many dimensions distances are nearly equal and δ^d would drown the density: q stops here.
+_MOST_POWER = 3
+
 
 class EvenSequence:
     """The points of S on one Sobol sequence, in order."""
@@ -123,20 +136,6 @@ def _n_nearer(at: FloatArray, worked: FloatArray, failed: FloatArray) -> FloatAr
     gap = np.minimum(at - bounded[place], bounded[place + 1] - at)
     n_failed = np.searchsorted(failed, at + gap, side="left") - np.searchsorted(failed, at - gap, side="right")
     return np.asarray(np.maximum(n_failed, 0))
-
-
-# Candidates to choose from: enough to be fine-grained in a few dimensions, few enough to stay fast.
-_CANDIDATES = 4096
-_CANDIDATES_PER_SAMPLE = 8
-# Share of the candidates moved to a face, where surrogates extrapolate and err most. With three in ten, and several
-# faces at once, a third of the points of five inputs lay on two faces or more, and networks erred more.
-_EDGE = 0.1
-# Corners are candidates up to this many inputs: beyond there are too many, and too little around each.
-_CORNERS = 3
-# Measured points a candidate's variation is averaged over.
-_AROUND = 8
-# In many dimensions distances are nearly equal and δ^d would drown the density: q stops here.
-_MOST_POWER = 3
 
 
 def candidate_pool(box: Box, n_samples: int, generator: np.random.Generator) -> FloatArray:

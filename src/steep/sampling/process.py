@@ -56,7 +56,6 @@ def _gaps(A: FloatArray, B: FloatArray) -> FloatArray:
 
 
 def _middle(points: FloatArray) -> float:
-    """Median distance between points."""
     return float(np.median(_gaps(points, points)[np.triu_indices(len(points), 1)])) or 1.0
 
 

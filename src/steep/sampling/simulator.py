@@ -151,7 +151,6 @@ class Simulator:
         self.messages.append(reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}")
 
     def _give_up(self, X: FloatArray, message: str, cause: Exception | None = None) -> None:
-        """Not one point of the start worked."""
         if isinstance(cause, FunctionError):
             raise cause
         raise FunctionError(
@@ -176,7 +175,6 @@ class _Raised:
 
 
 def _answer(function: Callable[..., Any], point: Any, as_keywords: bool) -> Any:
-    """Run one point; an error is an answer too."""
     try:
         return function(**point) if as_keywords else function(point)
     except Exception as error:

@@ -27,7 +27,7 @@ from steep.domain import Bounds, Box
 from steep.exceptions import InputError, InputTypeError
 from steep.labels import deviations
 from steep.neighbors.query import nearest
-from steep.sampling.result import Design
+from steep.sampling.design import Design
 from steep.surrogate import _file
 from steep.surrogate._blend import Blend, blend, constant
 from steep.surrogate._candidates import CANDIDATES

@@ -37,6 +37,20 @@ from steep.weighting.weights import TrainingSet
 EQUAL, BALANCED, THRESHOLD = "equal weights", "balanced class weights", "tuned threshold"
 ROBUST = "robust loss"
 
+# Scores that a threshold can raise, and those that only balanced weights can.
+_THRESHOLDED = ("balanced_accuracy", "f1", "precision", "recall", "jaccard")
+_RANKED = ("average_precision",)
+_ABSOLUTE = ("neg_mean_absolute", "neg_median_absolute")
+# Thresholds tried: enough that the best of a few thousand probabilities is not missed by much.
+_N_THRESHOLDS = 100
+# By class: the parameter that holds the loss, its usual values, and the robust one.
+_ROBUST_LOSSES = {
+    "HistGradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
+    "GradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
+    "LGBMRegressor": ("objective", (None, "regression", "regression_l2"), "regression_l1"),
+    "XGBRegressor": ("objective", (None, "reg:squarederror"), "reg:absoluteerror"),
+}
+
 
 @dataclass(frozen=True)
 class WeightingCandidate:
@@ -135,15 +149,6 @@ def values_of(given: Any, name: str) -> list[Any]:
     return values
 
 
-# Scores that a threshold can raise, and those that only balanced weights can.
-_THRESHOLDED = ("balanced_accuracy", "f1", "precision", "recall", "jaccard")
-_RANKED = ("average_precision",)
-_ABSOLUTE = ("neg_mean_absolute", "neg_median_absolute")
-
-# Thresholds tried: enough that the best of a few thousand probabilities is not missed by much.
-_N_THRESHOLDS = 100
-
-
 def check_controls(controls: Any, score: str, estimator: Any, samples: TrainingSet) -> tuple[str, ...]:
     """Return the controls to try, equal weights first."""
     names = {"balanced": BALANCED, "threshold": THRESHOLD, "robust": ROBUST}
@@ -210,15 +215,6 @@ def robust_twin(estimator: Any) -> Any:
     if name not in getattr(estimator, "get_params", dict)() or estimator.get_params()[name] not in usual:
         return None
     return clone(estimator).set_params(**{name: robust})
-
-
-# By class: the parameter that holds the loss, its usual values, and the robust one.
-_ROBUST_LOSSES = {
-    "HistGradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
-    "GradientBoostingRegressor": ("loss", ("squared_error",), "absolute_error"),
-    "LGBMRegressor": ("objective", (None, "regression", "regression_l2"), "regression_l1"),
-    "XGBRegressor": ("objective", (None, "reg:squarederror"), "reg:absoluteerror"),
-}
 
 
 def balancing(labels: Labels, own: FloatArray) -> FloatArray:

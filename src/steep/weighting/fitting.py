@@ -26,6 +26,8 @@ from steep._validation import FloatArray, IntArray, Seed, check_generator
 from steep.exceptions import InputError, UnsupportedEstimatorError
 from steep.labels import Labels, Task, one_hot
 
+N_PARTS = 5
+
 
 def _delegated(name: str, doc: str) -> Any:
     """A method of the fitted estimator, offered exactly when the wrapped one has it."""
@@ -161,9 +163,6 @@ def task_of(estimator: Any) -> Task:
     if is_classifier(estimator):
         return "classification"
     return "regression" if is_regressor(estimator) else "auto"
-
-
-N_PARTS = 5
 
 
 def cross_fitted(

@@ -124,7 +124,6 @@ _WHAT = {BALANCED: "Balancing the classes", THRESHOLD: "Tuning the decision thre
 def _choice(
     outcome: Outcome, candidates: Sequence[WeightingCandidate], means: FloatArray, score: Score, effort: Effort
 ) -> str:
-    """The sentence that says what was chosen."""
     chosen, control = candidates[outcome.chosen], candidates[outcome.control]
     n_rivals = len(outcome.rivals)
     beaten = f"none of {n_rivals} weightings beat" if n_rivals > 1 else "the one weighting did not beat"

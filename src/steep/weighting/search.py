@@ -314,7 +314,6 @@ class VarianceWeightedCV(DelegatingEstimator):
         return samples
 
     def _menu(self, samples: TrainingSet, controls: Any, score: str) -> Menu:
-        """What is tried, checked."""
         measures = self._measures(samples)
         given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
         sizes = [check_count(k, name="n_neighbors") for k in values_of(given, "n_neighbors")]
@@ -339,7 +338,6 @@ class VarianceWeightedCV(DelegatingEstimator):
     def _splits(
         self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator
     ) -> list[tuple[IntArray, IntArray]]:
-        """Training and test rows of every fold."""
         if isinstance(self.cv, int | np.integer):
             splitters = self._splitters(samples, n_repeats, generator)
         else:

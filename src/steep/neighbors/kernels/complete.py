@@ -3,7 +3,7 @@
 """The compiled search that misses nothing: every point within its own reach along the centre line.
 
 A point q of cell A, whose k-th neighbour so far is r away, can still gain only points m of cell B with
-t_m − t_q ≤ r (see sweep.py for u and t). So q is compared with those alone, B by B, the nearest cells
+t_m − t_q ≤ r (see joins.py for u and t). So q is compared with those alone, B by B, the nearest cells
 first since each neighbour found shortens r. What the sweep has looked at is passed over, and what
 rounding may do to t is allowed for on both sides.
 """
@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from steep.neighbors.kernels import compiled
+from steep.neighbors.kernels.joins import LEVELS, ROWS, direction, directions, nearest_first
 from steep.neighbors.kernels.panels import Room, Side, copy_rows, gather, meet, room_for, set_limits, side_of, turn_over
-from steep.neighbors.kernels.sweep import LEVELS, ROWS, direction, directions, nearest_first
 from steep.neighbors.kernels.vectors import PANEL
 
 MET_FIRST = 4  # nearest cells of a sampled point's own: they bring its list close to the truth

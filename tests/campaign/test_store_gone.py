@@ -15,6 +15,7 @@ import pytest
 
 from campaign_simulators import BOUNDS, wait_until, wave
 from steep.campaign import Campaign
+from steep.campaign.workers import Threads
 from steep.exceptions import StorageError
 
 
@@ -167,16 +168,21 @@ def test_an_interrupt_while_the_store_is_locked_ends_the_run_and_keeps_its_resul
         assert again.y[0] == again.X[0].sum()
 
 
-def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(storage):
+def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(storage, monkeypatch):
+    landed = Threads.landed
+
+    def landed_together(crew, seconds):
+        wait_until(lambda: crew._answers.qsize() == 3)
+        return landed(crew, seconds)
+
+    monkeypatch.setattr(Threads, "landed", landed_together)
     with Campaign(BOUNDS, storage=storage) as campaign:
-        db, calls, together = campaign.journal._db, [], threading.Barrier(3)
+        db, calls = campaign.journal._db, []
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.execute(f"PRAGMA max_page_count = {pages + 1}")
 
         def solve(u0, t):
             calls.append(u0)
-            if len(calls) <= 3:
-                together.wait(60)
             return np.arange(20_000.0)  # more than the file has room for
 
         with pytest.raises(StorageError, match="disk is full"):

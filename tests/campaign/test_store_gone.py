@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pandas as pd
@@ -172,7 +171,8 @@ def test_results_that_land_together_are_kept_when_the_first_cannot_be_written(st
     landed = Threads.landed
 
     def landed_together(crew, seconds):
-        wait_until(lambda: crew._answers.qsize() == 3)
+        monkeypatch.setattr(Threads, "landed", landed)
+        assert wait_until(lambda: crew._answers.qsize() == 3)
         return landed(crew, seconds)
 
     monkeypatch.setattr(Threads, "landed", landed_together)

@@ -57,9 +57,7 @@ def write(name, folder):
     """Write one page; the path and the seconds it took."""
     X, y, variation, images = samples(name)
     began = time.perf_counter()
-    path = weighting_page(
-        folder / f"{name}.html", X=X, y=y, weights=rescale(variation), variation=variation, images=images
-    )
+    path = weighting_page(folder / f"{name}.html", X=X, y=y, weights=rescale(variation), images=images)
     return path, time.perf_counter() - began
 
 

@@ -54,9 +54,7 @@ def cancer():
 def write_cancer(path):
     X, y = cancer()
     variation = neighbor_variance(X, y)
-    return weighting_page(
-        path, X=X, y=y, weights=rescale(variation), variation=variation, target="diagnosis", title="Cancer"
-    )
+    return weighting_page(path, X=X, y=y, weights=rescale(variation), target="diagnosis", title="Cancer")
 
 
 def write_numbers(path):
@@ -72,8 +70,7 @@ def write_pictures(path):
     X, y = data.data[:300], data.target[:300]
     variation = neighbor_variance(X, y)
     return weighting_page(
-        path, X=X, y=y, weights=rescale(variation, weight_ratio=5), variation=variation,
-        images=data.images[:300], target="digit",
+        path, X=X, y=y, weights=rescale(variation, weight_ratio=5), images=data.images[:300], target="digit"
     )  # fmt: skip
 
 

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 # Colours that stay apart in print and for colour-blind readers (the paper's own blue and orange).
 START, EVEN, DRAWN = "#235789", "#4f8cc4", "#d94800"
 CURVE, QUIET, GRID = "#444444", "#5c6670", "#e3e7eb"
-# Blue below the middle, grey at it, orange above: apart for every reader, by lightness too.
-_DIVERGING = ("#1f4e79", "#4f8cc4", "#cfd7df", "#e5843a", "#8c3200")
-# The same for weights, where what is light should not catch the eye.
-_WEIGHTS = ("#4f8cc4", "#8db4da", "#cfd7df", "#e5843a", "#8c3200")
-
-_LONGEST_NAME = 40
+# Blue below the middle, grey at it, orange above, where it should catch the eye: apart for every reader.
+_DIVERGING = ("#4f8cc4", "#8db4da", "#cfd7df", "#e5843a", "#8c3200")
 # Text stays text, whatever opens the file; ids of an SVG are the same each time.
-FILES: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42, "svg.hashsalt": "steep"}
+_FILES: dict[Any, Any] = {"svg.fonttype": "none", "pdf.fonttype": 42, "ps.fonttype": 42, "svg.hashsalt": "steep"}
 
 
 # What is drawn: a steep.Design, or anything that offers the same points and labels.
@@ -51,7 +47,7 @@ def tidy(ax: Axes) -> Axes:
     return ax
 
 
-def name_of(name: Any, longest: int = _LONGEST_NAME) -> str:
+def name_of(name: Any, longest: int = 40) -> str:
     r"""A name as text: one line, not too long, and no formula where it holds dollars."""
     text = " ".join(str(name).split())
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
@@ -79,11 +75,11 @@ def span(ax: Axes, axis: Axis, *, along: str) -> None:
     ax.set(**{f"{along}lim": ends})
 
 
-def diverging(*, calm: bool = False) -> Colormap:
-    """Blue, grey, orange; ``calm`` keeps the blue end pale."""
+def diverging() -> Colormap:
+    """Blue, grey, orange."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("steep", _WEIGHTS if calm else _DIVERGING)
+    return LinearSegmentedColormap.from_list("steep", _DIVERGING)
 
 
 def plain_ticks(axis: Any) -> None:
@@ -123,7 +119,7 @@ def save_picture(picture: Any, path: str | Path) -> Path:
     figure = figure_of(picture)
     path = Path(path)
     dated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    with mpl.rc_context(FILES):
+    with mpl.rc_context(_FILES):
         return write_whole(
             path, lambda temporary: figure.savefig(temporary, dpi=150, metadata=dated.get(path.suffix.lower()))
         )

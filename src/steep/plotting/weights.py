@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 # Ends of the colours: a tenth of the average weight, and ten times it.
 _ENDS = (0.1, 10.0)
 
-_NEEDED = ("measure", "n_neighbors", "weight_ratio")
-
 
 def plot_weights(X: Any, sample_weight: Any, *, ax: Axes | None = None) -> Axes:
     """Draw samples coloured by their weight: orange heavier than the average, blue lighter, heavy ones on top.
@@ -67,15 +65,9 @@ def _scatter(ax: Axes, points: Any, weights: Any) -> None:
     order = np.argsort(weights, kind="stable")  # heavy samples on top
     relative = weights / (weights.mean() or 1.0)
     marks = ax.scatter(
-        points[order, 0],
-        points[order, 1],
-        c=np.clip(relative[order], *_ENDS),
-        s=10 * np.clip(relative[order], 0.6, 5),
-        cmap=diverging(calm=True),
-        norm=LogNorm(*_ENDS),
-        lw=0,
-        rasterized=len(points) > 20_000,  # a file of that many vectors opens slowly
-    )
+        *points[order].T, c=np.clip(relative[order], *_ENDS), s=10 * np.clip(relative[order], 0.6, 5), cmap=diverging(),
+        norm=LogNorm(*_ENDS), lw=0, rasterized=len(points) > 20_000,  # a file of that many vectors opens slowly
+    )  # fmt: skip
     bar = ax.figure.colorbar(marks, ax=ax, label="sample weight (average 1)", extend="both")
     bar.set_ticks([0.1, 0.3, 1, 3, 10], labels=["0.1", "0.3", "1", "3", "10"])
     bar.minorticks_off()
@@ -153,17 +145,13 @@ def plot_gains(
     return ax
 
 
-def plot_heat_map(
-    results: Any, *, score: str | None = None, chosen: int | None = None, label: str | None = None, factor: float = 1.0
-) -> Any:
+def plot_heat_map(results: Any, *, chosen: int | None = None, label: str | None = None, factor: float = 1.0) -> Any:
     """Draw the mean gain over equal weights by weight ratio m and number of neighbours k.
 
     Parameters
     ----------
     results : mapping or DataFrame
         ``cv_results_`` of a :class:`steep.VarianceWeightedCV`, or ``verdict_.table``.
-    score : str, optional
-        Which score; default the one that decided.
     chosen : int, optional
         Row of ``results`` that was chosen; it gets a frame.
     label : str, optional
@@ -182,21 +170,22 @@ def plot_heat_map(
     >>> plot_heat_map(results)[0].get_title(loc="left")
     'variance'
     """
-    table = _table(results)
-    gain = _gain_column(table, score)
-    rows, grids = gain_grids(table, gain)
-    if not grids:
-        raise InputError("results hold no weighting; expected at least one; pass a weight_ratio other than 1")
+    rows, gain = _weightings(results)
     # A few ratios that lose badly would drown the rest: colours end at the four fifths that are smallest.
     largest = factor * float(np.quantile(np.abs(rows[gain].dropna()), 0.8)) or 1.0
+    grids = {
+        str(name): part.groupby(["n_neighbors", "weight_ratio"])[gain].max().unstack()
+        for name, part in rows.groupby("measure", sort=False)
+    }
     heights = [len(best) for best in grids.values()]
     size = (7.0, 0.9 + sum(0.95 + 0.42 * height for height in heights))
     panels = new_axes(len(grids), 1, size=size, squeeze=False, height_ratios=[h + 1 for h in heights])[:, 0]
     for ax, (measure, best) in zip(panels, grids.items(), strict=True):
         image = _draw(ax, factor * best, largest)
         if chosen is not None and chosen in rows.index and rows["measure"][chosen] == measure:
-            ratio, size = rows["weight_ratio"][chosen], rows["n_neighbors"][chosen]
-            ax.add_patch(_frame(list(best.columns).index(ratio), list(best.index).index(size)))
+            column = list(best.columns).index(rows["weight_ratio"][chosen])
+            row = list(best.index).index(rows["n_neighbors"][chosen])
+            ax.add_patch(type(ax.patch)((column - 0.5, row - 0.5), 1, 1, fill=False, ec="black", lw=2))
         ax.set_title(name_of(measure), loc="left", fontsize="medium")
     panels[-1].set_xlabel("weight ratio m")
     label = label or f"gain in {gain.removeprefix('mean_gain_').replace('_', ' ')}"
@@ -204,32 +193,24 @@ def plot_heat_map(
     return panels
 
 
-def _table(results: Any) -> pd.DataFrame:
-    if not isinstance(results, Mapping | pd.DataFrame):
-        raise InputTypeError(f"results is a {type(results).__name__}; expected cv_results_ or a DataFrame of it")
+def _weightings(results: Any) -> tuple[pd.DataFrame, str]:
+    """The rows of a search that weight, their gains without rounding, and the column of the gains."""
     try:
-        return pd.DataFrame(results).reset_index(drop=True)
-    except ValueError as error:
-        raise InputError(f"results is not a table ({one_line(error)}); expected columns of one length") from error
-
-
-def _gain_column(table: pd.DataFrame, score: str | None) -> str:
-    gains = [str(name) for name in table.columns if str(name).startswith("mean_gain_")]
-    wanted = gains[:1] if score is None else [f"mean_gain_{score}"]
-    if not wanted or not {*wanted, *_NEEDED} <= {str(name) for name in table.columns}:
+        if not isinstance(results, Mapping | pd.DataFrame):
+            raise TypeError(type(results).__name__)
+        table = pd.DataFrame(results).reset_index(drop=True)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"results is not a table ({one_line(error)}); expected cv_results_ of a search") from error
+    gain = next((str(name) for name in table.columns if str(name).startswith("mean_gain_")), "")
+    if not {gain, "measure", "n_neighbors", "weight_ratio"} <= {*table.columns}:
         raise InputError(
             f"results have columns {', '.join(map(str, table.columns[:8]))}; expected those of cv_results_"
-            + (f" with the score {score!r}" if score is not None else "")
         )
-    return wanted[0]
-
-
-def gain_grids(table: pd.DataFrame, gain: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Rows that weight, their gains without rounding, and a grid of the best by k and m for each measure."""
     rows = table[table["measure"].notna()].copy()
+    if not len(rows):
+        raise InputError("results hold no weighting; expected at least one; pass a weight_ratio other than 1")
     rows[gain] = without_rounding(rows[gain], table.get(gain.replace("mean_gain_", "mean_test_")))
-    parts = rows.groupby("measure", sort=False)
-    return rows, {str(name): part.groupby(list(_NEEDED[1:]))[gain].max().unstack() for name, part in parts}
+    return rows, gain
 
 
 def _draw(ax: Any, best: pd.DataFrame, largest: float) -> Any:
@@ -240,13 +221,7 @@ def _draw(ax: Any, best: pd.DataFrame, largest: float) -> Any:
     ax.set_ylabel("k")
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            colour = "white" if abs(value) > 0.7 * largest else "black"
+            colour = "white" if value > 0.7 * largest else "black"
             text = f"{value:.2g}".replace("-", "−", 1)
             ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")
     return image
-
-
-def _frame(column: int, row: int) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="black", lw=2)

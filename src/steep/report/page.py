@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 # Every page has these; a page names what it needs in addition.
-_STYLE = ("page.css",)
-_SCRIPT = ("core.js", "theme.js", "table.js")
-
-# Name in the page: NumPy's type.
-_KINDS = {"f4": "<f4", "f8": "<f8", "u2": "<u2", "u4": "<u4"}
+_SCRIPTS = ("core.js", "theme.js", "table.js")
 # Characters of a cell.
 CELL = 60
 
@@ -47,28 +43,18 @@ def write_page(
 ) -> Path:
     """Fill in ``template`` and write it, whole or not at all; return ``path``.
 
-    ``scripts`` are files under ``assets`` besides those of all pages, ``data`` is what they draw. ``content`` is what
-    the template shows.
+    ``scripts`` are files under ``assets`` in addition to those of all pages, ``data`` is what they draw, ``content``
+    what the template shows.
     """
     if not isinstance(path, str | Path):
         raise InputTypeError(f"path is {shown(path)}, a {type(path).__name__}; expected a str or a Path")
-    style = "".join(_asset(name) for name in _STYLE)
-    script = _wrapped("".join(_asset(name) for name in (*_SCRIPT, *scripts)))
-    text = (
-        _environment()
-        .get_template(template)
-        .render(
-            title=title,
-            version=version("steep"),
-            style=style,
-            style_hash=_hash(style),
-            script=script,
-            script_hash=_hash(script),
-            data=data,
-            json=to_json(data),
-            **content,
-        )
-    )
+    style = _asset("page.css")
+    # One scope for all files, in which slips are errors.
+    script = f'"use strict";(()=>{{\n{"".join(_asset(name) for name in (*_SCRIPTS, *scripts))}}})();\n'
+    text = _environment().get_template(template).render(
+        title=title, version=version("steep"), style=style, style_hash=_hash(style), script=script,
+        script_hash=_hash(script), json=to_json(data), **content,
+    )  # fmt: skip
     # Half of a surrogate pair stands for nothing and has no UTF-8: a question mark takes its place.
     return write_whole(path, lambda temporary: temporary.write_bytes(text.encode("utf-8", "replace")))
 
@@ -96,22 +82,15 @@ def _environment() -> Environment:
     except ImportError as error:
         raise MissingExtraError("pages need jinja2; pip install 'steep[report]'") from error
     environment = Environment(
-        loader=FileSystemLoader(str(files("steep.report") / "templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+        loader=FileSystemLoader(str(files("steep.report") / "templates")), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
     environment.filters["number"] = number
     return environment
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """A number as people read it: three digits, no exponent where none is needed; thousands apart from five digits on.
-
-    Four digits stay together, since they may be a year.
-    """
+    """A number as people read it: thousands apart from five digits on, since four may be a year."""
     value = float(value)
     if value != value:
         return "–"
@@ -138,9 +117,8 @@ def verdict_of(verdict: Any, *, default: str = "") -> dict[str, Any]:
 
 def pack(values: Any, kind: str = "f4") -> dict[str, str]:
     """Numbers for ``unpack`` of the page's scripts; ``kind`` is floats or whole numbers ≥ 0, and the bytes of each."""
-    # Values beyond a float32 are drawn at its ends.
-    with np.errstate(over="ignore"):
-        packed = np.asarray(values).astype(_KINDS[kind]).tobytes()
+    with np.errstate(over="ignore"):  # values beyond a float32 are drawn at its ends
+        packed = np.asarray(values).astype(f"<{kind}").tobytes()
     return {"kind": kind, "base64": base64.b64encode(packed).decode("ascii")}
 
 
@@ -162,11 +140,6 @@ def cut(text: str, most: int = CELL) -> str:
 @cache
 def _asset(name: str) -> str:
     return (files("steep.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _wrapped(script: str) -> str:
-    """One scope for all files, in which slips are errors."""
-    return f'"use strict";(()=>{{\n{script}}})();\n'
 
 
 def _hash(text: str) -> str:

@@ -41,22 +41,19 @@ def review_page(
     cards = Cards(
         read_labels(labels, n_samples), table=table, target=target, images=images, texts=texts, index=suspects.index
     )
-    faces = _faces(cards, np.argsort(suspects.rank, kind="stable")[:_MOST_LISTED])
-    listed = np.argsort(suspects.rank, kind="stable")[: len(faces)]
+    ranked = np.argsort(suspects.rank, kind="stable")[:_MOST_LISTED]
+    faces = _faces(cards, ranked)
+    listed = ranked[: len(faces)]
     return write_page(
         path,
         "review.html",
         title=check_text(title, name="title", default=f"Labels to look at, of {n_samples:,}"),
         scripts=("review.js",),
-        data=_data(suspects, listed)
-        | {
-            "data": data,
-            "names": [names[row] for row in listed.tolist()],
-            "faces": faces,
-            "columns": cards.columns.names,
-            "target": target,
+        data=_data(suspects, listed) | {
+            "data": data, "names": [names[row] for row in listed.tolist()], "faces": faces,
+            "columns": cards.columns.names, "target": target,
         },
-        verdict=verdict_of(str(suspects.verdict)) | {"state": "none"},
+        verdict=verdict_of(str(suspects.verdict)),
         figures=[
             {"name": "looked at", "value": "0", "id": "n-looked"},
             {"name": "wrong ones found", "value": "0", "id": "n-wrong"},
@@ -65,7 +62,7 @@ def review_page(
         ],
         is_number=suspects.has_numbers,
         target=target,
-    )
+    )  # fmt: skip
 
 
 def _faces(cards: Cards, rows: IntArray) -> list[dict[str, Any]]:

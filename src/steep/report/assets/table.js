@@ -26,12 +26,11 @@ function sortBy(table, heading) {
 
 function filterRows(table, tools) {
   const words = tools.querySelector(".filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const flag = tools.querySelector(".flag");
   const rows = [...table.tBodies[0].rows];
   let n = 0;
   for (const row of rows) {
     const text = row.textContent.toLowerCase();
-    const fits = words.every((word) => text.includes(word)) && !(flag && flag.checked && !("flag" in row.dataset));
+    const fits = words.every((word) => text.includes(word));
     row.hidden = !fits;
     n += fits;
   }
@@ -45,21 +44,4 @@ for (const tools of document.querySelectorAll("[data-tools]")) {
     if (button) button.addEventListener("click", () => sortBy(table, heading));
   }
   tools.addEventListener("input", () => filterRows(table, tools));
-}
-
-// Neighbours are put in place when somebody wants to see them.
-function lookOf(row) {
-  const look = data.looks[row];
-  return html("li", {},
-    look.picture ? html("img", { src: look.picture, alt: `row ${row}` }) : null,
-    html("b", {}, look.label), html("span", { class: "quiet" }, ` row ${grouped(row)}`),
-    look.text ? html("span", { class: "text" }, look.text) : null);
-}
-
-for (const details of document.querySelectorAll("details[data-around]")) {
-  details.addEventListener("toggle", () => {
-    if (details.open && details.children.length === 1) {
-      details.append(html("ul", { class: "neighbours" }, ...data.around[details.dataset.around].map(lookOf)));
-    }
-  });
 }

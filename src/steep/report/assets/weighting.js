@@ -1,20 +1,19 @@
 // The page of a weighting: one slider, and everything that follows it.
 const axes = data.axes.map((axis) => ({ ...axis, values: unpack(axis.values) }));
 const rows = unpack(data.rows), share = unpack(data.share), quantiles = unpack(data.quantiles);
-const variation = data.variation && unpack(data.variation);
 const labels = { names: data.labels.names, values: unpack(data.labels.values) };
 const [labelLow, labelHigh] = limits(labels.values);
 const groups = data.groups.map((group) => ({ ...group, quantiles: unpack(group.quantiles) }));
 const placeOf = new Map([...rows].map((row, i) => [row, i]));
 
 // m on a logarithmic track, which is long enough for the ratio that was used.
-const ENDS = [Math.min(0.01, data.ratio), Math.max(100, data.ratio)];
-const toTrack = (m) => (1000 * Math.log(m / ENDS[0])) / Math.log(ENDS[1] / ENDS[0]);
-const fromTrack = (t) => ENDS[0] * (ENDS[1] / ENDS[0]) ** (t / 1000);
+const END = Math.max(100, data.ratio);
+const toTrack = (m) => (1000 * Math.log(m)) / Math.log(END);
+const fromTrack = (t) => END ** (t / 1000);
 let ratio = data.ratio;
 
-// The rescaling of Algorithm 2 and its mirror image below 1, before the mean is made one.
-const raw = (m, v) => (v < 0 ? 0 : m >= 1 ? 1 + (m - 1) * v : m / (m + (1 - m) * v));
+// The rescaling of Algorithm 2 before the mean is made one; a share below 0 stands for a weight of zero.
+const raw = (m, v) => (v < 0 ? 0 : 1 + (m - 1) * v);
 
 function settle() {
   const all = Array.from(quantiles, (v) => raw(ratio, v));
@@ -27,7 +26,7 @@ function figures() {
   const squares = now.all.reduce((sum, w) => sum + w * w, 0);
   const worth = (data.n * now.all.length) / squares;
   const heavy = [...now.all].sort((a, b) => b - a).slice(0, Math.max(1, Math.round(now.all.length / 10)));
-  byId("figure-ratio").textContent = number(Math.max(ratio, 1 / ratio));
+  byId("figure-ratio").textContent = number(ratio);
   byId("figure-worth").textContent = number(worth);
   byId("figure-tenth").textContent = `${Math.round((100 * heavy.reduce((sum, w) => sum + w, 0)) / now.all.length)} %`;
 }
@@ -81,8 +80,7 @@ const map = makeMap(byId("map"), byId("map-tip"), {
     html("b", {}, `row ${grouped(rows[i])}`),
     html("div", {}, `${picks.colour.options[1].textContent}: ${labelText(labels.values[i])}`),
     html("div", {}, `weight ${number(now.points[i])}`),
-    variation ? html("div", {}, `variation ${number(variation[i])}`) : null,
-  ].filter(Boolean),
+  ],
 });
 
 function legend() {

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.spatial import KDTree
 
-from steep._blas import few_threads
+from steep._blas import few_threads, one_blas_thread
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import (
     SLACK,
@@ -141,6 +141,7 @@ def lengths_to(points: FloatArray, queries: FloatArray, indices: IntArray) -> Fl
 # -------------------------------------------------------------------------------------- self-joins
 
 
+@one_blas_thread()
 def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray]:
     """Return distances (float32) and indices (int32) of the ``n_others`` nearest others of each point."""
     n_points = len(X)

@@ -96,7 +96,7 @@ def test_a_function_that_fails_at_some_points_is_reported_in_words_of_the_shell(
     error = capsys.readouterr().err
     assert "no root" in error
     assert "failures()" not in error
-    assert "call the function at that point to see why, or leave it out of --bounds" in error
+    assert "call it at that point to see why" in error
 
 
 def test_every_suffix_that_is_written_is_in_the_help(here, capsys):

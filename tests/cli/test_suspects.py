@@ -53,7 +53,7 @@ def test_people_read_a_sentence_and_a_table(wrong, capsys):
         (["-o", "none/w.csv"], "its folder does not exist; create it first"),
         (["-o", "w.doc"], "has the suffix '.doc'"),
         (["-o", "w.npy"], "has the suffix '.npy'; expected one of .csv"),
-        (["-k", "500"], "-k 500 needs at least 501 samples"),
+        (["-k", "500"], "--n-neighbors 500 needs at least 501 samples"),
         (["--groups", "none"], "has no column 'none'"),
         (["--top", "0"], "Invalid value for"),
     ],

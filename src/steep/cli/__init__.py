@@ -1,10 +1,4 @@
-"""The ``steep`` command: one file a command.
-
-steep weight table.csv --target price
-steep design simulator:run --bounds "x=0:1,t=0:10" -n 200
-steep emulate simulator:run --bounds "x=0:1,t=0:10" --tolerance 0.05 -o model.steep
-steep campaign run campaign.db --command "./solver --u0 {u0}" --bounds "u0=0:1" -n 100
-steep improve model:network --train train.npz --validation val.npz
+"""The ``steep`` command: one file per command, which parses, calls a public function and prints its result.
 
 Each command's own libraries are loaded when it runs, so that ``--help`` and the shell's completion answer at once.
 """
@@ -25,7 +19,7 @@ import typer
 
 from steep.cli import campaign, design, improve, surrogate, suspects, weight
 from steep.cli.options import EXIT_CODES, Debug, add, example, paragraphs
-from steep.cli.printing import Terminated, has_lost_its_reader, is_unicode, one_line
+from steep.cli.printing import Terminated, has_lost_its_reader, in_shell_words, is_unicode, note, one_line
 from steep.exceptions import SteepError
 
 __all__ = ["app", "main"]
@@ -78,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = [word for word in given if word != "--debug"]
     _open_streams()
     if given[:1] == ["weigh"]:
-        print("steep: steep weigh is now called steep weight", file=sys.stderr)
+        note("steep weigh is now called steep weight")
         given[0] = "weight"
     try:
         with _terminable(), _short_warnings():
@@ -104,14 +98,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _help_of(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    return f"{context.command_path if context is not None else 'steep'} --help"
+    return f"{getattr(getattr(error, 'ctx', None), 'command_path', 'steep')} --help"
 
 
 def _describe(error: Exception) -> str:
     """Put it into one line; what steep did not expect comes with its kind and a way to see more."""
     text = one_line(error)
-    if isinstance(error, SteepError | OSError):
+    if isinstance(error, SteepError):
+        return in_shell_words(text)
+    if isinstance(error, OSError):
         return text
     if isinstance(error, MemoryError):
         return f"out of memory ({text}); use a smaller table, or close other programs"
@@ -119,7 +114,7 @@ def _describe(error: Exception) -> str:
 
 
 def _fail(text: str) -> int:
-    print(f"steep: {one_line(text)}", file=sys.stderr)
+    note(text)
     return 2
 
 
@@ -143,10 +138,13 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Show a warning as one line, without the place in our code that it came from."""
+    """Show each warning once, as one line, without the place in our code that it came from."""
+    seen: set[str] = set()
 
     def show(message: Any, *_: Any, **__: Any) -> None:
-        print(f"steep: warning: {one_line(message)}", file=sys.stderr)
+        if (text := in_shell_words(str(message))) not in seen:
+            note(f"warning: {text}")
+        seen.add(text)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

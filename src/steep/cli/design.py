@@ -7,21 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steep.cli.options import (
-    FRAMES,
-    Bounds,
-    Force,
-    Json,
-    Report,
-    Seed,
-    check_destination,
-    check_page,
-    load_target,
-    parse_bounds,
-    writer_of,
-)
-from steep.cli.printing import aside, finish, shell_words, stage
-from steep.exceptions import InputError
+from steep.cli import options
+from steep.cli.printing import aside, finish, stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,31 +16,23 @@ if TYPE_CHECKING:
     from steep.sampling import Design
 
 EXAMPLE = 'steep design simulator:run --bounds "x=0:1,t=0:10" -n 60 -o design.csv'
+_FUNCTION = "Your function: f(X) of an array of points, or f(x, t) of one point with the names of the bounds."
+_FILE = "File for the points: .csv, .txt, .parquet, .feather or .arrow."
+_START = "Start points; default a quarter, at least 2 (d + 1)."
 
 
 def design_command(
-    function: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:FUNCTION", show_default=False,
-            help="Your function: f(X) of an array of points, or f(x, t) of one point with the names of the bounds.",
-        ),
-    ],
-    bounds: Bounds = None,
+    function: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", show_default=False, help=_FUNCTION)],
+    bounds: options.Bounds = None,
     n: Annotated[int, typer.Option("-n", "--runs", help="Evaluations in all, the start included.")] = 200,
-    n_initial: Annotated[
-        int | None, typer.Option("--n-initial", help="Start points; default a quarter, at least 2 (d + 1).")
-    ] = None,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="File for the points: .csv, .txt, .parquet, .feather or .arrow."),
-    ] = Path("design.csv"),
+    n_initial: Annotated[int | None, typer.Option("--n-initial", help=_START)] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help=_FILE)] = Path("design.csv"),
     measure: Annotated[str, typer.Option("--measure", help="What counts as variation.")] = "auto",
-    seed: Seed = 0,
-    report: Report = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:  # fmt: skip
+    seed: options.Seed = 0,
+    report: options.Report = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
     """Choose where to run a function: a start, then points where it varies.
 
     The function is called as it is written: with an array of all points of a round, or once a point with its
@@ -65,25 +44,23 @@ def design_command(
     from steep.domain import Box
     from steep.sampling import Adaptive, design
 
-    if bounds is None:
-        raise InputError('--bounds is missing; expected the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
-    box = Box(parse_bounds(bounds))
-    check_destination(output, FRAMES, force=force)
-    check_page(report, force=force)
-    with aside(function), stage(f"running {function} {n} times"), shell_words():
-        target = load_target(function)
+    box = Box(options.parse_bounds(bounds))
+    options.check_destination(output, options.FRAMES, force=force)
+    options.check_page(report, force=force)
+    with aside(function), stage(f"running {function} {n} times"):
+        target = options.load_target(function)
         style = calling_style(target, box.names, alone="keywords")
         plan = design(target, box, n, n_initial=n_initial, strategy=Adaptive(measure), pass_as=style, random_state=seed)
     frame = _frame(plan)
     write_frame(output, frame)
     if report is not None:
-        writer_of("design_page")(report, plan, title=f"Design of {function}")
+        options.writer_of("design_page")(report, plan, title=f"Design of {function}")
     figures = {
         "function": function, "output": output, "runs": len(frame), "start": int(plan.is_initial.sum()),
         "even": int((~plan.is_initial & ~plan.is_placed).sum()), "placed": int(plan.is_placed.sum()),
         "inputs": list(box.names), "outputs": list(plan.output_names), "evaluations": plan.n_evaluations,
-        "seed": seed,
-        "called_with": "an array of points" if style == "array" else "one point by name", "report": report,
+        "seed": seed, "report": report,
+        "called_with": "an array of points" if style == "array" else "one point by name",
     }  # fmt: skip
     lines = [
         f"{function}: called with {figures['called_with']}",

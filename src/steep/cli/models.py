@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-import pandas as pd
-from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
@@ -16,14 +16,10 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC, SVR
-from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
-from steep._sklearn import take_rows
 from steep.cli.options import load_target
 from steep.cli.printing import aside
 from steep.exceptions import InputError
-from steep.weighting.embedding import embed
 
 # Each with its name, the models for classes and for numbers, and the rows that decide: a search takes 30 to 300 fits.
 _KNOWN: dict[str, tuple[str, Any, Any, int]] = {
@@ -55,10 +51,6 @@ class Model:
             "lose by them; choose yours with --model."
         )
 
-    def inputs(self, X: pd.DataFrame) -> tuple[Any, Any]:
-        """What the model is fitted to and ``embedding=``: a pipeline gets the columns, others the library's points."""
-        return (X, "auto") if hasattr(self.estimator, "steps") else (embed(X), None)
-
 
 def model_of(option: str, *, is_classes: bool) -> Model:
     """The model behind ``--model``: a known one, or ``package.module:name`` of an estimator or of what makes one."""
@@ -82,37 +74,14 @@ def model_of(option: str, *, is_classes: bool) -> Model:
                 ) from error
     fits = is_classifier(found) if is_classes else is_regressor(found)
     if not hasattr(found, "fit") or not fits:
-        kind = "classifier" if is_classes else "regressor"
         raise InputError(
-            f"--model {option!r} is a {type(found).__name__}; expected a {kind} for this target; choose another "
-            "model, or pass --task"
+            f"--model {option!r} is a {type(found).__name__}; expected a {'classifier' if is_classes else 'regressor'} "
+            "for this target; choose another model, or pass --task"
         )
     return Model(option, type(found).__name__, found, _OWN_ROWS)
 
 
-class OnSomeRows(BaseEstimator):  # type: ignore[misc]
-    """A model fitted to ``n_rows`` of the rows, drawn at random, and without weights: it only has to predict."""
-
-    def __init__(self, estimator: Any, n_rows: int) -> None:
-        self.estimator = estimator
-        self.n_rows = n_rows
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model."""
-        rows = np.random.default_rng(0).permutation(len(y))[: self.n_rows]
-        self.estimator_ = clone(self.estimator).fit(take_rows(X, rows), y[rows])
-        if is_classifier(self.estimator_):
-            self.classes_ = self.estimator_.classes_
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Its predictions."""
-        return self.estimator_.predict(X)
-
-    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
-        """Its probabilities."""
-        return self.estimator_.predict_proba(X)
-
-    def __sklearn_tags__(self) -> Any:
-        return get_tags(self.estimator)
+def on_some_rows(estimator: Any, share: float) -> Any:
+    """A model fitted to a share of the rows, drawn at random: one that only has to predict needs no more."""
+    bagging = BaggingClassifier if is_classifier(estimator) else BaggingRegressor
+    return bagging(estimator, n_estimators=1, max_samples=share, random_state=0)

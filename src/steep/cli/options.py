@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TABLES = (".csv", ".parquet", ".feather", ".arrow")
 FRAMES = (*TABLES, ".txt")
 COLUMNS = (*FRAMES, ".npy")
-_TABLE = "The table"
+_TABLE: Any = {"rich_help_panel": "The table"}
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else, on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
@@ -36,51 +36,21 @@ Report = Annotated[
     Path | None, typer.Option("--report", metavar="PAGE.html", help="Also write a self-contained HTML report.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed: the same seed gives the same result.")]
-Bounds = Annotated[
-    str | None,
-    typer.Option(
-        "--bounds",
-        metavar="BOUNDS",
-        help="The inputs and their ranges: x=0:1, k=1e-3:1e3:log, n=1:8:int, c={steel|copper}, with commas "
-        "between them.",
-    ),
-]
-
-TableFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE",
-        show_default=False,
-        help="CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input.",
-    ),
-]
+_RANGES = "The inputs and their ranges: x=0:1, k=1e-3:1e3:log, n=1:8:int, c={steel|copper}, with commas between them."
+Bounds = Annotated[str | None, typer.Option("--bounds", metavar="BOUNDS", help=_RANGES)]
+_FILE = "CSV (also .gz, .zip), Parquet, Feather or Excel, one sample per row; - is standard input."
+TableFile = Annotated[Path, typer.Argument(metavar="TABLE", show_default=False, help=_FILE)]
 Target = Annotated[str, typer.Option("--target", help="Column that holds the labels.", show_default=False)]
 Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.", rich_help_panel=_TABLE),
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Column to leave out; may be repeated.", **_TABLE)
 ]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--keep", metavar="COLUMN", help="Use this column although it looks like row numbers or weights.",
-        rich_help_panel=_TABLE,
-    ),
-]  # fmt: skip
-Groups = Annotated[
-    str | None,
-    typer.Option(
-        "--groups", metavar="COLUMN", help="Rows of one group stay together; the column is not a feature.",
-        rich_help_panel=_TABLE,
-    ),
-]  # fmt: skip
-Task = Annotated[
-    str,
-    typer.Option("--task", help="How to read the target: auto, classification or regression.", rich_help_panel=_TABLE),
-]
-Decimal = Annotated[
-    str | None, typer.Option("--decimal", help="Decimal mark of CSV; default detected.", rich_help_panel=_TABLE)
-]
-Neighbors = Annotated[int | None, typer.Option("--n-neighbors", "-k", help="k, neighbours compared.")]
+_KEPT = "Use this column although it looks like row numbers or weights."
+Keep = Annotated[list[str] | None, typer.Option("--keep", metavar="COLUMN", help=_KEPT, **_TABLE)]
+_TOGETHER = "Rows of one group stay together; the column is not a feature."
+Groups = Annotated[str | None, typer.Option("--groups", metavar="COLUMN", help=_TOGETHER, **_TABLE)]
+_READ_AS = "How to read the target: auto, classification or regression."
+Task = Annotated[str, typer.Option("--task", help=_READ_AS, **_TABLE)]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal mark of CSV; default detected.", **_TABLE)]
 
 EXIT_CODES = (
     "Exit codes: 0 done; 2 bad input or failure, one line on stderr says why; 130 interrupted (Ctrl-C); 143 "
@@ -107,6 +77,9 @@ def add(app: typer.Typer, name: str, function: Callable[..., None], example_line
     app.command(name, help=paragraphs(function.__doc__), epilog=example(example_line))(function)
 
 
+# --------------------------------------------------------------------------------- files to write
+
+
 def check_destination(
     path: Path | None,
     formats: Sequence[str] = (),
@@ -117,31 +90,25 @@ def check_destination(
 ) -> None:
     """Check before any work is done that a file of one of ``formats`` may be written, if there is to be one.
 
-    No file of ``inputs``, which were read, is replaced without ``force``; ``option`` is how the user named the file.
+    No file is replaced without ``force``; ``inputs`` were read, ``option`` is how the user named the file.
     """
     if path is None:
         return
+    wrong = None
     if formats and path.suffix.lower() not in formats:
-        raise InputError(
-            f"{option} {path} has the suffix {path.suffix!r}; expected one of {', '.join(formats)}; name another file"
-        )
-    if not path.name:
-        raise InputError(f"{option} {path} has no file name; add one")
-    if not path.parent.is_dir():
-        raise InputError(f"{option} {path} cannot be written: its folder does not exist; create it first")
-    if path.is_dir():
-        raise InputError(f"{option} {path} is a folder; expected a file; add a file name")
-    if not force and path.exists():
-        if any(other.exists() and os.path.samefile(path, other) for other in inputs):
-            raise InputError(
-                f"{option} {path} is the table itself; expected another file; name one, or pass --force to write "
-                "onto it"
-            )
-        raise InputError(
-            f"{option} {path} exists already; expected a new file; name one, or pass --force to replace it"
-        )
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{option} {path} cannot be written: its folder is read-only; choose another folder")
+        wrong = f"has the suffix {path.suffix!r}; expected one of {', '.join(formats)}; name another file"
+    elif path.is_dir():
+        wrong = "is a folder; expected a file; add a file name"
+    elif not path.parent.is_dir():
+        wrong = "cannot be written: its folder does not exist; create it first"
+    elif not os.access(path.parent, os.W_OK):
+        wrong = "cannot be written: its folder is read-only; choose another folder"
+    elif not force and any(path.exists() and other.exists() and path.samefile(other) for other in inputs):
+        wrong = "is the table itself; expected another file; name one, or pass --force to write onto it"
+    elif not force and path.exists():
+        wrong = "exists already; expected a new file; name one, or pass --force to replace it"
+    if wrong is not None:
+        raise InputError(f"{option} {path} {wrong}")
 
 
 def check_page(path: Path | None, *, force: bool, option: str = "--report") -> None:
@@ -153,9 +120,8 @@ def check_page(path: Path | None, *, force: bool, option: str = "--report") -> N
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            f"{option} {path}: the folder {path.parent} cannot be created ({error.strerror}); choose another one"
-        ) from error
+        why = f"the folder {path.parent} cannot be created ({error.strerror})"
+        raise InputError(f"{option} {path}: {why}; choose another one") from error
     check_destination(path, force=force, option=option)
     writer_of("weighting_page")
 
@@ -171,50 +137,53 @@ def writer_of(name: str) -> Any:
     return getattr(report, name)
 
 
+# --------------------------------------------------------------------------------- the user's code
+
+
 def load_target(text: str, *, folder: Path | None = None) -> Any:
     """Import ``package.module:name`` or ``solver.py:run``, looked for in ``folder`` first."""
-    module_name, colon, name = text.partition(":")
-    if not (colon and module_name and name):
+    module_name, _, name = text.partition(":")
+    if not (module_name and name):
         raise InputError(f"got {text!r}; expected a module and a name in it; write package.module:function")
+    folder = (folder or Path.cwd()).resolve()
     if module_name.endswith(".py"):
-        path = Path(module_name)
-        folder, module_name = (folder or Path.cwd()) / path.parent, path.stem
-    place = str((folder or Path.cwd()).resolve())
-    if place not in sys.path:
-        sys.path.insert(0, place)
-    found = _module(module_name, text, place)
+        folder, module_name = (folder / module_name).parent, Path(module_name).stem
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    found = _module(module_name, text, folder)
     for part in name.split("."):
         if not hasattr(found, part):
-            public = [entry for entry in vars(found) if not entry.startswith("_")] if hasattr(found, "__dict__") else []
-            raise InputError(
-                f"{text!r}: {module_name} has no {part!r}; expected a name it has: {', '.join(public[:12]) or 'none'}"
-            )
+            public = ", ".join([entry for entry in dir(found) if not entry.startswith("_")][:12])
+            raise InputError(f"{text!r}: {module_name} has no {part!r}; expected a name it has: {public or 'none'}")
         found = getattr(found, part)
     return found
 
 
-def _module(name: str, text: str, place: str) -> Any:
+def _module(name: str, text: str, folder: Path) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or name
-        if not (name == missing or name.startswith(f"{missing}.")):
-            raise InputError(
-                f"{text!r}: {name} imports {missing!r}, which is not installed; install it first"
-            ) from error
-        raise InputError(
-            f"{text!r}: cannot find module {missing!r} in {place} or among the installed packages; start "
-            "steep in the folder of the file, or install it"
-        ) from error
+        if name != missing and not name.startswith(f"{missing}."):
+            why = f"{name} imports {missing!r}, which is not installed; install it first"
+        else:
+            why = (
+                f"cannot find module {missing!r} in {folder} or among the installed packages; start steep in the "
+                "folder of the file, or install it"
+            )
+        raise InputError(f"{text!r}: {why}") from error
     except (Exception, SystemExit) as error:  # a script may end as it is imported
-        kind = type(error).__name__
-        raise InputError(
-            f"{text!r}: importing {name} raises {kind}: {error}; expected a module that imports"
-        ) from error
+        why = f"importing {name} raises {type(error).__name__}: {error}; expected a module that imports"
+        raise InputError(f"{text!r}: {why}") from error
 
 
-def parse_bounds(text: str) -> dict[str, Axis]:
+# --------------------------------------------------------------------------------- bounds
+
+
+def parse_bounds(text: str | None) -> dict[str, Axis]:
     """Read the text of ``--bounds``: one entry per input, with commas between them."""
+    if text is None:
+        raise InputError('--bounds is missing; expected the inputs and their ranges; pass --bounds "x=0:1,t=0:10"')
     axes: dict[str, Axis] = {}
     at = 0
     while at < len(text):
@@ -226,14 +195,14 @@ def parse_bounds(text: str) -> dict[str, Axis]:
             )
         if match[1] in axes:
             raise InputError(f"--bounds has {match[1]!r} twice; expected each input once; leave one out")
-        axes[match[1]] = parse_axis(match[1], match[2].strip())
+        axes[match[1]] = _axis(match[1], match[2].strip())
         at = match.end()
     if not axes:
         raise InputError(f"--bounds is empty; expected at least one input; write name={_FORMS}")
     return axes
 
 
-def parse_axis(name: str, text: str) -> Axis:
+def _axis(name: str, text: str) -> Axis:
     """Read the range of one input."""
     from steep.domain import Category, Integer, Log
     from steep.domain.axes import make_axis
@@ -254,21 +223,17 @@ def axes_of(entries: Mapping[str, Any]) -> dict[str, Axis]:
     from steep.domain import Category
     from steep.domain.axes import make_axis
 
+    if not entries:
+        raise InputError("the bounds are empty; expected at least one input; add it under [bounds]")
     axes: dict[str, Axis] = {}
     for name, entry in entries.items():
         if isinstance(entry, str):
-            axes[name] = parse_axis(name, entry.strip())
-        elif isinstance(entry, list) and (len(entry) != 2 or not all(map(_is_number, entry))):
+            axes[name] = _axis(name, entry.strip())
+        elif isinstance(entry, list) and (len(entry) != 2 or not all(type(end) in (int, float) for end in entry)):
             axes[name] = make_axis(name, Category(*entry))
         else:
             axes[name] = make_axis(name, entry)
-    if not axes:
-        raise InputError("the bounds are empty; expected at least one input; add it under [bounds]")
     return axes
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _number(text: str) -> float | int | None:

@@ -5,17 +5,17 @@ With ``--json`` the result is one JSON object and the only thing on stdout.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from steep.exceptions import FunctionError, SteepError
+from steep.exceptions import FunctionError
 
 # Tables of more rows take long enough that each stage is announced.
 _MANY_ROWS = 100_000
@@ -40,6 +40,23 @@ def one_line(text: Any) -> str:
 def note(text: str) -> None:
     """Say something in addition to the result."""
     print(f"steep: {one_line(text)}", file=sys.stderr)
+
+
+def in_shell_words(text: str) -> str:
+    """Name the parameters of the library as the options of the command are named.
+
+    Examples
+    --------
+    >>> in_shell_words("n_neighbors=50 requires at least 51 samples, but X has 40; lower n_neighbors or pass more data")
+    '--n-neighbors 50 requires at least 51 samples, but X has 40; lower --n-neighbors or pass more data'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = {"random_state": "seed", "n_runs": "runs"}.get(found[1], found[1]).replace("_", "-")
+        return f"--{name} " if found[2] else f"--{name}"
+
+    names = r"\b(n_neighbors|weight_ratio|n_initial|n_runs|random_state|(?:scoring|measure|task)(?==))(=?)"
+    return re.sub(names, option, text)
 
 
 def finish(figures: Mapping[str, Any], lines: Iterable[str], *, as_json: bool, report: Any = None) -> None:
@@ -141,93 +158,22 @@ def aside(name: str = "your code") -> Iterator[None]:
 @contextmanager
 def following(*, as_json: bool) -> Iterator[Callable[[Mapping[str, Any], Sequence[str]], None]]:
     """Show a result that changes: in one place on a terminal, as lines elsewhere, each change once."""
-    shown: list[Any] = [None]
-
-    def lines(figures: Mapping[str, Any], text: Sequence[str]) -> None:
-        told = dict(figures) if as_json else list(text)
-        if told != shown[0]:
-            finish(figures, text, as_json=as_json)
-            sys.stdout.flush()
-        shown[0] = told
-
-    if as_json or not sys.stdout.isatty():
-        yield lines
-        return
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    with Live(console=Console(markup=False), auto_refresh=False, transient=False) as live:
-        yield lambda figures, text: live.update(Text(printable("\n".join(text))), refresh=True)
+    last: list[Any] = [None]
+    with contextlib.ExitStack() as stack:
+        live = None
+        if not as_json and sys.stdout.isatty():
+            live = stack.enter_context(Live(console=Console(markup=False), auto_refresh=False))
 
+        def show(figures: Mapping[str, Any], lines: Sequence[str]) -> None:
+            if live is not None:
+                live.update(Text(printable("\n".join(lines))), refresh=True)
+            elif last[0] != lines:
+                finish(figures, lines, as_json=as_json)
+                sys.stdout.flush()
+            last[0] = lines
 
-# ------------------------------------------------------------------------- the library's messages
-
-# What the library advises, and what does the same from a shell.
-_WORDS = tuple(
-    (re.compile(pattern), text)
-    for pattern, text in (
-        (r"cv=\S+ cannot split these data \((.*)\); lower cv, or pass groups to fit",
-         r"the rows cannot be split into folds (\1); pass more rows, or --groups with more groups"),
-        (r"or pass groups to fit", "or pass --groups COLUMN"),
-        (r"\btask='(\w+)'", r"--task \1"),
-        (r"\bn_neighbors=(\S+?)(?=[\s;,.]|$)", r"-k \1"),
-        (r"\bn_neighbors\b", "-k"),
-        (r"\bweight_ratio=(\S+?)(?=[\s;,.]|$)", r"-m \1"),
-        (r"\bweight_ratio\b", "-m"),
-        (r"\bn_initial=", "--n-initial "),
-        (r"\bn_runs=", "-n "),
-        (r"\bn_runs\b", "-n"),
-        (r"\bn_initial\b", "--n-initial"),
-        (r"\bscoring=", "--scoring "),
-        (r"\bmeasure=", "--measure "),
-        (r"\brandom_state=", "--seed "),
-        (r"; (?:or )?pass embedding=[^;]*", ""),
-        (r"; or leave embedding=\S+ for 'auto'", ""),
-        (r", or pass pred_probs= or predictions=", ""),
-        (r"; see failures\(\) of the design$",
-         "; call the function at that point to see why, or leave it out of --bounds"),
-        (r"; pass more data\b", "; add rows to the table"),
-        (r"\bor pass more data\b", "or add rows to the table"),
-        (r" to keep this quiet", " to hide this note"),
-        (r"call suspects once for every column", "call the command once per column"),
-        (r", or a callable of \(X, y\)", ""),
-        (r", or None$", ""),
-    )
-)  # fmt: skip
-
-
-def in_shell_words(text: str) -> str:
-    """Replace what only Python users can do by what the command offers.
-
-    Examples
-    --------
-    >>> in_shell_words("n_neighbors=50 needs at least 51 samples, got 40; lower n_neighbors or pass more data")
-    '-k 50 needs at least 51 samples, got 40; lower -k or add rows to the table'
-    """
-    for pattern, words in _WORDS:
-        text = pattern.sub(words, text)
-    return text
-
-
-@contextmanager
-def shell_words(y: str = "y") -> Iterator[None]:
-    """Raise the library's errors in the command's words, labels called ``y``, and show each warning once."""
-    seen: set[str] = set()
-    with warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def show_once(message: Any, *place: Any, **further: Any) -> None:
-            text = in_shell_words(str(message)).replace("y holds", f"{y} holds")
-            if text not in seen:
-                show(text, *place, **further)
-            seen.add(text)
-
-        warnings.showwarning = show_once
-        try:
-            yield
-        except SteepError as error:
-            said = in_shell_words(str(error))
-            if said == str(error):
-                raise
-            raise type(error)(said) from error
+        yield show

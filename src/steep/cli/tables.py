@@ -6,13 +6,13 @@ stays ``00002`` and ``NA`` stays ``NA``, or the Arrow table of a Parquet or Feat
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
+import itertools
 import sys
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,11 @@ from steep._files import write_whole
 from steep._validation import IntArray, one_line
 from steep.cli.dialect import GAPS, Dialect, detect, read_cells
 from steep.cli.printing import listed
-from steep.exceptions import InputError, StorageError
+from steep.exceptions import InputError, SteepError, StorageError
 
 _TEXT = (".csv", ".tsv", ".txt", ".tab", ".data")
 _EXCEL = (".xlsx", ".xls", ".ods")
-_OTHER = {".json": "JSON", ".jsonl": "JSON", ".npz": "NumPy", ".npy": "NumPy", ".arff": "ARFF", ".db": "SQLite"}
-_BROKEN = (OSError, RuntimeError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+_OTHER = (".json", ".jsonl", ".npz", ".npy", ".arff", ".db")
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Text:
         if pending:
             yield pending
 
-    def cell(self, value: Any) -> str:
+    def _cell(self, value: Any) -> str:
         """A value as the table writes its own; nothing for a missing one."""
         if isinstance(value, float):
             text = "" if value != value else repr(value)
@@ -63,30 +62,43 @@ class Text:
         needs_quotes = any(mark in str(value) for mark in f'{self.dialect.separator}"\r\n')
         return '"' + str(value).replace('"', '""') + '"' if needs_quotes else str(value)
 
-    def write(self, path: Path, columns: Mapping[str, Sequence[Any]], *, replaced: int | None, rows: Any) -> None:
-        """Write further columns: last, in place of column ``replaced``, or first if ``rows`` are chosen."""
-        mark, encoding = self.dialect.separator, self.dialect.encoding
-        added = (mark.join(map(self.cell, cells)) for cells in (columns, *zip(*columns.values(), strict=True)))
-        records: Any = self.records()
+    def replaced(self, record: str, place: int, value: Any) -> str:
+        """A record with another value in one cell; the other cells keep their text."""
+        mark, body = self.dialect.separator, record.rstrip("\r\n")
+        fields: list[str] = []
+        for part in body.split(mark):
+            if fields and fields[-1].count('"') % 2:  # a separator within quotes belongs to its cell
+                fields[-1] += mark + part
+            else:
+                fields.append(part)
+        fields[place] = self._cell(value)
+        return mark.join(fields) + record[len(body) :]
+
+    def extended(self, columns: Mapping[str, Sequence[Any]], at: int | None, rows: IntArray | None) -> Iterator[str]:
+        """The records with further columns: last, in place of column ``at``, or first if ``rows`` are chosen."""
+        mark, records = self.dialect.separator, self.records()
         if rows is not None:
             header, *texts = records
-            records = (header, *(texts[row] for row in rows.tolist()))
-        with path.open("wb") as file:
-            file.write(self.dialect.bom)
-            for record, cells in zip(records, added, strict=True):
-                body = record.rstrip("\r\n")
-                end = record[len(body) :]
-                if rows is not None:
-                    whole = f"{cells}{mark}{body}\n"
-                elif replaced is None:
-                    whole = f"{body}{mark}{cells}{end}"
-                else:
-                    fields = next(csv.reader([body], delimiter=mark))
-                    whole = mark.join(
-                        [*map(self.cell, fields[:replaced]), cells, *map(self.cell, fields[replaced + 1 :])]
-                    )
-                    whole += end
-                file.write(whole.encode(encoding))
+            records = iter([header, *(texts[row] for row in rows.tolist())])
+        added = itertools.chain([tuple(columns)], zip(*columns.values(), strict=True))
+        for record, cells in zip(records, added, strict=True):
+            text, body = mark.join(map(self._cell, cells)), record.rstrip("\r\n")
+            if rows is not None:
+                yield f"{text}{mark}{body}\n"
+            elif at is None:
+                yield f"{body}{mark}{text}{record[len(body) :]}"
+            else:
+                yield self.replaced(record, at, cells[0])
+
+    def write(self, path: Path, records: Iterable[str]) -> None:
+        """Write records with the byte-order mark and in the encoding of the table, whole or not at all."""
+
+        def fill(temporary: Path) -> None:
+            with temporary.open("wb") as file:
+                file.write(self.dialect.bom)
+                file.writelines(record.encode(self.dialect.encoding) for record in records)
+
+        write_whole(path, fill)
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,18 @@ class Table:
 # ------------------------------------------------------------------------------------- reading
 
 
+@contextmanager
+def _reading(path: Path, expected: str) -> Iterator[None]:
+    """Say in one line what is wrong with a file: every reader has errors of its own."""
+    try:
+        yield
+    except (SteepError, MemoryError):
+        raise
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise StorageError(f"{path} cannot be read ({reason}); expected {expected}; check the file") from error
+
+
 def open_table(path: Path, *, decimal: str | None = None) -> Table:
     """Read a file, "-" for stdin, as the kind that its name or its first bytes say."""
     table = _open(path, decimal)
@@ -128,9 +152,7 @@ def open_table(path: Path, *, decimal: str | None = None) -> Table:
 def _open(path: Path, decimal: str | None) -> Table:
     suffix = path.suffix.lower()
     if suffix in _OTHER:
-        raise InputError(
-            f"{path} is a {_OTHER[suffix]} file; expected CSV, Parquet, Feather or Excel; save it as CSV or Parquet"
-        )
+        raise InputError(f"{path} is not a table; expected CSV, Parquet, Feather or Excel; save it as CSV or Parquet")
     head = b""
     if suffix not in (*_TEXT, *_EXCEL, ".gz", ".zip") and path.is_file():  # pipes can be read only once: they are text
         with path.open("rb") as file:
@@ -141,7 +163,8 @@ def _open(path: Path, decimal: str | None) -> Table:
         return _from_arrow(path, "Arrow")
     if suffix in _EXCEL:
         return _from_excel(path)
-    raw = _unpacked(path)
+    with _reading(path, "a table"):
+        raw = _unpacked(path)
     dialect = detect(raw, decimal)
     return _from_text(path, Text(raw[len(dialect.bom) :], dialect))
 
@@ -193,7 +216,7 @@ def _to_series(column: Any, name: str) -> pd.Series[Any]:
 
 
 def _from_arrow(path: Path, kind: str) -> Table:
-    try:
+    with _reading(path, f"a whole {kind} file"):
         if kind == "Parquet":
             found = parquet.ParquetFile(path, pre_buffer=False).read(use_pandas_metadata=False)
         else:
@@ -206,23 +229,12 @@ def _from_arrow(path: Path, kind: str) -> Table:
             found.validate(full=True)  # a spoilt file would end the process
         found = found.replace_schema_metadata(None)
         columns = [_to_series(column, name) for name, column in zip(found.column_names, found.columns, strict=True)]
-    except (pa.ArrowException, *_BROKEN) as error:
-        reason = getattr(error, "strerror", None) or one_line(error)
-        raise StorageError(f"{path} cannot be read ({reason}); expected a whole {kind} file; check it") from error
     return Table(path, tuple(found.column_names), columns, kind, arrow=found)
 
 
 def _from_excel(path: Path) -> Table:
-    try:
+    with _reading(path, "a spreadsheet and a package that reads it, such as openpyxl"):
         found = pd.read_excel(path, header=None)
-    except ImportError as error:
-        raise InputError(
-            f"{path} is a spreadsheet, which needs another package ({one_line(error)}); run pip install openpyxl, or "
-            "save it as CSV"
-        ) from error
-    except Exception as error:  # every reader has errors of its own
-        reason = getattr(error, "strerror", None) or one_line(error)
-        raise StorageError(f"{path} cannot be read ({reason}); expected a spreadsheet; save it as CSV") from error
     header: Any = found.iloc[0] if len(found) else []
     names = tuple("" if pd.isna(name) else str(name).strip() for name in header)
     cells = [
@@ -237,24 +249,16 @@ def _unpacked(path: Path) -> bytes:
     """The bytes of a text file, or of the only file of an archive."""
     if str(path) == "-":
         return sys.stdin.buffer.read()
-    try:
-        if path.suffix.lower() != ".zip":
-            with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-                return bytes(file.read())
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
-            if len(names) != 1 or Path(names[0]).suffix.lower() not in ("", *_TEXT):
-                raise InputError(
-                    f"{path} holds {len(names)} files ({listed(names, most=3)}); expected one CSV file in it; unpack it"
-                )
-            return archive.read(names[0])
-    except InputError:
-        raise
-    except _BROKEN as error:
-        reason = getattr(error, "strerror", None) or one_line(error)
-        raise StorageError(
-            f"{path} cannot be read ({reason}); expected a table; check the file and its name"
-        ) from error
+    if path.suffix.lower() != ".zip":
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            return bytes(file.read())
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+        if len(names) != 1 or Path(names[0]).suffix.lower() not in ("", *_TEXT):
+            raise InputError(
+                f"{path} holds {len(names)} files ({listed(names, most=3)}); expected one CSV file in it; unpack it"
+            )
+        return archive.read(names[0])
 
 
 # ------------------------------------------------------------------------------------- writing
@@ -265,9 +269,8 @@ def write_table(path: Path, table: Table, columns: Mapping[str, Any], rows: IntA
     name = next(iter(columns))
     at = table.names.index(name) if name in table.names else None
     if path.suffix.lower() in (".csv", ".txt") and table.text is not None:
-        text = table.text
         lists = {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
-        write_whole(path, lambda temporary: text.write(temporary, lists, replaced=at, rows=rows))
+        table.text.write(path, table.text.extended(lists, at, rows))
         return
     found = _to_arrow(table.frame()) if table.arrow is None else table.arrow
     found = found if rows is None else found.take(pa.array(rows))
@@ -278,6 +281,21 @@ def write_table(path: Path, table: Table, columns: Mapping[str, Any], rows: IntA
         else:
             found = found.append_column(name, column) if at is None else found.set_column(at, name, column)
     _write_arrow(path, found)
+
+
+def write_changed(path: Path, table: Table, name: str, changed: Mapping[int, Any]) -> None:
+    """Write a table with other values in some rows of one column; everything else stays as it is."""
+    place = table.names.index(name)
+    if path.suffix.lower() in (".csv", ".txt") and (text := table.text) is not None:
+        records = enumerate(text.records(), start=-1)
+        text.write(path, (text.replaced(r, place, changed[row]) if row in changed else r for row, r in records))
+        return
+    cells = table.columns[place].copy()
+    if changed:
+        new = np.array(list(changed.values()))
+        cells = cells.astype(np.result_type(cells.dtype, new.dtype) if new.dtype.kind in "if" else cells.dtype)
+        cells.iloc[list(changed)] = new
+    write_table(path, table, {name: cells})
 
 
 def write_frame(path: Path, frame: pd.DataFrame) -> None:

@@ -64,9 +64,10 @@ def _scatter(ax: Axes, points: Any, weights: Any) -> None:
 
     order = np.argsort(weights, kind="stable")  # heavy samples on top
     relative = weights / (weights.mean() or 1.0)
+    # A file of very many vectors opens slowly: then the points are pixels.
     marks = ax.scatter(
-        *points[order].T, c=np.clip(relative[order], *_ENDS), s=10 * np.clip(relative[order], 0.6, 5), cmap=diverging(),
-        norm=LogNorm(*_ENDS), lw=0, rasterized=len(points) > 20_000,  # a file of that many vectors opens slowly
+        points[order, 0], points[order, 1], c=np.clip(relative[order], *_ENDS), cmap=diverging(), lw=0,
+        s=10 * np.clip(relative[order], 0.6, 5), norm=LogNorm(*_ENDS), rasterized=len(points) > 20_000,
     )  # fmt: skip
     bar = ax.figure.colorbar(marks, ax=ax, label="sample weight (average 1)", extend="both")
     bar.set_ticks([0.1, 0.3, 1, 3, 10], labels=["0.1", "0.3", "1", "3", "10"])

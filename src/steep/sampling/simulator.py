@@ -60,7 +60,7 @@ class Simulator:
         if n_failed := len(self.failed):
             warn_user(
                 f"function failed at {n_failed} of {n_failed + n_worked} points, which are left out, first at "
-                f"{format_point(self.failed[0])}: {self.messages[0]}; see failures() of the design"
+                f"{format_point(self.failed[0])}: {self.messages[0]}; call it at that point to see why"
             )
 
     def _answers(self, X: FloatArray) -> list[Any]:

@@ -142,10 +142,7 @@ def ours(X, y, *, method, recall=0.95, n_jobs=1, seed=0):
     from steep.neighbors import neighbor_graph
 
     options = {"n_neighbors": K, "include_self": False, "random_state": seed, "n_jobs": n_jobs, "return_info": True}
-    if method == "steep exact":
-        _, indices, info = neighbor_graph(X, algorithm="exact", **options)
-    else:
-        _, indices, info = neighbor_graph(X, recall=recall, **options)
+    _, indices, info = neighbor_graph(X, recall=1 if method == "steep exact" else recall, **options)
     return indices, {"used": info.algorithm, "estimated": info.estimated_recall, "coordinates": info.n_coordinates}
 
 
@@ -187,9 +184,9 @@ def warm_up(method, values, X):
         return
     function_of(method, values, X)(small, np.arange(3_000) % 2)
     if X.shape[1] > 10:
-        from steep.neighbors import neighbor_graph
+        from steep.neighbors.graph import search_graph
 
-        neighbor_graph(small, n_neighbors=K, algorithm="partitioned", random_state=0)
+        search_graph(small, n_neighbors=K, algorithm="partitioned", random_state=0)
 
 
 def measure(part, method, jobs):

@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from steep._validation import check_points
+from steep.neighbors.graph import search_graph
+
 FLOAT32_MAX = np.finfo(np.float32).max
 
 
@@ -19,6 +22,12 @@ def ranked(distances):
     """Rounded to float32's 24 binary digits, but with float64's range."""
     mantissa, exponent = np.frexp(distances)
     return np.ldexp(mantissa.astype(np.float32).astype(np.float64), exponent)
+
+
+def engine_graph(X, *, algorithm, return_info=False, **options):
+    """``neighbor_graph`` by an engine of the caller's choice."""
+    found = search_graph(check_points(X), algorithm=algorithm, **{"n_neighbors": 20, **options})
+    return found if return_info else found[:2]
 
 
 def brute_force(X, n_neighbors, include_self=False, metric="euclidean", rows=None):

@@ -41,7 +41,7 @@ def test_groups_find_the_variance_of_exact_search():
     X, y = blobs()
     with dask.config.set(SMALL):
         found = lazy.neighbor_variance(*chunked(X, y), n_neighbors=8).compute()
-    exact = neighbor_variance(X, y, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact"))
+    exact = neighbor_variance(X, y, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, recall=1))
     assert np.corrcoef(found, exact)[0, 1] > 0.995
     assert (found != exact).any()  # several groups, approximate search: not the in-memory engine in disguise
 
@@ -87,7 +87,7 @@ def test_numbers_are_weighed_by_groups_as_well():
     values = np.column_stack([X[:, 0] * X[:, 1], np.sin(3 * X[:, 2])]).astype(np.float64)
     with dask.config.set(SMALL):
         found = lazy.neighbor_variance(*chunked(X, values), n_neighbors=8).compute()
-    exact = neighbor_variance(X, values, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, algorithm="exact"))
+    exact = neighbor_variance(X, values, n_neighbors=8, neighbors=neighbor_graph(X, n_neighbors=8, recall=1))
     assert np.corrcoef(found, exact)[0, 1] > 0.995
 
 

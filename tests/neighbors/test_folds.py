@@ -51,8 +51,8 @@ def test_the_list_is_enough_for_nearly_all_rows_of_ordinary_folds(monkeypatch):
         asked.extend(rows)
         return search(points, rows, k)
 
-    search = folds._search
-    monkeypatch.setattr(folds, "_search", counted)
+    search = folds.nearest_others
+    monkeypatch.setattr(folds, "nearest_others", counted)
     X = np.random.default_rng(0).normal(size=(500, 8))
     trains = [np.flatnonzero(np.arange(500) % 5 != i) for i in range(5)]
     list(SharedGraph.of(X, 5, trains, standardised=True).within(trains, 5))

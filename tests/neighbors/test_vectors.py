@@ -7,9 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from neighbors_oracle import brute_force
-from steep.neighbors import neighbor_graph
-from steep.neighbors.kernels.compare import square
+from neighbors_oracle import brute_force, engine_graph
+from steep.neighbors.kernels.compare import distance
 from steep.neighbors.kernels.joins import bound_of_best, join_within, to_scores
 from steep.neighbors.kernels.panels import insert
 from steep.neighbors.kernels.vectors import LANES
@@ -21,8 +20,8 @@ from steep.neighbors.lists import empty_lists
 def test_squares_are_those_of_float64(n_features, dtype):
     X = np.random.default_rng(n_features).normal(size=(5, n_features)).astype(dtype)
     expected = np.square(X[3].astype(np.float64) - X[1].astype(np.float64)).sum()
-    assert square(X, 3, 1) == pytest.approx(expected, rel=1e-14)
-    assert square(X, 2, 2) == 0.0
+    assert distance(X, 3, 1) ** 2 == pytest.approx(expected, rel=1e-14)
+    assert distance(X, 2, 2) == 0.0
 
 
 @pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 20, 32, 40, 70])
@@ -64,10 +63,10 @@ def test_a_cell_joined_with_itself_is_brute_force(width):
 @pytest.mark.parametrize("n_neighbors", [65, 150])
 def test_many_neighbours_keep_the_promise(n_neighbors):
     X = np.random.default_rng(2).normal(size=(9_000, 6)).astype(np.float32)
-    distances, _, info = neighbor_graph(
+    distances, _, info = engine_graph(
         X, n_neighbors=n_neighbors, include_self=False, algorithm="partitioned", random_state=0, return_info=True
     )  # fmt: skip
-    exact = neighbor_graph(X, n_neighbors=n_neighbors, include_self=False, algorithm="exact")[0]
+    exact = engine_graph(X, n_neighbors=n_neighbors, include_self=False, algorithm="exact")[0]
     assert info.algorithm == "partitioned"
     assert (distances <= exact[:, -1:] * (1 + 1e-6)).mean() >= 0.95
 
@@ -77,7 +76,7 @@ import numpy as np
 from steep.neighbors import neighbor_graph
 from steep.neighbors.kernels.vectors import TILE_PANELS, TILE_ROWS
 X = np.random.default_rng(0).normal(size=(9_000, 12)).astype(np.float32)
-distances, exact = neighbor_graph(X, n_neighbors=10, algorithm="exact")
+distances, exact = neighbor_graph(X, n_neighbors=10, recall=1)
 found, _, info = neighbor_graph(X, n_neighbors=10, recall=0.9, random_state=0, return_info=True)
 kept = (found <= distances[:, -1:] * (1 + 1e-6)).mean() >= 0.9
 print(TILE_ROWS, TILE_PANELS, info.algorithm, int(exact.sum()), kept)
@@ -89,7 +88,7 @@ print(TILE_ROWS, TILE_PANELS, info.algorithm, int(exact.sum()), kept)
 def test_a_processor_with_smaller_registers_finds_the_same(tmp_path, features):
     asked = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
     X = np.random.default_rng(0).normal(size=(9_000, 12)).astype(np.float32)
-    exact = neighbor_graph(X, n_neighbors=10, algorithm="exact")[1]
+    exact = engine_graph(X, n_neighbors=10, algorithm="exact")[1]
     done = subprocess.run(
         [sys.executable, "-c", SEARCH], env={**os.environ, **asked}, capture_output=True, text=True, timeout=300
     )

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import BALL, BEND, Float32Array, Frame, half_norms, row_lengths
 from steep.neighbors.kernels.joins import extents, join_within, place_cells, sweep_across
-from steep.neighbors.lists import Lists, Rounds, Team, batches
+from steep.neighbors.lists import Lists, Team, batches, in_rounds
 
 PER_CENTER = 40  # points sampled per centre: enough to place it
 ITERATIONS = 6
@@ -292,10 +292,11 @@ def join_pairs(
     cells: Cells, pairs: IntArray, reach: Float32Array, lists: Lists, team: Team, *, at_once: int = 1_000
 ) -> None:
     """Join pairs of cells, each as far as its reach."""
-    rounds = Rounds(pairs, cells.n_cells)
-    reach = reach[rounds.order]
+    order, rounds = in_rounds(pairs, cells.n_cells, team.n_threads, at_once)
+    pairs, reach = pairs[order], reach[order]
 
     def work(some: slice) -> None:
-        sweep_across(cells, rounds.pairs[some], reach[some], lists.best, team.stop)
+        sweep_across(cells, pairs[some], reach[some], lists.best, team.stop)
 
-    rounds.run(work, team, at_once=at_once)
+    for together in rounds:
+        team.each(work, together)

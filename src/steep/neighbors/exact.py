@@ -18,6 +18,7 @@ with all others, measuring only those that float32 cannot rule out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,11 @@ import numpy.typing as npt
 from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, cut, join_cells, join_pairs, near_cells, radius_of, rounding_of, sweep
-from steep.neighbors.frame import CHUNK, SLACK, Float32Array, certain_scores, half_norms, vanished
-from steep.neighbors.kernels.compare import Block, Found, Rounding, compare, nearest_scores, prove, scan_rows
+from steep.neighbors.frame import CHUNK, SLACK, Float32Array, as_float32, certain_scores, half_norms, vanished
+from steep.neighbors.kernels.compare import Block, Found, Rounding, compare, nearest_scores, rank, scan_rows
 from steep.neighbors.kernels.complete import complete, count_left
 from steep.neighbors.lists import NO_POINT, Join, Lists, Team, batches, empty_lists
-from steep.neighbors.query import nearest_of
+from steep.neighbors.query import nearest_others
 
 TILE = 1_024  # points per tile
 CELL = 400  # points per cell
@@ -41,6 +42,7 @@ SAMPLE = 8  # cells on which that share is estimated
 REACH = 0.4  # of the sweep; any is right, this one is quick
 
 ROWS = 1_024  # compared with all at a time: this many make placing the others in the frame cheap
+BOUNDED_ROWS = 128  # the same in few coordinates, where nothing is placed
 PILOT = 8  # rows on which is counted what bounds leave to be measured
 LEFT = 0.02  # share of all points at which bounds spare nothing
 
@@ -58,18 +60,24 @@ def join_exact(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     cells = cut(X, frame, cell_size, rng, team)
     lists = empty_lists(len(X), width)
     join_cells(cells, lists, team)
-    if _share_left(cells, lists) > LARGE_SHARE:
+    looked_at, of = count_left(cells, lists.top, rng.choice(cells.n_cells, min(SAMPLE, cells.n_cells), replace=False))
+    if looked_at > LARGE_SHARE * of:
         del cells, lists
         return join_tiles(job)
     watch.lap("within cells")
-    near, reach = near_cells(cells, cells.n_cells - 1, team), _reach(cells, lists)
+    near = near_cells(cells, cells.n_cells - 1, team)
+    # The farthest that any point of each cell may look along a centre line.
+    reach = np.sqrt(2.0 * np.maximum.reduceat(lists.top, cells.start[:-1]).astype(np.float64))
     swept = sweep(cells, near, REACH, radius_of(cells, lists), lists, team)
     watch.lap("across cells")
-    _complete(cells, near, swept, lists, team)
+    arguments = cells, near, cells.sizes, swept, np.float32(rounding_of(cells))
+    team.each(partial(_complete, arguments, lists, team), batches(cells.n_cells, 20))
+    del arguments
     watch.lap("complete")
-    lists, certain = _in_order(cells, lists, _certain(cells, near, reach, lists))
+    order, certain = cells.order, _certain(cells, near, reach, lists)
+    certain[frame.is_far(X)[order]] = -np.inf
     del cells, near, swept
-    distances, indices = proven(job, lists, certain)
+    distances, indices = proven(job, order, lists, certain)
     watch.lap("proof")
     return distances, indices, {"seconds": watch.seconds}
 
@@ -87,35 +95,18 @@ def join_tiles(job: Join) -> tuple[FloatArray, IntArray, dict[str, Any]]:
     pairs = np.column_stack(np.triu_indices(n_tiles, 1))
     join_pairs(tiles, pairs, np.full(len(pairs), np.inf, np.float32), lists, team, at_once=16)
     watch.lap("tiles")
+    certain = certain_scores(lists.top, np.sqrt(2.0 * tiles.half.astype(np.float64)), X.shape[1], 24)
+    certain[frame.is_far(X)] = -np.inf
     if width == n_points - 1:  # every point is on the list
-        certain = np.full(n_points, np.inf)
-    else:
-        certain = certain_scores(lists.top, np.sqrt(2.0 * tiles.half.astype(np.float64)), X.shape[1], 24)
+        certain[:] = np.inf
     del tiles, points
-    distances, indices = proven(job, lists, certain)
+    distances, indices = proven(job, order, lists, certain)
     watch.lap("proof")
     return distances, indices, {"seconds": watch.seconds}
 
 
-def _share_left(cells: Cells, lists: Lists) -> float:
-    """Estimate which share of all pairs of points completing the lists would look at."""
-    some = np.random.default_rng(0).choice(cells.n_cells, min(SAMPLE, cells.n_cells), replace=False)
-    looked_at, of = count_left(cells, lists.top, some)
-    return float(looked_at / of)
-
-
-def _reach(cells: Cells, lists: Lists) -> FloatArray:
-    """Return the farthest that any point of each cell may look along a centre line."""
-    return np.sqrt(2.0 * np.maximum.reduceat(lists.top, cells.start[:-1]).astype(np.float64))
-
-
-def _complete(cells: Cells, near: Near, swept: Float32Array, lists: Lists, team: Team) -> None:
-    size, rounding = cells.sizes, np.float32(rounding_of(cells))
-
-    def work(some: IntArray) -> None:
-        complete(cells, near, size, swept, rounding, some, lists.best, team.stop)
-
-    team.each(work, batches(cells.n_cells, 20))
+def _complete(arguments: Any, lists: Lists, team: Team, some: IntArray) -> None:
+    complete(*arguments, some, lists.best, team.stop)
 
 
 def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> FloatArray:
@@ -132,14 +123,6 @@ def _certain(cells: Cells, near: Near, reach: FloatArray, lists: Lists) -> Float
     return certain_scores(lists.top, lengths, cells.points.shape[1], 24)
 
 
-def _in_order(cells: Cells, lists: Lists, certain: FloatArray) -> tuple[Lists, FloatArray]:
-    back = np.empty_like(cells.order)
-    back[cells.order] = np.arange(len(back), dtype=back.dtype)
-    n_points = len(back)
-    index = np.append(cells.order, np.int32(NO_POINT))[np.minimum(lists.index, n_points)]
-    return Lists(lists.score[back], index[back], lists.top[back]), certain[back]
-
-
 @dataclass(frozen=True)
 class Bounds:
     """Coordinates in which no two points are farther apart than in all, but for ``slack`` by rounding."""
@@ -148,71 +131,63 @@ class Bounds:
     slack: float
 
 
-def proven(job: Join, lists: Lists, certain: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the best of shortlists; no point missing from list q has a score below ``certain[q]`` in the frame."""
-    (X, frame, n_others, _, team), n_points = job, len(job.X)
-    out = empty_lists(n_points, n_others)
+def proven(job: Join, order: npt.NDArray[np.int32], lists: Lists, certain: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the best of lists of positions, in the caller's order, ``order[position]`` being the row.
+
+    No point missing from the list at a position has a score below ``certain`` there, in the frame. Lists that this
+    does not prove are replaced by exact neighbours.
+    """
+    X, n_others, n_points = job.X, job.n_others, len(job.X)
     unsure = np.zeros(n_points, dtype=np.bool_)
-    certain[frame.is_far(X)] = -np.inf
-    team.each(lambda rows: prove(X, lists.index, certain, out.score, out.index, unsure, rows), batches(n_points, 5_000))
-    return settled(job, unsure, *out.in_rows_of(np.arange(n_points, dtype=np.int32), job.include_self))
+    best = lists if lists.index.shape[1] == n_others else empty_lists(n_points, n_others)
 
+    def work(first: int) -> None:
+        last = min(first + 5_000, n_points)
+        rank(X, order, lists.index, certain, best.score, best.index, unsure, first, last)
 
-def settled(
-    job: Join, unsure: npt.NDArray[np.bool_], distances: FloatArray, indices: IntArray
-) -> tuple[FloatArray, IntArray]:
-    """Return a graph in which the lists of some rows are replaced by their exact neighbours."""
+    job.team.each(work, range(0, n_points, 5_000))
+    distances, indices = best.in_rows_of(order, job.include_self)
     rows = np.flatnonzero(unsure)
     if len(rows):
-        exact, indices[rows, -job.n_others :] = exact_rows(job, rows)
-        distances[rows, -job.n_others :] = np.minimum(exact, np.finfo(np.float32).max)
+        exact, indices[rows, -n_others:] = exact_rows(job, rows)
+        distances[rows, -n_others:] = as_float32(exact)
     return distances, indices
 
 
-def exact_rows(job: Join, rows: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return ranked float64 distances and indices of the nearest others of some rows, sorted."""
+def exact_rows(job: Join, rows: IntArray, bounds: Bounds | None = None) -> tuple[FloatArray, IntArray]:
+    """Return ranked float64 distances and indices of the nearest others of some rows, sorted.
+
+    With ``bounds`` what is too far in a few coordinates is not measured in all, unless that spares nothing.
+    """
     X, frame, width, _, team = job
     scores = np.full((len(rows), width), np.inf)
     indices = np.full((len(rows), width), NO_POINT, np.int32)
-    far = frame.is_far(X[rows])
+    limit, far = np.full(len(rows), np.inf), frame.is_far(X[rows])
     near = np.flatnonzero(~far)
 
-    def look(part: IntArray) -> None:
-        scores[part], indices[part] = _compare(job, rows[part])
+    def parts(size: int) -> list[IntArray]:
+        return np.array_split(near, max(1, -(-len(near) // size), min(team.n_threads, len(near))))
 
-    n_parts = max(1, -(-len(near) // ROWS), min(team.n_threads, len(near)))
-    team.each(look, np.array_split(near, n_parts))
-    for i in np.flatnonzero(far):
-        scores[i], indices[i] = nearest_of(X, rows[i], np.delete(np.arange(len(X)), rows[i]), width)
+    if bounds is not None:
+        half, known = half_norms(bounds.points), bounds
+
+        def foresee(part: IntArray) -> None:
+            limit[part] = _limits(job, rows[part], known, half)
+
+        team.each(foresee, parts(BOUNDED_ROWS))
+        some = bounds.points[rows[:PILOT]]
+        reached = half_norms(some)[:, None] + half - some @ bounds.points.T
+        widened = 0.5 * np.square(np.sqrt(2 * limit[:PILOT]) + bounds.slack)
+        if (reached <= widened[:, None]).mean() > LEFT:
+            bounds = None
+            limit[:] = np.inf
+
+    def look(part: IntArray) -> None:
+        scores[part], indices[part] = _compare(job, rows[part], bounds, limit[part])
+
+    team.each(look, parts(ROWS if bounds is None else BOUNDED_ROWS))
+    scores[far], indices[far] = nearest_others(X, rows[far], width) if far.any() else (np.inf, NO_POINT)
     return scores, indices
-
-
-def bounded_rows(job: Join, rows: IntArray, bounds: Bounds) -> tuple[FloatArray, IntArray]:
-    """:func:`exact_rows` of wide data: what is too far in a few coordinates is not measured in all."""
-    half, width = half_norms(bounds.points), job.n_others
-    limit = np.empty(len(rows))
-
-    def foresee(part: IntArray) -> None:
-        limit[part] = _limits(job, rows[part], bounds, half)
-
-    parts = np.array_split(np.arange(len(rows)), max(1, -(-len(rows) // 128)))
-    job.team.each(foresee, parts)
-    few = slice(0, PILOT)
-    near = bounds.points[rows[few]]
-    scores = half_norms(near)[:, None] + half - near @ bounds.points.T
-    if (scores <= _widened(limit[few], bounds.slack)[:, None]).mean() > LEFT:
-        return exact_rows(job, rows)
-    found = np.full((len(rows), width), np.inf), np.full((len(rows), width), NO_POINT, np.int32)
-
-    def look(part: IntArray) -> None:
-        found[0][part], found[1][part] = _compare(job, rows[part], bounds, limit[part])
-
-    job.team.each(look, parts)
-    return found
-
-
-def _widened(limit: FloatArray, slack: float) -> FloatArray:
-    return np.asarray(0.5 * np.square(np.sqrt(2 * limit) + slack))
 
 
 def _limits(job: Join, rows: IntArray, bounds: Bounds, half: Float32Array) -> FloatArray:
@@ -226,12 +201,9 @@ def _limits(job: Join, rows: IntArray, bounds: Bounds, half: Float32Array) -> Fl
     return np.asarray(nearest_scores(X, rows, lists.index, width))
 
 
-def _compare(
-    job: Join, rows: IntArray, bounds: Bounds | None = None, limit: FloatArray | None = None
-) -> tuple[FloatArray, IntArray]:
+def _compare(job: Join, rows: IntArray, bounds: Bounds | None, limit: FloatArray) -> tuple[FloatArray, IntArray]:
     """Compare some rows with all, a block of them at a time; in few coordinates where ``bounds`` are given."""
     X, frame, width, _, team = job
-    limit = np.full(len(rows), np.inf) if limit is None else limit
     found = Found(np.full((len(rows), width), np.inf), np.full((len(rows), width), NO_POINT, np.int32), limit)
     points = frame.place_float32(X, rows) if bounds is None else bounds.points[rows]
     mine = Block(0, points, half_norms(points))

@@ -10,9 +10,7 @@ graph is exact, and no weight depends on a row outside the fold.
     D'_ij² = Σ_c (x_ic − x_jc)² / s'_c²
 
 of all listed pairs are one product of the 1/s'² with a table of squares that all folds share. As in the neighbour
-engines, distances that agree in the digits of float32 count as equal and are sorted by row. A distance and the place of
-its row in the list make one whole number, so that a plain sort of numbers, which processors do many at a time, finds
-the order.
+engines, distances that agree in the digits of float32 count as equal and are sorted by row.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from math import ceil
 from typing import Self
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from steep._validation import LARGEST_NUMBER, SMALLEST_NUMBER, FloatArray, IntArray
 from steep.neighbors.graph import neighbor_graph
+from steep.neighbors.query import least, nearest_others
 
 # Beyond this the neighbour engine is quicker on each fold than sorting what it found before.
 _FEW_ROWS = 10_000
@@ -36,16 +34,11 @@ _FEW_ROWS = 10_000
 _KNOWN_PER_WANTED = 1.1
 _KNOWN_BESIDES, _KNOWN_FOR_FEATURES = 6, 14
 
-# Up to this many numbers a row is sorted as a whole.
-_FEW_KEYS = 256
-
 # Squares, and distances of all folds, held at once.
 _SQUARES, _GAPS = 2**22, 2**20
 
 # What rounding to the digits of float32 may change, relatively.
 _SINGLE = 1e-6
-# Bits of a double beyond the digits of float32: the place of a row in its list goes there.
-_SPARE = 29
 
 # A variance that is a smaller share than this of the mean square is computed from the values themselves.
 _FEW_DIGITS = 1e-3
@@ -213,15 +206,16 @@ class SharedGraph:
         place[train], outside[train] = own, 0.0
         far += outside[listed]
         far[own, self.self_at[train]] = -0.0  # before any other row at the same place
-        first, last = _first(far, n_neighbors)
+        first, squares = least(far, n_neighbors)
         first += own[:, None] * listed.shape[1]
         nearest: IntArray = place[listed.reshape(-1)[first]]
         ratio = np.min(scale, where=scale > 0, initial=1e300)
-        unsure = np.flatnonzero(~(last < (1 - _SINGLE) * ratio * self.reach[train]))
+        unsure = np.flatnonzero(~(squares[:, -1] < (1 - _SINGLE) * ratio * self.reach[train]))
         if np.count_nonzero(outside == 0) < len(train):  # rows that are drawn twice are not listed twice
             unsure = own
         if len(unsure):
-            nearest[unsure] = _search(self.numbers[train] * np.sqrt(scale), unsure, n_neighbors)
+            nearest[unsure, 0] = unsure
+            nearest[unsure, 1:] = nearest_others(self.numbers[train] * np.sqrt(scale), unsure, n_neighbors - 1)[1]
         return nearest
 
 
@@ -256,28 +250,3 @@ def _in_largest_units(numbers: FloatArray, trains: Sequence[IntArray] | None) ->
     largest = _spreads(points, trains).max(axis=0)
     varying = largest > 0
     return np.ascontiguousarray(points[:, varying] / largest[varying]) if varying.any() else 0 * points[:, :1]
-
-
-def _first(gaps: FloatArray, n_wanted: int) -> tuple[IntArray, FloatArray]:
-    """Places of the least of each row, in order, and the last of those; ``gaps`` ≥ 0 are overwritten."""
-    keys = gaps.view(np.int64)
-    keys += 1 << (_SPARE - 1)
-    keys &= -(1 << _SPARE)
-    keys |= np.arange(keys.shape[1])
-    if keys.shape[1] > _FEW_KEYS:
-        keys = np.partition(keys, n_wanted - 1, axis=1)[:, :n_wanted]
-    keys.sort(axis=1)
-    last = (keys[:, n_wanted - 1] & -(1 << _SPARE)).view(np.float64)
-    return keys[:, :n_wanted] & ((1 << _SPARE) - 1), last
-
-
-def _search(points: FloatArray, rows: IntArray, n_neighbors: int) -> IntArray:
-    """Nearest neighbours of some rows among all, each row its own first."""
-    found = np.empty((len(rows), n_neighbors), dtype=np.intp)
-    step = max(1, _SQUARES // len(points))
-    for start in range(0, len(rows), step):
-        asked = rows[start : start + step]
-        gaps = cdist(points[asked], points, "sqeuclidean")
-        gaps[np.arange(len(asked)), asked] = -0.0
-        found[start : start + step] = _first(gaps, n_neighbors)[0]
-    return found

@@ -23,15 +23,13 @@ from steep._validation import (
 )
 from steep.exceptions import InputError
 from steep.neighbors.frame import Frame, as_float32, ordinary, unit_rows
-from steep.neighbors.query import join_brute, join_tree, lengths_to
+from steep.neighbors.query import join_tree, lengths_to, nearest_others
 
 SMALL = 1_000  # up to here plain NumPy is done before anything could be imported
 # Up to these numbers of features and points SciPy's tree takes less time than loading what is compiled.
 TREES = ((4, 20_000), (10, 5_000))
-FEW_FEATURES = 4  # up to here a tree is the quickest exact search
 MEDIUM = 8_000  # up to here exact search is as quick as any other
 
-Algorithm = Literal["auto", "exact", "tree", "partitioned"]
 Metric = Literal["euclidean", "cosine"]
 
 
@@ -42,19 +40,15 @@ class GraphInfo:
     Attributes
     ----------
     algorithm : str
-        "brute", "tree", "exact" or "partitioned"; "exact" also where partitioned search could not keep
-        its promise, or where the tree found many equal distances.
+        "brute" (NumPy, up to 1,000 points), "tree" (SciPy's KD-tree, up to 20,000 points of at most 4 features and
+        5,000 of at most 10), "exact" (up to 8,000 points, for ``recall=1``, where ties abound and where the promise
+        could not be kept) or "partitioned", the only one that is approximate.
     estimated_recall : float
         Share of true neighbours found, estimated on ``n_estimated`` sampled points; 1 when exact.
     n_estimated : int
         Number of points searched exactly to estimate the recall; 0 when the search itself is exact.
-    n_probes : float
-        Mean number of cells each cell was compared with, itself included; 0 without cells.
-    reach : float
-        How far cells were swept, in units of their radius; infinite when exact.
-    n_coordinates, n_candidates : int
-        Coordinates the points were searched in, fewer than there are features where these are many, and points
-        measured in all features for each; 0 without cells.
+    n_coordinates : int
+        Coordinates the points were searched in, fewer than there are features where these are many; 0 when exact.
     seconds : dict of str to float
         Wall-clock time of each stage.
 
@@ -69,10 +63,7 @@ class GraphInfo:
     algorithm: str
     estimated_recall: float = 1.0
     n_estimated: int = 0
-    n_probes: float = 0.0
-    reach: float = float("inf")
     n_coordinates: int = 0
-    n_candidates: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -82,7 +73,6 @@ def neighbor_graph(
     n_neighbors: int = 20,
     include_self: bool = True,
     recall: float = 0.95,
-    algorithm: Algorithm = "auto",
     metric: Metric = "euclidean",
     n_jobs: int | None = None,
     random_state: Seed = None,
@@ -100,21 +90,14 @@ def neighbor_graph(
         Whether each point is its own first neighbour, at distance 0, equal points or not. If False a
         point is never among its own neighbours.
     recall : float in (0, 1], default=0.95
-        Share of the true neighbours that approximate search must find. Exact engines find all; 1 rules
-        out approximate search unless it is asked for.
+        Share of the true neighbours to find among more than 8,000 points (more than 20,000 with at most 4 features);
+        among fewer all are found. 1 finds all.
     metric : {"euclidean", "cosine"}, default="euclidean"
         "cosine" is 1 − cos of the angle and rejects rows of zeros.
     n_jobs : int or None, default=None
         Threads; None is 1, −1 all processors. The result does not depend on it.
-
-    Other Parameters
-    ----------------
-    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        "auto" is SciPy's KD-tree up to 4 features and 20,000 points (10 and 5,000; any number up to 4 features for
-        ``recall=1``), else exact search up to 8,000 points, where it is as quick as any other, and else
-        partitioned search, the only one that is approximate. Up to 1,000 points all are plain NumPy.
     random_state : int, Generator or None, default=None
-        Seed of partitioned search; the others draw nothing.
+        Seed of approximate search; exact search draws nothing.
     return_info : bool, default=False
         Whether to return also what was done.
 
@@ -129,11 +112,11 @@ def neighbor_graph(
 
     Notes
     -----
-    "exact" and "tree" return the neighbours by float64 distance of the data as given, whatever its scale;
+    Exact search returns the neighbours by float64 distance of the data as given, whatever its scale;
     distances that agree in float32's 24 digits count as ties. Distances beyond float32 (above 3.4·10³⁸,
     below 10⁻⁴⁵) are returned as its largest number or 0 but are sorted by their true value.
 
-    "partitioned" looks for pairs in float32 and measures those it returns in float64. Its recall is
+    Approximate search looks for pairs in float32 and measures those it returns in float64. Its recall is
     estimated by exact float64 search of sampled points, two standard errors above the promise, and the
     result is held against them. If it falls short because the data do not cluster, all points are searched
     exactly if that takes about a minute; otherwise a :class:`~steep.exceptions.SteepWarning` says so.
@@ -156,7 +139,6 @@ def neighbor_graph(
         n_neighbors=n_neighbors,
         include_self=include_self,
         recall=recall,
-        algorithm=algorithm,
         metric=metric,
         n_jobs=n_jobs,
         random_state=random_state,
@@ -175,11 +157,10 @@ def search_graph(
     n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> tuple[FloatArray, IntArray, GraphInfo]:
-    """:func:`neighbor_graph` for points that are checked already."""
+    """:func:`neighbor_graph` for points that are checked already; ``algorithm`` names the engine for tests of it."""
     points = np.asarray(points)
     n_others = _check_neighbors(n_neighbors, include_self, len(points))
     check_real(recall, name="recall", above=0.0, maximum=1.0)
-    check_choice(algorithm, name="algorithm", choices=("auto", "exact", "tree", "partitioned"))
     check_choice(metric, name="metric", choices=("euclidean", "cosine"))
     check_jobs(n_jobs)
     rng = check_generator(random_state)
@@ -211,11 +192,14 @@ def _run(
     """Run one engine; the compiled ones are imported only here."""
     watch, found = Stopwatch(), None
     if used == "brute":
-        found = join_brute(points, frame, n_others)
+        found = nearest_others(points, np.arange(len(points)), n_others)
     elif used == "tree":
         found = join_tree(points, n_others, effective_n_jobs(n_jobs))
     if found is not None:
-        distances, indices = _with_self(*found) if include_self else found
+        distances, indices = as_float32(found[0]), found[1]
+        if include_self:
+            own = np.arange(len(indices), dtype=np.int32)[:, None]
+            distances, indices = np.hstack([np.zeros_like(distances[:, :1]), distances]), np.hstack([own, indices])
         watch.lap("search")
         return distances, indices, {"seconds": watch.seconds}
     from steep.neighbors.exact import join_exact
@@ -235,15 +219,9 @@ def _choose(algorithm: str, n_points: int, n_features: int, recall: float) -> st
         return "brute"
     if algorithm != "auto":
         return algorithm
-    is_small = any(n_features <= features and n_points <= points for features, points in TREES)
-    if is_small or (recall == 1.0 and n_features <= FEW_FEATURES):
+    if any(n_features <= features and n_points <= points for features, points in TREES):
         return "tree"
     return "exact" if n_points <= MEDIUM or recall == 1.0 else "partitioned"
-
-
-def _with_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
-    own = np.arange(len(indices), dtype=indices.dtype)[:, None]
-    return np.hstack([np.zeros_like(own, dtype=distances.dtype), distances]), np.hstack([own, indices])
 
 
 # ---------------------------------------------------------------------------------------- arguments

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,34 +67,26 @@ def threads(n_jobs: int | None) -> Iterator[Team]:
     """Open the threads of one call; on leaving, also by Ctrl-C, no thread is still running."""
     team = Team(effective_n_jobs(n_jobs))
     try:
-        with one_blas_thread(), announced_compilation():
+        with one_blas_thread(), event.install_listener("numba:compile", _Announcer()):
             yield team
     finally:
         team.close()
 
 
-@contextmanager
-def announced_compilation() -> Iterator[None]:
-    """Say once, before the wait, that kernels are being compiled; those read from the cache are silent."""
-    with event.install_listener("numba:compile", _Announcer()):
-        yield
-
-
 class _Announcer(event.Listener):
+    """Say once, before the wait, that kernels are being compiled; those read from the cache are silent."""
+
     def on_start(self, event: Any) -> None:
         """Speak once per process."""
         if not _said.is_set():
             _said.set()
-            _announce("steep: compiling the neighbour kernels; once per machine, about half a minute")
+            message = "steep: compiling the neighbour kernels; once per machine, about half a minute"
+            logger.info(message)
+            if sys.stderr is not None and sys.stderr.isatty():
+                print(message, file=sys.stderr)
 
     def on_end(self, event: Any) -> None:
         """Nothing to say."""
-
-
-def _announce(message: str) -> None:
-    logger.info(message)
-    if sys.stderr is not None and sys.stderr.isatty():
-        print(message, file=sys.stderr)
 
 
 class Join(NamedTuple):
@@ -150,31 +143,20 @@ def empty_lists(n_points: int, width: int) -> Lists:
     return Lists(score[:, 1:], index[:, 1:], np.full(n_points, np.inf, np.float32))
 
 
-class Rounds:
-    """Pairs of cells ordered so that those of one round share no cell and may run side by side.
+def in_rounds(pairs: IntArray, n_cells: int, n_threads: int, at_once: int) -> tuple[IntArray, list[list[slice]]]:
+    """Order pairs of cells so that those of one round share no cell and may run side by side.
 
-    The order, and so the result to the last bit, does not depend on the number of threads.
+    Return the order, and slices of at most ``at_once`` of each round. The order, and so the result to the last bit,
+    does not depend on the number of threads; with one there is nobody to collide with, and all is one long round.
     """
-
-    def __init__(self, pairs: IntArray, n_cells: int) -> None:
-        rounds = color(pairs, n_cells)
-        self.order = np.argsort(rounds, kind="stable")
-        self.pairs = pairs[self.order]
-        starts = np.flatnonzero(np.diff(rounds[self.order], prepend=-1))
-        self._bounds = [*starts.tolist(), len(rounds)]
-
-    def run(self, task: Callable[[slice], None], team: Team, *, at_once: int) -> None:
-        """Call ``task`` on slices of ``pairs`` of at most ``at_once``, round by round."""
-        if team.n_threads == 1:  # no other thread to collide with: one long round
-            team.each(task, _slices(0, len(self.pairs), at_once))
-            return
-        for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True):
-            share = -(-(last - first) // (2 * team.n_threads))
-            team.each(task, _slices(first, last, max(1, min(at_once, share))))
-
-
-def _slices(first: int, last: int, step: int) -> list[slice]:
-    return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
+    rounds = color(pairs, n_cells)
+    order = np.argsort(rounds, kind="stable")
+    starts = np.flatnonzero(np.diff(rounds[order], prepend=-1)).tolist() if n_threads > 1 else [0]
+    found = []
+    for first, last in pairwise([*starts, len(pairs)]):
+        step = at_once if n_threads == 1 else max(1, min(at_once, -(-(last - first) // (2 * n_threads))))
+        found.append([slice(begin, min(begin + step, last)) for begin in range(first, last, step)])
+    return order, found
 
 
 def batches(n: int, size: int) -> list[IntArray]:

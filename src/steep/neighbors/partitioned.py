@@ -15,15 +15,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from steep._progress import Stopwatch
 from steep._validation import FloatArray, IntArray
 from steep.exceptions import warn_user
 from steep.neighbors.cells import Cells, Near, cut, join_cells, near_cells, radius_of, sweep
-from steep.neighbors.exact import join_exact, settled
+from steep.neighbors.exact import join_exact, proven
 from steep.neighbors.frame import Frame, lengths_between, ranked
-from steep.neighbors.kernels.compare import finish
 from steep.neighbors.lists import Join, Lists, empty_lists
 from steep.neighbors.narrow import MOST_AXES, Narrow, leading_view, narrow_view
 from steep.neighbors.recall import (
@@ -67,17 +65,14 @@ def join_partitioned(job: Join, recall: float, rng: np.random.Generator) -> tupl
         del cells, lists, near
         return _exactly(job, watch)
     swept = sweep(cells, near, reach, radius, lists, team)
-    done = {
-        "n_probes": float(1 + np.isfinite(swept).sum() / cells.n_cells),
-        "reach": reach,
-        "n_estimated": len(truth.rows),
-        "n_coordinates": cells.points.shape[1],
-        "n_candidates": lists.index.shape[1],
-    }
+    done = {"n_estimated": len(truth.rows), "n_coordinates": cells.points.shape[1]}
     watch.lap("across cells")
-    order = cells.order
+    order, certain = cells.order, np.full(len(X), np.inf)
+    far = frame.is_far(X)
+    if far.sum() * X.size <= FEW_FAR:
+        certain[far[order]] = -np.inf
     del cells, near, swept  # no longer needed; the memory is, for the copies of the lists
-    distances, indices = _finish(job, order, lists)
+    distances, indices = proven(job, order, lists, certain)
     watch.lap("sort")
     found = distances[truth.rows, -n_others:]
     if not frame.is_plain:  # float32 may not hold them
@@ -88,7 +83,7 @@ def join_partitioned(job: Join, recall: float, rng: np.random.Generator) -> tupl
     if not estimate.kept:
         warn_user(
             f"recall={recall:g} is out of reach of the partitioned search, estimated {estimate.recall:.3f}; "
-            "use algorithm='exact' to be sure"
+            "use recall=1 to find all"
         )
     return distances, indices, {**done, "estimated_recall": estimate.recall, "seconds": watch.seconds}
 
@@ -140,21 +135,3 @@ def _scores(truth: Truth, view: Narrow | None) -> FloatArray:
     if view is not None:
         return np.where(view.ranks > view.width, np.inf, -np.inf)
     return np.asarray(0.5 * np.square(truth.distances))
-
-
-def _finish(job: Join, order: npt.NDArray[np.int32], lists: Lists) -> Any:
-    """Sort each list, bring the lists back into the caller's order, search exactly what has found too few."""
-    X, frame, n_others, include_self, team = job
-    unsure = np.zeros(len(X), dtype=np.bool_)
-    best = lists if lists.index.shape[1] == n_others else empty_lists(len(X), n_others)
-
-    def work(first: int) -> None:
-        last = min(first + 20_000, len(X))
-        finish(X, order, lists.index, best.score, best.index, unsure, first, last)
-
-    team.each(work, range(0, len(X), 20_000))
-    distances, indices = best.in_rows_of(order, include_self)
-    far = frame.is_far(X)
-    if far.sum() * X.size <= FEW_FAR:
-        unsure |= far
-    return settled(job, unsure, distances, indices)

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import KDTree
+from scipy.spatial.distance import cdist
 
-from steep._blas import few_threads, one_blas_thread
+from steep._blas import few_threads
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.frame import (
     SLACK,
     Frame,
-    as_float32,
     best_of,
     half_norms,
     into_range,
@@ -34,8 +34,12 @@ _LARGE = 20_000
 _BLOCK = 4 * 2**20
 # Queries a tree is asked at once: some hundredths of a second.
 _ASKED = 4096
-# Rows of a self-join at a time: what is computed stays in the cache and its memory is used again.
-_ROWS = 128
+# Distances of a self-join at a time: what is computed stays in the cache and its memory is used again.
+_GAPS = 2**17
+# Up to this many numbers a row is sorted as a whole.
+_FEW_KEYS = 256
+# Bits of a double beyond the digits of float32: the place of a row in its list goes there.
+_SPARE = 29
 # Share of points left in doubt that is still compared with all, one by one.
 _FEW = 0.01
 # Length from which on a tree has lost no digits.
@@ -141,40 +145,39 @@ def lengths_to(points: FloatArray, queries: FloatArray, indices: IntArray) -> Fl
 # -------------------------------------------------------------------------------------- self-joins
 
 
-@one_blas_thread()
-def join_brute(X: FloatArray, frame: Frame, n_others: int) -> tuple[FloatArray, IntArray]:
-    """Return distances (float32) and indices (int32) of the ``n_others`` nearest others of each point."""
-    n_points = len(X)
-    points = frame.place(X)
-    rest = 1 - 4 * (X.shape[1] + 8) * 2.0**-53
-    bounds_of, turned = rest * half_norms(points), -points.T
-    width = min(n_others + SLACK, n_points - 1)
-    distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
-    far = frame.is_far(X)
-    for first in range(0, n_points, _ROWS):
-        rows = np.arange(first, min(first + _ROWS, n_points))
-        scores = points[rows] @ turned
-        scores += bounds_of
-        scores[rows - first, rows] = np.inf
-        short = np.sort(np.argpartition(scores, width - 1, axis=1)[:, :width], axis=1)
-        distances[rows], indices[rows] = best_of(lengths_to(X, X[rows], short), short, n_others)
-        with np.errstate(over="ignore"):
-            limit = 0.5 * np.square(distances[rows, -1]) * (1 + 1e-6) + vanished(X.shape[1]) - bounds_of[rows]
-        for i in np.flatnonzero(((scores <= limit[:, None]).sum(axis=1) > width) | far[rows]):
-            q = rows[i]
-            among = np.delete(np.arange(n_points), q) if far[q] else np.flatnonzero(scores[i] <= limit[i])
-            distances[q], indices[q] = nearest_of(X, q, among, n_others)
-    return as_float32(distances), indices
+def nearest_others(X: FloatArray, rows: IntArray, n_others: int) -> tuple[FloatArray, IntArray]:
+    """Distances and indices (int32) of the nearest other points of some ``rows``, by distances to all."""
+    points = X.astype(np.float64, copy=False)
+    distances, indices = np.empty((len(rows), n_others)), np.empty((len(rows), n_others), np.int32)
+    step = max(1, _GAPS // len(X))
+    for first in range(0, len(rows), step):
+        asked = rows[first : first + step]
+        gaps = cdist(points[asked], points, "sqeuclidean")
+        gaps[np.arange(len(asked)), asked] = np.inf
+        indices[first : first + step], squares = least(gaps, n_others)
+        distances[first : first + step] = np.sqrt(squares)
+    return distances, indices
 
 
-def nearest_of(X: FloatArray, q: int, among: IntArray, n_others: int) -> tuple[FloatArray, IntArray]:
-    """Return ranked distances of row ``q`` to the nearest ``among`` other rows, ascending, and which these are."""
-    distances, indices = best_of(lengths_to(X, X[q : q + 1], among[None]), among[None], n_others)
-    return distances[0], indices[0]
+def least(gaps: FloatArray, n_wanted: int) -> tuple[IntArray, FloatArray]:
+    """Places of the least of each row, in order, and their values, to the digits of float32; ``gaps`` are overwritten.
+
+    A value and its place make one whole number, so that a plain sort of numbers, which processors do many at a time,
+    finds the order, and of equal values the first.
+    """
+    keys = gaps.view(np.int64)
+    keys += 1 << (_SPARE - 1)
+    keys &= -(1 << _SPARE)
+    keys |= np.arange(keys.shape[1])
+    if keys.shape[1] > _FEW_KEYS:
+        keys = np.partition(keys, n_wanted - 1, axis=1)[:, :n_wanted]
+    keys.sort(axis=1)
+    keys = keys[:, :n_wanted]
+    return keys & ((1 << _SPARE) - 1), (keys & -(1 << _SPARE)).view(np.float64)
 
 
 def join_tree(X: FloatArray, n_others: int, n_threads: int = 1) -> tuple[FloatArray, IntArray] | None:
-    """:func:`join_brute` for few features, by SciPy's KD-tree; None if ties abound."""
+    """:func:`nearest_others` of all points of few features, by SciPy's KD-tree; None if ties abound."""
     n_points, width = len(X), min(n_others + 1 + SLACK, len(X))
     tree = KDTree(X)
     distances, indices = np.empty((n_points, n_others)), np.empty((n_points, n_others), np.int32)
@@ -182,35 +185,14 @@ def join_tree(X: FloatArray, n_others: int, n_threads: int = 1) -> tuple[FloatAr
     for first in range(0, n_points, _ASKED):
         rows = np.arange(first, min(first + _ASKED, n_points))
         reached, short = tree.query(X[rows], k=np.arange(1, width + 1), workers=n_threads)
-        others = _others(short, rows)
-        distances[rows], indices[rows] = best_of(lengths_to(X, X[rows], others), others, n_others)
+        others = short != rows[:, None]
+        others[others.all(axis=1), -1] = False  # a row with many equals may not be on its own list
+        listed = np.sort(short[others].reshape(len(rows), -1), axis=1)
+        distances[rows], indices[rows] = best_of(lengths_to(X, X[rows], listed), listed, n_others)
         last = distances[rows, -1] * (1 + 1e-6)
         unsure[rows] = ~((last < reached[:, -1]) & (last > _LEAST)) & (width < n_points)
-    equal = unsure & (distances[:, -1] == 0)
-    unsure &= ~equal
-    if unsure.sum() > _FEW * n_points:
+    doubtful = np.flatnonzero(unsure)
+    if len(doubtful) > _FEW * n_points:
         return None
-    indices[equal] = _first_equals(X, np.flatnonzero(equal), n_others)
-    for q in np.flatnonzero(unsure):
-        distances[q], indices[q] = nearest_of(X, int(q), np.delete(np.arange(n_points), q), n_others)
-    return as_float32(distances), indices
-
-
-def _others(short: IntArray, rows: IntArray) -> IntArray:
-    """Return each row's list without the row itself, ascending; without its last where it is not listed."""
-    others = short != rows[:, None]
-    others[others.all(axis=1), -1] = False
-    return np.sort(short[others].reshape(len(rows), -1), axis=1)
-
-
-def _first_equals(X: FloatArray, rows: IntArray, n_others: int) -> IntArray:
-    """Return the first ``n_others`` rows equal to each of ``rows``, which have at least this many."""
-    if not len(rows):
-        return np.empty((0, n_others), np.int64)
-    group = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
-    by_group = np.argsort(group, kind="stable")
-    start = np.searchsorted(group[by_group], group[rows])
-    first = by_group[start[:, None] + np.arange(n_others + 1)]
-    others = first != rows[:, None]
-    others[others.all(axis=1), -1] = False  # the row itself comes later: one too many
-    return np.asarray(first[others].reshape(len(rows), n_others))
+    distances[doubtful], indices[doubtful] = nearest_others(X, doubtful, n_others)
+    return distances, indices

@@ -14,7 +14,7 @@ import numpy as np
 
 from steep._validation import FloatArray, IntArray
 from steep.neighbors.cells import Cells, Near, rounding_of
-from steep.neighbors.exact import Bounds, bounded_rows, exact_rows
+from steep.neighbors.exact import Bounds, exact_rows
 from steep.neighbors.frame import SLACK, best_of, certain_scores, lengths_between
 from steep.neighbors.kernels.complete import complete_some
 from steep.neighbors.kernels.joins import meeting_gaps
@@ -47,7 +47,7 @@ class Estimate:
 def exact_sample(job: Join, size: int, rng: np.random.Generator, bounds: Bounds | None = None) -> Truth:
     """Search a sample of points exactly."""
     rows = _sampled(job, size, rng)
-    distances, indices = exact_rows(job, rows) if bounds is None else bounded_rows(job, rows, bounds)
+    distances, indices = exact_rows(job, rows, bounds)
     return Truth(rows, indices, distances)
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from steep._validation import FloatArray, IntArray, Seed, check_choice, check_count
 from steep.exceptions import InputError
 from steep.neighbors.frame import unit_rows
-from steep.neighbors.graph import Algorithm, Metric, neighbor_graph
+from steep.neighbors.graph import Metric, neighbor_graph
 from steep.neighbors.query import nearest
 
 
@@ -32,8 +32,6 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     metric : {"euclidean", "cosine"}, default="euclidean"
     recall : float in (0, 1], default=0.95
         Share of the true neighbours that must be found among more than 8,000 samples; fewer are searched exactly.
-    algorithm : {"auto", "exact", "tree", "partitioned"}, default="auto"
-        As in :func:`steep.neighbors.neighbor_graph`.
     n_jobs : int or None, default=None
         Threads.
     random_state : int, Generator or None, default=None
@@ -60,7 +58,6 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_neighbors: int = 5,
         metric: Metric = "euclidean",
         recall: float = 0.95,
-        algorithm: Algorithm = "auto",
         n_jobs: int | None = None,
         random_state: Seed = None,
     ) -> None:
@@ -68,7 +65,6 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.recall = recall
-        self.algorithm = algorithm
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -84,8 +80,8 @@ class NeighborTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Return the graph of the samples with themselves, shape ``(n_samples, n_samples)``."""
         self.fit(X)
         distances, indices = neighbor_graph(
-            self._points, n_neighbors=self._width(), recall=self.recall, algorithm=self.algorithm,
-            metric=self.metric, n_jobs=self.n_jobs, random_state=self.random_state,
+            self._points, n_neighbors=self._width(), recall=self.recall, metric=self.metric, n_jobs=self.n_jobs,
+            random_state=self.random_state,
         )  # fmt: skip
         return self._matrix(distances, indices)
 

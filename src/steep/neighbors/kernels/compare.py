@@ -98,19 +98,13 @@ def count_nearer(products, row_half, col_half, limits, counts):
 
 
 @compiled(fastmath=NO_NAN)
-def square(X, q, m):
-    """Squared distance of two rows in float64; features lie one behind the other."""
+def distance(X, q, m):
+    """Distance of two rows in float64; features lie one behind the other."""
     total = 0.0
     for f in range(X.shape[1]):
         step = np.float64(X[q, f]) - np.float64(X[m, f])
         total += step * step
-    return total
-
-
-@compiled()
-def distance(X, q, m):
-    """Distance of two rows in float64."""
-    return np.sqrt(square(X, q, m))
+    return np.sqrt(total)
 
 
 @compiled()
@@ -120,30 +114,6 @@ def ranked(value):
         return np.float64(np.float32(value))
     mantissa, exponent = frexp(value)
     return ldexp(np.float64(np.float32(mantissa)), exponent)
-
-
-@compiled()
-def write(keys, indices, score, index):
-    """Write the best of a sorted row as float32; what is beyond it becomes its largest number."""
-    for j in range(score.shape[0]):
-        score[j], index[j] = min(keys[j], LARGEST), indices[j]
-
-
-@compiled()
-def prove(X, index, certain, best, best_index, unsure, rows):
-    """Rank the shortlisted by float64 distances, keep the best, and say where that proves nothing."""
-    width, wanted = index.shape[1], best.shape[1]
-    keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
-    for q in rows:
-        unsure[q] = np.max(index[q]) >= X.shape[0]  # a place not taken
-        if unsure[q]:
-            continue
-        for j in range(width):
-            keys[j], indices[j] = ranked(distance(X, q, index[q, j])), index[q, j]
-        sort_pairs(keys, indices, width // 2)
-        write(keys, indices, best[q], best_index[q])
-        reached = keys[wanted - 1]
-        unsure[q] = not (certain[q] == np.inf or 0.5 * reached * reached * (1 + 1e-6) < certain[q])
 
 
 @compiled()
@@ -221,9 +191,12 @@ def nearest_scores(X, rows, index, width):
 
 
 @compiled()
-def finish(X, order, index, best, best_index, unsure, first, last):
-    """Turn lists of positions into the best rows, sorted, and their distances, of the data as given."""
-    width = index.shape[1]
+def rank(X, order, index, certain, best, best_index, unsure, first, last):
+    """Turn lists of positions into the best rows, sorted, and their float32 distances, of the data as given.
+
+    ``unsure`` are rows whose list is not full or has not reached as near as no missing point can be.
+    """
+    width, wanted = index.shape[1], best.shape[1]
     keys, indices = np.empty(width, np.float64), np.empty(width, np.int32)
     for q in range(first, last):
         row = order[q]
@@ -233,5 +206,8 @@ def finish(X, order, index, best, best_index, unsure, first, last):
         for j in range(width):
             indices[j] = order[index[q, j]]
             keys[j] = ranked(distance(X, row, indices[j]))
-        sort_pairs(keys, indices, 1 if width == best.shape[1] else width // 2)  # sorted already, but for rounding
-        write(keys, indices, best[q], best_index[q])
+        sort_pairs(keys, indices, 1 if width == wanted else width // 2)  # sorted already, but for rounding
+        for j in range(wanted):
+            best[q, j], best_index[q, j] = min(keys[j], LARGEST), indices[j]
+        reached = keys[wanted - 1]
+        unsure[row] = not (certain[q] == np.inf or 0.5 * reached * reached * (1 + 1e-6) < certain[q])

@@ -202,31 +202,6 @@ def turn_over(points, n_wanted, panels):
             turn(points.ctypes.data + first * step + 4 * f, step, panels.ctypes.data + first * step + 4 * PANEL * f)
 
 
-class Places(NamedTuple):
-    """Addresses of two sides and of the room for a tile, in the order in which a tile takes them."""
-
-    step: int  # bytes of a row, and of a point in a panel
-    rows: int
-    half: int
-    limit: int
-    panels: int
-    other_half: int
-    other_limit: int
-    products: int
-    bits: int
-    n_features: int
-
-
-@compiled()
-def places_of(mine, others, room):
-    """Return where they are, as long as they live."""
-    return Places(
-        4 * mine.points.shape[1], mine.points.ctypes.data, mine.half.ctypes.data, mine.limit.ctypes.data,
-        room.panels.ctypes.data, others.half.ctypes.data, others.limit.ctypes.data, room.products.ctypes.data,
-        room.bits.ctypes.data, room.n_features,
-    )  # fmt: skip
-
-
 @compiled()
 def meet(mine, first, n_mine, others, begin, end, room, best):
     """Offer each other up to 16 rows, from ``first`` on, and the points ``begin`` to ``end`` of some panels.
@@ -234,7 +209,11 @@ def meet(mine, first, n_mine, others, begin, end, room, best):
     Thresholds of both sides are kept up to date; those that want no point are −∞. ``begin`` is rounded down to a whole
     tile.
     """
-    places, fresh = places_of(mine, others, room), room.fresh
+    fresh, places = room.fresh, (
+        4 * mine.points.shape[1], mine.points.ctypes.data, mine.half.ctypes.data, mine.limit.ctypes.data,
+        room.panels.ctypes.data, others.half.ctypes.data, others.limit.ctypes.data, room.products.ctypes.data,
+        room.bits.ctypes.data, room.n_features,
+    )  # fmt: skip
     score, index, top, products, bits = best.score, best.index, best.top, room.products, room.bits
     half, limit, other_limit, slots = mine.half, mine.limit, others.limit, mine.slot
     for low in range(first, first + min(n_mine, PANEL), TILE_ROWS):

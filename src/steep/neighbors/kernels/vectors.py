@@ -8,7 +8,6 @@ takes follows from how many those are. Addresses are plain integers, steps betwe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
@@ -17,6 +16,7 @@ from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 PANEL = 16  # points in a panel
+written: Any = intrinsic  # what kernels may call is written in LLVM's terms; numba has no types
 
 
 def has_wide_registers() -> bool:
@@ -37,11 +37,6 @@ LANES = 64  # minima kept at once
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(64)
 _VECTOR, _BITS = ir.VectorType(_FLOAT, PANEL), ir.IntType(PANEL)
-
-
-def written(function: Callable[..., Any]) -> Any:
-    """Let kernels call what ``function`` writes in LLVM's terms, without its first argument."""
-    return intrinsic(function)
 
 
 class _Emit:
@@ -140,8 +135,9 @@ def multiply_tile(typing_context, rows, to_next_row, cols, depth, col_half, out,
 def tile(typing_context, at, low, col):
     """Multiply ``TILE_ROWS`` rows from ``low`` on with ``TILE_PANELS`` panels from ``col`` on; return if any may hit.
 
-    ``at`` are the addresses of ``panels.Places``; thresholds of rows are half_x − top_x. If there is a hit the products
-    are written out, as :func:`multiply_tile` does, and the bits of hits; else nothing is.
+    ``at`` are the bytes of a row, and of a point in a panel; the addresses of rows, their half norms and thresholds
+    half_x − top_x, of panels, their half norms and top_y, of room for products and bits; and the number of features. If
+    there is a hit the products are written out, as :func:`multiply_tile` does, and the bits of hits; else nothing is.
     """
 
     def emit(context, builder, signature, arguments):

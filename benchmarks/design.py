@@ -2,21 +2,22 @@
 
     python benchmarks/design.py --half development         run what is missing, then print the tables
     python benchmarks/design.py --half unseen               the functions no choice was made on: once, at the end
+    python benchmarks/design.py --half simulators --designs steep sobol --seeds 5
     python benchmarks/design.py --half unseen --summary     print the tables, write the JSON
     python benchmarks/design.py --only franke --designs steep sobol --seeds 2
     python benchmarks/design.py --only runge tanh --designs sobol steep fill --seeds 5
     python benchmarks/design.py --ask                       time to ask 100 points with 2,000 there, d = 10
 
 Every line of results/design-<half>.jsonl is one (function, design, seed): root mean square error and largest error on
-4,096 fresh points, in deviations of each output, of a network and of two Gaussian processes. The tables hold geometric
-means over seeds of the ratio to Sobol points with the same surrogate.
+4,096 fresh points (1,024 for simulators), in deviations of each output, of a network and of two Gaussian processes. The
+tables hold geometric means over seeds of the ratio to Sobol points with the same surrogate.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +28,12 @@ from design_integrated_variance import least_variance
 from design_rivals import sequential
 from problems import PROBLEMS
 from reproduction.records import Records, write_json
+from simulators import SIMULATORS
 from steep import Adaptive, design
 
 FOLDER = Path(__file__).parent / "results"
-HALVES = {"development": PROBLEMS, "unseen": UNSEEN}
+HALVES = {"development": PROBLEMS, "unseen": UNSEEN, "simulators": SIMULATORS}
 SURROGATES = ("network", "matern", "rbf")
-N_TEST = 4096
 START = 0.25
 
 
@@ -142,12 +143,19 @@ VARIANTS = {name: partial(steep_design, draw=name) for name in ("fill", "doubt")
 MOST_FEATURES = {"adaptive": 3, "lola": 4}
 
 
+@cache
+def fresh(problem):
+    """Points that no design runs, and the function there."""
+    n_test = 1024 if problem.name in SIMULATORS else 4096
+    X = sobol(problem.n_features, n_test, np.random.default_rng(10**6))
+    return X, problem.function(X).reshape(n_test, -1)
+
+
 def figures(problem, designs, seeds):
     """RMSE and largest error of every surrogate for some designs of one function, one mapping a design and its seed."""
     from design_surrogates import predictions, process_prediction
 
-    X_test = sobol(problem.n_features, N_TEST, np.random.default_rng(10**6))
-    truth = problem.function(X_test).reshape(N_TEST, -1)
+    X_test, truth = fresh(problem)
     labels = [problem.function(X).reshape(len(X), -1) for X in designs]
     predicted = {"network": predictions(np.stack(designs), np.stack(labels), X_test, numbers=seeds)}
     for kind in ("matern", "rbf"):

@@ -35,10 +35,14 @@ def pair(cell):
 SURROGATES = {"network": "network", "matern": "Matérn process", "rbf": "RBF process"}
 
 
-def design_functions():
-    found = stored("design-unseen")
+def design_functions(half="unseen"):
+    found = stored(f"design-{half}")
     rows = [[f"`{name}`", *(pair(cells[kind]) for kind in SURROGATES)] for name, cells in found["functions"].items()]
     return table(["function", *SURROGATES.values()], rows)
+
+
+def design_simulators():
+    return design_functions("simulators")
 
 
 def design_league():

@@ -2,6 +2,7 @@
 
     python benchmarks/surrogates.py claims --half development
     python benchmarks/surrogates.py claims --half unseen --seeds 3
+    python benchmarks/surrogates.py course --half unseen --seeds 1
     python benchmarks/surrogates.py rivals --half unseen
     python benchmarks/surrogates.py hybrid
     python benchmarks/surrogates.py cost
@@ -9,14 +10,15 @@
 
 claims: each campaign has at most 500 runs; the tolerances are .2, .1 and .05 of the spread. A claim is true if the RMSE
 on 2,048 fresh points (1,024 for simulators) is at most the tolerance for every output. The arm "even" is the same with
-Sobol points in place of the adaptive design. rivals: RMSE of surrogates trained on the same 200 Sobol points.
+Sobol points in place of the adaptive design. course: the true error while designs grow, without certificates. rivals:
+RMSE of surrogates trained on the same 200 Sobol points.
 hybrid: hydrogen that ignites (Cantera), called along trajectories: 40 times each of reactors whose temperature, mixture
 and pressure wander; "adversarial" visits the half where nothing burns first, then only the front. The true share of
 answers that are off is measured on 2,000 of them. It ends after --calls, or --seconds of CPU. cost: CPU seconds of a
 round of ten runs and of a fit, at 500 runs and five inputs.
 
 The functions of both halves were chosen before the surrogate was tuned, and the unseen half was run once. It needs
-``pip install cantera CoolProp smt openturns``. Finished campaigns are kept in a cache, so the command can be
+``pip install cantera CoolProp pybamm smt openturns``. Finished campaigns are kept in a cache, so the command can be
 interrupted; results/surrogates.json is the summary.
 """
 
@@ -30,73 +32,25 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from scipy.integrate import odeint
 from scipy.stats import qmc
 
 import steep
 from design_functions_unseen import UNSEEN
-from problems import PROBLEMS, scaled
+from problems import PROBLEMS
 from reproduction.records import Records, machine, write_json
+from simulators import SIMULATORS
+from steep.domain import Box
+from steep.sampling.design import Growth
+from steep.sampling.simulator import Simulator
+from steep.surrogate.fit import GROWTH, trained
 from stop_rule_functions import burgers_viscous, fitzhugh, front, pendulum
 
 RESULT = Path(__file__).parent / "results" / "surrogates.json"
 CACHE = Path("~/.cache/steep/benchmarks/surrogates.jsonl").expanduser()
 TOLERANCES = (0.2, 0.1, 0.05)
 MAX_RUNS = 500
-PACKAGES = ("numpy", "scipy", "scikit-learn", "cantera", "CoolProp", "smt", "openturns")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "cantera", "CoolProp", "pybamm", "smt", "openturns")
 ARMS = {"steep": None, "even": steep.Even()}
-
-
-@cache
-def gas():
-    import cantera
-
-    return cantera.Solution("h2o2.yaml")
-
-
-def ignition_of_hydrogen(U):
-    """Hydrogen in air at constant pressure (Cantera): temperature and share of OH after a time."""
-    import cantera
-
-    found = []
-    for temperature, ratio, log_pressure, log_time in scaled(U, [(1000, 1400), (0.3, 2.0), (-0.3, 1.0), (-6, -3)]).T:
-        gas().TP = temperature, 10**log_pressure * cantera.one_atm
-        gas().set_equivalence_ratio(ratio, "H2", "O2:1, N2:3.76")
-        reactor = cantera.IdealGasConstPressureReactor(gas())
-        cantera.ReactorNet([reactor]).advance(10**log_time)
-        found.append([reactor.T, gas()["OH"].X[0]])
-    return np.array(found)
-
-
-def carbon_dioxide(U):
-    """Density and enthalpy of carbon dioxide next to its critical point, liquid and gas (CoolProp)."""
-    from CoolProp.CoolProp import PropsSI
-
-    temperature, pressure = scaled(U, [(285, 350), (5e6, 12e6)])
-    return np.column_stack([PropsSI(name, "T", temperature, "P", pressure, "CO2") for name in ("D", "H")])
-
-
-def van_der_pol(U):
-    """Van der Pol's stiff oscillator at a time, for a stiffness and a start (LSODA of SciPy)."""
-    found = []
-    for mu, start, when in scaled(U, [(1, 15), (0.5, 2.5), (0.5, 8)]).T:
-        slope = lambda s, t, m=mu: (s[1], m * (1 - s[0] ** 2) * s[1] - s[0])  # noqa: E731
-        found.append(odeint(slope, (start, 0.0), (0, when), mxstep=20_000)[-1, 0])
-    return np.array(found)
-
-
-def allen_cahn(U):
-    """A reaction and diffusion on a line, u_t = D u_xx + 5 (u − u³), by finite differences: u at a place and a time."""
-    log_d, height, place, when = scaled(U, [(-3.0, -1.5), (0.2, 1.0), (0.0, 1.0), (0.05, 1.0)])
-    n, grid = 101, np.linspace(0, 1, 101)
-    u = height[:, None] * np.cos(3 * np.pi * grid) + 0.1 * np.sin(2 * np.pi * grid)
-    n_steps = 800
-    step = (when / n_steps)[:, None]
-    for _ in range(n_steps):
-        padded = np.pad(u, ((0, 0), (1, 1)), mode="reflect")
-        bend = (padded[:, 2:] - 2 * u + padded[:, :-2]) * (n - 1) ** 2
-        u = u + step * (10 ** log_d[:, None] * bend + 5 * (u - u**3))
-    return np.array([np.interp(x, grid, row) for x, row in zip(place, u, strict=True)])
 
 
 def _of(table, name):
@@ -110,12 +64,10 @@ HALVES = {
     },
     "unseen": {
         **{name: _of(UNSEEN, name) for name in ("currin", "camel", "hartmann_3", "ignition", "park", "piston")},
-        "ignition_of_hydrogen": (ignition_of_hydrogen, 4), "carbon_dioxide": (carbon_dioxide, 2),
-        "van_der_pol": (van_der_pol, 3), "allen_cahn": (allen_cahn, 4),
+        **{name: _of(SIMULATORS, name) for name in SIMULATORS},
     },
 }  # fmt: skip
 ORDERS = ("wandering", "adversarial")
-SIMULATORS = ("ignition_of_hydrogen", "carbon_dioxide", "van_der_pol", "allen_cahn")
 
 
 @cache
@@ -146,6 +98,48 @@ def claim(half, name, arm, tolerance, seed):
         "covered": float(held.mean()), "covered in the widest tenth": float(np.take_along_axis(held, widest, 0).mean()),
         "kinds": [max(scores, key=lambda kind: -scores[kind]) if scores else "constant" for scores in model.scores_],
         "seconds": seconds,
+    }  # fmt: skip
+
+
+def course(half, name, arm, seed):
+    """Runs and true error while a design grows by a fifth at a time; no check runs. A fit every second time."""
+    function, d = HALVES[half][name]
+    box, generator = Box([(0, 1)] * d), np.random.default_rng(seed)
+    growth = Growth(Simulator(function, box), ARMS[arm] or steep.Adaptive(), generator)
+    growth.start(max(16, 4 * (d + 1)))
+    points, truth = fresh(half, name)
+    found = []
+    while growth.n_asked < MAX_RUNS:
+        for _ in range(2):
+            growth.add(round(GROWTH * growth.n_asked))
+        plan = growth.design()
+        model = trained(box, plan.X, plan.labels, plan.output_names, np.random.default_rng(seed))
+        wrong = model._both(points)[0] - truth
+        found.append([growth.n_asked, float((np.sqrt((wrong**2).mean(axis=0)) / truth.std(axis=0)).max())])
+    return found
+
+
+def runs_for_error(lines, half):
+    """Runs of the design over runs of Sobol points for the error that these reach with 100, 200 and 400."""
+    courses = {(line["experiment"], line["arm"], line["seed"]): line["result"] for line in lines}
+    table = {}
+    for (name, arm, seed), even in courses.items():
+        ours = courses.get((name, f"{half}-course-steep", seed))
+        if arm != f"{half}-course-even" or ours is None:
+            continue
+        for n in (100, 200, 400):
+            log_runs, log_errors = np.log(even).T
+            goal = np.interp(np.log(n), log_runs, np.minimum.accumulate(log_errors))
+            log_runs, log_errors = np.log(ours).T
+            falling = np.minimum.accumulate(log_errors)
+            # Not reached: as many runs as there were.
+            reached = np.interp(-goal, -falling, log_runs)
+            table.setdefault(name, {}).setdefault(str(n), []).append(float(np.exp(reached) / n))
+    means = {name: {n: round(float(np.mean(ratios)), 2) for n, ratios in row.items()} for name, row in table.items()}
+    every = [ratio for row in table.values() for ratios in row.values() for ratio in ratios]
+    return {
+        "functions": means, "ratios": len(every), "median": round(float(np.median(every)), 3) if every else None,
+        "above 1.1": sum(ratio > 1.1 for ratio in every),
     }  # fmt: skip
 
 
@@ -282,12 +276,12 @@ def summary(records):
     stored = json.loads(RESULT.read_text(encoding="utf-8"))
     cost = [line["result"] for line in lines if line["experiment"] == "cost"][-1:]
     orders = {line["arm"]: line["result"] for line in lines if line["experiment"] == "hybrid"}
-    found = {"machine": machine(PACKAGES), "runs": MAX_RUNS, "cost": cost or stored["cost"]}
-    found["hybrid"] = {"machine": machine(PACKAGES), "orders": orders} if orders else stored["hybrid"]
-    if not any(line["experiment"] in functions for line in lines for functions in HALVES.values()):
-        write_json(RESULT, stored | {"cost": found["cost"], "hybrid": found["hybrid"]})
-        return
+    found = stored | {"machine": machine(PACKAGES), "runs": MAX_RUNS, "cost": cost or stored["cost"]}
+    if orders:
+        found["hybrid"] = {"machine": machine(PACKAGES), "orders": stored["hybrid"]["orders"] | orders}
     for half, functions in HALVES.items():
+        if not any(line["arm"].startswith(f"{half}-") for line in lines):
+            continue
         part = {}
         for arm in ARMS:
             own = [line for line in lines if line["arm"].startswith(f"{half}-{arm}-")]
@@ -295,8 +289,10 @@ def summary(records):
                 name: _counts([line for line in own if line["experiment"] == name]) for name in functions
             }
         rivals = {line["experiment"]: line["result"] for line in lines if line["arm"] == f"{half}-rivals"}
+        rivals = stored[half]["rivals"] | rivals
         found[half] = part | {"rivals": rivals, "runs over even": _runs_over_even(lines, half)}
-        print(half, part["steep"]["all"], part["even"]["all"], found[half]["runs over even"])
+        found[half]["runs for the same error"] = runs_for_error(lines, half)
+        print(json.dumps({"half": half} | found[half], indent=1))
     write_json(RESULT, found)
 
 
@@ -323,7 +319,7 @@ def _runs_over_even(lines, half):
     """Runs of an adaptive campaign over those of an even one of the same function and seed, if both claim."""
     table = {}
     for line in lines:
-        if line["arm"].startswith(f"{half}-") and "claimed" in line["result"]:
+        if line["arm"].startswith((f"{half}-steep-", f"{half}-even-")):
             _, arm, tolerance = line["arm"].split("-")
             table[line["experiment"], tolerance, line["seed"], arm] = line["result"]
     ratios = [
@@ -343,7 +339,7 @@ def _runs_over_even(lines, half):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("job", choices=("claims", "rivals", "hybrid", "cost", "summary"))
+    parser.add_argument("job", choices=("claims", "course", "rivals", "hybrid", "cost", "summary"))
     parser.add_argument("--half", choices=list(HALVES), default="development")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--calls", type=int, default=100_000)
@@ -365,6 +361,13 @@ if __name__ == "__main__":
             _, arm, tolerance = label.split("-")
             result = claim(options.half, name, arm, float(tolerance), seed)
             records.add(name, label, seed, settings={"tolerance": float(tolerance)}, result=result)
+    elif options.job == "course":
+        wanted = [
+            (name, f"{options.half}-course-{arm}", seed) for seed in range(options.seeds)
+            for name in names for arm in options.arms
+        ]  # fmt: skip
+        for name, label, seed in records.missing(wanted):
+            records.add(name, label, seed, result=course(options.half, name, label.split("-")[2], seed))
     elif options.job == "rivals":
         for name, label, seed in records.missing([(name, f"{options.half}-rivals", 0) for name in names]):
             records.add(name, label, seed, result=compare(options.half, name))

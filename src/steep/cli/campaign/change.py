@@ -10,32 +10,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from steep.cli import options
 from steep.cli.campaign.settings import DEFAULT, Store, open_campaign, read_campaign, settings_of, start_campaign
-from steep.cli.campaign.tell import numbers_of, read_results
-from steep.cli.options import FRAMES, Debug, Force, Json, check_destination
-from steep.cli.printing import finish, one_line, table_of
+from steep.cli.campaign.tell import Value, numbers_of, read_results
+from steep.cli.printing import finish, table_of
 from steep.exceptions import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Where = Annotated[
-    list[str] | None,
-    typer.Option("--where", metavar="COLUMN=VALUE", help="Only runs with this value; may be repeated."),
-]
+_CHOICE = "Only runs with this value; may be repeated."
+Where = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help=_CHOICE)]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the event.")]
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or JSON.", show_default=False)]
+_OUTPUTS = "Columns that are outputs, with commas; others are left out. Default all."
+_FILE = "Write them to this file: .csv or .parquet."
 
 
 def import_command(
     store: Store,
     table: Table,
-    outputs: Annotated[
-        str | None,
-        typer.Option("--outputs", help="Columns that are outputs, with commas; others are left out. Default all."),
-    ] = None,
-    as_json: Json = False,
-    debug: Debug = False,
+    outputs: Annotated[str | None, typer.Option("--outputs", help=_OUTPUTS)] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Add runs that were made before: a column for each input and each output, by name.
 
@@ -54,12 +50,9 @@ def import_command(
 def correct_command(
     store: Store = DEFAULT,
     run: Annotated[int, typer.Option("--run", help="The number of the run.")] = 0,
-    value: Annotated[
-        list[str] | None, typer.Option("--value", metavar="NAME=NUMBER", help="An output; once for each output.")
-    ] = None,
+    value: Value = None,
     reason: Reason = "",
-    as_json: Json = False,
-    debug: Debug = False,
+    as_json: options.Json = False,
 ) -> None:
     """Replace the result of a run; the old one stays in steep campaign events."""
     if not run or not value:
@@ -69,7 +62,7 @@ def correct_command(
     finish({"corrected": run}, [f"run {run} was corrected"], as_json=as_json)
 
 
-def retry_command(store: Store = DEFAULT, where: Where = None, as_json: Json = False, debug: Debug = False) -> None:
+def retry_command(store: Store = DEFAULT, where: Where = None, as_json: options.Json = False) -> None:
     """Have runs that were given up made again, as after a mistake in the simulator was fixed.
 
     --where chooses by the columns of steep campaign failures -o, as --where kind=timeout.
@@ -84,8 +77,7 @@ def forget_command(
     run: Annotated[list[int] | None, typer.Option("--run", help="The number of a run; may be repeated.")] = None,
     where: Where = None,
     reason: Reason = "",
-    as_json: Json = False,
-    debug: Debug = False,
+    as_json: options.Json = False,
 ) -> None:
     """Leave runs out of results, failures and budget; --where chooses by the columns of steep campaign export."""
     if bool(run) == bool(where):
@@ -97,27 +89,21 @@ def forget_command(
 
 def events_command(
     store: Store = DEFAULT,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write them to this file: .csv or .parquet.")
-    ] = None,
-    force: Force = False,
-    as_json: Json = False,
-    debug: Debug = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=_FILE)] = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """List what was changed after it had been recorded: when, which run, what it was and what it became."""
     from steep.cli.tables import write_frame
 
-    check_destination(output, FRAMES, force=force)
+    options.check_destination(output, options.FRAMES, force=force)
     with read_campaign(store, warns=False) as campaign:
         frame = campaign.events()
     frame["detail"] = frame.detail.map(str)
     if output is not None:
         write_frame(output, frame)
-    rows = [
-        (kind, int(run or 0), one_line(detail))
-        for kind, run, detail in zip(frame.kind, frame.run.fillna(0), frame.detail, strict=True)
-    ]
-    lines = [table_of(["event", "run", "detail"], rows)] if rows else ["nothing was changed"]
+    rows = zip(frame.kind, frame.run.fillna(0).astype(int).tolist(), frame.detail, strict=True)
+    lines = [table_of(["event", "run", "detail"], rows)] if len(frame) else ["nothing was changed"]
     finish({"events": frame.to_dict("records"), "output": output}, lines, as_json=as_json)
 
 

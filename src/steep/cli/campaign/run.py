@@ -15,31 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steep._files import write_whole
-from steep.cli.campaign.settings import (
-    DEFAULT,
-    Function,
-    Program,
-    Settings,
-    Store,
-    open_campaign,
-    read_campaign,
-    settings_of,
-    start_campaign,
-)
+from steep.cli import options
+from steep.cli.campaign import settings as campaigns
+from steep.cli.campaign.settings import Settings
 from steep.cli.campaign.status import describe_status
-from steep.cli.options import (
-    ENTRY,
-    Bounds,
-    Debug,
-    Force,
-    Json,
-    Report,
-    check_destination,
-    check_page,
-    load_target,
-    parse_bounds,
-    writer_of,
-)
 from steep.cli.printing import aside, finish, following, note
 from steep.exceptions import InputError, InputTypeError, StorageError
 
@@ -74,25 +53,32 @@ workers = 2
 """
 
 
+_FILE = Path("case.toml")
+_SOLVER = "./solver --u0 {u0} --t {t}"
+_ANSWERS = "How a program answers: json (default), csv, or a regular expression."
+_FAILURES = "Runs in a row that may fail in one way; default 20, 0 is any."
+_STOP = "Stop when the error of the surrogate is certified to be at most this."
+_QUEUE = "Runs in the queue at the same time; default an eighth of all."
+_WATCH = "Keep the queue filled until all is done; Ctrl-C leaves the queue as it is."
+
+
 def init_command(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("case.toml"),
-    command: Annotated[
-        str, typer.Option("--command", help="Your simulator as a program.")
-    ] = "./solver --u0 {u0} --t {t}",
-    bounds: Bounds = "u0=0:1,t=0.1:10:log",
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = _FILE,
+    command: Annotated[str, typer.Option("--command", help="Your simulator as a program.")] = _SOLVER,
+    bounds: options.Bounds = "u0=0:1,t=0.1:10:log",
     runs: Annotated[int, typer.Option("-n", "--runs", min=1, help="Runs in all.")] = 200,
-    force: Force = False,
-    as_json: Json = False,
-    debug: Debug = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a campaign file with an example of each entry, to be edited."""
-    check_destination(path, (".toml",), force=force)
-    names = tuple(parse_bounds(bounds or ""))
+    options.check_destination(path, (".toml",), force=force)
+    names = tuple(options.parse_bounds(bounds))
     program_of(Settings(command=command), names)
-    ranges = "\n".join(f"{_quoted(name)} = {_quoted(entry.strip())}" for name, entry in ENTRY.findall(bounds or ""))
+    entries = options.ENTRY.findall(bounds or "")
     text = _TEXT.format(
         name=path.name, store=_quoted(path.with_suffix(".db").name), command=_quoted(command), runs=runs,
-        constraint=_quoted(f"{names[0]} <= 0.9"), bounds=ranges,
+        constraint=_quoted(f"{names[0]} <= 0.9"),
+        bounds="\n".join(f"{_quoted(name)} = {_quoted(entry.strip())}" for name, entry in entries),
     )  # fmt: skip
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     finish({"output": path}, [f"{path}: edit it, then run steep campaign run {path}"], as_json=as_json)
@@ -104,55 +90,45 @@ def _quoted(text: str) -> str:
 
 
 def run_command(
-    store: Store = DEFAULT,
-    function: Function = None,
-    command: Program = None,
-    bounds: Bounds = None,
-    runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
-    initial: Annotated[
-        int | None, typer.Option("--initial", help="Runs of the even start; default a quarter.")
-    ] = None,
-    outputs: Annotated[
-        str | None,
-        typer.Option("--outputs", help="How a program answers: json (default), csv, or a regular expression."),
-    ] = None,
+    store: campaigns.Store = campaigns.DEFAULT,
+    function: campaigns.Function = None,
+    command: campaigns.Program = None,
+    bounds: options.Bounds = None,
+    runs: campaigns.Runs = None,
+    initial: campaigns.Initial = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", help=_ANSWERS)] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Runs at the same time; default 1.")] = None,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a run may take.")] = None,
-    max_failures: Annotated[
-        int | None,
-        typer.Option("--max-failures", min=0, help="Runs in a row that may fail in one way; default 20, 0 is any."),
-    ] = None,
-    stop_error: Annotated[
-        float | None,
-        typer.Option("--stop-error", help="Stop when the error of the surrogate is certified to be at most this."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
-    report: Report = None,
-    force: Force = False,
-    as_json: Json = False,
-    debug: Debug = False,
-) -> None:  # fmt: skip
+    max_failures: Annotated[int | None, typer.Option("--max-failures", min=0, help=_FAILURES)] = None,
+    stop_error: Annotated[float | None, typer.Option("--stop-error", help=_STOP)] = None,
+    seed: campaigns.NewSeed = None,
+    report: options.Report = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
     """Run a simulator where it varies; every result is kept, and the same command resumes.
 
     STORE is the campaign's file, made when it does not exist, or a TOML file next to the solver that says all of
     this and more. Each run of a program has a folder of its own; an argument that names a file is passed with its
     full path. Ctrl-C ends cleanly; runs without a result are made again.
     """
-    check_page(report, force=force)
-    settings = settings_of(store).overridden(
-        command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs,
-        initial=initial, outputs=outputs, workers=workers, timeout=timeout, max_failures=max_failures,
-        stop_error=stop_error, seed=seed,
+    options.check_page(report, force=force)
+    settings = campaigns.settings_of(store).overridden(
+        bounds, command=command, function=function, runs=runs, initial=initial, outputs=outputs, workers=workers,
+        timeout=timeout, max_failures=max_failures, stop_error=stop_error, seed=seed,
     )  # fmt: skip
     with aside():  # what the simulator prints is not part of the result
-        simulator, options = checked(settings)
-    with start_campaign(settings) as campaign:
+        simulator, how = checked(settings)
+    with campaigns.start_campaign(settings) as campaign:
         with aside():
-            _run(campaign, settings, simulator, options)
+            campaign.run(
+                simulator, settings.runs or 0, retries=settings.retries, max_failures=settings.max_failures or None,
+                stop_when=settings.stop_when(), **how,
+            )  # fmt: skip
         reason = [f"  stopped early: {campaign.stop_reason}"] if campaign.stop_reason else []
         figures, lines = describe_status(campaign.status())
         if report is not None:
-            writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
+            options.writer_of("campaign_page")(report, campaign, title=f"Campaign {settings.store}")
     figures |= {"report": report, "stop_reason": campaign.stop_reason}
     finish(figures, [*lines, *reason], as_json=as_json, report=report)
 
@@ -163,7 +139,7 @@ def checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
         names = tuple(settings.bounds)
     else:
         settings.check_bounds()
-        with read_campaign(settings.store, warns=False) as campaign:
+        with campaigns.read_campaign(settings.store, warns=False) as campaign:
             names = campaign.box.names
     if settings.runs is None:
         raise InputError("the number of runs is missing; pass --runs 200")
@@ -173,14 +149,6 @@ def checked(settings: Settings) -> tuple[Any, dict[str, Any]]:
             "lower it"
         )
     return simulator_of(settings, names)
-
-
-def _run(campaign: Campaign, settings: Settings, simulator: Any, options: dict[str, Any]) -> None:
-    assert settings.runs is not None
-    campaign.run(
-        simulator, settings.runs, retries=settings.retries, max_failures=settings.max_failures or None,
-        stop_when=settings.stop_when(), **options,
-    )  # fmt: skip
 
 
 def simulator_of(settings: Settings, names: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
@@ -193,14 +161,13 @@ def simulator_of(settings: Settings, names: tuple[str, ...]) -> tuple[Any, dict[
     if settings.command is not None:
         # A program is a process of its own: a thread is enough to wait for it.
         return program_of(settings, names), {"executor": "threads", "n_workers": settings.workers}
-    function = load_target(str(settings.function), folder=settings.folder)
+    function = options.load_target(str(settings.function), folder=settings.folder)
     from steep._function import calling_style
 
     style = calling_style(function, names, alone="keywords")
     where = "threads" if sys.platform == "win32" else "processes"
-    return function, {
-        "executor": where, "n_workers": settings.workers, "timeout": settings.timeout, "pass_as": style
-    }  # fmt: skip
+    how = {"executor": where, "n_workers": settings.workers, "timeout": settings.timeout, "pass_as": style}
+    return function, how
 
 
 def program_of(settings: Settings, names: tuple[str, ...]) -> Any:
@@ -248,22 +215,17 @@ def _located(command: str, folder: Path) -> list[str]:
 
 
 def submit_command(
-    store: Store = DEFAULT,
-    function: Function = None,
-    command: Program = None,
-    bounds: Bounds = None,
-    runs: Annotated[int | None, typer.Option("-n", "--runs", help="Runs in all, those made before included.")] = None,
-    in_flight: Annotated[
-        int | None, typer.Option("--in-flight", help="Runs in the queue at the same time; default an eighth of all.")
-    ] = None,
+    store: campaigns.Store = campaigns.DEFAULT,
+    function: campaigns.Function = None,
+    command: campaigns.Program = None,
+    bounds: options.Bounds = None,
+    runs: campaigns.Runs = None,
+    in_flight: Annotated[int | None, typer.Option("--in-flight", help=_QUEUE)] = None,
     walltime: Annotated[str | None, typer.Option("--time", help='Walltime of a task, as "2:00:00".')] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep the queue filled until all is done; Ctrl-C leaves the queue as it is.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help=_WATCH)] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.5, help="Refresh interval in seconds.")] = 10.0,
     cancel: Annotated[bool, typer.Option("--cancel", help="Take everything back from the queue instead.")] = False,
-    as_json: Json = False,
-    debug: Debug = False,
+    as_json: options.Json = False,
 ) -> None:
     """Submit runs to SLURM as job arrays, and record those that have ended.
 
@@ -272,29 +234,25 @@ def submit_command(
     this does not count as a failure. The walltime, the partition, the account and other options of sbatch belong into
     the table [slurm] of the TOML file.
     """
-    if cancel:
-        from steep.campaign.slurm import cancel as cancelled
+    from steep.campaign import slurm
+    from steep.campaign.runner import stopper
 
-        with open_campaign(store) as campaign:
-            _show(campaign, cancelled(campaign), as_json=as_json)
+    if cancel:
+        with campaigns.open_campaign(store) as campaign:
+            finish(*_described(campaign, slurm.cancel(campaign)), as_json=as_json)
         return
-    settings = settings_of(store).overridden(
-        command=command, function=function, bounds=None if bounds is None else parse_bounds(bounds), runs=runs
-    )
+    settings = campaigns.settings_of(store).overridden(bounds, command=command, function=function, runs=runs)
     how = slurm_of(settings, in_flight=in_flight, time=walltime)
     with aside():
-        simulator, options = checked(settings)
-    with start_campaign(settings) as campaign:
-        from steep.campaign import slurm
-        from steep.campaign.runner import stopper
-
-        style = options.get("pass_as", "keywords" if campaign.named else "array")
+        simulator, given = checked(settings)
+    with campaigns.start_campaign(settings) as campaign:
+        style = given.get("pass_as", "keywords" if campaign.named else "array")
         progress = slurm.submit(
             campaign, simulator, settings.runs or 0, how, style=style, retries=settings.retries,
-            timeout=options.get("timeout"), max_failures=settings.max_failures or None,
+            timeout=given.get("timeout"), max_failures=settings.max_failures or None,
         )  # fmt: skip
         if not watch:
-            _show(campaign, progress, as_json=as_json)
+            finish(*_described(campaign, progress), as_json=as_json)
             if progress.stopped is not None:
                 note(f"nothing more is submitted: {progress.stopped}")
             return
@@ -303,11 +261,6 @@ def submit_command(
             slurm.run(
                 campaign, progress, stopper=stop, pace=interval, show=lambda now: show(*_described(campaign, now))
             )
-
-
-def _show(campaign: Campaign, progress: Progress, *, as_json: bool) -> None:
-    figures, lines = _described(campaign, progress)
-    finish(figures, lines, as_json=as_json)
 
 
 def _described(campaign: Campaign, progress: Progress) -> tuple[dict[str, Any], list[str]]:

@@ -1,9 +1,7 @@
-"""What a campaign is: from a TOML file next to the solver, from options, or from both.
+"""What a campaign is: from a TOML file next to the solver, and from options, which come first.
 
 A constraint is text, ``constraint = "u0 * t <= 5"``, or a Python function of X that returns booleans,
 ``constraint = "limits:allowed"``.
-
-What is given on the command line comes before what is in the file.
 """
 
 from __future__ import annotations
@@ -11,14 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.options import axes_of
+from steep.cli import options
 from steep.cli.printing import aside, note
 from steep.exceptions import InputError, SteepError, StorageError
 
@@ -27,25 +24,21 @@ if TYPE_CHECKING:
     from steep.domain.axes import Axis
 
 # How a file writes the entries of each type, in words and in Python's types.
-_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "Path": ("text", (str,)), "str": ("text", (str,)), "int": ("a whole number", (int,)),
-    "float": ("a number", (int, float)), "dict[str, Axis]": ("a table", (dict,)),
-    "dict[str, Any]": ("a table", (dict,)),
+_KINDS: dict[str, tuple[str, Any]] = {
+    "Path": ("text", str), "str": ("text", str), "int": ("a whole number", int), "float": ("a number", int | float),
+    "dict[str, Axis]": ("a table", dict), "dict[str, Any]": ("a table", dict),
 }  # fmt: skip
-Store = Annotated[
-    Path,
-    typer.Argument(
-        metavar="STORE", help="The campaign's file (.db), or the TOML file it is described in.", show_default=True
-    ),
-]
-Function = Annotated[
-    str | None,
-    typer.Argument(metavar="MODULE:FUNCTION", help="Your simulator as a Python function.", show_default=False),
-]
-Program = Annotated[
-    str | None,
-    typer.Option("--command", help='Your simulator as a program: "./solver --u0 {u0}". No shell is involved.'),
-]
+_STORE = "The campaign's file (.db), or the TOML file it is described in."
+_PROGRAM = 'Your simulator as a program: "./solver --u0 {u0}". No shell is involved.'
+_FUNCTION = "Your simulator as a Python function."
+_RUNS = "Runs in all, those made before included."
+_INITIAL = "Runs of the even start of a new campaign; default a quarter."
+Store = Annotated[Path, typer.Argument(metavar="STORE", help=_STORE, show_default=True)]
+Function = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help=_FUNCTION, show_default=False)]
+Program = Annotated[str | None, typer.Option("--command", help=_PROGRAM)]
+Runs = Annotated[int | None, typer.Option("-n", "--runs", help=_RUNS)]
+Initial = Annotated[int | None, typer.Option("--initial", help=_INITIAL)]
+NewSeed = Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")]
 DEFAULT = Path("campaign.db")
 
 
@@ -53,7 +46,7 @@ DEFAULT = Path("campaign.db")
 class Settings:
     """Entries of a campaign file, and the folder that relative paths start from; None is what the store decides."""
 
-    store: Path = Path("campaign.db")
+    store: Path = DEFAULT
     command: str | None = None
     function: str | None = None
     bounds: dict[str, Axis] | None = None
@@ -77,9 +70,10 @@ class Settings:
     seed: int | None = None
     folder: Path = field(default_factory=Path.cwd)
 
-    def overridden(self, **given: Any) -> Settings:
+    def overridden(self, bounds: str | None = None, **given: Any) -> Settings:
         """The same with what the user gave in addition."""
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        axes = None if bounds is None else options.parse_bounds(bounds)
+        return replace(self, **{name: value for name, value in {"bounds": axes, **given}.items() if value is not None})
 
     def stop_when(self) -> dict[str, float] | None:
         """When to stop before the budget is spent, as :meth:`Campaign.run` takes it."""
@@ -111,13 +105,13 @@ def read_settings(path: Path) -> Settings:
     found["store"] = path.parent / entries.get("store", "campaign.db")
     if "bounds" in entries:
         try:
-            found["bounds"] = axes_of(entries["bounds"])
+            found["bounds"] = options.axes_of(entries["bounds"])
         except (InputError, TypeError) as error:
             raise InputError(f"{path}: {error}") from error
     return Settings(**found)
 
 
-def _check(path: Path, entries: Mapping[str, Any]) -> None:
+def _check(path: Path, entries: dict[str, Any]) -> None:
     known = {f.name: _KINDS[str(f.type).removesuffix(" | None")] for f in fields(Settings) if f.name != "folder"}
     for name, value in entries.items():
         if name not in known:
@@ -172,10 +166,8 @@ def constraint_of(settings: Settings) -> Any:
     """What says which points may be run: text over the inputs, a function, or None."""
     if settings.constraint is None or not re.fullmatch(r"[\w./]+:[\w.]+", settings.constraint.strip()):
         return settings.constraint
-    from steep.cli.options import load_target
-
     with aside():  # what its module prints is not part of the result
-        return load_target(settings.constraint, folder=settings.folder)
+        return options.load_target(settings.constraint, folder=settings.folder)
 
 
 def settings_of(path: Path) -> Settings:

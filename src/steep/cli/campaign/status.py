@@ -14,7 +14,7 @@ import typer
 
 from steep._files import write_whole
 from steep.cli.campaign.settings import DEFAULT, Store, move_on, read_campaign, settings_of
-from steep.cli.options import FRAMES, Debug, Force, Json, check_destination, check_page, writer_of
+from steep.cli.options import FRAMES, Force, Json, check_destination, check_page, writer_of
 from steep.cli.printing import finish, following, one_line, table_of
 from steep.exceptions import MissingExtraError
 
@@ -35,7 +35,6 @@ def status_command(
     ] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.05, help="Refresh interval in seconds.")] = 1.0,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Show runs done, running and failed, the rate, the estimated error and the time left.
 
@@ -110,7 +109,6 @@ def failures_command(
     ] = None,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """List the attempts that failed: how often, where, and why."""
     check_destination(output, FRAMES, force=force)
@@ -169,7 +167,6 @@ def export_command(
     state: Annotated[State, typer.Option("--state", help="Which runs.")] = State.all,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write the runs as a table: inputs, outputs, state, origin, when they were asked and told."""
     from steep.cli.tables import write_frame
@@ -193,7 +190,6 @@ def plot_command(
     ] = None,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Draw where a campaign has run, where it varies, and how its error falls."""
     output = settings_of(store).store.with_suffix(".svg") if output is None else output
@@ -222,7 +218,6 @@ def page_command(
     interval: Annotated[float, typer.Option("--interval", min=1.0, help="Seconds between two pages.")] = 10.0,
     force: Force = False,
     as_json: Json = False,
-    debug: Debug = False,
 ) -> None:
     """Write a page about a campaign, one HTML file that needs nothing else; with --watch it is replaced whole."""
     settings = settings_of(store)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep.cli.campaign.settings import DEFAULT, Store, open_campaign, settings_of, start_campaign
-from steep.cli.options import FRAMES, Bounds, Debug, Force, Json, check_destination, parse_bounds
+from steep.cli import options
+from steep.cli.campaign.settings import DEFAULT, Initial, NewSeed, Store, open_campaign, settings_of, start_campaign
 from steep.cli.printing import finish, listed, note
 from steep.exceptions import InputError, SteepError, StorageError
 
@@ -21,33 +21,38 @@ if TYPE_CHECKING:
 
 
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
+_JSON, _LINES = (".json",), (".jsonl", ".ndjson")
+# What a table of results is called; a first name of another kind is that of a campaign.
+_TABLES = (".csv", ".tsv", ".txt", ".tab", ".gz", ".parquet", ".pq", ".arrow", ".feather", ".ipc", *_JSON, *_LINES)
+
+_LEASE = 'How long no one else gets these points: "12 h", "30 min".'
+_FILE = "File: .csv or .parquet; default CSV on stdout."
+_RESULTS = "The campaign's file, default campaign.db; then tables of results: CSV, JSON or Parquet, - is stdin."
+_RETRIES = "Times a failed run is asked again before it is given up."
+Value = Annotated[
+    list[str] | None,
+    typer.Option("--value", metavar="NAME=NUMBER", help="An output of that run; once for each output."),
+]
 
 
 def ask_command(
     store: Store = DEFAULT,
     n: Annotated[int, typer.Option("-n", "--points", help="How many points.")] = 1,
-    lease: Annotated[
-        str, typer.Option("--lease", help='How long no one else gets these points: "12 h", "30 min".')
-    ] = "24 h",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File: .csv or .parquet; default CSV on stdout.")
-    ] = None,
-    bounds: Bounds = None,
-    initial: Annotated[int | None, typer.Option("--initial", help="Runs of the even start of a new campaign.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of a new campaign; default 0.")] = None,
-    force: Force = False,
-    as_json: Json = False,
-    debug: Debug = False,
+    lease: Annotated[str, typer.Option("--lease", help=_LEASE)] = "24 h",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=_FILE)] = None,
+    bounds: options.Bounds = None,
+    initial: Initial = None,
+    seed: NewSeed = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Ask which points to run next, and write them with the numbers of their runs.
 
     No process has to stay alive: tell the results with steep campaign tell, from any process, when they are
     there. Points whose lease is over without a result are asked again. With --bounds a new campaign is started.
     """
-    settings = settings_of(store).overridden(
-        bounds=None if bounds is None else parse_bounds(bounds), initial=initial, seed=seed
-    )
-    check_destination(output, FRAMES, inputs=[settings.store], force=force)
+    settings = settings_of(store).overridden(bounds, initial=initial, seed=seed)
+    options.check_destination(output, options.FRAMES, inputs=[settings.store], force=force)
     with start_campaign(settings) as campaign:
         frame = campaign.ask(n, lease=lease)
         try:
@@ -64,42 +69,30 @@ def _show(campaign: Campaign, frame: pd.DataFrame, output: Path | None, *, as_js
 
     expires = frame[frame.columns[-1]].dt.strftime(_TIME).tolist()
     frame[frame.columns[-1]] = expires
-    figures: dict[str, Any] = {"storage": campaign.journal.path, "output": output, "asked": len(frame)}
     if output is None and not as_json:
         finish({}, [str(frame.to_csv(index=False)).rstrip("\n")], as_json=False)
         return
     if output is not None:
         write_frame(output, frame)
     lines = [f"{output}: {len(frame):,} points, yours until {expires[0]}"]
-    runs = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-    finish(figures | {"runs": runs}, lines, as_json=as_json)
-
-
-_JSON, _LINES = (".json",), (".jsonl", ".ndjson")
-# What a table of results is called; a first name of another kind is that of a campaign.
-_TABLES = {".csv", ".tsv", ".txt", ".tab", ".gz", ".parquet", ".pq", ".arrow", ".feather", ".ipc"}
+    figures = {
+        "storage": campaign.journal.path,
+        "output": output,
+        "asked": len(frame),
+        "runs": frame.to_dict("records"),
+    }
+    finish(figures, lines, as_json=as_json)
 
 
 def tell_command(
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[STORE] RESULTS…",
-            help="The campaign's file, default campaign.db; then tables of results: CSV, JSON or Parquet, - is stdin.",
-            show_default=False,
-        ),
+        list[Path] | None, typer.Argument(metavar="[STORE] RESULTS…", help=_RESULTS, show_default=False)
     ] = None,
     run: Annotated[int | None, typer.Option("--run", help="The number of one run, instead of a table.")] = None,
-    value: Annotated[
-        list[str] | None,
-        typer.Option("--value", metavar="NAME=NUMBER", help="An output of that run; once for each output."),
-    ] = None,
+    value: Value = None,
     error: Annotated[str | None, typer.Option("--error", help="Why that run failed, instead of a value.")] = None,
-    retries: Annotated[
-        int, typer.Option("--retries", min=0, help="Times a failed run is asked again before it is given up.")
-    ] = 0,
-    as_json: Json = False,
-    debug: Debug = False,
+    retries: Annotated[int, typer.Option("--retries", min=0, help=_RETRIES)] = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Record results by the numbers that steep campaign ask gave.
 
@@ -108,7 +101,7 @@ def tell_command(
     that were asked. Each table is recorded as a whole or not at all, and telling it twice does no harm.
     """
     given = list(files or [])
-    store = DEFAULT if not given or is_table(given[0]) else given.pop(0)
+    store = DEFAULT if not given or str(given[0]) == "-" or given[0].suffix.lower() in _TABLES else given.pop(0)
     if (run is None) != bool(given):
         raise InputError(
             f"got {'a run and tables' if given else 'neither a table nor a run'}; expected one of them; pass "
@@ -160,26 +153,18 @@ def _tell_run(campaign: Campaign, run: int, values: list[str], error: str | None
 
 def numbers_of(values: list[str]) -> Any:
     """Outputs of one run from NAME=NUMBER; a lone number needs no name."""
-    pairs = [value.rpartition("=") for value in values]
-    names = [name.strip() for name, _, _ in pairs]
-    if len(pairs) > 1 and not all(names):
-        raise InputError(f"--value {values[names.index('')]} has no name; expected NAME=NUMBER where there are several")
-    if len(set(names)) < len(names):
-        raise InputError(f"--value names an output twice ({', '.join(names)}); expected each once")
-    numbers = [_number(text, whole) for whole, (_, _, text) in zip(values, pairs, strict=True)]
-    return {name: [number] for name, number in zip(names, numbers, strict=True)} if names[0] else numbers
-
-
-def _number(text: str, whole: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InputError(f"--value {whole} is not a number; expected NAME=NUMBER, as u=3.2") from error
-
-
-def is_table(path: Path) -> bool:
-    """Whether a name is that of results, not of a campaign."""
-    return str(path) == "-" or path.suffix.lower() in {*_TABLES, *_JSON, *_LINES}
+    found: dict[str, list[float]] = {}
+    for value in values:
+        name, _, text = value.rpartition("=")
+        if not name.strip() and len(values) > 1:
+            raise InputError(f"--value {value} has no name; expected NAME=NUMBER where there are several")
+        if name.strip() in found:
+            raise InputError(f"--value names an output twice ({name.strip()}); expected each once")
+        try:
+            found[name.strip()] = [float(text)]
+        except ValueError as error:
+            raise InputError(f"--value {value} is not a number; expected NAME=NUMBER, as u=3.2") from error
+    return found.get("", found)
 
 
 def read_results(path: Path) -> pd.DataFrame:

@@ -83,14 +83,8 @@ def test_runs_are_exported(store, capsys, suffix):
         np.testing.assert_allclose(runs["u"], runs["u0"] / 2, rtol=1e-14)  # pandas 2 may err in the last digit
 
 
-def test_a_picture_is_drawn(store, capsys):
-    pytest.importorskip("matplotlib")
-    assert campaign("plot", store, "-o", "c.svg") == 0
-    assert (store.parent / "c.svg").read_text().startswith("<?xml")
-
-
 def test_existing_files_are_replaced_only_by_force(store, capsys):
-    for command in (["export", "-o", "kept.csv"], ["failures", "-o", "kept.csv"], ["plot", "-o", "kept.svg"]):
+    for command in (["export", "-o", "kept.csv"], ["failures", "-o", "kept.csv"]):
         (store.parent / command[-1]).write_text("kept")
         assert campaign(command[0], store, *command[1:]) == 2
         assert "exists already" in capsys.readouterr().err
@@ -118,8 +112,8 @@ def test_existing_files_are_replaced_only_by_force(store, capsys):
         (["run", "--bounds", "x=0:1", "-n", "8", "c.db", "simulator:run"], "takes (x, t) and is given one array"),
         (["run", "--bounds", "u0=0:1", "-n", "8", "--initial", "9", "--command", "./solver {u0}"], "--initial 9"),
         (["run", "none.toml"], "none.toml cannot be read"),
-        (["plot", "-o", "c.txt"], "expected one of .svg"),
-        (["plot"], "campaign.db does not exist"),
+        (["page", "-o", "c.txt"], "must end in .html"),
+        (["page"], "campaign.db does not exist"),
     ],
 )
 def test_bad_input_ends_with_one_line(here, capsys, arguments, message):
@@ -223,7 +217,7 @@ def test_a_constrained_campaign_is_run_from_its_file(constrained, capsys):
         assert opened.box.contains(opened.X).all()
 
 
-@pytest.mark.parametrize("command", [["export", "-o", "r.csv"], ["failures"], ["plot", "-o", "p.svg"], ["status"]])
+@pytest.mark.parametrize("command", [["export", "-o", "r.csv"], ["failures"], ["page", "-o", "p.html"], ["status"]])
 def test_a_command_that_looks_writes_nothing_to_the_store(store, capsys, command):
     before = store.read_bytes(), store.stat().st_mtime_ns
     assert campaign(command[0], store, *command[1:]) == 0
@@ -232,12 +226,6 @@ def test_a_command_that_looks_writes_nothing_to_the_store(store, capsys, command
     old = Path("old.db").read_bytes()
     assert campaign(command[0], "old.db", *command[1:], *(["--force"] if command[1:] else [])) == 0
     assert Path("old.db").read_bytes() == old
-
-
-def test_a_store_without_results_is_one_line_to_plot(here, capsys):
-    steep.Campaign({"u": (0, 1)}, storage="campaign.db").close()
-    assert campaign("plot") == 2
-    assert "has no result inside its bounds yet; run it first" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -15,17 +15,17 @@ from steep.cli import app, main
 COMMANDS = {
     "run": "run", "ask": "ask", "tell": "tell", "tell_failure": "tell", "tell_dataframe": "tell",
     "load_dataframe": "import", "correct": "correct", "retry_failures": "retry", "forget": "forget", "events": "events",
-    "failures": "failures", "to_dataframe": "export", "status": "status", "estimated_error": "status", "plot": "plot",
+    "failures": "failures", "to_dataframe": "export", "status": "status", "estimated_error": "status", "plot": "page",
     "X": "export", "y": "export", "pending": "export", "outputs": "export", "n_done": "status", "n_failed": "status",
     "n_asked": "status",
 }  # fmt: skip
 WITHOUT = {
     "close": "every command closes its campaign",
-    "to_design": "an object for Python; export writes its runs, plot and page draw it",
+    "to_design": "an object for Python; export writes its runs, page draws it",
     "hedge": "an explanation of the next round for people who set strategies, which only Python can",
 }
 # Commands for which Python has something else.
-OTHERS = {"init": "a file for the shell", "submit": "run(executor='slurm')", "page": "steep.report.campaign_page"}
+OTHERS = {"init": "a file for the shell", "submit": "run(executor='slurm')"}
 
 
 def test_every_operation_has_its_command_or_a_reason():

@@ -39,7 +39,7 @@ def test_the_commands_are_the_agreed_ones():
     assert top == {"weight", "suspects", "design", "emulate", "surrogate", "campaign", "improve"}
     inner = {words[1] for words in EXAMPLES if len(words) == 2}
     assert inner == {
-        "init", "run", "submit", "ask", "tell", "status", "failures", "export", "plot", "page", "import", "correct",
+        "init", "run", "submit", "ask", "tell", "status", "failures", "export", "page", "import", "correct",
         "retry", "forget", "events",
     }  # fmt: skip
 

@@ -6,7 +6,7 @@ import typer
 
 from steep.cli.campaign.change import correct_command, events_command, forget_command, import_command, retry_command
 from steep.cli.campaign.run import init_command, run_command, submit_command
-from steep.cli.campaign.status import export_command, failures_command, page_command, plot_command, status_command
+from steep.cli.campaign.status import export_command, failures_command, page_command, status_command
 from steep.cli.campaign.tell import ask_command, tell_command
 from steep.cli.options import add, example
 
@@ -23,7 +23,6 @@ add(app, "tell", tell_command, "steep campaign tell campaign.db --run 25 --value
 add(app, "status", status_command, _STATUS)
 add(app, "failures", failures_command, "steep campaign failures campaign.db")
 add(app, "export", export_command, "steep campaign export campaign.db -o runs.csv")
-add(app, "plot", plot_command, "steep campaign plot campaign.db -o campaign.svg")
 add(app, "page", page_command, "steep campaign page campaign.db -o campaign.html --watch")
 add(app, "import", import_command, "steep campaign import campaign.db earlier.csv --outputs y0")
 add(app, "correct", correct_command, "steep campaign correct campaign.db --run 3 --value 0.36")

@@ -1,4 +1,4 @@
-"""``steep campaign status``, ``failures``, ``export``, ``plot``, ``page``: how far a campaign is, and what came out."""
+"""``steep campaign status``, ``failures``, ``export`` and ``page``: how far a campaign is, and what came out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steep._files import write_whole
+from steep.cli import options
 from steep.cli.campaign.settings import DEFAULT, Store, move_on, read_campaign, settings_of
-from steep.cli.options import FRAMES, Force, Json, check_destination, check_page, writer_of
 from steep.cli.printing import finish, following, one_line, table_of
-from steep.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,15 +24,17 @@ if TYPE_CHECKING:
 
 # Characters of a message, and kinds of failure, that are shown.
 _LENGTH, _SHOWN = 200, 20
+_FOLLOW = "Follow it until it ends; Ctrl-C ends the watching, not the campaign."
+_ATTEMPTS = "Write every failed attempt to this file: .csv or .parquet."
+_RUNS = "File: .csv, .parquet, .feather or .arrow; default STORE.csv."
+_PAGE = "The page; default STORE.html."
 
 
 def status_command(
     store: Store = DEFAULT,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Follow it until it ends; Ctrl-C ends the watching, not the campaign.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help=_FOLLOW)] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.05, help="Refresh interval in seconds.")] = 1.0,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show runs done, running and failed, the rate, the estimated error and the time left.
 
@@ -86,13 +86,12 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
 def _state(status: Status) -> str:
     if status.is_running:
         return "running"
-    if status.outcome is None and status.n_done + status.n_failed + status.n_leased + status.n_waiting:
-        return "runs are made outside steep (ask/tell)"
-    if status.outcome == "interrupted":
-        return "interrupted; the same command resumes"
-    return {"finished": "finished", "stopped": "stopped early, as it was asked to"}.get(
-        status.outcome or "", "not started"
-    )
+    is_used = status.n_done + status.n_failed + status.n_leased + status.n_waiting
+    words = {
+        None: "runs are made outside steep (ask/tell)" if is_used else "not started", "finished": "finished",
+        "interrupted": "interrupted; the same command resumes", "stopped": "stopped early, as it was asked to",
+    }  # fmt: skip
+    return words.get(status.outcome, "not started")
 
 
 def _rate(rate: float) -> str:
@@ -104,23 +103,20 @@ def _rate(rate: float) -> str:
 def failures_command(
     store: Store = DEFAULT,
     traceback: Annotated[bool, typer.Option("--traceback", help="Show the last one's traceback as well.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write every failed attempt to this file: .csv or .parquet.")
-    ] = None,
-    force: Force = False,
-    as_json: Json = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=_ATTEMPTS)] = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the attempts that failed: how often, where, and why."""
-    check_destination(output, FRAMES, force=force)
+    options.check_destination(output, options.FRAMES, force=force)
     with read_campaign(store) as campaign:
         frame, inputs, given_up = campaign.failures(), list(campaign.box.names), campaign.n_failed
     if output is not None:
         from steep.cli.tables import write_frame
 
         write_frame(output, frame)
-    figures = {
-        "attempts": len(frame), "given_up": given_up, "output": output, "failures": frame.to_dict("records")
-    }  # fmt: skip
+    records = frame.to_dict("records")
+    figures = {"attempts": len(frame), "given_up": given_up, "output": output, "failures": records}
     finish(figures, _lines(frame, inputs, given_up, output, traceback=traceback), as_json=as_json)
 
 
@@ -134,7 +130,8 @@ def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path |
     rows = []
     for (name, _), group in frame.groupby([frame[kind], frame[message].map(without_numbers)], sort=False):
         last = group.iloc[-1]
-        where = ", ".join(f"{name}={_short(last[name])}" for name in inputs)
+        values = {name: f"{last[name]:.4g}" if isinstance(last[name], float) else last[name] for name in inputs}
+        where = ", ".join(f"{name}={value}" for name, value in values.items())
         rows.append((len(group), name, one_line(last[message])[:_LENGTH], where))
     rows.sort(key=lambda row: -row[0])
     lines: list[Any] = [
@@ -144,10 +141,6 @@ def _lines(frame: pd.DataFrame, inputs: list[str], given_up: int, output: Path |
     if traceback and frame[trace].iloc[-1]:
         lines.append(str(frame[trace].iloc[-1]).rstrip())
     return [*lines, *([f"{output}: all of them"] if output is not None else [])]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class State(StrEnum):
@@ -161,18 +154,16 @@ class State(StrEnum):
 
 def export_command(
     store: Store = DEFAULT,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File: .csv, .parquet, .feather or .arrow; default STORE.csv.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=_RUNS)] = None,
     state: Annotated[State, typer.Option("--state", help="Which runs.")] = State.all,
-    force: Force = False,
-    as_json: Json = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the runs as a table: inputs, outputs, state, origin, when they were asked and told."""
     from steep.cli.tables import write_frame
 
     output = settings_of(store).store.with_suffix(".csv") if output is None else output
-    check_destination(output, FRAMES, inputs=[settings_of(store).store], force=force)
+    options.check_destination(output, options.FRAMES, inputs=[settings_of(store).store], force=force)
     with read_campaign(store) as campaign:
         frame = campaign.to_dataframe()
     marks = [name for name in frame.columns if name.rstrip("_") == "state"]
@@ -183,51 +174,23 @@ def export_command(
     finish(figures, [f"{output}: {len(frame):,} runs, {len(frame.columns)} columns"], as_json=as_json)
 
 
-def plot_command(
-    store: Store = DEFAULT,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Picture: .svg, .pdf or .png; default STORE.svg.")
-    ] = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Draw where a campaign has run, where it varies, and how its error falls."""
-    output = settings_of(store).store.with_suffix(".svg") if output is None else output
-    check_destination(output, (".svg", ".pdf", ".png"), inputs=[settings_of(store).store], force=force)
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError("pictures need matplotlib; run pip install 'steep[report]'") from error
-    matplotlib.use("agg")
-    with read_campaign(store) as campaign:
-        n_done = campaign.n_done
-        drawn = campaign.plot()
-    import numpy as np
-
-    figure = np.ravel(drawn)[0].figure
-    write_whole(output, lambda path: figure.savefig(path, dpi=150, bbox_inches="tight"))
-    finish({"output": output, "runs": n_done}, [f"{output}: a picture of {n_done:,} runs"], as_json=as_json)
-
-
 def page_command(
     store: Store = DEFAULT,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PAGE.html", help="The page; default STORE.html.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="PAGE.html", help=_PAGE)] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Write it again while runs come in, until they end.")] = False,
     interval: Annotated[float, typer.Option("--interval", min=1.0, help="Seconds between two pages.")] = 10.0,
-    force: Force = False,
-    as_json: Json = False,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a page about a campaign, one HTML file that needs nothing else; with --watch it is replaced whole."""
     settings = settings_of(store)
     output = settings.store.with_suffix(".html") if output is None else output
-    check_page(output, force=force)
+    options.check_page(output, force=force)
     with read_campaign(store) as campaign:
         is_running = True
         while is_running:
             began, status = time.monotonic(), campaign.status()
-            writer_of("campaign_page")(output, campaign, title=None)
+            options.writer_of("campaign_page")(output, campaign, title=None)
             if is_running := watch and status.is_running:
                 # A page may take longer than the interval: it never takes more than half of the time.
                 time.sleep(max(interval, time.monotonic() - began))

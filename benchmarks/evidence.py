@@ -39,7 +39,7 @@ from steep.evidence import weigh_evidence
 from steep.measures import MEASURES
 from steep.metrics import resolve_scorers
 from steep.weighting.candidates import EQUAL, WeightingCandidate
-from steep.weighting.racing import Race
+from steep.weighting.racing import race
 from tables import load_tables
 from weighting import DEVELOPMENT, read, split_and_scale, warm_up
 
@@ -220,15 +220,19 @@ def raced(group, whole, seed):
 
 def race_of(candidates, scores, solved, confidence, generator, *, only_survivors=False):
     """What a race chooses from recorded scores, the first of which are those of equal weights; and its fits."""
-    race = Race(candidates, scores.shape[1], solved=solved, cost=lambda rows, is_new: len(rows))
-    found = race.run(lambda first, last, rows: scores[rows, first:last, None])
-    seen = (found.scores[:, :, 0] - found.scores[0, :, 0])[1:]
-    tried = np.array(found.tried[1:]) - 1
+    spent = []
+
+    def score(first, last, rows):
+        spent.append((last - first) * len(rows))
+        return scores[rows, first:last, None]
+
+    tried, found = race(candidates, scores.shape[1], score, solved=solved)
+    seen, tried = (found[:, :, 0] - found[0, :, 0])[1:], np.array(tried[1:]) - 1
     if only_survivors:
         kept = ~np.isnan(seen).any(axis=1)
         seen, tried = seen[kept], tried[kept]
     chosen = weigh_evidence(seen, 0.25, confidence, generator).chosen if len(tried) else None
-    return None if chosen is None else int(tried[chosen]), found.n_fits
+    return None if chosen is None else int(tried[chosen]), sum(spent)
 
 
 def null(options):

@@ -28,7 +28,7 @@ def labelled(value: Any) -> list[tuple[str, Any]] | None:
     """Names, which may occur twice, and entries of a mapping, table or Series; None if they are only numbered."""
     if isinstance(value, Mapping):
         return [(str(name), entry) for name, entry in value.items()]
-    table = _as_pandas(value)
+    table = as_pandas(value)
     labels = list(_labels(table))
     if not any(isinstance(label, str) for label in labels):
         return None
@@ -53,14 +53,14 @@ def numbers(value: Any) -> npt.NDArray[np.float64]:
     masked: Any = np.ma.MaskedArray
     if isinstance(value, list | tuple) and any(isinstance(entry, masked) for entry in value):
         value = np.ma.asarray([np.nan if entry is np.ma.masked else entry for entry in value])
-    held = value if isinstance(value, masked) else np.asarray(_as_pandas(value))
+    held = value if isinstance(value, masked) else np.asarray(as_pandas(value))
     is_complex = held.dtype == object and any(isinstance(entry, complex) for entry in held.flat)
     if held.dtype.kind in "cmM" or is_complex:
         raise TypeError(f"got {'complex' if is_complex else held.dtype}; expected real numbers")
     return np.asarray(np.ma.filled(held.astype(np.float64), np.nan))
 
 
-def _as_pandas(value: Any) -> Any:
+def as_pandas(value: Any) -> Any:
     """A table of polars or Arrow as one of pandas; anything else as it is."""
     is_other = type(value).__module__.partition(".")[0] in ("polars", "pyarrow")
     return value.to_pandas() if is_other and hasattr(value, "to_pandas") else value

@@ -31,10 +31,10 @@ class Bar:
         if self._bar is not None:
             self._bar.update(n)
 
-    def expect(self, n_left: int, *, at_most: int) -> None:
-        """Set how many steps are left; in all there are ``at_most``."""
+    def expect(self, n_left: int) -> None:
+        """Set how many steps are left."""
         if self._bar is not None:
-            self._bar.total = min(self._bar.n + n_left, at_most)
+            self._bar.total = self._bar.n + n_left
             self._bar.refresh()
 
     def counts(self, done: int, **figures: int) -> None:

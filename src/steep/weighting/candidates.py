@@ -21,9 +21,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import HuberRegressor, LinearRegression, Ridge
-from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -129,17 +127,6 @@ def default_measures(estimator: Any, samples: TrainingSet) -> tuple[str, ...]:
     return ("misfit", "border") if one_class_each and hasattr(estimator, "predict_proba") else ("misfit",)
 
 
-def default_sizes(estimator: Any) -> tuple[int, ...]:
-    """Return the values of k to try: borders between classes blur over many neighbours, numbers less so."""
-    return (1, 5) if is_classifier(estimator) else (1, 5, 20)
-
-
-def sizes_for(measure: Measure, sizes: Sequence[int]) -> list[int]:
-    """Return the k that make sense for a measure; one at least."""
-    fitting = [k for k in sizes if k >= measure.smallest_k] or [max(sizes)]
-    return list(dict.fromkeys(measure.check_k(k) for k in fitting))
-
-
 def values_of(given: Any, name: str) -> list[Any]:
     """One value or several, as a list."""
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
@@ -157,21 +144,24 @@ def check_controls(controls: Any, score: str, estimator: Any, samples: TrainingS
         "threshold": "two classes and predict_proba",
         "robust": "one target per sample, dense X and a linear, ridge or gradient boosting regression",
     }
-    classes = samples.labels.n_columns if is_classifier(estimator) and samples.labels.codes is not None else 0
+    labels = samples.labels
+    classes = labels.n_columns if is_classifier(estimator) and labels.codes is not None else 0
+    one_number = labels.codes is None and labels.n_columns == 1
     possible = {
         "balanced": classes >= 2,
         "threshold": classes == 2 and hasattr(estimator, "predict_proba"),
-        "robust": _has_robust_loss(estimator, samples),
+        "robust": one_number and not issparse(samples.X) and robust_twin(estimator) is not None,
     }
     if isinstance(controls, str) and controls == "auto":
-        wanted = []
-        if score.startswith(_THRESHOLDED + _RANKED) and not _is_balanced(estimator):
-            wanted += ["balanced"]
-        if score.startswith(_THRESHOLDED):
-            wanted += ["threshold"]
-        if score.startswith(_ABSOLUTE):
-            wanted += ["robust"]
-        return (EQUAL, *(names[name] for name in wanted if possible[name]))
+        params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+        # An estimator that weights the classes already would overdo it with balanced weights.
+        balances = any(name.split("__")[-1] == "class_weight" and value is not None for name, value in params.items())
+        fitting = {
+            "balanced": score.startswith(_THRESHOLDED + _RANKED) and not balances,
+            "threshold": score.startswith(_THRESHOLDED),
+            "robust": score.startswith(_ABSOLUTE),
+        }
+        return (EQUAL, *(name for key, name in names.items() if fitting[key] and possible[key]))
     asked = [controls] if isinstance(controls, str) or not isinstance(controls, Iterable) else list(controls)
     for name in asked:
         check_choice(name, name="controls", choices=tuple(names))
@@ -180,19 +170,7 @@ def check_controls(controls: Any, score: str, estimator: Any, samples: TrainingS
                 f"controls={name!r} does not apply to {type(estimator).__name__} and {classes} classes; it requires "
                 f"{needs[name]}; leave it out"
             )
-    return (EQUAL, *(names[name] for name in names if name in asked))
-
-
-def _is_balanced(estimator: Any) -> bool:
-    """Whether the estimator weighs classes already; balancing them again would overdo it."""
-    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    return any(name.split("__")[-1] == "class_weight" and value is not None for name, value in params.items())
-
-
-def _has_robust_loss(estimator: Any, samples: TrainingSet) -> bool:
-    """Whether the model has a robust twin for these samples."""
-    one_number = samples.labels.codes is None and samples.labels.n_columns == 1
-    return one_number and not issparse(samples.X) and robust_twin(estimator) is not None
+    return (EQUAL, *(name for key, name in names.items() if key in asked))
 
 
 def robust_twin(estimator: Any) -> Any:
@@ -229,19 +207,15 @@ def balancing(labels: Labels, own: FloatArray) -> FloatArray:
 def tuned_threshold(samples: TrainingSet, probability: FloatArray, name: str, scorer: Scorer) -> float:
     """Threshold of the second class's cross-fitted ``probability`` with the best score."""
     weight = {} if samples.sample_weight is None else {"sample_weight": samples.sample_weight}
-    steps = _thresholds(probability)
+    # Half-way between probabilities met, and 1/2; nearest to 1/2 first, so that it wins where scores are equal.
+    values = np.unique(np.quantile(probability, np.linspace(0, 1, _N_THRESHOLDS), method="nearest"))
+    steps = np.append((values[1:] + values[:-1]) / 2, 0.5)
+    steps = steps[np.argsort(np.abs(steps - 0.5), kind="stable")]
     scores = [
         finite_score(name, scorer, _Answers(samples.labels, probability >= t), samples.X, samples.y, weight)
         for t in steps
     ]
     return float(steps[int(np.argmax(scores))])
-
-
-def _thresholds(probability: FloatArray) -> FloatArray:
-    """Half-way between probabilities met, and 1/2; nearest to 1/2 first, so that it wins where scores are equal."""
-    values = np.unique(np.quantile(probability, np.linspace(0, 1, _N_THRESHOLDS), method="nearest"))
-    steps = np.append((values[1:] + values[:-1]) / 2, 0.5)
-    return np.asarray(steps[np.argsort(np.abs(steps - 0.5), kind="stable")])
 
 
 class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -258,11 +232,6 @@ class _Answers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """The known predictions, whatever ``X`` is."""
         return np.asarray(self.labels.classes)[self.is_second.astype(int)]
-
-
-def thresholded(model: Any, threshold: float) -> Any:
-    """A fitted classifier that predicts its second class from ``threshold`` on."""
-    return FixedThresholdClassifier(FrozenEstimator(model), threshold=threshold, response_method="predict_proba")
 
 
 def finite_score(name: str, scorer: Scorer, model: Any, X: Any, y: Any, weight: Mapping[str, Any]) -> float:

@@ -21,10 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
+from steep._outputs import as_pandas
 from steep._sklearn import count_samples, take_rows
 from steep._validation import FloatArray, IntArray, check_points, one_line, shown
 from steep.exceptions import InputError, InputTypeError, SteepError
@@ -65,12 +67,20 @@ class Space:
         if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
             check_points(X)
         if embedding is None or (isinstance(embedding, str) and embedding == "standard"):
-            return cls(X, y, standardised=embedding is not None, numbers=_plain(X, embedding))
+            try:
+                numbers_alone = check_points(X)
+            except SteepError as error:
+                raise type(error)(f"{error}; or leave embedding={shown(embedding)} for 'auto'") from error
+            return cls(X, y, standardised=embedding is not None, numbers=numbers_alone)
         if isinstance(embedding, str) and embedding == "auto":
             steps = preprocessing_of(estimator)
             if steps:
                 return cls(X, y, make_pipeline(*steps), encoded=True)
-            _refuse_sparse(X)
+            if issparse(X):
+                raise InputTypeError(
+                    "X is sparse; expected dense numbers to find neighbours; pass embedding=TruncatedSVD(50) or "
+                    "another transformer, or call X.toarray() if it fits in memory"
+                )
             found = None if _needs_encoding(X) else check_points(X)
             return cls(X, y, encoded=found is None, numbers=found)
         if not isinstance(embedding, type) and (hasattr(embedding, "fit_transform") or callable(embedding)):
@@ -108,14 +118,21 @@ class Space:
                 raise InputError(
                     f"{_name(self.transform)} fails on X ({one_line(error)}), so no neighbours can be found; {_HELP}"
                 ) from error
-        returned = _length(result)
-        if returned != count_samples(X):
-            found = f"{returned}" if returned is not None else f"a {type(result).__name__}"
+        try:
+            found = str(count_samples(result))
+        except TypeError:  # a number has no samples
+            found = f"a {type(result).__name__}"
+        if found != str(count_samples(X)):
             raise InputError(
                 f"{_name(self.transform)} turns {count_samples(X)} samples into {found}; "
                 f"expected one row per sample; {_HELP}"
             )
-        return _dense(result)
+        if issparse(result) and result.shape[0] * result.shape[1] > _MOST_DENSE:
+            raise InputTypeError(
+                f"the preprocessing returns a sparse matrix of shape {result.shape}, too large to make dense; {_HELP}, "
+                "or embedding=make_pipeline(preprocessing, TruncatedSVD(50))"
+            )
+        return result.toarray() if issparse(result) else result
 
 
 def embed(X: Any, embedding: Any = "auto", *, y: Any = None, estimator: Any = None) -> FloatArray:
@@ -159,17 +176,12 @@ def encode(X: Any) -> FloatArray:
 
 def _frame(X: Any) -> pd.DataFrame:
     """A frame of pandas or polars, or a 2-D array of objects, as a frame."""
-    if isinstance(X, pd.DataFrame):
-        return X
-    if _is_polars(X):
-        return pd.DataFrame({column.name: _series(column.to_numpy()) for column in X.get_columns()})
-    table = _objects(X)
-    return pd.DataFrame({place: _series(table[:, place]) for place in range(table.shape[1])})
-
-
-def _series(values: npt.NDArray[Any]) -> pd.Series:
+    table = as_pandas(X)
+    if isinstance(table, pd.DataFrame):
+        return table
+    table = _objects(table)
     # Without a dtype pandas guesses one, and a guess may turn numbers and text into text.
-    return pd.Series(values, dtype=object) if values.dtype.kind in "OUS" else pd.Series(values)
+    return pd.DataFrame(table, dtype=object if table.dtype.kind == "O" else None)
 
 
 def _encoded(name: str, column: pd.Series) -> list[FloatArray]:
@@ -243,12 +255,11 @@ def _categories(column: pd.Series, missing: npt.NDArray[np.bool_]) -> FloatArray
 
 def _needs_encoding(X: Any) -> bool:
     """Whether a table holds anything but finite numbers."""
-    if isinstance(X, pd.DataFrame):
-        kinds = {getattr(dtype, "kind", "O") for dtype in X.dtypes}
-        return bool(X.size) and (not kinds <= set("iuf") or bool(X.isna().to_numpy().any()))
-    if _is_polars(X):
-        return bool(X.width and X.height)
-    array = X if isinstance(X, np.ndarray) else _objects(X)
+    table = as_pandas(X)
+    if isinstance(table, pd.DataFrame):
+        kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
+        return bool(table.size) and (not kinds <= set("iuf") or bool(table.isna().to_numpy().any()))
+    array = table if isinstance(table, np.ndarray) else _objects(table)
     if array.ndim != 2 or not array.size:
         return False
     if array.dtype.kind == "f":
@@ -264,45 +275,6 @@ def _objects(X: Any) -> npt.NDArray[Any]:
         return array if array.dtype.kind not in "US" else np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
         raise InputError(f"X is not a table ({one_line(error)}); expected (n_samples, n_features); {_HELP}") from error
-
-
-def _plain(X: Any, embedding: Any) -> FloatArray:
-    """``X`` as finite numbers, or an error that says what else there is."""
-    try:
-        return check_points(X)
-    except SteepError as error:
-        raise type(error)(f"{error}; or leave embedding={shown(embedding)} for 'auto'") from error
-
-
-def _refuse_sparse(X: Any) -> None:
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise InputTypeError(
-            "X is sparse; expected dense numbers to find neighbours; pass embedding=TruncatedSVD(50) or another "
-            "transformer, or call X.toarray() if it fits in memory"
-        )
-
-
-def _dense(X: Any) -> Any:
-    if not (hasattr(X, "toarray") and hasattr(X, "nnz")):
-        return X
-    if X.shape[0] * X.shape[1] > _MOST_DENSE:
-        raise InputTypeError(
-            f"the preprocessing returns a sparse matrix of shape {X.shape}, too large to make dense; {_HELP}, or "
-            "embedding=make_pipeline(preprocessing, TruncatedSVD(50))"
-        )
-    return X.toarray()
-
-
-def _length(result: Any) -> int | None:
-    """How many samples a transformation returned; None for what has none, such as a number."""
-    try:
-        return int(count_samples(result))
-    except TypeError:
-        return None
-
-
-def _is_polars(X: Any) -> bool:
-    return type(X).__module__.split(".")[0] == "polars" and hasattr(X, "get_columns")
 
 
 def _name(transform: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed
 from sklearn import config_context
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
@@ -166,17 +166,10 @@ def task_of(estimator: Any) -> Task:
 
 
 def cross_fitted(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    labels: Labels,
-    *,
-    sample_weight: FloatArray | None = None,
-    groups: IntArray | None = None,
-    params: Mapping[str, Any] | None = None,
-    part: npt.NDArray[np.intp] | None = None,
+    estimator: Any, X: Any, y: Any, labels: Labels, *, sample_weight: FloatArray | None = None,
+    groups: IntArray | None = None, params: Mapping[str, Any] | None = None, part: IntArray | None = None,
     n_jobs: int | None = None,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Predict every sample by a fit that has not seen it, nor its group: a probability per class, or values.
 
     Classifiers without ``predict_proba`` count as certain of what they predict. Samples of one ``part`` are predicted
@@ -188,10 +181,7 @@ def cross_fitted(
     part = deal(labels, N_PARTS, groups) if part is None else part
     turns = [(np.flatnonzero(part != number), np.flatnonzero(part == number)) for number in np.unique(part)]
     arguments = [(estimator, X, y, labels, kept, asked, own, params or {}) for kept, asked in turns]
-    if effective_n_jobs(n_jobs) == 1:
-        answers = [_answers(*given) for given in arguments]
-    else:
-        answers = Parallel(n_jobs=n_jobs)(delayed(_answers)(*given) for given in arguments)
+    answers = Parallel(n_jobs=n_jobs)(delayed(_answers)(*given) for given in arguments)
     predicted = np.empty((len(labels), answers[0].shape[1]))
     for (_, asked), answer in zip(turns, answers, strict=True):
         predicted[asked] = answer
@@ -232,15 +222,9 @@ def _deal_groups(groups: IntArray, n_parts: int, rng: np.random.Generator) -> np
 
 
 def _answers(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    labels: Labels,
-    kept: npt.NDArray[np.intp],
-    asked: npt.NDArray[np.intp],
-    own: FloatArray | None,
+    estimator: Any, X: Any, y: Any, labels: Labels, kept: IntArray, asked: IntArray, own: FloatArray | None,
     params: Mapping[str, Any],
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Predictions for the samples ``asked`` of a fit to the samples ``kept``."""
     if labels.codes is not None and len(seen := np.unique(labels.codes[kept])) == 1:
         # No classifier can be fitted to one class, and none is needed.

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,6 @@ _FINER, _FINEST = 0.01, 1e-9
 
 # Weights, and for classes probabilities, of problems that are solved together.
 _RIDGE_TOGETHER, _LOGISTIC_TOGETHER = 2**20, 2**17
-# From here on it pays to solve one training set first, for the others to begin at its solution.
-_WORTH_WAITING = 2**15
 
 
 @dataclass(frozen=True)
@@ -104,27 +102,17 @@ class Linear:
         theirs = np.column_stack([np.atleast_2d(last.coef_), np.atleast_1d(last.intercept_)])
         if self.classes is None:
             ours = self.solve(X, self.target, own[None])
-            return replace(self, own_fit=fitted) if self._agrees(X, theirs, ours) else None
+            apart = np.inf if ours is None else np.abs(ours[0] - theirs).max()
+            return replace(self, own_fit=fitted) if apart <= _COEFFICIENTS_AGREE * np.abs(theirs).max() else None
         if np.max(last.n_iter_) >= last.max_iter:
             return None
         width = X.shape[1] + bool(last.fit_intercept)
         solver = self._logistic(X, self.target).solver(theirs[:, :width], 1.0, float(last.C) * own)
         started = replace(self, start=theirs[:, :width], solver=solver)
         ours = started.solve(X, self.target, own[None])
-        if ours is None or not self._agrees(X, theirs, ours):
+        if ours is None or np.abs(self._answers(X, ours[0]) - self._answers(X, theirs)).mean() > _PROBABILITIES_AGREE:
             return None
         return replace(started, start=ours[0, :, :width], own_fit=fitted)
-
-    def _agrees(self, X: FloatArray, theirs: FloatArray, ours: FloatArray | None) -> bool:
-        """Whether the estimator's own fit on all rows is ours, as far as its solver goes."""
-        if ours is None:
-            return False
-        if self.classes is None:
-            near = np.abs(ours[0] - theirs).max() <= _COEFFICIENTS_AGREE * np.abs(theirs).max()
-        else:
-            apart = np.abs(self._answers(X, ours[0]) - self._answers(X, theirs))
-            near = apart.mean() <= _PROBABILITIES_AGREE
-        return bool(near)
 
     def _logistic(self, X: FloatArray, target: npt.NDArray[Any]) -> LogisticProblem:
         n_classes, bias = len(np.asarray(self.classes)), bool(self.last.fit_intercept)
@@ -160,8 +148,6 @@ class Linear:
 
     def inputs(self, samples: TrainingSet, train: IntArray, test: IntArray) -> tuple[FloatArray, FloatArray] | None:
         """Inputs of the last step for training and other rows; the steps before it are fitted to the first."""
-        if self.numbers is not None:
-            return self.numbers[train], self.numbers[test]
         before = clone(self.model[:-1])
         X = _numbers(before.fit_transform(take_rows(samples.X, train), take_rows(samples.y, train)))
         others = _numbers(before.transform(take_rows(samples.X, test)))
@@ -185,87 +171,61 @@ class Linear:
         """:meth:`solve` on several training sets, each with weights of its own.
 
         Small problems are solved together, as weights of all rows that are 0 outside the training set: a step in
-        Python takes longer than what it computes.
+        Python takes longer than what it computes. Large ones begin where the last one ended.
         """
-        found: list[FloatArray | None] = []
-        near: FloatArray | None = None
-        while len(found) < len(trains):
-            first = len(found)
-            n_together = self._n_together(trains[first:], weights[first:], near)
-            some = slice(first, first + n_together)
-            found += self._solve_together(trains[some], weights[some], near)
-            near = self._near(found[-1])
-        return found
-
-    def _near(self, theta: FloatArray | None) -> FloatArray | None:
-        """Starting points on other training sets: the same weightings of this one are close to theirs.
-
-        With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
-        """
-        if self.classes is None or theta is None or self.start is None or self.start.size > FEW_PARAMETERS:
-            return None
-        return theta[..., : self.start.shape[1]]
-
-    def _n_together(self, trains: Sequence[IntArray], weights: Sequence[FloatArray], near: FloatArray | None) -> int:
-        """How many of the training sets, from the first on, are solved together."""
         assert self.numbers is not None
+        ends = np.cumsum([len(given) for given in weights])
         outputs = 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
         most = _RIDGE_TOGETHER if self.classes is None else _LOGISTIC_TOGETHER
-        size = np.cumsum([len(w) for w in weights]) * len(self.numbers) * outputs
-        if near is None and self._near(self.start) is not None and size[0] >= _WORTH_WAITING:
-            return 1  # the others begin where it ends
         # A row that is drawn twice has two weights.
-        twice = [len(train) > len(self.numbers) or np.bincount(train).max() > 1 for train in trains]
-        return max(1, int(((size <= most) & ~np.logical_or.accumulate(twice)).sum()))
-
-    def _solve_together(
-        self, trains: Sequence[IntArray], weights: Sequence[FloatArray], near: FloatArray | None
-    ) -> list[FloatArray | None]:
-        """Solutions of training sets with as many weightings each as there are starts, if there are starts."""
-        assert self.numbers is not None
-        if near is not None and len({len(near), *(len(given) for given in weights)}) > 1:
-            near = None
-        if len(trains) > 1:
-            ends = np.cumsum([len(w) for w in weights])
+        once = all(len(train) <= len(self.numbers) and np.bincount(train).max() <= 1 for train in trains)
+        if once and ends[-1] * len(self.numbers) * outputs <= most:
             whole = np.zeros((ends[-1], len(self.numbers)))
             for end, train, given in zip(ends, trains, weights, strict=True):
                 whole[end - len(given) : end, train] = given
-            theta = self.solve(
-                self.numbers, self.target, whole, None if near is None else np.tile(near, (len(trains), 1, 1))
-            )
+            theta = self.solve(self.numbers, self.target, whole)
             if theta is not None:
                 return list(np.split(theta, ends[:-1]))
-        return [
-            self.solve(self.numbers[train], self.target[train], given, near)
-            for train, given in zip(trains, weights, strict=True)
-        ]
+        found: list[FloatArray | None] = []
+        near: FloatArray | None = None
+        for train, given in zip(trains, weights, strict=True):
+            if near is not None and len(near) != len(given):
+                near = None
+            theta = self.solve(self.numbers[train], self.target[train], given, near)
+            found.append(theta)
+            # With many parameters a few rows decide, and the solution for equal weights on all rows is no farther.
+            is_near = theta is not None and self.start is not None and self.start.size <= FEW_PARAMETERS
+            near = theta[..., : self.start.shape[1]] if is_near else None  # type: ignore[index, union-attr]
+        return found
 
     def cross_fitted(self, samples: TrainingSet, trains: Sequence[IntArray]) -> list[FloatArray | None]:
-        """Predictions of every training set by fits to parts of it; see :func:`cross_fitting.cross_fitted`."""
-        insides = [_parts_of(samples, rows) for rows in trains]
+        """Predictions of every training set by fits to parts of it; see :func:`fitting.cross_fitted`."""
+        parts, weights = [], []
+        for inside in map(samples.rows, trains):
+            part = np.unique(deal(inside.labels, N_PARTS, inside.groups), return_inverse=True)[1]
+            own = 1.0 if inside.sample_weight is None else inside.sample_weight
+            parts.append(part)
+            weights.append(own * (part != np.arange(part.max() + 1)[:, None]))
         if self.numbers is None:
-            return [self._cross_fitted_by_parts(samples, inside) for inside in insides]
-        thetas = self.solve_each(trains, [inside.weights() for inside in insides])
-        return [
-            None if theta is None else self._answers_by_part(inside, theta)
-            for inside, theta in zip(insides, thetas, strict=True)
-        ]
+            return [self._part_by_part(samples, *given) for given in zip(trains, parts, weights, strict=True)]
+        answers: list[FloatArray | None] = []
+        for rows, part, theta in zip(trains, parts, self.solve_each(trains, weights), strict=True):
+            if theta is None:
+                answers.append(None)
+            else:  # every row by the solution that left out its part
+                raw = _raw(self.numbers[rows], theta)[part, :, np.arange(len(rows))]
+                answers.append(self._to_answers(raw.T[None]))
+        return answers
 
-    def _answers_by_part(self, inside: _Parts, theta: FloatArray) -> FloatArray:
-        """Predictions of every row by the solution that left out its part."""
-        assert self.numbers is not None
-        raw = _raw(self.numbers[inside.rows], theta)
-        picked = raw[inside.part, :, np.arange(len(inside.rows))]
-        return self._to_answers(picked.T[None])
-
-    def _cross_fitted_by_parts(self, samples: TrainingSet, inside: _Parts) -> FloatArray | None:
+    def _part_by_part(
+        self, samples: TrainingSet, rows: IntArray, part: IntArray, weights: FloatArray
+    ) -> FloatArray | None:
         """The same where the steps before the last are fitted to every part's training rows."""
-        rows, own = inside.rows, inside.own
         predicted = np.empty((len(rows), 1 if self.classes is None else len(self.classes)))
-        for number in range(inside.n_parts):
-            kept = inside.part != number
+        for number, given in enumerate(weights):
+            kept = part != number
             pair = self.inputs(samples, rows[kept], rows[~kept])
-            theta = None if pair is None else self.solve(pair[0], self.target[rows[kept]], own[None, kept])
+            theta = None if pair is None else self.solve(pair[0], self.target[rows[kept]], given[None, kept])
             if pair is None or theta is None:
                 return None
             predicted[~kept] = self._answers(pair[1], theta[0])
@@ -355,24 +315,3 @@ def _raw(X: FloatArray, theta: FloatArray) -> FloatArray:
     raw: FloatArray = np.ascontiguousarray(theta[:, :, :-1]).reshape(-1, width - 1) @ X.T
     raw += theta[:, :, -1].reshape(-1, 1)
     return raw.reshape(n_problems, n_outputs, len(X))
-
-
-class _Parts(NamedTuple):
-    """Rows of a training set, their own weights, and the part in which each is predicted."""
-
-    rows: IntArray
-    own: FloatArray
-    part: npt.NDArray[np.intp]
-    n_parts: int
-
-    def weights(self) -> FloatArray:
-        """Weights without each part, ``(n_parts, n_rows)``."""
-        weights: FloatArray = self.own * (self.part != np.arange(self.n_parts)[:, None])
-        return weights
-
-
-def _parts_of(samples: TrainingSet, rows: IntArray) -> _Parts:
-    inside = samples.rows(rows)
-    own = np.ones(len(rows)) if inside.sample_weight is None else inside.sample_weight
-    part = np.unique(deal(inside.labels, N_PARTS, inside.groups), return_inverse=True)[1]
-    return _Parts(rows, own, part, int(part.max()) + 1)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from steep._validation import FloatArray
-from steep.evidence import NO_GAIN, Evidence, Score, Verdict, weigh_evidence
+from steep.evidence import NO_GAIN, Evidence, Score, weigh_evidence
 from steep.metrics import Interval
 from steep.weighting.candidates import BALANCED, EQUAL, ROBUST, THRESHOLD, WeightingCandidate
 
@@ -32,27 +32,6 @@ class Outcome:
     interval: Interval
     rivals: list[int]
     evidence: Evidence | None
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Folds that were scored, of how many, the fits this took, and whether the budget ended the search."""
-
-    n_folds: int
-    of_folds: int
-    n_fits: int
-    is_cut: bool
-    confidence: float
-
-    @property
-    def has_too_few_folds(self) -> bool:
-        """Whether no gain could count: one of the 2^J ways to choose signs is a larger share than is allowed."""
-        return 0.5**self.of_folds > 1 - self.confidence
-
-    @property
-    def ended_early(self) -> bool:
-        """Whether nothing was left to decide before the last fold."""
-        return self.n_folds < self.of_folds and not self.is_cut
 
 
 def conclude(
@@ -89,41 +68,32 @@ def bounded(outcome: Outcome, scores: FloatArray, score: Score) -> Interval:
     return score.within(outcome.interval, float(np.nanmean(scores[beaten])))
 
 
-def verdict(
-    outcome: Outcome,
-    candidates: Sequence[WeightingCandidate],
-    scores: FloatArray,
-    score: Score,
-    table: dict[str, Any],
-    effort: Effort,
-) -> Verdict:
-    """Put the outcome into words."""
-    means = np.nanmean(scores, axis=1)
-    sentences = [_choice(outcome, candidates, means, score, effort)]
-    if outcome.evidence is not None and outcome.chosen == outcome.control and not effort.ended_early:
+def in_words(
+    outcome: Outcome, candidates: Sequence[WeightingCandidate], scores: FloatArray, score: Score, *, of_folds: int,
+    confidence: float,
+) -> str:  # fmt: skip
+    """The outcome in sentences; the search ended early if not all of ``of_folds`` were scored."""
+    means, n_folds = np.nanmean(scores, axis=1), scores.shape[1]
+    sentences = [_choice(outcome, candidates, means, score, n_folds, of_folds)]
+    if outcome.evidence is not None and outcome.chosen == outcome.control and n_folds == of_folds:
         nearest = outcome.evidence.nearest
         gain = outcome.evidence.interval(nearest)
         words = score.describe(gain, float(means[outcome.control]))
         sentences.append(f"The closest, {candidates[outcome.rivals[nearest]]}, {words} over {gain.n} paired fits.")
     sentences += _reached(candidates, scores.mean(axis=1), score)
-    if effort.has_too_few_folds and outcome.chosen == outcome.equal:
-        sentences.append(
-            f"{effort.of_folds} folds are too few for confidence={effort.confidence:g}; raise cv or n_repeats."
-        )
-    if effort.is_cut:
-        sentences.append(
-            f"The budget of fits ended after {effort.n_folds} of {effort.of_folds} folds ({effort.n_fits} fits); "
-            "more fits may change the choice."
-        )
-    return Verdict(" ".join(sentences), bounded(outcome, scores, score), score.unit.strip(), table)
+    # No gain could count where one of the 2^J ways to choose signs is a larger share than is allowed.
+    if 0.5**of_folds > 1 - confidence and outcome.chosen == outcome.equal:
+        sentences.append(f"{of_folds} folds are too few for confidence={confidence:g}; raise cv or n_repeats.")
+    return " ".join(sentences)
 
 
 _WHAT = {BALANCED: "Balancing the classes", THRESHOLD: "Tuning the decision threshold", ROBUST: "A robust loss"}
 
 
 def _choice(
-    outcome: Outcome, candidates: Sequence[WeightingCandidate], means: FloatArray, score: Score, effort: Effort
-) -> str:
+    outcome: Outcome, candidates: Sequence[WeightingCandidate], means: FloatArray, score: Score, n_folds: int,
+    of_folds: int,
+) -> str:  # fmt: skip
     chosen, control = candidates[outcome.chosen], candidates[outcome.control]
     n_rivals = len(outcome.rivals)
     beaten = f"none of {n_rivals} weightings beat" if n_rivals > 1 else "the one weighting did not beat"
@@ -134,9 +104,9 @@ def _choice(
         return f"Weighting by {chosen} {gain} over {outcome.interval.n} paired fits{over}.{sure}"
     if chosen.control == EQUAL:
         why = f"{beaten} them" if n_rivals else "no other weight_ratio was tried"
-        if n_rivals and effort.ended_early:
+        if n_rivals and n_folds < of_folds:
             who = f"none of {n_rivals} weightings was" if n_rivals > 1 else "the one weighting was not"
-            why = f"{who} clearly ahead after {effort.n_folds} of {effort.of_folds} folds"
+            why = f"{who} clearly ahead after {n_folds} of {of_folds} folds"
         return f"Equal weights are kept: {why}."
     gain = score.describe(outcome.interval, float(means[outcome.equal]))
     after = f"; {beaten} that" if n_rivals else ""

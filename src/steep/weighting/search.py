@@ -7,52 +7,43 @@ is chosen only when it beats the preferred control by more than the best of as m
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GroupKFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from steep._blas import few_threads
-from steep._progress import is_watched, progress_bar
+from steep._progress import progress_bar
 from steep._validation import (
+    FloatArray,
     IntArray,
     Seed,
     check_choice,
     check_count,
-    check_flag,
     check_generator,
     check_jobs,
     check_real,
     one_line,
     shown,
 )
-from steep.evidence import Score
+from steep.evidence import Score, Verdict
 from steep.exceptions import InputError, InputTypeError
 from steep.measures import Measure, resolve
 from steep.metrics import resolve_scorers
-from steep.neighbors.folds import SharedGraph
 from steep.rescaling import Rescaling, check_rescaling
-from steep.weighting.candidates import (
-    Menu,
-    WeightingCandidate,
-    check_controls,
-    default_measures,
-    default_sizes,
-    sizes_for,
-    values_of,
-)
+from steep.weighting.candidates import Menu, WeightingCandidate, check_controls, default_measures, values_of
 from steep.weighting.fitting import DelegatingEstimator, require_sample_weight, task_of
-from steep.weighting.outcome import Effort, bounded, conclude, results_table, verdict
-from steep.weighting.racing import Race, Raced
-from steep.weighting.trials import Fold, FoldScores, Trainer
+from steep.weighting.linear import Linear
+from steep.weighting.outcome import bounded, conclude, in_words, results_table
+from steep.weighting.racing import race
+from steep.weighting.trials import FoldScores, Trainer
 from steep.weighting.weights import TrainingSet
 
 DEFAULT_RATIOS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 40.0, 100.0)
@@ -82,42 +73,30 @@ class WeightSearch:
         the best of as many would by chance in this share of cases. Folds share training data, so chance reaches
         further than that: at 0.95 equal weights were kept in 91 % of 504 measured searches in which no weighting
         could help.
-    max_fits : int, optional
-        Fits to make at most, those that "misfit" and "border" need included; weightings of a linear model that are
-        solved together count as one. When they are used up, the folds scored so far decide.
     shortcuts : {"all", "exact", "none"}, default "all"
         How to save fits. "exact" solves ridge and logistic regression for all weights of a fold at once, where that
         gives the answer of the estimator fitted to convergence (see :mod:`steep.weighting.linear`). "all" also
         tries a coarse grid on a few folds, goes on with the weightings that are ahead in the first score, and
         ends when none is (see :mod:`steep.weighting.racing`). "none" fits every candidate on every fold.
-    progress : bool, optional
-        Whether to print the largest possible number of fits before the first one, and to show a bar with the time
-        left. Default: on a terminal or in a notebook; the number only for models that are not solved at once, the bar
-        once the search has taken two seconds.
     rescaling : Rescaling, default ``Rescaling(clip=0.98)``
         How variation is scaled and cut before the ratio is applied.
 
     Examples
     --------
     >>> from sklearn.svm import SVC
-    >>> search = VarianceWeightedCV(SVC(), search=WeightSearch(max_fits=200, confidence=0.9))
+    >>> search = VarianceWeightedCV(SVC(), search=WeightSearch(confidence=0.9, n_repeats=1))
     """
 
     controls: str | Sequence[str] = "auto"
     n_repeats: int = 2
     confidence: float = 0.95
-    max_fits: int | None = None
     shortcuts: Literal["all", "exact", "none"] = "all"
-    progress: bool | None = None
     rescaling: Rescaling = CLIPPED
 
     def __post_init__(self) -> None:
         check_count(self.n_repeats, name="n_repeats")
         check_real(self.confidence, name="confidence", above=0.0, maximum=0.9999)
-        if self.max_fits is not None:
-            check_count(self.max_fits, name="max_fits")
         check_choice(self.shortcuts, name="shortcuts", choices=("all", "exact", "none"))
-        check_flag(self.progress, name="progress", optional=True)
         check_rescaling(self.rescaling)
 
 
@@ -127,8 +106,7 @@ class VarianceWeightedCV(DelegatingEstimator):
     Parameters
     ----------
     estimator : estimator
-        Anything that takes ``sample_weight``; with ``warm_start=True`` set on it, each fit resumes
-        from the last one of its fold, which saves time.
+        Anything that takes ``sample_weight``.
     n_neighbors : sequence of int, optional
         Values of k to try; one neighbour search serves all. Default 1 and 5, for regressors also 20.
         Measures that compare labels leave out the sizes that are too small for them.
@@ -149,7 +127,7 @@ class VarianceWeightedCV(DelegatingEstimator):
     Other Parameters
     ----------------
     search : WeightSearch, optional
-        How the candidates are compared: controls, repeats, confidence, budget; see :class:`WeightSearch`.
+        How the candidates are compared: controls, repeats, confidence, shortcuts; see :class:`WeightSearch`.
     embedding
         See :func:`sample_weights`.
     n_jobs : int, optional
@@ -173,7 +151,8 @@ class VarianceWeightedCV(DelegatingEstimator):
         One row per candidate, gains over equal weights; ``pandas.DataFrame(cv_results_)`` shows it. A candidate
         that was dropped has NaN for the folds it was not fitted on, and means over its ``n_folds`` others.
     n_splits_, n_fits_ : int
-        Folds that were scored, and fits that the search took, counted as for ``max_fits``.
+        Folds that were scored, and fits that the search took; weightings of a linear model that are solved together
+        count as one.
     estimator_, sample_weight_
         The estimator fitted on all data, and the weights it was given. If a threshold was tuned it is
         a ``FixedThresholdClassifier``, so that ``predict`` uses it.
@@ -234,7 +213,7 @@ class VarianceWeightedCV(DelegatingEstimator):
         if not isinstance(how, WeightSearch):
             raise InputTypeError(
                 f"search={shown(how)} is a {type(how).__name__}; expected a steep.WeightSearch, for example "
-                "steep.WeightSearch(max_fits=200)"
+                "steep.WeightSearch(n_repeats=5)"
             )
         check_jobs(self.n_jobs)
         generator = check_generator(self.random_state)
@@ -248,23 +227,24 @@ class VarianceWeightedCV(DelegatingEstimator):
 
         with each_warning_once(), few_threads(np.size(samples.X)):
             if how.shortcuts != "none":
-                trainer = trainer.solving(samples)
-            graph = shared_graph(samples, menu, splits, self.n_jobs)
-            candidates, raced, folds = self._race(samples, splits, trainer, menu, graph, how)
-            scores = raced.scores
-            test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in folds]))
+                linear = Linear.of(clone(self.estimator), samples, trainer.params, scorers)
+                trainer = replace(trainer, linear=linear)
+            candidates, scores, found = self._race(samples, splits, trainer, menu, how)
+            test_ratio = float(np.mean([len(fold.test) / len(fold.train) for fold in found.folds]))
             outcome = conclude(candidates, scores[:, :, 0], test_ratio, how.confidence, generator)
-            final = trainer.train(candidates[outcome.chosen], samples, graph)
+            final = trainer.train(candidates[outcome.chosen], samples, found.graph)
 
-        self.scorers_, self.n_splits_, self.n_fits_ = scorers, len(folds), raced.n_fits
+        self.scorers_, self.n_splits_, self.n_fits_ = scorers, len(found.folds), found.n_fits
         score = Score.named(self._score_name())
         self.best_index_, self.gain_interval_ = outcome.chosen, bounded(outcome, scores[:, :, 0], score)
         self.evidence_, self.rivals_, self.control_index_ = outcome.evidence, outcome.rivals, outcome.control
         self.gain_ = outcome.interval.mean
         self.cv_results_ = results_table(candidates, scores, list(scorers), outcome.equal, test_ratio)
         self.estimator_, self.sample_weight_, self.best_params_ = final
-        effort = Effort(len(folds), len(splits), raced.n_fits, raced.is_cut, how.confidence)
-        self.verdict_ = verdict(outcome, candidates, scores[:, :, 0], score, self.cv_results_, effort)
+        sentence = in_words(
+            outcome, candidates, scores[:, :, 0], score, of_folds=len(splits), confidence=how.confidence
+        )
+        self.verdict_ = Verdict(sentence, self.gain_interval_, score.unit.strip(), self.cv_results_)
         return self
 
     def plot(self) -> Any:
@@ -285,14 +265,9 @@ class VarianceWeightedCV(DelegatingEstimator):
     def _check_data(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> TrainingSet:
         """Reject now what would otherwise fail somewhere inside a fold."""
         samples = TrainingSet.check(
-            X,
-            y,
-            embedding=self.embedding,
-            task=task_of(self.estimator),
-            estimator=self.estimator,
-            sample_weight=sample_weight,
-            groups=groups,
-        )
+            X, y, embedding=self.embedding, task=task_of(self.estimator), estimator=self.estimator,
+            sample_weight=sample_weight, groups=groups,
+        )  # fmt: skip
         if len(samples) == 1:
             raise InputError("X has 1 sample; expected several for cross-validation; pass more data")
         if not is_classifier(self.estimator):
@@ -314,26 +289,26 @@ class VarianceWeightedCV(DelegatingEstimator):
         return samples
 
     def _menu(self, samples: TrainingSet, controls: Any, score: str) -> Menu:
-        measures = self._measures(samples)
-        given = default_sizes(self.estimator) if self.n_neighbors is None else self.n_neighbors
-        sizes = [check_count(k, name="n_neighbors") for k in values_of(given, "n_neighbors")]
+        asked = default_measures(self.estimator, samples) if self.measure is None else self.measure
+        if isinstance(asked, str | Measure) or callable(asked) or not isinstance(asked, Iterable):
+            asked = [asked]
+        measures = [resolve(name, use="VarianceWeightedCV", feeds=("labels", "model")) for name in asked]
+        if not measures:
+            raise InputError("measure is empty; expected at least one measure; leave it out for the default")
+        # Borders between classes blur over many neighbours, numbers less so.
+        usual = (1, 5) if is_classifier(self.estimator) else (1, 5, 20)
+        given = values_of(usual if self.n_neighbors is None else self.n_neighbors, "n_neighbors")
+        sizes = [check_count(k, name="n_neighbors") for k in given]
         ratios = values_of(self.weight_ratio, "weight_ratio")
         return Menu(
-            sizes={found: sizes_for(found, sizes) for found in measures},
+            # Sizes too small for a measure are left out; one is tried at least.
+            sizes={
+                m: list(dict.fromkeys(map(m.check_k, [k for k in sizes if k >= m.smallest_k] or [max(sizes)])))
+                for m in measures
+            },
             ratios=tuple(check_real(m, name="weight_ratio", above=0.0) for m in ratios),
             controls=check_controls(controls, score, self.estimator, samples),
         )
-
-    def _measures(self, samples: TrainingSet) -> list[Measure]:
-        asked = self.measure
-        if asked is None:
-            asked = default_measures(self.estimator, samples)
-        elif isinstance(asked, str | Measure) or callable(asked) or not isinstance(asked, Iterable):
-            asked = [asked]
-        found = [resolve(name, use="VarianceWeightedCV", feeds=("labels", "model")) for name in asked]
-        if not found:
-            raise InputError("measure is empty; expected at least one measure; leave it out for the default")
-        return found
 
     def _splits(
         self, samples: TrainingSet, n_repeats: int, generator: np.random.Generator
@@ -371,30 +346,18 @@ class VarianceWeightedCV(DelegatingEstimator):
         return [grouped(n_splits=n_splits, shuffle=True, random_state=seed) for seed in seeds]
 
     def _race(
-        self,
-        samples: TrainingSet,
-        splits: Sequence[tuple[IntArray, IntArray]],
-        trainer: Trainer,
-        menu: Menu,
-        graph: SharedGraph | None,
+        self, samples: TrainingSet, splits: Sequence[tuple[IntArray, IntArray]], trainer: Trainer, menu: Menu,
         how: WeightSearch,
-    ) -> tuple[list[WeightingCandidate], Raced, list[Fold]]:
+    ) -> tuple[list[WeightingCandidate], FloatArray, FoldScores]:  # fmt: skip
         """Candidates that were tried, their scores, and the folds."""
-        candidates, solved = menu.grid(), trainer.linear is not None
-        race = Race(
-            candidates,
-            len(splits),
-            solved=solved,
-            early=how.shortcuts == "all",
-            cost=lambda rows, is_new: trainer.fits_per_fold([candidates[i] for i in rows], is_new),
-            max_fits=how.max_fits,
-        )
-        if how.progress or (how.progress is None and is_watched() and not solved):
-            print(race.announcement(), file=sys.stderr, flush=True)
-        with progress_bar(total=race.most_fits(), label="fits", shown=how.progress) as bar:
-            scores = FoldScores(samples, splits, trainer, menu, graph, self.n_jobs, bar, race.most_fits())
-            raced = race.run(lambda first, last, rows: scores.of(first, last, [candidates[i] for i in rows]))
-        return [candidates[i] for i in raced.tried], raced, scores.folds
+        grid, solved = menu.grid(), trainer.linear is not None
+        with progress_bar(total=len(splits) * trainer.fits_per_fold(grid, True), label="fits") as bar:
+            found = FoldScores(samples, splits, trainer, menu, self.n_jobs, bar)
+            tried, scores = race(
+                grid, len(splits), lambda first, last, rows: found.of(first, last, [grid[i] for i in rows]),
+                solved=solved, early=how.shortcuts == "all", n_scorers=len(trainer.scorers),
+            )  # fmt: skip
+        return [grid[i] for i in tried], scores, found
 
     def _score_name(self) -> str:
         """The deciding score; an estimator's own is accuracy or R²."""
@@ -432,14 +395,3 @@ def check_split(pair: Any, n_samples: int) -> tuple[IntArray, IntArray]:
     if not (train.ndim == test.ndim == 1 and len(train) and len(test)):
         raise InputError(f"cv gives {train.size} training and {test.size} test rows; expected at least one of each")
     return train, test
-
-
-def shared_graph(
-    samples: TrainingSet, menu: Menu, splits: Sequence[tuple[IntArray, IntArray]], n_jobs: int | None
-) -> SharedGraph | None:
-    """One neighbour graph for all folds and the last fit, where rows become points by themselves."""
-    space = samples.space
-    if space.numbers is None:
-        return None
-    trains = [train for train, _ in splits]
-    return SharedGraph.of(space.numbers, menu.largest_size, trains, standardised=space.standardised, n_jobs=n_jobs)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 
 from steep._progress import Bar
 from steep._sklearn import take_rows
@@ -26,7 +28,6 @@ from steep.weighting.candidates import (
     balancing,
     finite_score,
     robust_twin,
-    thresholded,
     tuned_threshold,
 )
 from steep.weighting.fitting import N_PARTS, cross_fitted, fit_weighted, params_of_rows
@@ -43,10 +44,6 @@ class Trainer:
     scorers: Mapping[str, Scorer]
     rescaling: Rescaling
     linear: Linear | None = None
-
-    def solving(self, samples: TrainingSet) -> Trainer:
-        """The same, solving all weights at once if the estimator is a linear model that allows it."""
-        return replace(self, linear=Linear.of(clone(self.estimator), samples, self.params, self.scorers))
 
     def fits_per_fold(self, candidates: Sequence[WeightingCandidate], is_new: bool) -> int:
         """Fits that some candidates take on one fold; a new one is measured first.
@@ -78,12 +75,11 @@ class Trainer:
                 weights[number] = balancing(samples.labels, np.ones(len(samples)) if own is None else own)
         return weights if own is None else weights * own
 
-    def fit(self, candidate: WeightingCandidate, samples: TrainingSet, weights: FloatArray, model: Any = None) -> Any:
-        """Fit ``model``, a new one for None; the robust twin gets no arguments of ``fit``."""
+    def fit(self, candidate: WeightingCandidate, samples: TrainingSet, weights: FloatArray) -> Any:
+        """Fit a new model; the robust twin gets no arguments of ``fit``."""
         if candidate.control == ROBUST:
             return fit_weighted(robust_twin(self.estimator), samples.X, samples.y, weights, {})
-        model = clone(self.estimator) if model is None else model
-        return fit_weighted(model, samples.X, samples.y, weights, self.params)
+        return fit_weighted(clone(self.estimator), samples.X, samples.y, weights, self.params)
 
     def with_threshold(self, model: Any, samples: TrainingSet, measured: Measured | None) -> Any:
         """A fitted classifier with a tuned threshold; predictions that a measure asked for are used again."""
@@ -93,10 +89,11 @@ class Trainer:
                 self.estimator, samples.X, samples.y, samples.labels, sample_weight=samples.sample_weight,
                 groups=samples.groups, params=self.params,
             )  # fmt: skip
-        return thresholded(model, tuned_threshold(samples, predicted[:, 1], *next(iter(self.scorers.items()))))
+        threshold = tuned_threshold(samples, predicted[:, 1], *next(iter(self.scorers.items())))
+        return FixedThresholdClassifier(FrozenEstimator(model), threshold=threshold, response_method="predict_proba")
 
     def measured(self, samples: TrainingSet, sizes: Mapping[Any, Sequence[int]], graph: Any, answers: Any) -> Measured:
-        """Variation of a training set, from a graph and predictions where these are known already."""
+        """Variation of a training set, from a graph and predictions if these are known already."""
         return measure_samples(
             samples, sizes, estimator=self.estimator, params=self.params, neighbors=graph, predicted=answers
         )
@@ -183,8 +180,7 @@ def _fold_scores(
     known: Any = None
     if linear is not None and theta is not None:
         known = iter(zip(theta, linear.scores(points, fold.test, theta, trainer.scorers, samples), strict=True))
-    # An estimator set to warm_start resumes from its last solution; any other starts from nothing each time.
-    reuse, model = bool(getattr(trainer.estimator, "warm_start", False)), None
+    model: Any = None  # the last one fitted: that with equal weights, when its threshold is tuned
     scores: FloatArray = np.empty((len(candidates), len(trainer.scorers)))
     for place, (candidate, given) in enumerate(zip(candidates, weights, strict=True)):
         inputs = X_test
@@ -198,32 +194,39 @@ def _fold_scores(
         elif candidate.control == THRESHOLD:
             asked = trainer.with_threshold(model, inside, fold.measured)
         else:
-            asked = model = trainer.fit(candidate, inside, given, model if reuse else None)
+            asked = model = trainer.fit(candidate, inside, given)
         scores[place] = [finite_score(n, s, asked, inputs, y_test, weight) for n, s in trainer.scorers.items()]
     return scores
 
 
-@dataclass
 class FoldScores:
-    """Scores of candidates fold by fold, in several jobs, and the folds that were measured so far."""
+    """Scores of candidates fold by fold, in several jobs; the folds measured so far, and the fits all this took."""
 
-    samples: TrainingSet
-    splits: Sequence[tuple[IntArray, IntArray]]
-    trainer: Trainer
-    menu: Menu
-    graph: SharedGraph | None
-    n_jobs: int | None
-    bar: Bar
-    most_fits: int
-    folds: list[Fold] = field(default_factory=list)
+    def __init__(
+        self, samples: TrainingSet, splits: Sequence[tuple[IntArray, IntArray]], trainer: Trainer, menu: Menu,
+        n_jobs: int | None, bar: Bar,
+    ) -> None:  # fmt: skip
+        self.samples, self.splits, self.trainer, self.menu = samples, splits, trainer, menu
+        self.n_jobs, self.bar = n_jobs, bar
+        self.graph: SharedGraph | None = None
+        if samples.space.numbers is not None:  # rows become points by themselves: one graph for all folds
+            self.graph = SharedGraph.of(
+                samples.space.numbers, menu.largest_size, [train for train, _ in splits],
+                standardised=samples.space.standardised, n_jobs=n_jobs,
+            )  # fmt: skip
+        self.folds: list[Fold] = []
+        self.n_fits = 0
 
     def of(self, first: int, last: int, candidates: Sequence[WeightingCandidate]) -> FloatArray:
         """Scores on folds from ``first`` up to ``last``, ``(n_candidates, n_folds, n_scorers)``."""
-        is_new = last > len(self.folds)
-        price = self.trainer.fits_per_fold(candidates, is_new)
-        if is_new:
-            self.bar.expect(price * (len(self.splits) - first), at_most=self.most_fits)
-            self._prepare(last, candidates)
+        price = self.trainer.fits_per_fold(candidates, last > len(self.folds))
+        self.n_fits += price * (last - first)
+        if last > len(self.folds):
+            self.bar.expect(price * (len(self.splits) - first))
+            shared = {"trainer": self.trainer, "menu": self.menu.of(candidates), "graph": self.graph}
+            parts = self._shares(self.splits[len(self.folds) : last])
+            for folds in self._run(prepare_folds, [(self.samples, part) for part in parts], **shared):
+                self.folds += folds
         wanted, found = self.folds[first:last], []
         parts = [[fold] for fold in wanted] if self.trainer.linear is None else self._shares(wanted)
         shared = {"samples": self.samples, "trainer": self.trainer}
@@ -231,13 +234,6 @@ class FoldScores:
             found.append(scores)
             self.bar.update(price * scores.shape[1])
         return np.concatenate(found, axis=1)
-
-    def _prepare(self, last: int, candidates: Sequence[WeightingCandidate]) -> None:
-        """Measure the training rows of new folds, as far as the candidates need it."""
-        shared = {"trainer": self.trainer, "menu": self.menu.of(candidates), "graph": self.graph}
-        parts = self._shares(self.splits[len(self.folds) : last])
-        for folds in self._run(prepare_folds, [(self.samples, part) for part in parts], **shared):
-            self.folds += folds
 
     def _shares(self, items: Sequence[Any]) -> list[Sequence[Any]]:
         """What every job gets: what folds have in common is then computed once."""

@@ -50,19 +50,17 @@ class TrainingSet:
 
     @classmethod
     def check(
-        cls,
-        X: Any,
-        y: Any,
-        *,
-        embedding: Any,
-        task: Task,
-        estimator: Any = None,
-        sample_weight: Any = None,
+        cls, X: Any, y: Any, *, embedding: Any, task: Task, estimator: Any = None, sample_weight: Any = None,
         groups: Any = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Read the data, or reject them before anything is fitted."""
         X, y = _indexable(X, "X"), _indexable(y, "y")
-        _reject_another_order(X, y)
+        index, other = (row_index(data) for data in (X, y))
+        if (
+            index is not None and other is not None and len(index) == len(other) and not index.equals(other)
+            and index.isin(other).all() and other.isin(index).all()
+        ):  # fmt: skip
+            raise InputError("y has the index of X in another order; rows are paired by position; pass y.loc[X.index]")
         space = Space.settle(X, embedding, y=y, estimator=estimator)
         n_samples = count_samples(X)
         labels = check_labels(y, n_samples=n_samples, task=task)
@@ -118,15 +116,10 @@ class Measured:
 
 
 def measure_samples(
-    samples: TrainingSet,
-    wanted: Mapping[Measure, Sequence[int]],
-    *,
-    estimator: Any = None,
-    params: Mapping[str, Any] | None = None,
-    neighbors: Any = None,
-    predicted: FloatArray | None = None,
+    samples: TrainingSet, wanted: Mapping[Measure, Sequence[int]], *, estimator: Any = None,
+    params: Mapping[str, Any] | None = None, neighbors: Any = None, predicted: FloatArray | None = None,
     n_jobs: int | None = None,
-) -> Measured:
+) -> Measured:  # fmt: skip
     """Measure a training set: one embedding, one graph for the largest k, one cross-fitting for all measures.
 
     ``wanted`` are measures with their values of k; ``estimator`` and ``params`` the model that some measures ask, and
@@ -143,14 +136,9 @@ def measure_samples(
     if any(measure.needs == "model" for measure in wanted):
         if predicted is None:
             predicted = cross_fitted(
-                estimator,
-                samples.X,
-                samples.y,
-                samples.labels,
-                sample_weight=samples.sample_weight,
-                groups=samples.groups,
-                params=params,
-            )
+                estimator, samples.X, samples.y, samples.labels, sample_weight=samples.sample_weight,
+                groups=samples.groups, params=params,
+            )  # fmt: skip
         around = replace(around, predicted=predicted)
     variation = {
         (measure, k): values
@@ -158,15 +146,6 @@ def measure_samples(
         for k, values in zip(sizes, measure.variations(around, sizes), strict=True)
     }
     return Measured(variation, around.predicted)
-
-
-def _reject_another_order(X: Any, y: Any) -> None:
-    """Rows are paired by position; the same pandas index in another order is a mistake."""
-    index, other = (row_index(data) for data in (X, y))
-    if index is None or other is None or len(index) != len(other) or index.equals(other):
-        return
-    if index.isin(other).all() and other.isin(index).all():
-        raise InputError("y has the index of X in another order; rows are paired by position; pass y.loc[X.index]")
 
 
 def row_index(data: Any) -> pd.Index[Any] | None:
@@ -329,34 +308,22 @@ class VarianceWeighted(DelegatingEstimator):
         check_rescaling(self.rescaling)
         extra = self._fit_params(params, groups)
         samples = TrainingSet.check(
-            X,
-            y,
-            embedding=self.embedding,
-            task=task_of(self.estimator),
-            estimator=self.estimator,
-            sample_weight=sample_weight,
-            groups=groups,
-        )
-        self.sample_weight_ = self._weights(samples, extra)
-        self.estimator_ = fit_weighted(clone(self.estimator), X, y, self.sample_weight_, extra)
-        return self
-
-    def _weights(self, samples: TrainingSet, params: dict[str, Any]) -> FloatArray:
-        """Weights of the samples, the caller's own multiplied in; those of weight zero are left out."""
+            X, y, embedding=self.embedding, task=task_of(self.estimator), estimator=self.estimator,
+            sample_weight=sample_weight, groups=groups,
+        )  # fmt: skip
         measure = resolve(self.measure, use="VarianceWeighted", feeds=("labels", "model"))
         size = measure.check_k(self.n_neighbors)
         if len(samples) == 1:
             raise InputError("X has 1 sample; expected n_neighbors samples at least; pass more data")
         own = np.ones(len(samples)) if samples.sample_weight is None else samples.sample_weight
-        used = np.flatnonzero(own)
+        used = np.flatnonzero(own)  # samples of weight zero are left out
         measured = measure_samples(
-            samples if used.size == len(samples) else samples.rows(used),
-            {measure: [size]},
-            estimator=self.estimator,
-            params=params_of_rows(params, used, len(samples)),
-            n_jobs=self.n_jobs,
-        )
+            samples if used.size == len(samples) else samples.rows(used), {measure: [size]}, estimator=self.estimator,
+            params=params_of_rows(extra, used, len(samples)), n_jobs=self.n_jobs,
+        )  # fmt: skip
         (variation,) = measured.variation.values()
-        weights = np.zeros(len(samples))
-        weights[used] = rescale(variation, weight_ratio=self.weight_ratio, rescaling=self.rescaling)
-        return weights * own
+        self.sample_weight_ = np.zeros(len(samples))
+        self.sample_weight_[used] = rescale(variation, weight_ratio=self.weight_ratio, rescaling=self.rescaling)
+        self.sample_weight_ *= own
+        self.estimator_ = fit_weighted(clone(self.estimator), X, y, self.sample_weight_, extra)
+        return self

@@ -271,11 +271,11 @@ def test_row_numbers_are_no_feature_unless_kept(table, points, kinds, capsys, he
 def test_rows_without_a_label_get_no_weight(table, points, kinds, capsys):
     frame = pd.read_csv(table).assign(late=np.nan)
     frame.insert(0, "nr", range(150))
-    frame["code"] = range(1000, 1150)
+    frame["order_id"] = range(1000, 1150)
     frame.loc[[2, 70], "late"] = 1.0
     frame.loc[[2, 70], "kind"] = None
     frame.to_csv(table, index=False)
-    assert weight(table, "--target", "kind", "-m", "10", "--drop", "code") == 0
+    assert weight(table, "--target", "kind", "-m", "10", "--drop", "order_id") == 0
     assert "2 of 150 rows are left out: they have no label" in capsys.readouterr().err
     weights = weights_in(table.with_name("iris-weighted.csv"))
     kept = np.setdiff1d(np.arange(150), [2, 70])
@@ -284,7 +284,7 @@ def test_rows_without_a_label_get_no_weight(table, points, kinds, capsys):
     # Whether a column counts the rows is judged on all of them, whether it is empty on the labelled ones.
     assert weight(table, "--target", "kind", "-m", "10", "--json", "--force") == 0
     figures = json.loads(capsys.readouterr().out)
-    assert (figures["left_out"], figures["id_like"]) == (["nr", "late"], ["code"])
+    assert (figures["left_out"], figures["id_like"]) == (["nr", "late"], ["order_id"])
 
 
 def test_whole_labels_with_a_gap_among_them_stay_whole(table, capsys):

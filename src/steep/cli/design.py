@@ -47,7 +47,8 @@ def design_command(
     box = Box(options.parse_bounds(bounds))
     options.check_destination(output, options.FRAMES, force=force)
     options.check_page(report, force=force)
-    with aside(function), stage(f"running {function} {n} times"):
+    stage(f"running {function} {n} times")
+    with aside(function):
         target = options.load_target(function)
         style = calling_style(target, box.names, alone="keywords")
         plan = design(target, box, n, n_initial=n_initial, strategy=Adaptive(measure), pass_as=style, random_state=seed)

@@ -63,9 +63,8 @@ def detect(raw: bytes, decimal: str | None = None) -> Dialect:
     encoding, bom = _encoding(raw)
     head = raw[len(bom) : len(bom) + _SAMPLE_BYTES]
     lines = list(io.StringIO(head.decode(encoding, errors="replace"), newline=""))
-    if len(head) == _SAMPLE_BYTES and len(lines) > 1:
-        lines.pop()  # whole lines only
-    lines = lines[: _SAMPLE_ROWS + 1]
+    whole = lines[:-1] if len(head) == _SAMPLE_BYTES and len(lines) > 1 else lines
+    lines = whole[: _SAMPLE_ROWS + 1]
     separator = _separator(lines)
     return Dialect(encoding, bom, separator, decimal or _decimal(lines, separator))
 
@@ -150,11 +149,10 @@ def read_cells(column: pd.Series[Any], decimal: str = ".") -> tuple[pd.Series[An
     stripped = [text.strip() for text in given]
     texts = [text for text in dict.fromkeys(stripped) if text not in GAPS]
     meaning, remark = _meaning(texts, str(column.name), decimal) if texts else (None, None)
-    meant = dict(zip(texts, texts, strict=True)) if meaning is None else dict(zip(texts, meaning, strict=True))
     if meaning is None:
-        meant |= {text: text for text in stripped if text not in _MISSING}
-        values = pd.Series([meant.get(text) for text in stripped], dtype=object)
+        values = pd.Series([None if text in _MISSING else text for text in stripped], dtype=object)
     else:
+        meant = dict(zip(texts, meaning, strict=True))
         values = pd.Series([meant.get(text) for text in stripped])
     found = values.reindex(codes).set_axis(column.index).rename(str(column.name))  # code -1, a gap, is not in the index
     return found, remark
@@ -162,38 +160,26 @@ def read_cells(column: pd.Series[Any], decimal: str = ".") -> tuple[pd.Series[An
 
 def _meaning(texts: list[str], name: str, decimal: str) -> tuple[Any, str | None]:
     """What each text stands for, or None for names; and a remark."""
-    if (days := _days(texts)) is not None:
-        form, dates = days
+    forms = ("ISO8601", *(day + time for day in _DAYS for time in _TIMES)) if _LOOKS_LIKE_DATE.match(texts[0]) else ()
+    for form in forms:
+        if _parsed(texts[:1], form) is None or (dates := _parsed(texts, form)) is None:
+            continue
         other = form.replace("%d", "%M").replace("%m", "%d").replace("%M", "%m")
-        is_guess = form[2:3] in "/-" and other in _DAYS and _parsed(texts, other) is not None
+        if form[2:3] not in "/-" or other not in _DAYS or _parsed(texts, other) is None:
+            return dates, None
         order = {"%d": "day", "%m": "month", "%Y": "year", "%y": "year"}
         words = form[2:3].join(order[part] for part in re.findall("%[dmYy]", form))
-        return (
-            dates,
-            f"{name!r} is read as {words}, for example {texts[0]!r} as {dates[0]:%Y-%m-%d}" if is_guess else None,
-        )
+        return dates, f"{name!r} is read as {words}, for example {texts[0]!r} as {dates[0]:%Y-%m-%d}"
     marks = _marks(texts)
     if not marks:
         return None, _mixed(texts, name)
     mark = decimal if decimal in marks else marks[0]
     numbers = [float(_APART[mark].sub("", text).replace(mark, ".")) for text in texts]
-    for why, at in (
-        ("thousands separators", next((i for i, text in enumerate(texts) if _APART[mark].search(text)), None)),
-        ("another decimal mark", next((i for i, text in enumerate(texts) if mark in text and mark != decimal), None)),
-    ):
-        if at is not None:
-            return numbers, f"{name!r} has {why}: {texts[at]!r} is read as {numbers[at]:.12g}"
+    for text, number in zip(texts, numbers, strict=True):
+        if _APART[mark].search(text) or (mark in text and mark != decimal):
+            why = "thousands separators" if _APART[mark].search(text) else "another decimal mark"
+            return numbers, f"{name!r} has {why}: {text!r} is read as {number:.12g}"
     return numbers, None
-
-
-def _days(texts: list[str]) -> tuple[str, Any] | None:
-    """The format that all texts have, and the days they mean, in UTC and without a zone."""
-    if not _LOOKS_LIKE_DATE.match(texts[0]):
-        return None
-    for form in ("ISO8601", *(day + time for day in _DAYS for time in _TIMES)):
-        if _parsed(texts[:1], form) is not None and (found := _parsed(texts, form)) is not None:
-            return form, found
-    return None
 
 
 def _parsed(texts: list[str], form: str) -> Any:
@@ -213,7 +199,7 @@ def _days_of_eight_digits(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _mixed(texts: list[str], name: str) -> str | None:
     """A remark on a column that is nearly one of numbers."""
-    others = [text for text in texts if not any(pattern.fullmatch(text) for pattern in _NUMBERS.values())]
+    others = [text for text in texts if not _marks([text])]
     if len(texts) < _MANY or len(others) > (1 - _MOSTLY) * len(texts):
         return None
     return (

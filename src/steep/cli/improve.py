@@ -26,8 +26,6 @@ _SCORES = (
     "neg_log_loss, worst_decile, or any scorer of scikit-learn's."
 )
 _GROUPS = "Array of the validation NPZ that holds the group of each sample."
-_REWEIGHTING = "NPZ with X and y used for neither: heads are also fitted to it."
-_FOLLOWED = "What the weights follow; may be repeated; default by the score."
 _TASKS = "What the head is for: auto, multiclass, binary, multilabel or regression."
 _LOADED = "State_dict to load into the network first, as .safetensors."
 
@@ -44,12 +42,7 @@ def improve_command(
     weights: Annotated[Path | None, typer.Option("--weights", help=_LOADED)] = None,
     scoring: Annotated[list[str] | None, typer.Option("--scoring", help=_SCORES)] = None,
     groups: Annotated[str | None, typer.Option("--groups", help=_GROUPS)] = None,
-    reweighting: Annotated[Path | None, typer.Option("--reweighting", help=_REWEIGHTING)] = None,
-    measure: Annotated[list[str] | None, typer.Option("--measure", help=_FOLLOWED)] = None,
     task: Annotated[str, typer.Option("--task", help=_TASKS)] = "auto",
-    head: Annotated[
-        str | None, typer.Option("--head", help="Name of the last linear layer; default the last one that runs.")
-    ] = None,
     seed: options.Seed = 0,
     report: options.Report = None,
     force: options.Force = False,
@@ -62,31 +55,25 @@ def improve_command(
     """
     if output.suffix != ".safetensors":
         raise InputError(f"--output must end in .safetensors, for example improved.safetensors; got {output}")
-    given = {"--train": train, "--validation": validation, "--reweighting": reweighting}
-    paths = {option: path for option, path in given.items() if path is not None}
-    inputs = [*paths.values(), *([] if weights is None else [weights])]
+    inputs = [path for path in (train, validation, weights) if path is not None]
     options.check_destination(output, inputs=inputs, force=force)
     options.check_page(report, force=force)
-    files = {option: load_arrays(path, option) for option, path in paths.items()}
-    data = {option: samples_of(paths[option], arrays) for option, arrays in files.items()}
-    known = None
-    if groups is not None:
-        held_out = "--validation" if validation is not None else "--train"
-        if groups not in files[held_out]:
-            raise InputError(
-                f"{paths[held_out]} holds {', '.join(files[held_out])} and no {groups!r}; pass --groups with one of "
-                "these names"
-            )
-        known = files[held_out][groups]
-    from steep.nn import HeadSearch, improve, split
+    training = last = load_arrays(train, "--train")
+    data = [samples_of(train, training)]
+    if validation is not None:
+        last = load_arrays(validation, "--validation")
+        data.append(samples_of(validation, last))
+    if groups is not None and groups not in last:
+        raise InputError(
+            f"{validation or train} holds {', '.join(last)} and no {groups!r}; pass --groups with one of these names"
+        )
+    from steep.nn import improve
 
     with aside(network):
         model = load_network(network, weights)
-        fitting = {option: _as_wanted(samples, model) for option, samples in data.items()}
         result = improve(
-            split(model, head), fitting["--train"], fitting.get("--validation"),
-            scoring=scoring or None, groups=known, reweighting=fitting.get("--reweighting"),
-            search=HeadSearch(measure=measure or None), task=task, random_state=seed,  # type: ignore[arg-type]
+            model, *(_as_wanted(samples, model) for samples in data), scoring=scoring or None,
+            groups=None if groups is None else last[groups], task=task, random_state=seed,  # type: ignore[arg-type]
         )  # fmt: skip
     result.save(output)
     if report is not None:

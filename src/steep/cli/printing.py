@@ -122,18 +122,10 @@ def has_lost_its_reader(error: BaseException) -> bool:
     return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
 
 
-@contextmanager
-def stage(text: str, n_rows: int = 0) -> Iterator[None]:
-    """Show that something is under way: on a terminal, and with many rows as a line on stderr."""
-    if not sys.stderr.isatty():
-        if n_rows > _MANY_ROWS:
-            note(f"{text} …")
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True, markup=False).status(one_line(text) + " …"):
-        yield
+def stage(text: str, n_rows: int = 0) -> None:
+    """Say what is under way: on a terminal, and with many rows."""
+    if n_rows > _MANY_ROWS or sys.stderr.isatty():
+        note(f"{text} …")
 
 
 @contextmanager

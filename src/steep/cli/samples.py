@@ -23,8 +23,6 @@ from steep.weighting.embedding import column_kind
 WEIGHTS = "sample_weight"
 # Files that take long enough to be announced.
 _LARGE = 50_000_000
-# Fewer rows say nothing about what looks like an id; a text of more rows that nearly never repeats is one.
-_FEW_ROWS, _NEARLY_ALL = 20, 0.9
 _ID_NAME = re.compile(r"(?:^|[_\W])(?:id|uid|uuid|guid|key|index|number|nr|no)s?$|[a-z]I[dD]$", re.IGNORECASE)
 _INDEX_NAME = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
 # Classes whose sizes are shown.
@@ -136,11 +134,8 @@ def _check_known(name: str, table: Table) -> None:
         return
     close = difflib.get_close_matches(name, table.names, n=1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
-    is_headless = all(re.fullmatch(r"[-+.\deE]+", known) for known in table.names)
     shown = ", ".join(table.names[:20]) + (", …" if len(table.names) > 20 else "")
-    raise InputError(
-        f"{table.path} has no column {name!r}; its columns are {shown}{meant}{'; has it a header?' * is_headless}"
-    )
+    raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}{meant}")
 
 
 def _read_labels(column: pd.Series[Any], task: Any) -> tuple[pd.Series[Any], str]:
@@ -186,7 +181,8 @@ def _chosen(
         raise InputError(
             "the table has no column left to compare samples by; expected at least one; pass --keep COLUMN or drop less"
         )
-    ids = [name for name in used if name not in (*keep, *table.remarks) and _looks_like_id(name, columns[name])]
+    named = [name for name in used if name not in keep and _ID_NAME.search(name)]
+    ids = [name for name in named if columns[name].nunique() == table.n_rows]
     if ids:
         flags = " ".join(f"--drop {name if name.isidentifier() else repr(name)}" for name in ids)
         note(f"{listed(ids)} looks like an id, which says nothing about new samples; leave it out with {flags}")
@@ -195,19 +191,7 @@ def _chosen(
 
 def _counts_rows(name: str, column: pd.Series[Any]) -> bool:
     """An index that was written along: no name, pandas' name for none, or counting from 0 or 1."""
-    if _INDEX_NAME.fullmatch(name):
-        return True
-    if len(column) < 3 or column_kind(column) != "numbers" or column.iloc[0] not in (0, 1) or column.isna().any():
-        return False
-    return bool(np.array_equal(column.to_numpy(), np.arange(len(column)) + int(column.iloc[0])))
-
-
-def _looks_like_id(name: str, column: pd.Series[Any]) -> bool:
-    """Text that hardly repeats, or whole numbers that never do and are called an id or follow each other."""
-    if len(column) < _FEW_ROWS:
-        return False
-    if column_kind(column) == "categories":
-        return bool(column.nunique() >= _NEARLY_ALL * len(column))
-    if getattr(column.dtype, "kind", "O") not in "iu" or not column.is_unique:
-        return False
-    return bool(_ID_NAME.search(name) or (np.diff(column.to_numpy()) == 1).all())
+    if _INDEX_NAME.fullmatch(name) or len(column) < 3:
+        return bool(_INDEX_NAME.fullmatch(name))
+    is_start = column_kind(column) == "numbers" and column.iloc[0] in (0, 1)
+    return is_start and bool((np.diff(column.to_numpy(float)) == 1).all())

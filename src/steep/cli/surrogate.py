@@ -62,18 +62,19 @@ def surrogate_command(
     if not names:
         raise InputError(f"no column is left for outputs; the table has {listed(frame)}; name them by --outputs")
     check = (frame["origin"] == "check").to_numpy() if "origin" in frame else None
-    with stage(f"fitting {len(frame):,} runs", len(frame)):
-        model = Surrogate(box, random_state=seed)
-        model.fit(frame[list(box.names)], frame[names], check=check if check is not None and check.any() else None)
-        model.save(output)
-        if at is not None:
-            new = open_table(at, decimal=decimal).frame(box.names)
-            values, halves = model.predict(new, return_error=True)
-            for j, name in enumerate(model.outputs):
-                new[name] = values.reshape(len(new), -1)[:, j]
-                new[f"{name}_half_width"] = halves.reshape(len(new), -1)[:, j]
-            write_frame(predictions, new)
-    lines = [f"{predictions}: {len(new):,} predictions with 90 % intervals"] if at is not None else []
+    stage(f"fitting {len(frame):,} runs", len(frame))
+    model = Surrogate(box, random_state=seed)
+    model.fit(frame[list(box.names)], frame[names], check=check if check is not None and check.any() else None)
+    model.save(output)
+    lines = []
+    if at is not None:
+        new = open_table(at, decimal=decimal).frame(box.names)
+        values, halves = model.predict(new, return_error=True)
+        for j, name in enumerate(model.outputs):
+            new[name] = values.reshape(len(new), -1)[:, j]
+            new[f"{name}_half_width"] = halves.reshape(len(new), -1)[:, j]
+        write_frame(predictions, new)
+        lines = [f"{predictions}: {len(new):,} predictions with 90 % intervals"]
     _finish(model, output, {"predictions": predictions if at else None}, lines, as_json=as_json)
 
 
@@ -101,7 +102,8 @@ def emulate_command(
 
     box = Box(options.parse_bounds(bounds))
     options.check_destination(output, force=force)
-    with aside(function), stage(f"running {function} at most {n} times"):
+    stage(f"running {function} at most {n} times")
+    with aside(function):
         target = options.load_target(function)
         style = calling_style(target, box.names, alone="keywords")
         model = emulate(target, box, tolerance, n, absolute=absolute, pass_as=style, random_state=seed)

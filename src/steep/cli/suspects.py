@@ -67,11 +67,11 @@ def suspects_command(
     if apply is not None:
         _apply(samples, apply, output, as_json=as_json)
         return
-    with stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples)):
-        found = suspects(
-            samples.X, samples.y, groups=samples.groups, task=samples.task, random_state=seed, n_neighbors=n_neighbors,
-            n_jobs=-1 if len(samples) > _FEW_ROWS else 1,
-        )  # fmt: skip
+    stage(f"comparing {len(samples):,} labels with neighbours and a forest", len(samples))
+    found = suspects(
+        samples.X, samples.y, groups=samples.groups, task=samples.task, random_state=seed, n_neighbors=n_neighbors,
+        n_jobs=-1 if len(samples) > _FEW_ROWS else 1,
+    )  # fmt: skip
     ranked, wrong = found.table.sort_values("rank").rename_axis("row"), found.n_wrong
     if output is not None:
         write_table(output, samples.table, _columns(ranked, samples.table.names), ranked.index.to_numpy())

@@ -141,8 +141,8 @@ def _by_ratio(samples: LabelledTable, weight_ratio: float, **given: Any) -> Weig
     from steep import sample_weights
 
     how = {"weight_ratio": weight_ratio} | {name: value for name, value in given.items() if value is not None}
-    with stage(f"comparing {len(samples):,} rows with their neighbours", len(samples)):
-        return WeightedRows(sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), how)
+    stage(f"comparing {len(samples):,} rows with their neighbours", len(samples))
+    return WeightedRows(sample_weights(samples.X, samples.y, task=samples.task, n_jobs=-1, **how), how)
 
 
 def _by_evidence(
@@ -167,17 +167,17 @@ def _by_evidence(
     rows = np.sort(np.random.default_rng(0).choice(len(samples), n_rows, replace=False))
     if n_rows < len(samples):
         note(f"{n_rows:,} of {len(samples):,} rows, drawn at random, decide for all")
-    with stage(f"trying weightings with {model.name} on {n_rows:,} rows", len(samples)):
-        try:
-            search.fit(take_rows(X, rows), y[rows], groups=None if samples.groups is None else samples.groups[rows])
-        except SteepError:
-            raise
-        except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
-            raise _not_fitted(model.name, scoring, error) from error
+    stage(f"trying weightings with {model.name} on {n_rows:,} rows", len(samples))
+    try:
+        search.fit(take_rows(X, rows), y[rows], groups=None if samples.groups is None else samples.groups[rows])
+    except SteepError:
+        raise
+    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        raise _not_fitted(model.name, scoring, error) from error
     weights = np.asarray(search.sample_weight_)
     if n_rows < len(samples):
-        with stage(f"weighting {len(samples):,} rows", len(samples)):
-            weights = _of_all_rows(search, X, y, n_rows / len(samples), samples.groups)
+        stage(f"weighting {len(samples):,} rows", len(samples))
+        weights = _of_all_rows(search, X, y, n_rows / len(samples), samples.groups)
     interval = search.gain_interval_
     figures = {
         "model": option, "decided_with": model.name, "chosen": search.best_params_, "gain": search.gain_,

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,32 +26,6 @@ from steep.exceptions import InputError, InputTypeError, StorageError
 if TYPE_CHECKING:
     from steep.campaign import Campaign
     from steep.campaign.slurm import Progress, Slurm
-
-
-_TEXT = """\
-# A campaign: steep campaign run {name}, or steep campaign submit {name} for SLURM. Paths are relative to this file.
-store = {store}
-command = {command}
-outputs = "json"                # or "csv", or a regular expression such as 'CL = (?P<CL>\\S+)'
-runs = {runs}
-workers = 2
-# timeout = 600                 # seconds a run may take
-# constraint = {constraint}
-# rejects = 3                   # exit code of the program for inputs that it does not accept
-# keep = "kept"                 # keep the folder of each run, with its inputs and output
-
-[bounds]                        # name = [low, high], "low:high:log", "low:high:int" or a list of texts
-{bounds}
-
-# [templates]                   # input decks, with {{u0:12.4e}} for inputs, by the name they get in the folder of a run
-# "case.in" = "case.template"
-
-# [slurm]                       # for steep campaign submit
-# time = "2:00:00"
-# partition = "batch"
-# in_flight = 50
-# options = ["--mem=4G"]
-"""
 
 
 _FILE = Path("case.toml")
@@ -75,7 +50,7 @@ def init_command(
     names = tuple(options.parse_bounds(bounds))
     program_of(Settings(command=command), names)
     entries = options.ENTRY.findall(bounds or "")
-    text = _TEXT.format(
+    text = (files("steep.cli.campaign") / "example.toml").read_text(encoding="utf-8").format(
         name=path.name, store=_quoted(path.with_suffix(".db").name), command=_quoted(command), runs=runs,
         constraint=_quoted(f"{names[0]} <= 0.9"),
         bounds="\n".join(f"{_quoted(name)} = {_quoted(entry.strip())}" for name, entry in entries),

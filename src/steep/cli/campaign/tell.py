@@ -174,17 +174,10 @@ def read_results(path: Path) -> pd.DataFrame:
         return _of_json(path, by_line=suffix in _LINES)
     from steep.cli.tables import open_table
 
-    try:
-        table = open_table(Path("/dev/stdin") if str(path) == "-" else path)
-        if len(set(table.names)) < len(table.names):
-            raise InputError(f"{path} has the columns {listed(table.names)}, some of them twice; rename them")
-        return table.frame(table.names)
-    except InputError as error:
-        # What to do about it is said of commands with more options.
-        what = str(error).partition(";")[0]
-        raise InputError(
-            f"{what}; expected a table with a column run and a column for each output, or a column error"
-        ) from error
+    table = open_table(path)
+    if len(set(table.names)) < len(table.names):
+        raise InputError(f"{path} has the columns {listed(table.names)}, some of them twice; rename them")
+    return table.frame()
 
 
 def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
@@ -194,7 +187,7 @@ def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
         text = path.read_text(encoding="utf-8-sig")
         if by_line:
             text = f"[{','.join(filter(str.strip, text.splitlines()))}]"
-        found = json.loads(text, object_pairs_hook=_object)
+        found = json.loads(text)
     except OSError as error:
         raise StorageError(f"{path} cannot be read ({error.strerror}); expected a file; check its name") from error
     except (ValueError, RecursionError) as error:
@@ -205,11 +198,3 @@ def _of_json(path: Path, *, by_line: bool) -> pd.DataFrame:
         raise InputError(f'{path} has no list of objects; expected one object per run, as {{"run": 7, "u": 3.2}}')
     # Objects, so that a whole number next to a missing one does not become a rounded float.
     return pd.DataFrame(rows, dtype=object)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object that has a name twice is an error, not its last value."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"an object has the names {names}; expected each once")
-    return dict(pairs)

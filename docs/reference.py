@@ -41,7 +41,6 @@ PAGES = [
         steep.Category: steep.Box steep.Log steep.Integer
         steep.VariationSampler: steep.design steep.Taylor
         steep.sampling.hedge.Hedge: steep.Design explanation/concepts
-        steep.expected_error.ErrorEstimate: steep.Campaign how-to/designs
         steep.campaign.status.Status: steep.Campaign how-to/campaigns
         """,
     ),

@@ -32,14 +32,6 @@ def test_runs_in_flight_of_a_closed_campaign_are_asked_again_and_those_of_an_ope
         assert {tuple(x) for x in X} <= {tuple(x) for x in again.ask(8)}
 
 
-def test_the_estimated_error_is_judged_on_unseen_results(campaign):
-    assert np.isnan(campaign.estimated_error())
-    rng = np.random.default_rng(0)
-    X = rng.random((60, 2)) * [1, 10]
-    campaign.tell(X, rng.standard_normal(60))  # noise: nothing can be foreseen
-    assert campaign.estimated_error() > 0.7
-
-
 def test_foreign_results_are_kept_and_marked(campaign):
     campaign.tell([[0.5, 5.0], [2.0, 5.0]], [1.0, 2.0])
     frame = campaign.to_dataframe()
@@ -241,12 +233,6 @@ def test_a_closed_campaign_says_so_and_may_be_closed_again(storage):
     campaign.close()
     with pytest.raises(CampaignError, match="is closed"):
         campaign.ask(1)
-
-
-def test_the_error_is_estimated_within_categories_too(storage):
-    with Campaign({"m": ["a", "b", "c"], "u": (0.0, 1.0)}, storage=storage) as campaign:
-        campaign.run(lambda m, u: u + (m == "a"), 32)
-        assert 0 <= campaign.estimated_error() < 1
 
 
 ODD = [

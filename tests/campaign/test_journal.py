@@ -161,7 +161,7 @@ def use(storage):
     with Campaign(storage=storage) as campaign:
         for call in (
             lambda: campaign.X, lambda: campaign.y, lambda: campaign.pending, campaign.to_dataframe,
-            campaign.failures, campaign.estimated_error, lambda: campaign.ask(2), lambda: repr(campaign),
+            campaign.failures, lambda: campaign.ask(2), lambda: repr(campaign),
             campaign.events, campaign.to_design, lambda: campaign.tell(run=1, y=[wave(*campaign.X[0])]),
             lambda: campaign.run(wave, 14),
         ):  # fmt: skip

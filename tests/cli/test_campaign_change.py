@@ -15,7 +15,7 @@ from steep.cli import app, main
 COMMANDS = {
     "run": "run", "ask": "ask", "tell": "tell", "tell_failure": "tell", "tell_dataframe": "tell",
     "load_dataframe": "import", "correct": "correct", "retry_failures": "retry", "forget": "forget", "events": "events",
-    "failures": "failures", "to_dataframe": "export", "status": "status", "estimated_error": "status", "plot": "page",
+    "failures": "failures", "to_dataframe": "export", "status": "status", "plot": "page",
     "X": "export", "y": "export", "pending": "export", "outputs": "export", "n_done": "status", "n_failed": "status",
     "n_asked": "status",
 }  # fmt: skip

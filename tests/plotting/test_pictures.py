@@ -25,16 +25,7 @@ from steep import (
 )
 from steep.exceptions import InputError, MissingExtraError, SteepError
 from steep.metrics import Interval
-from steep.plotting import (
-    plot_design,
-    plot_error,
-    plot_gains,
-    plot_heat_map,
-    plot_overview,
-    plot_slices,
-    plot_weights,
-    save_picture,
-)
+from steep.plotting import plot_design, plot_gains, plot_heat_map, plot_slices, plot_weights, save_picture
 
 MIXED = {"rate": Log(1e-3, 1e3), "a": (-1, 1), "n": Integer(1, 9), "metal": Category("steel", "copper")}
 
@@ -65,15 +56,7 @@ def test_every_point_of_a_design_is_drawn(n_features):
 
 
 @pytest.mark.parametrize(
-    "draw",
-    [
-        lambda: plot_design(plan(1), function=runge),
-        lambda: plot_design(plan(2)),
-        lambda: plot_overview(plan(1)),
-        lambda: plot_overview(plan(3)),
-        lambda: plot_slices(plan(2)),
-        lambda: plot_error(plan(2)),
-    ],
+    "draw", [lambda: plot_design(plan(1), function=runge), lambda: plot_design(plan(2)), lambda: plot_slices(plan(2))]
 )
 def test_a_legend_lies_outside_the_axes_where_its_marks_are_no_points(draw):
     panels = np.atleast_1d(draw())
@@ -120,19 +103,7 @@ def test_axes_have_the_kind_and_the_ends_of_the_inputs():
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["x", "y"]
 
 
-def test_the_error_that_is_drawn_ends_with_the_estimate():
-    found = design(lambda X: np.sin(9 * X[:, 0]), [(0, 1)], 64, n_initial=16, random_state=0)
-    ax = found.plot("error")
-    sizes, errors = ax.lines[0].get_data()
-    assert sizes[-1] == 64
-    assert errors[-1] == pytest.approx(found.estimated_error())
-    assert errors[-1] < errors[0] / 10
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-
-
-def test_too_few_results_for_an_error_or_a_surrogate_are_refused():
-    with pytest.raises(InputError, match="there are 6 results, which are too few to estimate an error"):
-        design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("error")
+def test_too_few_results_for_a_surrogate_are_rejected():
     with pytest.raises(InputError, match="there are 6 results; expected at least 8 for a surrogate"):
         design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0).plot("slices")
 
@@ -210,18 +181,11 @@ def test_failed_runs_are_seen_in_every_picture_of_points(n_inputs):
     with Campaign(bounds, storage=":memory:") as campaign:
         campaign.run(run, 16, retries=0)
         assert campaign.n_failed > 0
-        for drawn in (campaign.plot(), campaign.plot("points")):
-            crosses = [
-                len(group.get_offsets())
-                for ax in np.ravel(drawn)
-                for group in ax.collections
-                if group.get_label() == "failed"
-            ]
-            assert crosses
-            assert {*crosses} == {campaign.n_failed}
+        groups = campaign.plot().collections
+        assert [len(group.get_offsets()) for group in groups if group.get_label() == "failed"] == [campaign.n_failed]
 
 
-def test_a_campaign_draws_its_points_failures_and_error():
+def test_a_campaign_draws_its_points_and_failures():
     def run(u, t):
         if t > 8:
             raise ValueError("diverged")
@@ -229,21 +193,15 @@ def test_a_campaign_draws_its_points_failures_and_error():
 
     with Campaign({"u": Log(1e-3, 1), "t": (0, 10)}, storage=":memory:") as campaign:
         campaign.run(run, 40, retries=0)
-        left, right = campaign.plot()
+        drawn = campaign.plot()
         found, runs = campaign.to_design(), campaign.to_dataframe()
         n_start = int(((runs["origin"] == "initial") & (runs["state"] == "done")).sum())
         assert found.is_initial.sum() == n_start
         n_placed = int(found.is_placed.sum())
-        assert scattered(left) == [n_start, campaign.n_done - n_start - n_placed, n_placed, campaign.n_failed]
+        assert scattered(drawn) == [n_start, campaign.n_done - n_start - n_placed, n_placed, campaign.n_failed]
         assert campaign.n_failed > 0
-        assert right.get_xlabel() == "runs"
         assert found.outputs == ("y0",)
         np.testing.assert_array_equal(found.X, campaign.X)
-
-
-def test_an_overview_of_few_runs_says_so():
-    found = design(lambda X: X[:, 0], [(0, 1)], 6, n_initial=4, random_state=0)
-    assert plot_overview(found)[1].texts[0].get_text() == "too few runs for an error"
 
 
 @pytest.mark.parametrize("ending", ["svg", *(pytest.param(end, marks=pytest.mark.slow) for end in ("pdf", "png"))])
@@ -282,7 +240,6 @@ def test_what_cannot_be_drawn_is_refused_by_name():
         lambda v: plot_slices(found, output=v),
         lambda v: plot_design(found, output=v),
         lambda v: found.plot(v),
-        lambda v: plot_error(found, ax=None) if v is None else found.plot(v),
         lambda v: save_picture(v, "nowhere.svg"),
     ]
     n_refused = 0

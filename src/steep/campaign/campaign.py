@@ -34,7 +34,6 @@ from steep.campaign.simulate import Failure, Style
 from steep.campaign.workers import Task
 from steep.domain import Bounds, Box, Constraint
 from steep.exceptions import CampaignError, InputError, InputTypeError, StorageError, warn_user
-from steep.expected_error import ErrorEstimate, estimate_error
 from steep.sampling.strategies import Strategy, initial_runs
 
 if TYPE_CHECKING:
@@ -144,7 +143,6 @@ class Campaign:
 
     def _read_anew(self) -> None:
         self.results = results.Results(self.journal, self.box)
-        self._estimate: tuple[int, ErrorEstimate] | None = None
         self._planner = Planner(
             self.journal, self.box, self.results, owner=self._owner, seed=self._seed, strategy=self.strategy
         )
@@ -410,22 +408,6 @@ class Campaign:
         """Runs the campaign chose, in any state; foreign ones are not counted."""
         return self.journal.count_asked()
 
-    def estimated_error(self) -> ErrorEstimate:
-        """A quick estimate of the error of an interpolant over S, with an interval and what it would take to halve it.
-
-        Root mean square in standard deviations of the output, at the runs of the Sobol sequence, each predicted from
-        other runs; the worst output counts, and outputs that are constant up to rounding do not. A float, with ``low``
-        and ``high`` (90 %) and ``more_runs_for_half``; NaN as long as there are too few results. For a claim use the
-        certificate of :class:`steep.Surrogate`.
-        """
-        self._catch_up()
-        X, labels, _ = self.results.without_gaps()
-        if self._estimate is None or self._estimate[0] != len(X):
-            points = self.box.embed(self.box.unit(X)) if len(X) else X
-            is_even = self._planner.sequence.holds(X) | self.results.is_check(X)
-            self._estimate = len(X), estimate_error(points, labels, is_even)
-        return self._estimate[1]
-
     def hedge(self) -> Hedge:
         """How far the next runs would be concentrated, and why: ``print(campaign.hedge())``.
 
@@ -477,21 +459,22 @@ class Campaign:
         """The results as a :class:`steep.Design`, in the order they were recorded; foreign ones outside S left out."""
         return status.design_of(self)
 
-    def plot(self, kind: str = "overview", **options: Any) -> Any:
+    def plot(self, kind: str = "points", **options: Any) -> Any:
         """Draw the campaign with matplotlib.
 
         Parameters
         ----------
-        kind : {"overview", "points", "error", "slices"}, default "overview"
-            Points of the two steepest inputs next to the error; or what :meth:`steep.Design.plot` draws.
+        kind : {"points", "slices"}, default "points"
+            The points over one input, or over the two steepest, failed ones as crosses; or a quick surrogate.
         **options
-            See there.
+            See :meth:`steep.Design.plot`.
 
         Returns
         -------
         Axes or ndarray of Axes
         """
-        return status.plot_campaign(self, kind, **options)
+        failed = {"failed": self.journal.points("failed", self.box.n_features)} if kind == "points" else {}
+        return self.to_design().plot(kind, **failed, **options)
 
     # ---------------------------------------------------------------- running
 

@@ -2,7 +2,6 @@
 
 rate          results per second, over the last results of the sessions that run now (or of the last one)
 time left     (budget − runs that ended) / rate
-error         that of :meth:`Campaign.estimated_error`
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steep._html import card, text_of
-from steep._validation import FloatArray, check_choice
+from steep._validation import FloatArray
 from steep.campaign.journal import Journal
 from steep.campaign.schema import measure_of
 from steep.exceptions import InputError
-from steep.expected_error import ErrorEstimate
 from steep.sampling import Design
-from steep.sampling.design import KINDS
 from steep.sampling.evaluated import Evaluated, label_variation, squeezed
 
 if TYPE_CHECKING:
@@ -59,8 +56,6 @@ class Status:
         Results a second; NaN where there are too few.
     seconds_left : float
         NaN where budget or rate are unknown.
-    estimated_error : ErrorEstimate
-        See :meth:`Campaign.estimated_error`.
     is_running : bool
         Whether a process runs it now.
     outcome : str or None
@@ -79,7 +74,6 @@ class Status:
     n_left: int | None
     rate: float
     seconds_left: float
-    estimated_error: ErrorEstimate
     is_running: bool
     outcome: str | None
 
@@ -111,7 +105,7 @@ def status_of(campaign: Campaign) -> Status:
         n_queued=n_queued, n_leased=max(0, n_leased - n_queued),
         n_waiting=len(holders) - n_running - n_leased, n_failed=journal.count("failed"), budget=budget, n_left=n_left,
         rate=rate, seconds_left=n_left / rate if n_left is not None and rate > 0 else float("nan"),
-        estimated_error=campaign.estimated_error(), is_running=bool(running) or n_queued > 0, outcome=outcome,
+        is_running=bool(running) or n_queued > 0, outcome=outcome,
     )  # fmt: skip
 
 
@@ -161,32 +155,17 @@ def _variation(campaign: Campaign, X: FloatArray, labels: FloatArray) -> FloatAr
     return label_variation(measure, Evaluated.at(campaign.box, X, labels))
 
 
-def plot_campaign(campaign: Campaign, kind: str = "overview", **options: Any) -> Any:
-    """Draw a campaign; see :meth:`Campaign.plot`."""
-    check_choice(kind, name="kind", choices=("overview", *KINDS))
-    plan, failed = design_of(campaign), campaign.journal.points("failed", campaign.box.n_features)
-    if kind == "points":
-        return plan.plot(kind, failed=failed, **options)
-    if kind != "overview":
-        return plan.plot(kind, **options)
-    from steep.plotting import plot_overview
-
-    return plot_overview(plan, failed=failed, **options)
-
-
 def campaign_card(campaign: Campaign) -> str:
     """A campaign as a notebook shows it."""
     path = text_of(campaign.journal.path)
     if campaign.journal.is_closed:
         return card("Campaign", f"{path}: closed; open it again to look at it.")
-    n_pending, error = len(campaign.pending), campaign.estimated_error()
-    n_leased = campaign.journal.count_leased()
+    n_pending, n_leased = len(campaign.pending), campaign.journal.count_leased()
     figures: dict[str, Any] = {
         "done": campaign.n_done,
         "in flight": n_pending - n_leased,
         **({"leased": n_leased} if n_leased else {}),
         "failed": campaign.n_failed,
-        "estimated error": "not known yet" if np.isnan(error) else float(error),
     }
     asked = campaign.n_done + n_pending + campaign.n_failed
     share = campaign.n_done / asked if asked else None

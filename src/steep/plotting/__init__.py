@@ -1,19 +1,10 @@
-"""Pictures of designs, errors, surrogates, weights and gains with matplotlib, for papers and notebooks.
+"""Pictures of designs, weights and gains with matplotlib, for papers and notebooks.
 
 Results draw themselves by their ``plot`` method, which calls these.
 """
 
-from steep.plotting.design import plot_design, plot_error, plot_overview, plot_slices
+from steep.plotting.design import plot_design, plot_slices
 from steep.plotting.style import save_picture
 from steep.plotting.weights import plot_gains, plot_heat_map, plot_weights
 
-__all__ = [
-    "plot_design",
-    "plot_error",
-    "plot_gains",
-    "plot_heat_map",
-    "plot_overview",
-    "plot_slices",
-    "plot_weights",
-    "save_picture",
-]
+__all__ = ["plot_design", "plot_gains", "plot_heat_map", "plot_slices", "plot_weights", "save_picture"]

@@ -1,7 +1,8 @@
-"""Pictures of a design: its points, the error of a surrogate against the runs, and the surrogate along each input."""
+"""Pictures of a design: its points, and a quick surrogate along each input."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,21 +11,7 @@ import numpy.typing as npt
 from steep._function import Function, evaluate
 from steep._validation import FloatArray, check_count
 from steep.exceptions import InputError
-from steep.expected_error import Predict, cross_errors, error_history, fewest_points, interpolant
-from steep.plotting.style import (
-    CURVE,
-    DRAWN,
-    EVEN,
-    QUIET,
-    START,
-    Drawable,
-    legend,
-    name_of,
-    new_axes,
-    plain_ticks,
-    span,
-    tidy,
-)
+from steep.plotting.style import CURVE, DRAWN, EVEN, QUIET, START, Drawable, legend, name_of, new_axes, span, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,86 +143,8 @@ def _spread(plan: Drawable, column: int) -> FloatArray:
     return np.asarray(values + 0.5 * (np.modf(np.arange(len(values)) * 0.618034)[0] - 0.5))
 
 
-def plot_error(plan: Drawable, *, ax: Axes | None = None) -> Axes:
-    """Draw the estimated error against the number of runs, on logarithmic axes, with its 90 % interval.
-
-    Each is what :meth:`steep.Campaign.estimated_error` said after that many runs: the error of a surrogate over the
-    domain, in standard deviations of the output; the worst output counts.
-
-    Parameters
-    ----------
-    plan : Design
-        Points in the order of the runs.
-    ax : matplotlib Axes, optional
-        Axes to draw on; default a new figure.
-
-    Returns
-    -------
-    Axes
-
-    Examples
-    --------
-    >>> from steep import design
-    >>> wave = design(lambda X: X[:, 0] ** 3, [(0, 1)], 48, n_initial=16, random_state=0)
-    >>> plot_error(wave).get_xlabel()
-    'runs'
-    """
-    history = error_history(plan.coordinates, plan.labels, plan.is_even)
-    if not history:
-        raise InputError(f"there are {len(plan.X)} results, which are too few to estimate an error; run more")
-    ax = tidy(new_axes() if ax is None else ax)
-    sizes = [error.n_runs for error in history]
-    ax.fill_between(
-        sizes, [error.low for error in history], [error.high for error in history], color=DRAWN, alpha=0.15, lw=0
-    )  # fmt: skip
-    ax.plot(sizes, history, color=DRAWN, marker="o", ms=5, lw=1.6)
-    ax.set(xscale="log", yscale="log", xlabel="runs")
-    ax.set_ylabel("estimated error (deviations)")
-    plain_ticks(ax.xaxis)
-    plain_ticks(ax.yaxis)
-    n_initial = int(plan.is_initial.sum())
-    if sizes[0] < n_initial < len(plan.X):
-        ax.axvline(n_initial, color=QUIET, lw=1, ls=":")
-        ax.annotate(" end of the start", (n_initial, 0.98), xycoords=("data", "axes fraction"), va="top", color=QUIET)
-    return ax
-
-
-def plot_overview(plan: Drawable, *, failed: FloatArray | None = None, figure: Any = None) -> Any:
-    """Draw the points over the two steepest inputs, and the error against the number of runs.
-
-    Parameters
-    ----------
-    plan : Design
-        Points in the order of the runs.
-    failed : ndarray of shape (n_failed, n_features), optional
-        Points that failed, drawn as crosses.
-    figure : matplotlib Figure, optional
-        Figure to draw on; default a new one.
-
-    Returns
-    -------
-    ndarray of Axes
-
-    Examples
-    --------
-    >>> from steep import design
-    >>> plan = design(lambda X: X[:, 0] ** 3, [(0, 1)], 48, n_initial=16, random_state=0)
-    >>> len(plot_overview(plan))
-    2
-    """
-    panels = new_axes(1, 2, size=(9.0, 3.8)) if figure is None else figure.subplots(1, 2)
-    left, right = panels
-    plot_design(plan, failed=failed, ax=left)
-    try:
-        plot_error(plan, ax=right)
-    except InputError:
-        right.set_axis_off()
-        right.text(0.5, 0.5, "too few runs for an error", ha="center", color=QUIET, transform=right.transAxes)
-    return panels
-
-
 def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
-    """Draw a cubic interpolant of the results along each input, through the result predicted worst from the others.
+    """Draw a quick surrogate of the results along each input, through the result predicted worst from the others.
 
     Parameters
     ----------
@@ -257,23 +166,23 @@ def plot_slices(plan: Drawable, *, output: int = 0, max_inputs: int = 4) -> Any:
     >>> len(plot_slices(plan))
     2
     """
-    number, box, points = _checked_output(plan, output), plan.domain, plan.coordinates
-    fewest = 2 * fewest_points(points.shape[1])
-    if len(points) < fewest:
-        raise InputError(f"there are {len(points)} results; expected at least {fewest} for a surrogate; run more")
-    inside, predicted = interpolant(points, plan.labels), cross_errors(points, plan.labels)[0]
-    worst = int(np.argmax(np.abs(predicted[:, number] - plan.labels[:, number])))
+    number = _checked_output(plan, output)
+    rows, predicted, ask = plan._quick_surrogate()
+    place = int(np.argmax(np.abs(predicted[:, number] - plan.labels[rows, number])))
+    worst, foretold = int(rows[place]), float(predicted[place, number])
     order = np.argsort(-plan.steepness(), kind="stable")[: check_count(max_inputs, name="max_inputs")]
     panels = new_axes(1, len(order), size=(3.1 * len(order) + 0.4, 3.2), squeeze=False, sharey=True)[0]
     for ax, column in zip(panels, map(int, order), strict=True):
-        _slice(plan, tidy(ax), lambda X: inside(box.embed(box.unit(X))), plan.X[worst], column, number)
-        _mark(plan, ax, worst, predicted, column, number)
+        _slice(plan, tidy(ax), ask, plan.X[worst], column, number)
+        _mark(ax, plan.X[worst, column], plan.labels[worst, number], foretold)
     panels[0].set_ylabel(name_of(plan.output_names[number]))
     legend(panels[0])
     return panels
 
 
-def _slice(plan: Drawable, ax: Any, ask: Predict, centre: FloatArray, column: int, output: int) -> None:
+def _slice(
+    plan: Drawable, ax: Any, ask: Callable[[FloatArray], FloatArray], centre: FloatArray, column: int, output: int
+) -> None:
     axis = plan.domain.axes[column]
     values = axis.along(_STEPS)
     X = np.repeat(centre[None], len(values), axis=0)
@@ -285,9 +194,8 @@ def _slice(plan: Drawable, ax: Any, ask: Predict, centre: FloatArray, column: in
     ax.set_xlabel(name_of(plan.domain.names[column]))
 
 
-def _mark(plan: Drawable, ax: Any, worst: int, predicted: FloatArray, column: int, output: int) -> None:
+def _mark(ax: Any, x: float, told: float, foretold: float) -> None:
     """The result that is predicted worst, and its prediction."""
-    x, told, foretold = plan.X[worst, column], plan.labels[worst, output], predicted[worst, output]
     ax.plot([x, x], [told, foretold], color=QUIET, lw=1, ls=":")
     ax.plot(x, told, color=DRAWN, marker="o", ms=7, ls="", label="worst result")
     ax.plot(x, foretold, color=START, marker="^", ms=7, ls="", label="predicted")

@@ -82,15 +82,6 @@ def diverging() -> Colormap:
     return LinearSegmentedColormap.from_list("steep", _DIVERGING)
 
 
-def plain_ticks(axis: Any) -> None:
-    """Write the ticks of a logarithmic axis as numbers: 10, 20, 50, 100."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def save_picture(picture: Any, path: str | Path) -> Path:
     """Write a picture, whole or not at all: vectors for ``.svg`` and ``.pdf``, with text that stays text.
 

@@ -17,8 +17,8 @@ import pandas as pd
 from steep._validation import FloatArray, IntArray
 from steep.campaign import Campaign
 from steep.exceptions import InputError, InputTypeError
-from steep.expected_error import cross_errors, fewest_points
-from steep.report.page import cell_of, check_text, number, verdict_of, write_page
+from steep.labels import deviations
+from steep.report.page import cell_of, check_text, verdict_of, write_page
 from steep.sampling import Design
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ _MOST_ROWS, _MOST_FAILURES, _MOST_HEADS = 100, 200, 300
 _LONGEST_TEXT = 4000
 _PICTURES = {
     "points": "The points over one input, or over the two steepest.",
-    "error": "The estimated error after that many runs: that of a surrogate over the whole domain, in standard "
-    "deviations of the output.",
-    "slices": "A cubic interpolant of all results along the steepest inputs, through the result that is predicted "
+    "slices": "A quick surrogate of the results along the steepest inputs, through the result that is predicted "
     "worst from the others.",
 }
 
@@ -64,18 +62,16 @@ def design_page(path: str | Path, design: Design, *, title: str | None = None) -
     if not isinstance(design, Design):
         raise InputTypeError(f"design is a {type(design).__name__}; expected a Design; pass what design() returned")
     n_points = len(design.X)
-    error = design.estimated_error()
     figures = {
         "points": f"{n_points:,}",
         "evaluations in all": f"{design.n_evaluations:,}",
         "inputs": str(design.X.shape[1]),
-        "estimated error (deviations)": number(error),
     }
     return _write(
         path,
         check_text(title, name="title", default=f"A design of {n_points:,} points"),
         kind="design",
-        verdict=verdict_of(f"{n_points:,} points: {design.parts}. {_sentence(error)}"),
+        verdict=verdict_of(f"{n_points:,} points: {design.parts}."),
         figures=figures,
         pictures=_pictures(design),
         tables=[_results(design, np.arange(n_points), "point")],
@@ -113,11 +109,9 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
     runs = [row for row in campaign.journal.all_runs() if row[2] != "forgotten"]
     counts = Counter(row[2] for row in runs)
     parts = {"done": counts["done"], "in flight": counts["pending"], "given up": counts["failed"]}
-    told, error, pictures, tables = "No result has come in yet.", "–", [], []
+    pictures, tables = [], []
     if counts["done"]:
         plan = campaign.to_design()
-        estimated = plan.estimated_error()
-        told, error = _sentence(estimated), number(estimated)
         numbers = {x.tobytes(): row[6] for row, x in zip(runs, _inputs(campaign, runs), strict=True)}
         failed = campaign.journal.points("failed", campaign.box.n_features)
         pictures = _pictures(plan, failed=failed)
@@ -130,9 +124,9 @@ def campaign_page(path: str | Path, campaign: Campaign, *, title: str | None = N
             title, name="title", default="A campaign" if stored == ":memory:" else f"Campaign {Path(stored).stem}"
         ),
         kind="campaign",
-        verdict=verdict_of(f"{words}. {told}"),
+        verdict=verdict_of(f"{words}." if counts["done"] else f"{words}. No result has come in yet."),
         note=_time_left(campaign),
-        figures={**{name: f"{n:,}" for name, n in parts.items()}, "estimated error (deviations)": error},
+        figures={name: f"{n:,}" for name, n in parts.items()},
         parts=[
             {"name": name, "n": n, "share": n / max(len(runs), 1), "words": said}
             for name, (said, n) in zip(("done", "flying", "failed"), parts.items(), strict=True)
@@ -210,10 +204,6 @@ def _time_left(campaign: Campaign) -> str:
     return f"About {left} (hours:minutes:seconds) left for {status.n_left:,} runs."
 
 
-def _sentence(error: Any) -> str:
-    return f"{error.sentence[0].upper()}{error.sentence[1:]}."
-
-
 def _pictures(plan: Design, **options: Any) -> list[dict[str, str]]:
     """What can be drawn of a design; too few results leave some pictures out."""
     found = []
@@ -254,14 +244,19 @@ def _cut_at(n_listed: int, n: int, what: str) -> str:
 
 def _results(plan: Design, numbers: IntArray, word: str) -> dict[str, Any]:
     """The results predicted worst from the others, or the first ones where there are too few to predict."""
-    n, outputs = len(plan.X), list(plan.output_names)
-    judged = n >= 2 * fewest_points(plan.coordinates.shape[1])
-    predicted, errors = cross_errors(plan.coordinates, plan.labels) if judged else (plan.labels, np.zeros(n))
-    worst = np.argsort(-np.nan_to_num(errors, nan=-1.0), kind="stable")[:_MOST_ROWS]
-    more = [[*predicted[row], errors[row]] if judged else [] for row in worst]
+    n, outputs, more = len(plan.X), list(plan.output_names), [list[Any]()] * _MOST_ROWS
+    worst: IntArray = np.arange(min(n, _MOST_ROWS))
+    try:
+        known, predicted, _ = plan._quick_surrogate()
+    except InputError:
+        judged = False
+    else:
+        errors = np.abs((predicted - plan.labels[known]) / deviations(plan.labels)).max(axis=1)
+        places = np.argsort(-errors, kind="stable")[:_MOST_ROWS]
+        judged, worst, more = True, known[places], [[*predicted[place], errors[place]] for place in places]
     rows = [
         [cell_of(value) for value in (numbers[row], *point.values(), *plan.labels[row], *further)]
-        for row, point, further in zip(worst, plan.domain.decode(plan.X[worst]), more, strict=True)
+        for row, point, further in zip(worst, plan.domain.decode(plan.X[worst]), more, strict=False)
     ]
     names = [word, *plan.domain.names, *outputs]
     names += [*(f"predicted {name}" for name in outputs), "error"] if judged else []

@@ -218,10 +218,7 @@ def n_rounds(strategy: Strategy, *, costs: bool) -> int:
 
 
 def initial_runs(n_runs: int, n_features: int, strategy: Strategy, n_initial: int | None) -> int:
-    """How many of the runs come before the labels decide: by default a quarter, at least 2(d + 1).
-
-    The estimated error by which a campaign stops was truest after a quarter of even runs.
-    """
+    """How many of the runs come before the labels decide: by default a quarter, at least 2(d + 1)."""
     if n_initial is None:
         return n_runs if strategy.measure is None else min(n_runs, max(n_runs // 4, 2 * (n_features + 1)))
     n_initial = check_count(n_initial, name="n_initial", minimum=2)

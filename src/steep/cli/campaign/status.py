@@ -36,7 +36,7 @@ def status_command(
     interval: Annotated[float, typer.Option("--interval", min=0.05, help="Refresh interval in seconds.")] = 1.0,
     as_json: options.Json = False,
 ) -> None:
-    """Show runs done, running and failed, the rate, the estimated error and the time left.
+    """Show runs done, running and failed, the rate and the time left.
 
     Nothing is written: look as often as you like. --watch ends when the campaign has finished or no process
     runs it any more; with --json it prints one object a line.
@@ -50,13 +50,11 @@ def status_command(
         with following(as_json=as_json) as show, contextlib.suppress(KeyboardInterrupt):  # a clean end as well
             is_running = True
             while is_running:
-                began = time.monotonic()
                 move_on(settings)
                 status = campaign.status()
                 show(*describe_status(status))
                 is_running = status.is_running
-                # The estimate of the error may take longer than a look: it never takes more than half of the time.
-                time.sleep(max(interval, time.monotonic() - began) if is_running else 0)
+                time.sleep(interval if is_running else 0)
 
 
 def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
@@ -76,8 +74,6 @@ def describe_status(status: Status) -> tuple[dict[str, Any], list[str]]:
         is_known = status.is_running and status.seconds_left >= 0
         left = f", {timedelta(seconds=round(status.seconds_left))} left" if is_known else ""
         lines.append(f"  {_rate(status.rate)}{left}")
-    if status.estimated_error == status.estimated_error:
-        lines.append(f"  estimated error {status.estimated_error.interval} in standard deviations of the output")
     if status.n_failed:
         lines.append(f"  steep campaign failures {status.storage} shows why runs failed")
     return figures, lines
